@@ -16,6 +16,7 @@ import msgspec
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from analysis.explore.outcome import Outcome
 from analysis.model import store
 from analysis.model.ir import batch_limits
 from analysis.model.ir.workload import Workload
@@ -96,8 +97,8 @@ class Engine:
     @memoize(keep=8)
     def model(self, ref: ModelRef) -> Workload:
         """Return a model that is ready. Raises RequestError if it must be captured first."""
-        if getattr(ref, "load", None) is not None:
-            return self._model_of_load(ref)  # type: ignore[arg-type]
+        if ref.load is not None:
+            return self._model_of_load(ref)
         workload = self._captured.get(ref)
         if workload is None:
             with _request_errors():
@@ -116,7 +117,7 @@ class Engine:
 
     def fixed_batch(self, state: State) -> int | None:
         """Return the only batch of a state's model (1 under a load); None if it takes any. The model must be ready."""
-        if self.request_under_load(state) is not None:
+        if self.ref(state).load is not None:
             return 1
         return batch_limits.fixed_batch(self.captured_model(state))
 
@@ -127,15 +128,28 @@ class Engine:
         batch_limits.check_batch(workload, state.batch)
         return workload
 
-    def result(self, state: State, device: str = "") -> Estimate:
-        """Return the estimate of a state on a device, by default the one under the cursor."""
+    def outcome(self, state: State, device: str = "") -> Outcome:
+        """Return the outcome of a state on a device, by default the one under the cursor: that of a batch, or that of a
+        load if the state has one."""
         self.workload(state)
-        ref, at = self.ref(state), scenario(state)
-        self.count_devices(state, device or state.on)
-        if (served := self.find_served(state, device)) is not None:  # estimate an average step of the load
-            at = msgspec.structs.replace(at, batch=max(round(served.row.mean_batch), 1))
-            ref = self.refer(served.server.layout.name_of(ref))  # type: ignore[arg-type]
-        return self._estimate(ref, at, device or state.on)
+        ref, at, device = self.ref(state), scenario(state), device or state.on
+        self.count_devices(state, device)
+        if ref.load is None:
+            return Outcome(device, self._estimate(ref, at, device))
+        from analysis.serving.deployment import DoesNotFitError
+        from analysis.serving.served_outcome import ServedOutcome
+
+        try:
+            served = self.serve_load(state, device)
+        except DoesNotFitError as error:
+            return ServedOutcome(device, self._estimate(ref, at, device), error)
+        step = msgspec.structs.replace(at, batch=max(round(served.row.mean_batch), 1))
+        estimate = self._estimate(self.refer(served.server.layout.name_of(ref)), step, device)
+        return ServedOutcome(device, estimate, served)
+
+    def result(self, state: State, device: str = "") -> Estimate:
+        """Return the estimate of a state on a device; under a load that of an average step."""
+        return self.outcome(state, device).estimate
 
     def _model_of_load(self, ref: Request) -> Workload:
         """Return the model of a load: one of its requests, under the name of the load."""
@@ -144,17 +158,10 @@ class Engine:
         share_memos(request, named)
         return named
 
-    def request_under_load(self, state: State) -> Request | None:
-        """Return the model of a state with its load; None without a load."""
-        if ":" not in state.model:
-            return None
-        ref = self.ref(state)
-        return ref if getattr(ref, "load", None) is not None else None  # type: ignore[return-value]
-
     def load_of(self, state: State) -> tuple[Request, LoadSpec]:
         """Return the model of a state and its load. Raises RequestError for one without a load."""
-        ref = self.request_under_load(state)
-        if ref is None or ref.load is None:
+        ref = self.ref(state)
+        if ref.load is None:
             raise RequestError(f"{state.model[:60]} has no load; e.g. llama3_8b:serve,in=1024,out=256,rate=5")
         return ref, ref.load
 
@@ -162,21 +169,11 @@ class Engine:
         """Return how many devices a name means: 8 for `l4*8`, 0 for as many as the model's name says. Raises
         RequestError if there are several but no load."""
         count = split_count(name)[1]
-        if count and self.request_under_load(state) is None:
+        if count and self.ref(state).load is None:
             raise RequestError(
                 f"{name}: {count} devices share a load, e.g. llama3_8b:serve,rate=5; for one batch use tp={count}"
             )
         return count
-
-    def find_served(self, state: State, device: str = "") -> Served | None:
-        """Return how a device serves the load of a state; None without a load, or if the model does not fit."""
-        if self.request_under_load(state) is None:
-            return None
-        from analysis.serving.deployment import DoesNotFitError
-
-        with suppress(DoesNotFitError):
-            return self.serve_load(state, device)
-        return None
 
     def serve_load(self, state: State, device: str = "") -> Served:
         """Return how a device serves the load of a state. Raises DoesNotFitError, and RequestError if the model has no
@@ -375,9 +372,9 @@ ENGINE = Engine()
 use_folders, folders, device = ENGINE.use_folders, ENGINE.folders, ENGINE.device
 ref, captured_model, fixed_batch = ENGINE.ref, ENGINE.captured_model, ENGINE.fixed_batch
 workload, result = ENGINE.workload, ENGINE.result
-request_under_load, load_of = ENGINE.request_under_load, ENGINE.load_of
+outcome, load_of = ENGINE.outcome, ENGINE.load_of
 server_in_layout = ENGINE.server_in_layout
-serve_load, find_served, count_devices = ENGINE.serve_load, ENGINE.find_served, ENGINE.count_devices
+serve_load, count_devices = ENGINE.serve_load, ENGINE.count_devices
 is_ready, is_edited, is_adopted = ENGINE.is_ready, ENGINE.is_edited, ENGINE.is_adopted
 capture, capture_again, capture_job = ENGINE.capture, ENGINE.capture_again, ENGINE.capture_job
 keep, adopt, resolve_model_name = ENGINE.keep, ENGINE.adopt, ENGINE.resolve_model_name

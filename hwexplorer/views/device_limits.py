@@ -28,9 +28,7 @@ def check_limits(state: State) -> LimitsCheck | None:
         return None
     found = {}
     for name in state.devices:
-        result, served = engine.result(state, name), engine.find_served(state, name)
-        figures = (result, served.row) if served else (result,)
-        is_fitting = result.fits and (served is not None or engine.request_under_load(state) is None)
-        found[name] = broken_limits(state.limits, *figures) if is_fitting else ("does not fit",)
+        outcome = engine.outcome(state, name)
+        found[name] = broken_limits(state.limits, *outcome.sources) if outcome.fits else ("does not fit",)
     failing = {name: why for name, why in found.items() if why}
     return LimitsCheck(state.limits, tuple(name for name in state.devices if name not in failing), failing)

@@ -18,6 +18,7 @@ from hwexplorer.declare import DEVICES, Report, Rows, summary_text
 from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import band_words, headline_of_state, list_names
+from hwexplorer.views.plain import Table
 
 EDP = Column("edp", "EDP/token", "Js", keep=0, of="edp_js", help="joules per token x median time of a request")
 _LOADS = columns(
@@ -82,9 +83,19 @@ def _answer(report: ServingReport, state: State) -> Iterator[str]:
 _MORE = "More: --all (what slow requests wait for, how steps are formed, all columns)"
 _TEXT = {"columns": _BRIEF, "footer": lambda report, state: (*_lines(report, state), _MORE)}
 LOADS = Rows("loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, optional=True, brief=_TEXT)
+
+
+def pane_table(state: State) -> Table:
+    """Return a row and a line for each device that serves the load of a state, the best first."""
+    table = replace(LOADS, columns=_BRIEF)(find_document(state), state)
+    rows = tuple(replace(row, key=row.key.partition("/")[0]) for row in table.rows)
+    return replace(table, name="compare", title=headline_of_state(state), rows=rows)
+
+
 VERB = Report(
     subject=DEVICES,
     options=LOAD_LIMITS,
+    pane=pane_table,
     document=find_document,
     title=_title,
     parts=(
