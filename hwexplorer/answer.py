@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from importlib import import_module
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,7 @@ def report_about(name: str, state: State) -> Report | Verb:
     report = registry.load(name)
     if not isinstance(report, Report) or not report.of_load or engine.ref(state).load is None:
         return report
-    stand_in: Report = import_module(report.of_load).VERB
-    return stand_in
+    return report.of_load()
 
 
 class Answer:

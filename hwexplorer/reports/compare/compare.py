@@ -248,6 +248,12 @@ def pane_table(state: State) -> Table:
     return replace(brief, title=full.title, columns=(*brief.columns, *beside), rows=rows, footer=lines)
 
 
+def _of_load() -> Report:
+    from hwexplorer.reports.show.load import VERB as LOAD
+
+    return LOAD
+
+
 VERB = Report(
     subject=DEVICES,
     options=(
@@ -261,7 +267,7 @@ VERB = Report(
     brief=_brief,
     view_columns=DETAILED,
     pane=pane_table,
-    of_load="hwexplorer.reports.show.load",
+    of_load=_of_load,
     examples={
         "compare": "conv2d",
         "compare_detailed": "conv2d --level detailed --batch 64",
