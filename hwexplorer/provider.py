@@ -11,7 +11,7 @@ from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.coverage import uncovered_note
 from analysis.model.ir.workload import Workload
 from hardware.quantity import percent
-from hwexplorer import engine, plots, registry
+from hwexplorer import engine, plots, registry, user_code
 from hwexplorer.answer import Answer, report_about
 from hwexplorer.declare import Report
 from hwexplorer.state import State, replace
@@ -35,8 +35,8 @@ class EngineProvider:
     cards, tree, plot = staticmethod(device_cards.cards), staticmethod(heat.view), staticmethod(plots.plot)
     # Which device is best, in sentences; the state against its pin.
     answer, verdict = staticmethod(answer), staticmethod(verdict)
-    is_edited, revision = engine.is_edited, staticmethod(engine.revision)
-    resolve_model_name = engine.resolve_model_name
+    is_edited, revision = staticmethod(engine.is_edited), staticmethod(engine.revision)
+    resolve_model_name = staticmethod(user_code.resolve_model_name)
 
     def ready(self, state: State) -> bool:
         """Return False for a model that must be captured first, or a trace that must be read."""
