@@ -122,11 +122,6 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             return self.smooth
         return "apart" if self.mode == "eager" and device.software_class in self.bias_apart else self.mode
 
-    def keeps_order(self, device: Device) -> bool:
-        """Return True if the time of a kernel depends on those before it: the device places whole models, or the host
-        dispatches ahead."""
-        return device.arch.places_models or (self.dispatches_ahead and not device.arch.is_host)
-
     def matrix_share(self, device: Device, operand: str) -> float:
         """Return the share of the matrix unit's peak that instructions of its kernels for these operands reach."""
         return device.synchronous_matrix_rate if operand in self.waits_for else 1.0

@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import Bundle, BundleDemand, bundle_demand, make_bundle
+from analysis.estimate.bundle import Bundle, make_bundle
 from analysis.estimate.evaluation import evaluate
 from analysis.estimate.kernels import demand, usual_joins
 from analysis.estimate.peak_memory import Memory, peak_memory
@@ -224,15 +224,13 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
     block = block_channels(device, setup.runtime.mode)
     if len(batches) == 1:
         waves, memory = _waves(workload, batches[0], setup, joins, block)
-        joint = bundle_demand(Bundle((workload,), joins), (-(-batches[0] // waves),), widths)
-        memories = [memory]
+        bundle, memories = make_bundle([workload], [-(-batches[0] // waves)], widths, joins), [memory]
     else:
-        waves, keeps_order = 1, setup.runtime.keeps_order(device)
-        joint, memories = _at_batches(workload, batches, widths, joins, keeps_order, block)
-    evaluation = evaluate(joint, setup, waves)
+        waves, (bundle, memories) = 1, _at_batches(workload, batches, widths, joins, block)
+    evaluation = evaluate(bundle, setup, waves)
     for i, (run, batch, memory) in enumerate(zip(evaluation.runs(), batches, memories, strict=True)):
         scenario = base if batch == base.batch else msgspec.structs.replace(base, batch=batch)
-        needs = evaluation.demand if joint.places is None else demand(workload, batch, widths, joins)
+        needs = evaluation.demand if len(batches) == 1 else demand(workload, batch, widths, joins)
         sums = evaluation.totals
         latency, energy = float(sums.latency_s[i]), float(sums.energy_j[i])
         work = work_class(setup, workload.kind, batch, workload.parallel is not None)
@@ -254,7 +252,7 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
             utilization=float(sums.utilization[i]),
             bound=sums.bound[i],
             bound_s=tuple(sums.bound_s[i].tolist()),
-            precision_run=precision_run(setup.plan, joint.mostly_convolution[i]),
+            precision_run=precision_run(setup.plan, bundle.mostly_convolution[i]),
             work_class=work,
             trust=trust,
             waves=waves,
@@ -263,11 +261,11 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
 
 @memoize(keep=16)
 def _at_batches(
-    workload: Workload, batches: tuple[int, ...], widths: Widths, joins: str, keeps_order: bool, block: float
-) -> tuple[BundleDemand, list[Memory]]:
-    """Return the demand of all batches, and the memory of each."""
-    joint = bundle_demand(make_bundle([workload], joins, keeps_order), batches, widths)
-    return joint, [peak_memory(workload, batch, widths, joins, block) for batch in batches]
+    workload: Workload, batches: tuple[int, ...], widths: Widths, joins: str, block: float
+) -> tuple[Bundle, list[Memory]]:
+    """Return the bundle of all batches, and the memory of each."""
+    bundle = make_bundle([workload], batches, widths, joins)
+    return bundle, [peak_memory(workload, batch, widths, joins, block) for batch in batches]
 
 
 def _waves(workload: Workload, batch: int, setup: Setup, joins: str, block: float) -> tuple[int, Memory]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, starmap
 
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import BundleDemand, bundle_demand, make_bundle
+from analysis.estimate.bundle import Bundle, make_bundle
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, totals
 from analysis.model.ir.workload import Floats, Workload
@@ -24,37 +25,36 @@ _BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale")  # of an execu
 
 
 class Evaluation(msgspec.Struct, frozen=True):
-    """A joint demand, its execution, and the totals of each estimate. Time is of one device; energy and events are of
-    all devices that run the workloads together."""
+    """The execution of a bundle and the totals of each estimate. `demand` is that of the bundle, with repeated kernels.
+    Time is of one device; energy and events are of all devices that share a workload."""
 
-    joint: BundleDemand
+    bundle: Bundle
     demand: Demand
     run: Execution
     totals: Totals
 
-    def runs(self) -> list[Execution]:
-        """Return the execution of each estimate. Its mapping is that of all, except for `is_reduced`."""
-        run, places = self.run, self.joint.places
-        if places is None:
-            return [run]
+    def runs(self) -> Iterator[Execution]:
+        """Yield the execution of each estimate. Its mapping is that of all, except for `is_reduced`."""
+        run, bundle = self.run, self.bundle
+        if len(bundle.mostly_convolution) == 1:
+            yield run
+            return
         names = _BY_KERNEL[run.pipelined_s is None :]
-        found = []
-        for kernels, operators in places.of_estimates():
-            own = {name: np.take(getattr(run, name), kernels, axis=-1) for name in names}
-            own |= {name: np.take(getattr(run, name), operators, axis=-1) for name in _BY_OPERATOR}
+        for kernels, operators in zip(*(starmap(slice, pairwise((0, *ends))) for ends in bundle.ends), strict=True):
+            own = {name: getattr(run, name)[..., kernels] for name in names}
+            own |= {name: getattr(run, name)[..., operators] for name in _BY_OPERATOR}
             mapping = msgspec.structs.replace(run.mapping, is_reduced=run.mapping.is_reduced[operators])
-            found.append(msgspec.structs.replace(run, mapping=mapping, **own))
-        return found
+            yield msgspec.structs.replace(run, mapping=mapping, **own)
 
 
-def evaluate(joint: BundleDemand, setup: Setup, waves: int = 1) -> Evaluation:
-    """Execute a joint demand on a device, in so many waves, one after another."""
-    demand, run = joint.demand, execute(joint.demand, setup)
-    if joint.repeats is not None:
-        run, demand = repeat_kernels(run, demand, joint.repeats * waves)
-    if joint.devices > 1:
-        run = msgspec.structs.replace(run, energy_j=run.energy_j * joint.devices, counts=run.counts * joint.devices)
-    return Evaluation(joint, demand, run, totals(run, joint.places))
+def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
+    """Execute a bundle on a device, in so many waves, one after another."""
+    demand, run = bundle.demand, execute(bundle.demand, setup)
+    if bundle.repeats is not None:
+        run, demand = repeat_kernels(run, demand, bundle.repeats * waves)
+    if (devices := bundle.devices) > 1:
+        run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
+    return Evaluation(bundle, demand, run, totals(run, *bundle.ends))
 
 
 def evaluate_steps(
@@ -65,7 +65,7 @@ def evaluate_steps(
     setup = scenario.setup_on(device, steps[0])
     none = msgspec.structs.replace(setup.runtime.prompt_dispatch, value=0.0, low=0.0, high=0.0)
     graphs = Setup(device, setup.plan, msgspec.structs.replace(setup.runtime, prompt_dispatch=none), setup.layout)
-    joint = bundle_demand(make_bundle(steps, setup.joins, True), batches, setup.plan.widths)  # layers differ in times
-    sums = [evaluate(joint, each).totals for each in ((graphs, setup) if is_recorded else (setup,))]
+    bundle = make_bundle(steps, batches, setup.plan.widths, setup.joins)
+    sums = [evaluate(bundle, each).totals for each in ((graphs, setup) if is_recorded else (setup,))]
     figures = np.stack([figure for one in sums for figure in (one.latency_s, one.energy_j)])
     return figures.reshape(len(figures), len(batches), len(steps)).swapaxes(1, 2)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import Bundle, BundleDemand, bundle_demand, make_bundle
+from analysis.estimate.bundle import Bundle, make_bundle
 from analysis.estimate.estimate import precision_run
 from analysis.estimate.evaluation import Evaluation, evaluate
 from analysis.estimate.kernels import usual_joins
@@ -99,12 +99,6 @@ def join(form: str, parts: Iterator[str]) -> Iterator[str]:
     yield "" if form == "csv" else "]}\n"
 
 
-@lru_cache(maxsize=4)
-def bundled(models: tuple[str, ...], execution: str, keeps_order: bool) -> Bundle:
-    """Return models as a bundle. Cached."""
-    return make_bundle([shipped_workload(name) for name in models], execution, keeps_order)
-
-
 @lru_cache(maxsize=2 * GROUP)
 def shipped_workload(name: str) -> Workload:
     """Return a captured model. Cached. Raises RequestError for one that is not captured yet."""
@@ -128,32 +122,29 @@ def run_chunk(chunk: Chunk) -> str:
     row = "%s,%s,%s,%s\n" if chunk.form == "csv" else '{%s, "batch": %s, "precision": "%s", %s}'
     together = [chunk.batches[i : i + TOGETHER] for i in range(0, len(chunk.batches), TOGETHER)]
     for (work, _), models in _alike(chunk).items():
-        demands: dict[tuple[Any, ...], BundleDemand] = {}
+        workloads = [shipped_workload(name) for name in models]
+        bundles: dict[tuple[Any, ...], Bundle] = {}
         held: dict[tuple[Any, ...], Floats] = {}
         places = list(map(chunk.models.index, models))
         for device_place, key in enumerate(chunk.devices):
             device = named_device(key, chunk.folders)
             runtime = resolve_runtime(device, chunk.execution, work)
-            joins = usual_joins(shipped_workload(models[0]), runtime.joins(device))
-            keeps_order = runtime.keeps_order(device)
-            many = bundled(tuple(models), joins, keeps_order)
+            joins = usual_joins(workloads[0], runtime.joins(device))
             names = [write_names((name, key)) for name in models]
             for first, batches in zip(range(0, len(chunk.batches), TOGETHER), together, strict=True):
                 costs: dict[Plan, list[str]] = {}  # plans that differ in words alone cost the same
                 for precision_place, precision in enumerate(chunk.precisions):
                     setup = make_setup(device, precision, runtime, chunk.layout)
                     widths, ran = setup.plan.widths, msgspec.structs.replace(setup.plan, requested="", marks=())
-                    asked_key = (batches, widths, joins, keeps_order)
-                    if asked_key not in demands:
-                        demands[asked_key] = bundle_demand(many, batches, widths)
-                    held_key = (*asked_key[:-1], block_channels(device, runtime.mode))
+                    asked_key = (batches, widths, joins)
+                    if asked_key not in bundles:
+                        bundles[asked_key] = make_bundle(workloads, batches, widths, joins)
+                    held_key = (*asked_key, block_channels(device, runtime.mode))
                     if held_key not in held:
-                        runs = [
-                            (one, batch, widths, joins, held_key[-1]) for batch in batches for one in many.workloads
-                        ]
+                        runs = [(one, batch, widths, joins, held_key[-1]) for batch in batches for one in workloads]
                         held[held_key] = np.array([peak_memory(*run).peak_bytes for run in runs])
                     if ran not in costs:
-                        evaluation = evaluate(demands[asked_key], setup)
+                        evaluation = evaluate(bundles[asked_key], setup)
                         per_run = np.repeat(batches, len(models)).tolist()
                         costs[ran] = list(map(write_cost, _costs(per_run, setup, evaluation, held[held_key])))
                     texts = iter(costs[ran])
@@ -178,7 +169,7 @@ def _alike(chunk: Chunk) -> dict[tuple[str, str], list[str]]:
 def _costs(batches: Sequence[int], setup: Setup, evaluation: Evaluation, held: Floats) -> Iterator[tuple[Any, ...]]:
     """Yield the cost of each run, in the order of the columns."""
     device, execution, totals = setup.device, setup.runtime.mode, evaluation.totals
-    of_convolution = evaluation.joint.mostly_convolution
+    of_convolution = evaluation.bundle.mostly_convolution
     formats = [precision_run(setup.plan, mostly) for mostly in of_convolution]
     room, silicon = device.memory_bytes, device.silicon
     for batch, latency, pipelined, energy, peak, utilization, bound, form in zip(
