@@ -19,6 +19,7 @@ class ServedOutcome(Outcome, frozen=True):
 
     served: Served | DoesNotFitError
     is_simulated: ClassVar[bool] = True
+    work: ClassVar[str] = "output token"
 
     @property
     def row(self) -> ServedLoad | None:
@@ -26,65 +27,46 @@ class ServedOutcome(Outcome, frozen=True):
         return self.served.row if isinstance(self.served, Served) else None
 
     @property
-    def fitting(self) -> Served:
-        """The load that is served. Raises DoesNotFitError."""
-        if isinstance(self.served, DoesNotFitError):
-            raise self.served
-        return self.served
-
-    @property
-    def work(self) -> str:
-        """The unit that figures are counted per."""
-        return "output token"
-
-    @property
     def devices(self) -> int:
-        """The number of devices that share the load."""
         return super().devices if self.row is None else self.row.devices
 
     @property
     def fits(self) -> bool:
-        """True if the model and the caches of the load fit into the memory."""
         return self.row is not None and self.estimate.fits
 
     @property
     def competes(self) -> bool:
-        """True if the device may be the best of the devices that exist: it keeps up with the load."""
-        return super().competes and self.row is not None and not self.row.lag_per_s
+        return super().competes and not self.figure("lag_per_s")
 
     @property
     def sources(self) -> tuple[object, ...]:
-        """The records that have figures: of the load, then of an average step."""
         return self.row, *super().sources
 
     @property
     def per_unit(self) -> Estimate:
-        """An output token as an estimate. Raises DoesNotFitError."""
-        return self.fitting.output_token
+        if isinstance(self.served, DoesNotFitError):
+            raise self.served
+        return self.served.output_token
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The line that says which requests the parts are of."""
         many = self.estimate.scenario.batch
         return (f"the tree is of {many} requests at once; the devices above are under the load",)
 
     def aim(self, metric: str) -> float:
-        """Return the figure that devices are compared by: time of a request, joules per token, or their product."""
         return super().aim(metric) if self.row is None else self.row.figure(metric)
 
     def ruled_figure(self, name: str) -> tuple[float, str]:
-        """Return the figure of the load that a rule names, else of an average step, and its name in words. Raises
-        DoesNotFitError."""
-        row = self.fitting.row
+        if isinstance(self.served, DoesNotFitError):
+            raise self.served
+        row = self.served.row
         value = row.ruled_figure(name)
         return super().ruled_figure(name) if value is None else (value, f"{name} of {row.load} on {row.key}")
 
     def verdict(self, headline: str) -> str:
-        """Return whether the device keeps up with the load."""
         return "does not fit" if self.row is None else self.row.state
 
     def describe_model(self, model: str) -> str:
-        """Return the name of the model with the mean number of requests in a step."""
         many = self.estimate.scenario.batch
         return model if self.row is None else f"{model}, {many} requests at once (mean of the load)"
 
@@ -92,7 +74,6 @@ class ServedOutcome(Outcome, frozen=True):
     def best(
         outcomes: Sequence[Outcome], metric: str, on_paper: bool = False, unchanged: Sequence[Estimate] = ()
     ) -> tuple[str, ...]:
-        """Return the device that serves the load best with its odds, and the measurement that would confirm it."""
         found = [one.served for one in outcomes if isinstance(one, ServedOutcome)]
         served = [one for one in found if isinstance(one, Served)]
         if len(served) < 2:

@@ -59,7 +59,7 @@ def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
 
 def _work_words(state: State) -> str:
     """Return the load of the scenario in words, or its batch and lengths: `batch 8, sequence 512`."""
-    if said := engine.ref(state).load_words:
+    if said := engine.ref(state).load_and_lengths:
         return said
     lengths = "".join(f", {name} {value}" for name, value in engine.workload(state).defaults.items())
     return f"batch {state.batch}{lengths}"

@@ -68,7 +68,7 @@ class Target(msgspec.Struct, frozen=True):
     image_size: ClassVar[None] = None  # part of the inputs
     phases: ClassVar[dict[str, str]] = {}
     load: ClassVar[None] = None
-    load_words: ClassVar[str] = ""
+    load_and_lengths: ClassVar[str] = ""
 
     @property
     def runs_code(self) -> bool:

@@ -79,7 +79,7 @@ class Spec(msgspec.Struct, frozen=True):
     runs_code: ClassVar[bool] = False
     phases: ClassVar[dict[str, str]] = {}
     load: ClassVar[None] = None
-    load_words: ClassVar[str] = ""
+    load_and_lengths: ClassVar[str] = ""
 
     @property
     def is_block(self) -> bool:
