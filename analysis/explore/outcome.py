@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -12,6 +13,9 @@ from analysis.estimate.figures import serving
 from analysis.estimate.metrics import METRICS
 from analysis.text.headline import work_word
 from hardware.errors import RequestError
+
+if TYPE_CHECKING:
+    from analysis.explore.constraint import Constraint
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -62,9 +66,16 @@ class Outcome(msgspec.Struct, frozen=True):
         """Return the figure that devices are compared by: latency, energy or EDP."""
         return METRICS[metric].figure(self.estimate)
 
-    def figure(self, key: str) -> float:
-        """Return a figure in SI units by its key in a record; 0 if no record has it."""
-        return float(next((getattr(one, key) for one in self.sources if hasattr(one, key)), 0.0) or 0.0)
+    def figure(self, key: str, missing: float = 0.0) -> float:
+        """Return a figure in SI units by its key in a record; `missing` if no record has it."""
+        return float(next((getattr(one, key) for one in self.sources if hasattr(one, key)), missing) or 0.0)
+
+    def broken_limits(self, limits: Sequence[Constraint]) -> tuple[str, ...]:
+        """Return in words the limits that it does not satisfy. A figure that it does not have satisfies none."""
+        if not self.fits:
+            return ("does not fit",)
+        figures = [self.figure(METRICS[limit.figure].key, math.nan) for limit in limits]
+        return tuple(str(limit) for limit, value in zip(limits, figures, strict=True) if not limit.holds(value))
 
     def ruled_figure(self, name: str) -> tuple[float, str]:
         """Return the figure that a rule names, and its name in words. Raises RequestError for a figure of a load."""
