@@ -51,24 +51,23 @@ def rates(batch: int, latency_s: float, energy_j: float, pipelined_s: float = 0.
 
 def totals(run: Execution, kernel_ends: Sequence[int], op_ends: Sequence[int]) -> Totals:
     """Return the sums of the estimates of a run, whose kernels and operators end at these places."""
-    width, shape = len(BOUNDS), (len(kernel_ends), len(BOUNDS))
     latency, peak = _sums(np.stack([run.kernel_s, run.utilization * run.kernel_s]), kernel_ends)
-    first_cell = np.repeat(np.arange(0, width * len(kernel_ends), width), np.diff(kernel_ends, prepend=0))
-    bound_s = np.bincount(run.bound + first_cell, run.kernel_s, minlength=shape[0] * width).reshape(shape)
+    segments = [(run.bound[a:b], run.kernel_s[a:b]) for a, b in pairwise((0, *kernel_ends))]
+    bound_s = np.array([np.bincount(*one, minlength=len(BOUNDS)) for one in segments], dtype=np.float64)
     return Totals(
         latency_s=latency,
         pipelined_s=np.zeros_like(latency) if run.pipelined_s is None else _sums(run.pipelined_s, kernel_ends),
         energy_j=_sums(run.energy_j, op_ends),
         utilization=ratio(peak, latency),
         bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1).tolist()),
-        bound_s=bound_s.astype(np.float64, copy=False),
+        bound_s=bound_s,
     )
 
 
 def _sums(values: Floats, ends: Sequence[int]) -> Floats:
     """Return the sum of each segment of the last axis. Terms are added in the order in which a segment alone is summed
     (reduceat pairs them differently)."""
-    return np.stack([np.add.reduce(values[..., a:b], axis=-1) for a, b in pairwise((0, *ends))], axis=-1)
+    return np.array([np.add.reduce(values[..., a:b], axis=-1) for a, b in pairwise((0, *ends))]).T
 
 
 def weighted_mean(values: Floats, weights: Floats) -> float:

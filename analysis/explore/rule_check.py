@@ -48,15 +48,17 @@ class Findings(Head, frozen=True, kw_only=True):
 
 # (figure, pattern) -> the relative change
 Change = Callable[[str, str], float]
-Run = Callable[[str], Outcome]
+FindOutcome = Callable[[str], Outcome]
 
 
-def check(rules: Sequence[Constraint], run: Run) -> Findings:
-    """Evaluate rules. `run(device)` returns the outcome on a device, '' for the one under test. Raises RequestError."""
+def check(rules: Sequence[Constraint], find_outcome: FindOutcome) -> Findings:
+    """Evaluate rules. `find_outcome(device)` returns the outcome on a device, '' for the one under test. Raises
+    RequestError."""
     if not rules:
         raise RequestError('no rule is given: --rule "energy(h100_sxm) < 50mJ"')
-    evaluated = evaluate_rules(rules, run, _reject_change)
-    results = [run(name).estimate for name in dict.fromkeys(name for rule in rules for name in _devices(rule) or ("",))]
+    evaluated = evaluate_rules(rules, find_outcome, _reject_change)
+    names = dict.fromkeys(name for rule in rules for name in _devices(rule) or ("",))
+    results = [find_outcome(name).estimate for name in names]
     evaluated += coverage_findings(results[0].coverage, results[0].rule_coverage.gap)
     return Findings(
         **head_fields(results[0]),
@@ -76,13 +78,13 @@ def _reject_change(figure: str, pattern: str) -> float:
     raise RequestError(f"change({figure}) compares two results: hwexplorer diff BEFORE AFTER --rule ..")
 
 
-def evaluate_rules(rules: Sequence[Constraint], run: Run, change: Change) -> tuple[Finding, ...]:
+def evaluate_rules(rules: Sequence[Constraint], find_outcome: FindOutcome, change: Change) -> tuple[Finding, ...]:
     """Evaluate rules on outcomes and changes. Raises RequestError if one of these does."""
-    return tuple(_evaluate(rule, run, change) for rule in rules)
+    return tuple(_evaluate(rule, find_outcome, change) for rule in rules)
 
 
-def _evaluate(rule: Constraint, run: Run, change: Change) -> Finding:
-    value, what = _figure(rule, run, change)
+def _evaluate(rule: Constraint, find_outcome: FindOutcome, change: Change) -> Finding:
+    value, what = _figure(rule, find_outcome, change)
     holds, unit = rule.holds(value), rule.unit
     bound = f"{'as' if holds else 'not'} {rule.sign} {quantity(rule.amount, unit)}"
     return Finding(rule.text, holds, value, rule.amount, unit, f"{what} is {quantity(value, unit)}, {bound}")
@@ -92,13 +94,13 @@ def _devices(rule: Constraint) -> tuple[str, ...]:
     return {"change": (), "share": rule.where[1:], "ratio": rule.where[1:]}.get(rule.figure, rule.where)
 
 
-def _figure(rule: Constraint, run: Run, change: Change) -> tuple[float, str]:
+def _figure(rule: Constraint, find_outcome: FindOutcome, change: Change) -> tuple[float, str]:
     """Return the figure that a rule constrains, and its description."""
     if rule.figure == "change":
         name, *patterns = rule.where
         where = f" of {patterns[0]}" if patterns else ""
         return change(name, "".join(patterns)), f"change of {name}{where}"
-    outcomes = [run(device) for device in _devices(rule) or ("",)]
+    outcomes = [find_outcome(device) for device in _devices(rule) or ("",)]
     results = [outcome.estimate for outcome in outcomes]
     if rule.figure == "ratio":
         a, b = (METRICS[rule.where[0]].figure(result) for result in results)

@@ -37,7 +37,7 @@ from hardware.runtime import resolve_runtime
 from hardware.safe_text import inert
 from hardware.setup import Setup, make_setup
 
-GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
+GROUP = 8  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
 KEPT_BYTES = 24 << 20  # of memory for short-lived arrays
 FORMATS = ("csv", "json")
 
