@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from importlib import import_module
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -22,22 +21,19 @@ if TYPE_CHECKING:
 TITLE_MAX = 96  # characters of a title and its subject: with ` of ` they fit in one line of 100
 
 
-def _load_about(name: str, state: State) -> Report | Verb:
+def report_about(name: str, state: State) -> Report | Verb:
     """Return the declaration of a verb, or of the report that replaces it for a model under a load."""
     report = registry.load(name)
-    if not isinstance(report, Report) or not report.of_load:
+    if not isinstance(report, Report) or not report.of_load or engine.ref(state).load is None:
         return report
-    if engine.request_under_load(state) is None:
-        return report
-    stand_in: Report = import_module(report.of_load).VERB
-    return stand_in
+    return report.of_load()
 
 
 class Answer:
     """The answer of a report about a state: a document for programs, a view for people."""
 
     def __init__(self, name: str, state: State, **options: Any) -> None:
-        report = _load_about(name, state)
+        report = report_about(name, state)
         if not isinstance(report, Report):
             raise unknown("report", name, registry.names())
         self.name, self.report = name, report
@@ -50,7 +46,7 @@ class Answer:
         return {**{name: value for name, value in vars(self).items() if name != "report"}, "options": options}
 
     def __setstate__(self, known: dict[str, Any]) -> None:
-        vars(self).update(known, report=_load_about(known["name"], known["state"]))  # its functions are not pickled
+        vars(self).update(known, report=report_about(known["name"], known["state"]))  # its functions are not pickled
 
     @cached_property
     def document(self) -> Any:

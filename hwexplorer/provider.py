@@ -11,8 +11,8 @@ from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.coverage import uncovered_note
 from analysis.model.ir.workload import Workload
 from hardware.quantity import percent
-from hwexplorer import engine, plots, registry
-from hwexplorer.answer import Answer
+from hwexplorer import engine, plots, registry, user_code
+from hwexplorer.answer import Answer, report_about
 from hwexplorer.declare import Report
 from hwexplorer.state import State, replace
 from hwexplorer.views import device_cards, heat
@@ -35,8 +35,8 @@ class EngineProvider:
     cards, tree, plot = staticmethod(device_cards.cards), staticmethod(heat.view), staticmethod(plots.plot)
     # Which device is best, in sentences; the state against its pin.
     answer, verdict = staticmethod(answer), staticmethod(verdict)
-    is_edited, revision = engine.is_edited, staticmethod(engine.revision)
-    resolve_model_name = engine.resolve_model_name
+    is_edited, revision = staticmethod(engine.is_edited), staticmethod(engine.revision)
+    resolve_model_name = staticmethod(user_code.resolve_model_name)
 
     def ready(self, state: State) -> bool:
         """Return False for a model that must be captured first, or a trace that must be read."""
@@ -135,7 +135,7 @@ class EngineProvider:
 
     def report(self, name: str, state: State) -> Table | Text | Page:
         """Return the answer of a report about a state, for a pane of its name."""
-        report = registry.load(name)
+        report = report_about(name, state)
         pane = report.pane if isinstance(report, Report) else None
         view = pane(state) if pane is not None else Answer(name, state).view()
         assert isinstance(view, Table | Text | Page)

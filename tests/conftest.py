@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from analysis.model.process.workload_jobs import ModelCapture
+from hwexplorer import engine
 from hwexplorer.answer import Answer
-from hwexplorer.engine import ENGINE
 from hwexplorer.headless import answers
 from tests import forks
 
@@ -53,7 +53,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def forget_folders() -> Iterator[None]:
     """Forget the folders of devices that a test named: their devices are no others' (`main` keeps them)."""
     yield
-    ENGINE.use_folders([])
+    engine.use_folders([])
 
 
 @pytest.fixture(scope="session")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import msgspec
 import numpy as np
 
+from analysis.estimate.bundle import Bundle, make_bundle
+from analysis.estimate.evaluation import evaluate
 from analysis.estimate.kernels import demand, usual_joins
 from analysis.estimate.peak_memory import Memory, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.subgraphs import Partition, partition
-from analysis.estimate.totals import Rates, rates, totals
+from analysis.estimate.totals import Rates, rates
 from analysis.estimate.trust import Factors, Trust, find_trust, work_class
 from analysis.estimate.workspace import block_channels
 from analysis.model.ir.batch_limits import check_batch
@@ -22,8 +25,10 @@ from hardware import precision
 from hardware.demand import Demand
 from hardware.device import Device
 from hardware.engines.runtime import Runtime, is_unsupported
-from hardware.execute import Execution, execute, repeat_kernels
+from hardware.execute import Execution
+from hardware.memo import memoize
 from hardware.plan import Plan
+from hardware.precision import Widths
 from hardware.setup import Setup
 from hardware.taxonomy import Event
 
@@ -80,7 +85,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         """Return the estimate with the same software, but with kernels grouped as in a mode, e.g. 'fused'."""
         if self.execution == mode:
             return self
-        return _estimate_on(self.setup.in_mode(mode), self.workload, self.scenario)
+        return next(_estimate_on(self.setup.in_mode(mode), self.workload, self.scenario, (self.scenario.batch,)))
 
     @property
     def joins(self) -> str:
@@ -199,64 +204,77 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     A scenario that is new for the workload and device takes 0.5 to 1 ms of CPU time for models of 70 to 500 operators,
     most of it a fixed cost per call. It takes several ms where an NPU cuts a network into contexts. Raises RequestError
     for a batch that the workload does not allow."""
-    check_batch(workload, scenario.batch)
-    workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
-    return _estimate_on(scenario.setup_on(device, workload), workload, scenario)
+    return next(estimate_batches(workload, device, scenario, (scenario.batch,)))
 
 
-def _estimate_on(setup: Setup, workload: Workload, scenario: Scenario) -> Estimate:
-    plan, joins = setup.plan, usual_joins(workload, setup.joins)
-    waves, memory = _waves(workload, scenario.batch, setup, joins)
-    batch = -(-scenario.batch // waves)
-    needs = demand(workload, batch, plan.widths, joins)
-    run = execute(needs, setup)
-    if workload.repeats is not None:
-        run, needs = repeat_kernels(run, needs, workload.repeats @ workload.value_at(batch=batch) * waves)
-    return add_up(setup, workload, scenario, needs, run, memory, waves)
+def estimate_batches(workload: Workload, device: Device, base: Scenario, batches: Sequence[int]) -> Iterator[Estimate]:
+    """Yield the estimate at each batch, from one execution of all where the batches do not affect each other. The
+    mapping in it is that of all batches, except for `is_reduced`."""
+    for batch in batches:
+        check_batch(workload, batch)
+    workload = workload.bound(sequence=base.sequence, kv=base.kv)
+    setup = base.setup_on(device, workload)
+    is_alone = workload.repeats is not None or workload.parallel is not None or device.arch.is_searched
+    for group in ((batch,) for batch in batches) if is_alone else (tuple(batches),):
+        yield from _estimate_on(setup, workload, base, group)
 
 
-def add_up(
-    setup: Setup, workload: Workload, scenario: Scenario, needs: Demand, run: Execution, memory: Memory, waves: int = 1
-) -> Estimate:
-    """Return the estimate of an execution."""
-    if (devices := workload.devices) > 1:  # count events and energy of all devices, and the time of one
-        run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
-    sums = totals(run)
-    latency, energy = float(sums.latency_s[0]), float(sums.energy_j[0])
-    is_parallel = workload.parallel is not None
-    work = work_class(setup, workload.kind, scenario.batch, is_parallel)
-    trust, energy_factors = find_trust(setup, work)
-    fast, slow = (latency * factor for factor in trust.band)
-    return Estimate(
-        workload=workload,
-        scenario=scenario,
-        setup=setup,
-        partition=partition(workload),
-        demand=needs,
-        run=run,
-        memory=memory,
-        latency_s=latency,
-        energy_j=energy,
-        latency_band_s=(fast, slow),
-        energy_factors=energy_factors,
-        **msgspec.structs.asdict(rates(scenario.batch, latency, energy, float(sums.pipelined_s[0]))),
-        utilization=float(sums.utilization[0]),
-        bound=sums.bound[0],
-        bound_s=tuple(sums.bound_s[0].tolist()),
-        precision_run=precision_run(setup.plan, mostly_convolution(needs)),
-        work_class=work,
-        trust=trust,
-        waves=waves,
-    )
+def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tuple[int, ...]) -> Iterator[Estimate]:
+    joins, widths, device = usual_joins(workload, setup.joins), setup.plan.widths, setup.device
+    block = block_channels(device, setup.runtime.mode)
+    if len(batches) == 1:
+        waves, memory = _waves(workload, batches[0], setup, joins, block)
+        bundle, memories = make_bundle([workload], [-(-batches[0] // waves)], widths, joins), [memory]
+    else:
+        waves, (bundle, memories) = 1, _at_batches(workload, batches, widths, joins, block)
+    evaluation = evaluate(bundle, setup, waves)
+    for i, (run, batch, memory) in enumerate(zip(evaluation.runs(), batches, memories, strict=True)):
+        scenario = base if batch == base.batch else msgspec.structs.replace(base, batch=batch)
+        needs = evaluation.demand if len(batches) == 1 else demand(workload, batch, widths, joins)
+        sums = evaluation.totals
+        latency, energy = float(sums.latency_s[i]), float(sums.energy_j[i])
+        work = work_class(setup, workload.kind, batch, workload.parallel is not None)
+        trust, energy_factors = find_trust(setup, work)
+        fast, slow = (latency * factor for factor in trust.band)
+        yield Estimate(
+            workload=workload,
+            scenario=scenario,
+            setup=setup,
+            partition=partition(workload),
+            demand=needs,
+            run=run,
+            memory=memory,
+            latency_s=latency,
+            energy_j=energy,
+            latency_band_s=(fast, slow),
+            energy_factors=energy_factors,
+            **msgspec.structs.asdict(rates(batch, latency, energy, float(sums.pipelined_s[i]))),
+            utilization=float(sums.utilization[i]),
+            bound=sums.bound[i],
+            bound_s=tuple(sums.bound_s[i].tolist()),
+            precision_run=precision_run(setup.plan, bundle.mostly_convolution[i]),
+            work_class=work,
+            trust=trust,
+            waves=waves,
+        )
 
 
-def _waves(workload: Workload, batch: int, setup: Setup, joins: str) -> tuple[int, Memory]:
+@memoize(keep=16)
+def _at_batches(
+    workload: Workload, batches: tuple[int, ...], widths: Widths, joins: str, block: float
+) -> tuple[Bundle, list[Memory]]:
+    """Return the bundle of all batches, and the memory of each."""
+    bundle = make_bundle([workload], batches, widths, joins)
+    return bundle, [peak_memory(workload, batch, widths, joins, block) for batch in batches]
+
+
+def _waves(workload: Workload, batch: int, setup: Setup, joins: str, block: float) -> tuple[int, Memory]:
     """Return the number of waves in which a batch of requests runs (1 for other work), and the peak memory of one wave.
     A server holds back requests that do not fit. If not even one fits, there is one wave."""
 
     def peak(size: int) -> Memory:
         """Return the memory of a batch of this size."""
-        return peak_memory(workload, size, setup.plan.widths, joins, block_channels(setup.device, setup.runtime.mode))
+        return peak_memory(workload, size, setup.plan.widths, joins, block)
 
     held, room = peak(batch), setup.device.memory_bytes
     if "output" not in workload.defaults or held.peak_bytes <= room or peak(1).peak_bytes > room:
@@ -278,11 +296,3 @@ def precision_run(plan: Plan, mostly_convolution: bool | None) -> str:
     if mostly_convolution is None:
         return plan.stored
     return plan.convolution[1] if mostly_convolution else plan.contraction[1]
-
-
-def mostly_convolution(needs: Demand) -> bool | None:
-    """Return whether convolutions do most multiply-accumulates; None if there are none."""
-    total = needs.macs.sum()
-    if not total:
-        return None
-    return bool(needs.macs[needs.is_convolution].sum() * 2 > total)

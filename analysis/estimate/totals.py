@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
 import numpy as np
 
 from analysis.model.ir.workload import Floats
-from hardware.demand import Ints
 from hardware.execute import BOUNDS, Execution
-
-
-class Places(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The places of b x w estimates in one joint execution: w models at each of b `batches`. `kernel_of` and `op_of`
-    map the kernels and operators of all estimates, end to end, to those of the execution. At each batch, those of model
-    i begin at `kernel_ptr[i]` and `op_ptr[i]`, (w + 1,)."""
-
-    kernel_of: Ints
-    op_of: Ints
-    kernel_ptr: Ints
-    op_ptr: Ints
-    batches: int
-
-    @cached_property
-    def first_cell(self) -> Ints:
-        """The first cell of each kernel's estimate in a flat table of estimates and bounds, (k,)."""
-        models = len(self.kernel_ptr) - 1
-        run = np.repeat(np.arange(self.batches * models), np.tile(np.diff(self.kernel_ptr), self.batches))
-        return len(BOUNDS) * run
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,39 +49,25 @@ def rates(batch: int, latency_s: float, energy_j: float, pipelined_s: float = 0.
     )
 
 
-def totals(run: Execution, places: Places | None = None) -> Totals:
-    """Return the sums of one run, or of the several that `places` tells apart."""
-    kernel_s, peak_s, bound, energy_j = run.kernel_s, run.utilization * run.kernel_s, run.bound, run.energy_j
-    kernel_ends, op_ends, batches, cell = [0, len(kernel_s)], [0, len(energy_j)], 1, bound
-    if places is not None:
-        kernel_s, peak_s, bound = kernel_s[places.kernel_of], peak_s[places.kernel_of], bound[places.kernel_of]
-        energy_j, batches = energy_j[places.op_of], places.batches
-        kernel_ends, op_ends = places.kernel_ptr.tolist(), places.op_ptr.tolist()
-        cell = bound + places.first_cell
-    latency, peak = _sums(np.stack([kernel_s, peak_s]), kernel_ends, batches)
-    pipelined = np.zeros(len(latency))
-    if run.pipelined_s is not None:
-        pipelined = _sums(
-            run.pipelined_s if places is None else run.pipelined_s[places.kernel_of], kernel_ends, batches
-        )
-    shape = (len(latency), len(BOUNDS))
-    bound_s = np.bincount(cell, kernel_s, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64, copy=False)
+def totals(run: Execution, kernel_ends: Sequence[int], op_ends: Sequence[int]) -> Totals:
+    """Return the sums of the estimates of a run, whose kernels and operators end at these places."""
+    latency, peak = _sums(np.stack([run.kernel_s, run.utilization * run.kernel_s]), kernel_ends)
+    segments = [(run.bound[a:b], run.kernel_s[a:b]) for a, b in pairwise((0, *kernel_ends))]
+    bound_s = np.array([np.bincount(*one, minlength=len(BOUNDS)) for one in segments], dtype=np.float64)
     return Totals(
         latency_s=latency,
-        pipelined_s=pipelined,
-        energy_j=_sums(energy_j, op_ends, batches),
+        pipelined_s=np.zeros_like(latency) if run.pipelined_s is None else _sums(run.pipelined_s, kernel_ends),
+        energy_j=_sums(run.energy_j, op_ends),
         utilization=ratio(peak, latency),
         bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1).tolist()),
         bound_s=bound_s,
     )
 
 
-def _sums(values: Floats, ends: list[int], batches: int) -> Floats:
-    """Return the sum of each segment of the last axis, at each batch. Terms are added in the order in which a segment
-    alone is summed (reduceat pairs them differently)."""
-    rows = values if batches == 1 else values.reshape(*values.shape[:-1], batches, -1)
-    sums = np.array([np.add.reduce(rows[..., a:b], axis=-1) for a, b in pairwise(ends)])
-    return sums.T if batches == 1 else sums.transpose(*range(1, sums.ndim), 0).reshape(*values.shape[:-1], -1)
+def _sums(values: Floats, ends: Sequence[int]) -> Floats:
+    """Return the sum of each segment of the last axis. Terms are added in the order in which a segment alone is summed
+    (reduceat pairs them differently)."""
+    return np.array([np.add.reduce(values[..., a:b], axis=-1) for a, b in pairwise((0, *ends))]).T
 
 
 def weighted_mean(values: Floats, weights: Floats) -> float:

@@ -93,17 +93,6 @@ def parse_limits(text: str) -> tuple[Constraint, ...]:
     return tuple(limits)
 
 
-def broken_limits(text: str, *results: object) -> tuple[str, ...]:
-    """Return the limits of a text that an estimate, or for other figures the load that it serves, does not satisfy."""
-    broken = []
-    for limit in parse_limits(text):
-        metric = METRICS[limit.figure]
-        having = next((result for result in results if hasattr(result, metric.key)), None)
-        if having is None or not limit.holds(metric.figure(having)):
-            broken.append(str(limit))
-    return tuple(broken)
-
-
 # --- rules of CI ----------------------------------------------------------------------------------------------
 
 

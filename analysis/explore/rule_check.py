@@ -20,6 +20,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import tree
 from analysis.explore.constraint import Constraint
+from analysis.explore.outcome import Outcome
 from analysis.model.ir import coverage
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -47,17 +48,17 @@ class Findings(Head, frozen=True, kw_only=True):
 
 # (figure, pattern) -> the relative change
 Change = Callable[[str, str], float]
-# (device, figure) -> the figure of the load that the device serves, and its description; None without a load
-Loaded = Callable[[str, str], tuple[float, str] | None]
+FindOutcome = Callable[[str], Outcome]
 
 
-def check(rules: Sequence[Constraint], run: Callable[[str], Estimate], find_load: Loaded = lambda *_: None) -> Findings:
-    """Evaluate rules. `run(device)` returns the estimate on a device, '' for the one under test; `find_load` returns a
-    figure of the load that it serves. Raises RequestError."""
+def check(rules: Sequence[Constraint], find_outcome: FindOutcome) -> Findings:
+    """Evaluate rules. `find_outcome(device)` returns the outcome on a device, '' for the one under test. Raises
+    RequestError."""
     if not rules:
         raise RequestError('no rule is given: --rule "energy(h100_sxm) < 50mJ"')
-    evaluated = evaluate_rules(rules, run, _reject_change, find_load)
-    results = [run(name) for name in dict.fromkeys(name for rule in rules for name in _devices(rule) or ("",))]
+    evaluated = evaluate_rules(rules, find_outcome, _reject_change)
+    names = dict.fromkeys(name for rule in rules for name in _devices(rule) or ("",))
+    results = [find_outcome(name).estimate for name in names]
     evaluated += coverage_findings(results[0].coverage, results[0].rule_coverage.gap)
     return Findings(
         **head_fields(results[0]),
@@ -77,16 +78,13 @@ def _reject_change(figure: str, pattern: str) -> float:
     raise RequestError(f"change({figure}) compares two results: hwexplorer diff BEFORE AFTER --rule ..")
 
 
-def evaluate_rules(
-    rules: Sequence[Constraint], run: Callable[[str], Estimate], change: Change, find_load: Loaded = lambda *_: None
-) -> tuple[Finding, ...]:
-    """Evaluate rules on estimates, changes and loads. Raises RequestError if one of these does."""
-    return tuple(_evaluate(rule, run, change, find_load) for rule in rules)
+def evaluate_rules(rules: Sequence[Constraint], find_outcome: FindOutcome, change: Change) -> tuple[Finding, ...]:
+    """Evaluate rules on outcomes and changes. Raises RequestError if one of these does."""
+    return tuple(_evaluate(rule, find_outcome, change) for rule in rules)
 
 
-def _evaluate(rule: Constraint, run: Callable[[str], Estimate], change: Change, find_load: Loaded) -> Finding:
-    of_load = find_load((_devices(rule) or ("",))[0], rule.figure)
-    value, what = of_load or _figure(rule, run, change)
+def _evaluate(rule: Constraint, find_outcome: FindOutcome, change: Change) -> Finding:
+    value, what = _figure(rule, find_outcome, change)
     holds, unit = rule.holds(value), rule.unit
     bound = f"{'as' if holds else 'not'} {rule.sign} {quantity(rule.amount, unit)}"
     return Finding(rule.text, holds, value, rule.amount, unit, f"{what} is {quantity(value, unit)}, {bound}")
@@ -96,13 +94,14 @@ def _devices(rule: Constraint) -> tuple[str, ...]:
     return {"change": (), "share": rule.where[1:], "ratio": rule.where[1:]}.get(rule.figure, rule.where)
 
 
-def _figure(rule: Constraint, run: Callable[[str], Estimate], change: Change) -> tuple[float, str]:
+def _figure(rule: Constraint, find_outcome: FindOutcome, change: Change) -> tuple[float, str]:
     """Return the figure that a rule constrains, and its description."""
     if rule.figure == "change":
         name, *patterns = rule.where
         where = f" of {patterns[0]}" if patterns else ""
         return change(name, "".join(patterns)), f"change of {name}{where}"
-    results = [run(device) for device in _devices(rule) or ("",)]
+    outcomes = [find_outcome(device) for device in _devices(rule) or ("",)]
+    results = [outcome.estimate for outcome in outcomes]
     if rule.figure == "ratio":
         a, b = (METRICS[rule.where[0]].figure(result) for result in results)
         keys = " over ".join(result.device.key for result in results)
@@ -110,9 +109,7 @@ def _figure(rule: Constraint, run: Callable[[str], Estimate], change: Change) ->
     result = results[0]
     if rule.figure == "share":
         return edp_share(result, rule.where[0]), f"EDP share of {rule.where[0]} on {result.device.key}"
-    if not hasattr(result, METRICS[rule.figure].key):
-        raise RequestError(f"{rule.figure} is a figure of a load, e.g. of llama3_8b:serve,in=1024,out=256,rate=5")
-    return METRICS[rule.figure].figure(result), f"{rule.figure} of {result.workload.name} on {result.device.key}"
+    return outcomes[0].ruled_figure(rule.figure)
 
 
 def edp_share(result: Estimate, pattern: str) -> float:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hardware.errors import RequestError
+
 
 class ModelError(Exception):
     """Base of everything that `store.load` raises on purpose."""
@@ -33,3 +38,12 @@ class CaptureCancelledError(CaptureError):
 
 class UnreadableError(ModelError, ValueError):
     """The file is not a model, or its model cannot be costed."""
+
+
+@contextmanager
+def request_errors() -> Iterator[None]:
+    """Turn every error of a model into a RequestError."""
+    try:
+        yield
+    except (ModelError, OSError) as error:
+        raise RequestError(str(error)) from None

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import evaluate_steps
 from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.evaluation import evaluate_steps
 from analysis.estimate.peak_memory import Memory, peak_memory
 from analysis.estimate.roles import select_values
 from analysis.estimate.scenario import Scenario

@@ -122,3 +122,16 @@ def largest_cause(result: Estimate, members: Ints | slice = slice(None)) -> tupl
 def describe_wait(cause: int, share: float) -> str:
     """Write `84 % of the time waiting for kernel launches`."""
     return f"{percent(share)} of the time {_WAITS[cause]}"
+
+
+def phase_words(result: Estimate) -> tuple[str, str]:
+    """Return the name of the latency of a language model's phase, and what it makes; empty texts for other work."""
+    lengths = result.workload.defaults
+    if "kv" not in lengths or "output" in lengths:
+        return "", ""
+    return ("TPOT", "token") if lengths.get("sequence") == 1 else ("TTFT", "prompt")
+
+
+def work_word(result: Estimate) -> str:
+    """Return what a run of a model makes: `inference`, or `prompt`, `token` or `request` of a language model."""
+    return phase_words(result)[1] or ("request" if "output" in result.workload.defaults else "inference")

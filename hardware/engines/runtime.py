@@ -127,11 +127,6 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """The library of its products."""
         return product_libraries()[self.products]
 
-    def keeps_order(self, device: Device) -> bool:
-        """Return True if the time of a kernel depends on those before it: the device places whole models, or the host
-        dispatches ahead."""
-        return device.arch.places_models or (self.dispatches_ahead and not device.arch.is_host)
-
     def fits(self, device: Device, work: str) -> bool:
         """Return True if the runtime runs this kind of work on the device."""
         return (

@@ -14,7 +14,7 @@ from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from hardware import known_architectures as architectures
 from hardware.errors import RequestError
 from hardware.names import split_list
-from hwexplorer import engine
+from hwexplorer import engine, user_code
 from hwexplorer.declare import Subject
 from hwexplorer.options import Option
 from hwexplorer.process.output import OutputError, Progress, say
@@ -66,12 +66,12 @@ def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
         arguments.show_output,
     )
     if is_target or inputs or arguments.batch_dim is not None:
-        return engine.resolve_model_name(model, inputs, arguments.batch_dim, limits, trusted=arguments.run_code)
+        return user_code.resolve_model_name(model, inputs, arguments.batch_dim, limits, trusted=arguments.run_code)
     # `hf:` and a folder is not a state string: its slashes separate folders.
     if model.startswith("hf:") and not any(mark in model for mark in "@?%"):
         return model
     if arguments.run_code:
-        engine.allow(parse(model).model, limits)
+        user_code.allow(parse(model).model, limits)
     return ""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace as with_fields
 
+from analysis.serving.deployment import DoesNotFitError
 from analysis.serving.request_load import ask_load
 from analysis.serving.served_load import ServedLoad
 from analysis.serving.serving_report import KNEE
@@ -31,8 +32,9 @@ def plot(state: State) -> Plot:
     kept: list[str] = []  # the highest load of each device that keeps the limits
     limits = ask_load(engine.load_of(state)[0], state.limits).limits
     for place, device in enumerate(state.devices):
-        rows = curve(state, device)
-        if not rows:
+        try:
+            rows = curve(state, device)
+        except DoesNotFitError:
             notes.append(f"{MARKED[device]} does not fit")
             continue
         x, y = tuple(row.arrivals_per_s for row in rows), tuple(figure(row) for row in rows)
@@ -67,10 +69,8 @@ def plot(state: State) -> Plot:
 
 
 def curve(state: State, device: str) -> list[ServedLoad]:
-    """Serve random arrivals on a device at `PARTS` of its capacity. Return nothing if the model does not fit."""
-    (request, load), served = engine.load_of(state), engine.find_served(state, device)
-    if served is None:
-        return []
+    """Serve random arrivals on a device at `PARTS` of its capacity. Raises DoesNotFitError."""
+    (request, load), served = engine.load_of(state), engine.serve_load(state, device)
     capacity_per_s = served.server.capacity_per_s(served.load)
     loads = [
         with_fields(load, rate=float(f"{part * capacity_per_s:.3g}"), concurrency=0, requests="") for part in PARTS

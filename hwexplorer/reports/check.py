@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from analysis.document import Column, columns
 from analysis.explore.constraint import parse_rule
 from analysis.explore.result_diff import Diff
@@ -20,13 +22,7 @@ COLUMNS = (
 
 
 def _document(state: State, rule: list[str] | None) -> Findings:
-    def find_load(device: str, figure: str) -> tuple[float, str] | None:
-        """Return a figure of the state's load on a device, and its name in words. Return None without such a figure."""
-        row = engine.serve_load(state, device).row if engine.request_under_load(state) is not None else None
-        value = None if row is None else row.ruled_figure(figure)
-        return None if row is None or value is None else (value, f"{figure} of {row.load} on {row.key}")
-
-    return check([parse_rule(text) for text in rule or ()], lambda name: engine.result(state, name), find_load)
+    return check([parse_rule(text) for text in rule or ()], partial(engine.outcome, state))
 
 
 def broken_rules(document: Findings | Diff) -> str:

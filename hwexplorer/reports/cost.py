@@ -11,7 +11,7 @@ from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report, Rows, Section, summary_text
 from hwexplorer.options import amount, option
 from hwexplorer.state import State
-from hwexplorer.views.captions import MARKED, work_word
+from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Text
 
 _MONEY = (
@@ -42,12 +42,9 @@ def _document(
 ) -> CostReport:
     hire, purchase = ({engine.device(name).key: usd for name, usd in prices or ()} for prices in (hourly, price))
     stated = {name: value for name, value in given.items() if value is not None}
-    if engine.request_under_load(state) is None:
-        results = [engine.result(state, name) for name in state.devices]
-        counted = f"{work_word(results[0])}s"
-    else:
-        results, counted = [engine.serve_load(state, name).output_token for name in state.devices], "output tokens"
-    return cost(results, settings(stated, hire, purchase), asks_for_paper(state, on_paper), counted)
+    outcomes = [engine.outcome(state, name) for name in state.devices]
+    assumed, is_paper_asked = settings(stated, hire, purchase), asks_for_paper(state, on_paper)
+    return cost([one.per_unit for one in outcomes], assumed, is_paper_asked, f"{outcomes[0].work}s")
 
 
 def _assumed(bill: CostReport, state: State) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from analysis.estimate.figures import head_fields
 from analysis.explore.comparison import insights, next_steps
 from analysis.text.bound_reasons import model_reason
 from analysis.text.evidence import describe_evidence
+from analysis.text.headline import work_word
 from hardware.quantity import percent, plain_number, quantity
 from hwexplorer import engine, registry
 from hwexplorer.answer import Answer
@@ -19,7 +20,7 @@ from hwexplorer.declare import DEVICE, Report
 from hwexplorer.plots import batch, memory, roofline
 from hwexplorer.state import State, replace
 from hwexplorer.text.next_command import command
-from hwexplorer.views.captions import band_words, energy_words, place_in_words, work_word
+from hwexplorer.views.captions import band_words, energy_words, place_in_words
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tree_view import tree

@@ -24,31 +24,12 @@ LEAST = 5e-4  # fraction of the pinned figure; smaller changes are left out
 
 def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
     """Return a warning about the state's trace, if any, and the verdict on its devices if at least two compare."""
-    if engine.request_under_load(state) is not None:
-        return _answer_under_load(state)
-    from analysis.explore.verdict import verdict as best_device  # not needed to start the screen
-
-    results = [engine.result(state, name) for name in state.devices]
-    changed = {one.device.key.removesuffix(one.device.changes) for one in results if one.device.changes}
-    found = best_device(results, state.metric, on_paper, [engine.result(state, name) for name in sorted(changed)])
+    outcomes = [engine.outcome(state, name) for name in state.devices]
+    devices = [one.estimate.device for one in outcomes]
+    changed = {device.key.removesuffix(device.changes) for device in devices if device.changes}
+    unchanged = [engine.result(state, name) for name in sorted(changed)]
     warning = trace_warning(state, engine.result(state))
-    return (*([f"{warning}."] if warning else ()), *(found.lines if found is not None else ()))
-
-
-def _answer_under_load(state: State) -> tuple[str, ...]:
-    """Return the device that serves the load best with its odds, and the measurement that would confirm it. Return
-    nothing if fewer than two devices serve the load."""
-    from analysis.serving.serving_report import first_words, order_by_aim
-    from analysis.text.evidence import is_backed
-
-    served = [one for name in state.devices if (one := engine.find_served(state, name)) is not None]
-    if len(served) < 2:
-        return ()
-    ordered = order_by_aim(served, state.metric)
-    least_known = next((one for one in ordered[:2] if not is_backed(one.server.first.trust)), ordered[1])
-    run = f"{state.model.partition(':')[0]} on {least_known.row.key} with {least_known.server.first.runtime.name}"
-    first = first_words(ordered, state.metric)
-    return f"{first}.", f"To {'settle' if first.startswith('Too') else 'confirm'} it: measure this load of {run}."
+    return (*([f"{warning}."] if warning else ()), *outcomes[0].best(outcomes, state.metric, on_paper, unchanged))
 
 
 def verdict(state: State) -> str:

@@ -30,7 +30,7 @@ LINE, LINE_WITH_MORE = 90, 70  # most characters of a title that lists devices, 
 def headline_of_state(state: State, settings: str = "") -> str:
     """Return the subject of figures in one line: model, batch, precision, runtime, and devices, or the number of
     devices if the line is too long. `settings` replaces batch and precision if there are several."""
-    is_load = engine.request_under_load(state) is not None
+    is_load = engine.ref(state).load is not None
     if len(state.devices) == 1 and not is_load:
         return place_in_words(replace(state, on=state.devices[0]), settings, at="")
     runtime = "usual runtimes" if state.execution == AUTO else ""
@@ -43,9 +43,7 @@ def headline_of_state(state: State, settings: str = "") -> str:
 def _name_with_size(state: State) -> str:
     """Return the name of the model, with the image size if the state sets one, or with the phase `prefill`."""
     workload = engine.workload(state)
-    name = workload.name
-    if engine.request_under_load(state) is not None:  # the load follows in words
-        return name.partition(":serve")[0]
+    name = workload.name if engine.ref(state).load is None else workload.name.partition(":serve")[0]
     if state.image_size:
         return f"{name} at {state.image_size} px"
     return f"{name} (prefill)" if workload.kind == "prefill" and ":" not in name else name
@@ -60,24 +58,18 @@ def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
 
 
 def _work_words(state: State) -> str:
-    """Return the batch and the lengths, or the load: `5 requests/s of 1024 prompt and 256 output tokens`."""
-    if (request := engine.request_under_load(state)) is not None and request.load is not None:
-        if request.load.requests:
-            return request.load.text
-        cached = f", {request.load.cached} of them cached," if request.load.cached else ""
-        return f"{request.load.text} of {request.run.sequence} prompt{cached} and {request.run.output} output tokens"
+    """Return the load of the scenario in words, or its batch and lengths: `batch 8, sequence 512`."""
+    if said := engine.ref(state).load_and_lengths:
+        return said
     lengths = "".join(f", {name} {value}" for name, value in engine.workload(state).defaults.items())
     return f"batch {state.batch}{lengths}"
 
 
 def place_in_words(state: State, settings: str = "", at: str | None = None) -> str:
     """Return the subject of a node's figures: `layer1.0.conv1 of resnet18, batch 8, fp16, xla on Google TPU v4`."""
-    result = engine.result(state)
-    model = _name_with_size(state)
-    device = result.device.label + f" x {result.workload.devices}" * (result.workload.devices > 1)
-    if (served := engine.find_served(state)) is not None:
-        model = f"{model}, {result.scenario.batch} requests at once (mean of the load)"
-        device = result.device.label + f" x {served.row.devices}" * (served.row.devices > 1)
+    outcome = engine.outcome(state)
+    result, model = outcome.estimate, outcome.describe_model(_name_with_size(state))
+    device = result.device.label + f" x {outcome.devices}" * (outcome.devices > 1)
     at = state.at if at is None else at
     node = f"{at} of {model}" if at not in ("", "/", result.workload.name) else model
     return f"{node}, {scenario_words(state, result.runtime.name, settings)} on {device}"
@@ -101,19 +93,6 @@ def figures_lead(point: Figures) -> str:
 def metric_word(metric: str) -> str:
     """Return `EDP`, `energy` or `latency`: the metric in one word."""
     return METRICS[metric].noun.partition(" ")[0]
-
-
-def phase_words(result: Estimate) -> tuple[str, str]:
-    """Return the name of the latency of a language model's phase, and what it makes; empty texts for other work."""
-    lengths = result.workload.defaults
-    if "kv" not in lengths or "output" in lengths:
-        return "", ""
-    return ("TPOT", "token") if lengths.get("sequence") == 1 else ("TTFT", "prompt")
-
-
-def work_word(result: Estimate) -> str:
-    """Return what a run of a model makes: `inference`, or `prompt`, `token` or `request` of a language model."""
-    return phase_words(result)[1] or ("request" if "output" in result.workload.defaults else "inference")
 
 
 def band_words(ends: tuple[float, float], nominal: float) -> str:

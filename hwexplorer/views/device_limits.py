@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.explore.constraint import broken_limits
+from analysis.explore.constraint import parse_limits
 from hwexplorer import engine
 from hwexplorer.state import State
 
@@ -26,11 +26,7 @@ def check_limits(state: State) -> LimitsCheck | None:
     """Check the devices of a state against its limits. Return None if the state has no limits."""
     if not state.limits:
         return None
-    found = {}
-    for name in state.devices:
-        result, served = engine.result(state, name), engine.find_served(state, name)
-        figures = (result, served.row) if served else (result,)
-        is_fitting = result.fits and (served is not None or engine.request_under_load(state) is None)
-        found[name] = broken_limits(state.limits, *figures) if is_fitting else ("does not fit",)
-    failing = {name: why for name, why in found.items() if why}
+    limits = parse_limits(state.limits)
+    broken = {name: engine.outcome(state, name).broken_limits(limits) for name in state.devices}
+    failing = {name: why for name, why in broken.items() if why}
     return LimitsCheck(state.limits, tuple(name for name in state.devices if name not in failing), failing)

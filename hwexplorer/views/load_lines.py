@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from analysis.explore.outcome import Outcome
 from analysis.serving.served_load import Served
+from analysis.serving.served_outcome import ServedOutcome
 from analysis.serving.waits import list_waits, timeline
 from hardware.quantity import quantity
 from hwexplorer.views.plain import SUMMARY, Section
@@ -11,9 +13,12 @@ MOMENTS = 60  # points of a timeline
 _BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 
 
-def load_sections(served: Served) -> list[Section]:
+def load_sections(outcome: Outcome) -> list[Section]:
     """Return the state of a load, the waits of its slowest requests, and the timeline of requests in the server. The
-    first section is the answer."""
+    first section is the answer, which is empty if the model does not fit."""
+    served = outcome.served if isinstance(outcome, ServedOutcome) else None
+    if not isinstance(served, Served):
+        return [(SUMMARY, ())]
     row = served.row
     simulated = f" (of {served.load.requests:,} simulated requests)" * (row.lag_per_s > 0)
     head = (

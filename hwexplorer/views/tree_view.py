@@ -175,9 +175,7 @@ def _footer(figures: TreeFigures, root: Branch, state: State, share: dict[int, f
         key=lambda part: -share[id(part)],
     )
     half = _half(parts, [share[id(part)] for part in parts], state)
-    if engine.request_under_load(state) is None:
-        return half, told
-    return half, f"the tree is of {result.scenario.batch} requests at once; the devices above are under the load", told
+    return half, *engine.outcome(state).notes, told
 
 
 def _half(parts: list[Branch], share: list[float], state: State) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import grid
 import pytest
 
-from analysis.estimate.bundle import bundle_demand, evaluate_bundle, make_bundle
+from analysis.estimate.bundle import make_bundle
 from analysis.estimate.estimate import estimate
+from analysis.estimate.evaluation import evaluate
 from analysis.estimate.scenario import Scenario
 from tests.models import load_once
 
@@ -19,8 +20,7 @@ def test_models_cost_the_same_in_bulk(on: str, runtime: str) -> None:
     device, work = grid.device(on), [load_once(name) for name in MODELS]
     asked = Scenario(3, "fp16", runtime)
     setup = asked.setup_on(device, work[0])
-    many = make_bundle(work, setup.joins, setup.runtime.keeps_order(device))
-    whole, _ = evaluate_bundle(bundle_demand(many, (3,), setup.plan.widths), setup)
+    whole = evaluate(make_bundle(work, (3,), setup.plan.widths, setup.joins), setup).totals
     alone = [estimate(one, device, asked) for one in work]
     assert whole.latency_s.tolist() == [one.latency_s for one in alone]
     assert whole.energy_j.tolist() == [one.energy_j for one in alone]

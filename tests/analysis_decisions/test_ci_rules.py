@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from analysis.estimate.metrics import METRICS, RULED
 from analysis.estimate.tree_figures import tree
 from analysis.explore.constraint import parse_rule
+from analysis.explore.outcome import Outcome
 from analysis.explore.rule_check import check, edp_share
 from hardware.errors import RequestError
 from tests.sampling import for_each
@@ -20,6 +21,10 @@ from tests.sampling import for_each
 
 def _on(name: str):  # type: ignore[no-untyped-def]
     return run("resnet18", {"": "h100_sxm", "gpu": "h100_sxm", "cpu": "xeon_8490h"}.get(name, name))
+
+
+def _outcome_on(name: str) -> Outcome:
+    return Outcome(name, _on(name))
 
 
 @pytest.mark.parametrize("word", RULED)
@@ -33,7 +38,7 @@ def test_figures_are_those_of_the_estimate(word: str) -> None:
         ("<", 1, False),
     ):
         rule = parse_rule(f"{word}(h100_sxm) {comparison} {value * limit!r}")
-        (found,) = check([rule], _on).findings
+        (found,) = check([rule], _outcome_on).findings
         assert found.value == value
         assert found.holds == holds, (comparison, limit)
 
@@ -57,7 +62,7 @@ def test_shares_add_up() -> None:
 
 
 def test_ratios() -> None:
-    (found,) = check([parse_rule("ratio(energy, cpu, gpu) > 0")], _on).findings
+    (found,) = check([parse_rule("ratio(energy, cpu, gpu) > 0")], _outcome_on).findings
     assert found.value == _on("cpu").energy_j / _on("gpu").energy_j
 
 

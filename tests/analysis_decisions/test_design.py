@@ -15,7 +15,7 @@ from analysis.explore.constraint import Constraint
 from hardware.area import area
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
-from hwexplorer.engine import Engine
+from hwexplorer import engine
 
 KPU = load_device("kpu_t256")
 
@@ -39,7 +39,6 @@ def test_each_design_is_the_device_evaluated_alone() -> None:
     found = _found(_study("units=128..512", "array=16|32", "clock_hz=1G..1.4G"))
     assert found.evaluated == 3 * 2 * 2
     assert found.refused == 0
-    engine = Engine()
     for design in found.best[:4]:
         device = load_device(design.device)
         costs = []

@@ -43,7 +43,7 @@ def test_two_commits_of_a_model(tmp_path: Path) -> None:
     assert (same.code, same.err) == (0, "")
     assert "nothing changed" in same.out
     net.write_text(NET.replace("WIDTH", "64"))
-    engine.ENGINE.reset()  # another process
+    engine.reset()  # another process
     changed = hwexplorer("diff", str(base), f"{net}:Net", *words, "--rule", "change(macs) < 1%", "--format", "md")
     assert changed.code == 1
     assert "change of macs is" in changed.err

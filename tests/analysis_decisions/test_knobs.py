@@ -12,13 +12,11 @@ from analysis.explore.tuning.knob_curve import KnobRow, find_knee, knobs
 from analysis.explore.tuning.least_change import Turn, _least_change, crossover
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
-from hwexplorer.engine import Engine
-
-ENGINE = Engine()
+from hwexplorer import engine
 
 
 def _run(device: str, model: str = "resnet18", **scenario: object) -> Estimate:
-    workload = ENGINE.model(ENGINE.refer(model))
+    workload = engine.model(engine.refer(model))
     return estimate(workload, load_device(device), Scenario(**scenario))  # type: ignore[arg-type]
 
 

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
-from analysis.estimate.bundle import bundle_demand, estimate_batches, evaluate_bundle, make_bundle
-from analysis.estimate.estimate import estimate
+from analysis.estimate.bundle import make_bundle
+from analysis.estimate.estimate import estimate, estimate_batches, precision_run
+from analysis.estimate.evaluation import evaluate
 from analysis.estimate.figures import figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.peak_memory import peak_memory
@@ -44,10 +45,11 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     loaded = [workload(name) for name in SOME]
     setup = make_setup(device(on), precision, runtime_of_mode(device(on), execution))
     widths = setup.plan.widths
-    asked = bundle_demand(make_bundle(loaded, setup.joins, setup.runtime.keeps_order(device(on))), (batch,), widths)
+    asked = make_bundle(loaded, (batch,), widths, setup.joins)
     block = block_channels(device(on), execution)
     held = [peak_memory(one, batch, widths, setup.joins, block).peak_bytes for one in loaded]
-    found, formats = evaluate_bundle(asked, setup)
+    found = evaluate(asked, setup).totals
+    formats = [precision_run(setup.plan, mostly) for mostly in asked.mostly_convolution]
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
         assert (found.latency_s[i], found.energy_j[i]) == (alone.latency_s, alone.energy_j), one.name
@@ -67,23 +69,11 @@ def test_batches_at_once_have_the_figures_of_each_alone(nth: int, name: str) -> 
             assert figures(found) == figures(alone), (on.key, batch)
 
 
-def test_equal_kernels_are_evaluated_once() -> None:
-    one, twice = make_bundle([workload("resnet50")], "eager"), make_bundle([workload("resnet50")] * 2, "eager")
-    assert one.n_kernels == twice.n_kernels < len(one.kernel_of[0])
-    assert [len(numbers) for numbers in twice.kernel_of] == 2 * [len(one.kernel_of[0])]
-
-
 def test_the_order_of_models_does_not_matter() -> None:
     setup = make_setup(device("h100_sxm"), "fp16", runtime_of_mode(device("h100_sxm"), "eager"))
     loaded = [workload(name) for name in SOME]
     there, back = (
-        evaluate_bundle(
-            bundle_demand(
-                make_bundle(order, "eager", setup.runtime.keeps_order(setup.device)), (3,), setup.plan.widths
-            ),
-            setup,
-        )[0]
-        for order in (loaded, loaded[::-1])
+        evaluate(make_bundle(order, (3,), setup.plan.widths, "eager"), setup).totals for order in (loaded, loaded[::-1])
     )
     assert np.array_equal(there.latency_s, back.latency_s[::-1])
     assert np.array_equal(there.energy_j, back.energy_j[::-1])

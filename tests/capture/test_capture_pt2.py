@@ -17,7 +17,7 @@ from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import CaptureError
 from hardware.errors import RequestError
-from hwexplorer.engine import Engine
+from hwexplorer import engine
 from hwexplorer.state import parse
 
 pytestmark = pytest.mark.usefixtures("quick_captures")
@@ -109,4 +109,4 @@ def test_state_string_does_not_load_a_program(resnet: Path, monkeypatch: pytest.
     """torch unpickles sample inputs: only a person who names the file may ask for that."""
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path))
     with pytest.raises(RequestError, match="not captured yet, and a state string runs no code"):
-        Engine().capture(parse(f"{quote(str(resnet), safe='')}@b2"))
+        engine.capture(parse(f"{quote(str(resnet), safe='')}@b2"))

@@ -163,7 +163,7 @@ def test_again_captures_what_the_code_does_not_tell(
     seen = []
     for width, again in (("4", []), ("8", []), ("8", ["--again"]), ("8", [])):
         monkeypatch.setenv("WIDTH", width)
-        engine.ENGINE.reset()
+        engine.reset()
         assert cli.main([*words, *again]) == 0
         report = json.loads(capsys.readouterr().out)
         seen.append((report["parameters"], report["seconds"] > 0))

@@ -20,7 +20,7 @@ from analysis.model.names.model_ref import user_target
 from analysis.model.process import workload_jobs as job_module
 from analysis.model.process.process_limits import ProcessLimits
 from hardware.errors import RequestError
-from hwexplorer import cli, engine
+from hwexplorer import cli, engine, user_code
 from hwexplorer.state import State, format, parse
 from tests.sampling import first
 
@@ -35,8 +35,8 @@ ALONE = pytest.mark.usefixtures("captures_alone")
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(folder))
-    monkeypatch.setattr(engine.ENGINE, "_allowed", {})
-    engine.ENGINE.reset()
+    monkeypatch.setattr(user_code, "_ALLOWED", {})
+    engine.reset()
     return folder
 
 
@@ -375,7 +375,7 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert cli.main(["compare", "net.msgpack.gz", "--format", "json"]) == 0
     assert '"model": "mine.py:Net"' in capsys.readouterr().out
     (tmp_path / "net.msgpack.gz").write_bytes(b"broken")
-    engine.ENGINE.reset()
+    engine.reset()
     assert cli.main(["compare", "net.msgpack.gz"]) == 2
     assert "no captured model" in capsys.readouterr().err
 

@@ -16,10 +16,9 @@ from hardware.device import Device
 from hardware.device_catalog import catalogue_devices, load_device
 from hardware.errors import RequestError
 from hardware.operating_point import least_cap_w, power_caps
-from hwexplorer.engine import Engine
+from hwexplorer import engine
 from tests.sampling import every, for_each
 
-ENGINE = Engine()
 DEVICES = catalogue_devices()
 POINTS = ("h100_sxm", "rtx_4090", "xeon_8490h", "tpu_v4", "kpu_t256", "jetson_agx_orin:30w", "hailo8")
 ROUNDING = 1 + 1e-9
@@ -28,7 +27,7 @@ WORK = (("resnet18", 1, "fp16"), ("resnet18", 64, "int8"), ("attention_head", 8,
 
 def _run(device: Device, work: tuple[str, int, str] = WORK[1]) -> Estimate:
     model, batch, precision = work
-    return estimate(ENGINE.model(ENGINE.refer(model)), device, Scenario(batch=batch, precision=precision))
+    return estimate(engine.model(engine.refer(model)), device, Scenario(batch=batch, precision=precision))
 
 
 SPELLINGS = {

@@ -14,14 +14,13 @@ from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hardware.scaling import logic_scale
-from hwexplorer.engine import Engine
+from hwexplorer import engine
 from tests.sampling import every, for_each
 
 BASES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8")
 
 
 def _run(device: str, model: str = "resnet18", batch: int = 4, precision: str = "fp16") -> Estimate:
-    engine = Engine()
     return estimate(engine.model(engine.refer(model)), load_device(device), Scenario(batch=batch, precision=precision))
 
 

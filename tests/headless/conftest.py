@@ -36,7 +36,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("HWEXPLORER_DEBUG", raising=False)
     yield
     engine.use_folders([])
-    engine.ENGINE.reset()
+    engine.reset()
 
 
 @pytest.fixture

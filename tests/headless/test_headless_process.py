@@ -128,7 +128,7 @@ def cached(quick_captures: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def forget() -> None:
-    engine.ENGINE.reset()
+    engine.reset()
 
 
 def no_capture(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ FEW = MODELS[:6]
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HWEXPLORER_DEVICES_DIR", str(tmp_path / "data"))
-    engine.ENGINE.devices_changed()
+    engine.devices_changed()
     return tmp_path / "data" / "devices"
 
 

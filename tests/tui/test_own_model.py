@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from hwexplorer import engine
+from hwexplorer import engine, user_code
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, format, replace
 from hwexplorer.tui.app import HwExplorer
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.usefixtures("quick_captures")
 @pytest.fixture(autouse=True)
 def nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(engine.ENGINE, "_allowed", {})
-    engine.ENGINE.reset()
+    monkeypatch.setattr(user_code, "_ALLOWED", {})
+    engine.reset()
 
 
 async def captured(app: HwExplorer, pilot: Pilot[None], line: str, seconds: float = 60) -> str:

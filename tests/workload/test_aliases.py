@@ -10,8 +10,7 @@ from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.model_ref import names, plain, refer, user_target
 from hardware import file_access
 from hardware.errors import RequestError
-from hwexplorer import cli
-from hwexplorer.engine import Engine
+from hwexplorer import cli, engine
 from hwexplorer.state import parse
 from tests.sampling import for_each
 
@@ -122,11 +121,6 @@ UNKNOWN_DEVICES = {
 }
 
 
-@pytest.fixture
-def engine() -> Engine:
-    return Engine()
-
-
 @for_each("typed", MODELS)
 def test_models(typed: str) -> None:
     assert str(refer(typed)) == MODELS[typed]
@@ -146,12 +140,12 @@ def test_a_name_says_what_a_language_model_is_stored_in(typed: str) -> None:
 
 
 @for_each("typed", DEVICES)
-def test_devices(typed: str, engine: Engine) -> None:
+def test_devices(typed: str) -> None:
     assert engine.device(typed).key == engine.device(DEVICES[typed]).key
 
 
 @pytest.mark.parametrize("typed", UNKNOWN_DEVICES)
-def test_an_unknown_device_names_products_with_similar_words(typed: str, engine: Engine) -> None:
+def test_an_unknown_device_names_products_with_similar_words(typed: str) -> None:
     with pytest.raises(RequestError, match=UNKNOWN_DEVICES[typed]):
         engine.device(typed)
 

@@ -15,7 +15,6 @@ from hardware import device_catalog
 from hardware.errors import RequestError
 from hardware.names import fold_name, match_name, nearest
 from hwexplorer import engine
-from hwexplorer.engine import Engine
 from hwexplorer.state import State, parse
 from tests.sampling import for_each
 
@@ -42,7 +41,7 @@ def test_every_kind_of_name(text: str, kind: type, canonical: str | None) -> Non
 def test_a_name_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A state of one model asks eight things of its name; it used to be parsed for each of them."""
     state = State("mobilenet_v3_small", batch=3)
-    engine.ENGINE.reset()
+    engine.reset()
     model_ref._remembered.cache_clear()
     read: list[str] = []
     parsed = zoo.find_name
@@ -88,20 +87,19 @@ def test_names_by_sound() -> None:
     assert device_catalog.load_device("Jetson-AGX-Orin:15w").key == "jetson_agx_orin:15w"
 
 
-def test_an_engine_of_its_own() -> None:
-    """Nothing is shared with another engine."""
-    one, other = Engine(), Engine()
+def test_a_kept_model_replaces_what_was_estimated() -> None:
     state = parse("ResNet-18@b4/gpu")
-    found = one.result(state)
-    assert found is one.result(state)
-    assert found is not other.result(state)
-    assert found.latency_s == other.result(state).latency_s
-    before = one.revision
-    one.keep(state, msgspec.structs.replace(one.captured_model(state), name="mine"))
-    assert one.revision == before + 1
-    assert one.result(state).workload.name == "mine"
-    assert other.captured_model(state).name == "resnet18"
+    found, before = engine.result(state), engine.revision()
+    assert found is engine.result(state)
+    try:
+        engine.keep(state, msgspec.structs.replace(engine.captured_model(state), name="mine"))
+        assert engine.revision() == before + 1
+        assert engine.result(state).workload.name == "mine"
+    finally:
+        engine.reset()
+    assert engine.captured_model(state).name == "resnet18"
+    assert engine.result(state).latency_s == found.latency_s
     with pytest.raises(RequestError, match="did you mean resnet50"):
-        one.refer("resnet5")
+        engine.refer("resnet5")
     with pytest.raises(RequestError, match=r"runs no code: hwexplorer capture net.py:make --input 1x3$"):
-        one.capture_job(State("net.py:make(1x3)"))
+        engine.capture_job(State("net.py:make(1x3)"))

@@ -17,11 +17,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import Bundle, BundleDemand, bundle_demand, evaluate_bundle, make_bundle
+from analysis.estimate.bundle import Bundle, make_bundle
+from analysis.estimate.estimate import precision_run
+from analysis.estimate.evaluation import Evaluation, evaluate
 from analysis.estimate.kernels import usual_joins
 from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.totals import Totals, rates
+from analysis.estimate.totals import rates
 from analysis.estimate.workspace import block_channels
 from analysis.explore.search.grid import TOGETHER, check_lists
 from analysis.model import store
@@ -35,7 +37,7 @@ from hardware.plan import Plan
 from hardware.safe_text import inert
 from hardware.setup import Setup, make_setup
 
-GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
+GROUP = 8  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
 KEPT_BYTES = 24 << 20  # of memory for short-lived arrays
 FORMATS = ("csv", "json")
 
@@ -97,12 +99,6 @@ def join(form: str, parts: Iterator[str]) -> Iterator[str]:
     yield "" if form == "csv" else "]}\n"
 
 
-@lru_cache(maxsize=4)
-def bundled(models: tuple[str, ...], execution: str, keeps_order: bool) -> Bundle:
-    """Return models as a bundle. Cached."""
-    return make_bundle([shipped_workload(name) for name in models], execution, keeps_order)
-
-
 @lru_cache(maxsize=2 * GROUP)
 def shipped_workload(name: str) -> Workload:
     """Return a captured model. Cached. Raises RequestError for one that is not captured yet."""
@@ -126,34 +122,31 @@ def run_chunk(chunk: Chunk) -> str:
     row = "%s,%s,%s,%s\n" if chunk.form == "csv" else '{%s, "batch": %s, "precision": "%s", %s}'
     together = [chunk.batches[i : i + TOGETHER] for i in range(0, len(chunk.batches), TOGETHER)]
     for (work, _), models in _alike(chunk).items():
-        demands: dict[tuple[Any, ...], BundleDemand] = {}
+        workloads = [shipped_workload(name) for name in models]
+        bundles: dict[tuple[Any, ...], Bundle] = {}
         held: dict[tuple[Any, ...], Floats] = {}
         places = list(map(chunk.models.index, models))
         for device_place, key in enumerate(chunk.devices):
             device = named_device(key, chunk.folders)
             runtime = resolve_runtime(device, chunk.execution, work)
-            joins = usual_joins(shipped_workload(models[0]), runtime.joins(device))
-            keeps_order = runtime.keeps_order(device)
-            many = bundled(tuple(models), joins, keeps_order)
+            joins = usual_joins(workloads[0], runtime.joins(device))
             names = [write_names((name, key)) for name in models]
             for first, batches in zip(range(0, len(chunk.batches), TOGETHER), together, strict=True):
                 costs: dict[Plan, list[str]] = {}  # plans that differ in words alone cost the same
                 for precision_place, precision in enumerate(chunk.precisions):
                     setup = make_setup(device, precision, runtime, chunk.layout)
                     widths, ran = setup.plan.widths, msgspec.structs.replace(setup.plan, requested="", marks=())
-                    asked_key = (batches, widths, joins, keeps_order)
-                    if asked_key not in demands:
-                        demands[asked_key] = bundle_demand(many, batches, widths)
-                    held_key = (*asked_key[:-1], block_channels(device, runtime.mode))
+                    asked_key = (batches, widths, joins)
+                    if asked_key not in bundles:
+                        bundles[asked_key] = make_bundle(workloads, batches, widths, joins)
+                    held_key = (*asked_key, block_channels(device, runtime.mode))
                     if held_key not in held:
-                        runs = [
-                            (one, batch, widths, joins, held_key[-1]) for batch in batches for one in many.workloads
-                        ]
+                        runs = [(one, batch, widths, joins, held_key[-1]) for batch in batches for one in workloads]
                         held[held_key] = np.array([peak_memory(*run).peak_bytes for run in runs])
                     if ran not in costs:
-                        totals, formats = evaluate_bundle(demands[asked_key], setup)
+                        evaluation = evaluate(bundles[asked_key], setup)
                         per_run = np.repeat(batches, len(models)).tolist()
-                        costs[ran] = list(map(write_cost, _costs(per_run, setup, totals, formats, held[held_key])))
+                        costs[ran] = list(map(write_cost, _costs(per_run, setup, evaluation, held[held_key])))
                     texts = iter(costs[ran])
                     for batch_place, batch in enumerate(batches, first):
                         at = (device_place, batch_place, precision_place)
@@ -173,11 +166,11 @@ def _alike(chunk: Chunk) -> dict[tuple[str, str], list[str]]:
     return groups
 
 
-def _costs(
-    batches: Sequence[int], setup: Setup, totals: Totals, formats: tuple[str, ...], held: Floats
-) -> Iterator[tuple[Any, ...]]:
+def _costs(batches: Sequence[int], setup: Setup, evaluation: Evaluation, held: Floats) -> Iterator[tuple[Any, ...]]:
     """Yield the cost of each run, in the order of the columns."""
-    device, execution = setup.device, setup.runtime.mode
+    device, execution, totals = setup.device, setup.runtime.mode, evaluation.totals
+    of_convolution = evaluation.bundle.mostly_convolution
+    formats = [precision_run(setup.plan, mostly) for mostly in of_convolution]
     room, silicon = device.memory_bytes, device.silicon
     for batch, latency, pipelined, energy, peak, utilization, bound, form in zip(
         batches, totals.latency_s.tolist(), totals.pipelined_s.tolist(), totals.energy_j.tolist(), held.tolist(),

@@ -7,8 +7,7 @@ from itertools import product
 
 import msgspec
 
-from analysis.estimate.bundle import estimate_batches
-from analysis.estimate.estimate import Estimate
+from analysis.estimate.estimate import Estimate, estimate_batches
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Workload
 from hardware.device import Device

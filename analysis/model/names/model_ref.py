@@ -65,19 +65,22 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
 
 def phases(model: str) -> dict[str, str]:
     """Return the names of a language model by phase (`Request.phases`); {} for any other model or text."""
-    return getattr(_meaning(model), "phases", {})
+    meant = _meaning(model)
+    return {} if meant is None else meant.phases
 
 
 def load_words(model: str) -> str:
     """Return the load in a model's name in words: `5 requests/s`; '' for a name without a load."""
-    return getattr(getattr(_meaning(model), "load", None), "text", "")
+    meant = _meaning(model)
+    return "" if meant is None or meant.load is None else meant.load.text
 
 
 def scale_load(model: str, up: bool) -> str | None:
     """Return the name of a model with the next higher or lower load; None for a model without a load."""
     meant = _meaning(model)
-    load = getattr(meant, "load", None)
-    return None if load is None else meant.with_load(load.scaled(up), *meant.shares)  # type: ignore[union-attr]
+    if meant is None or meant.load is None:
+        return None
+    return meant.with_load(meant.load.scaled(up), *meant.shares)
 
 
 def _meaning(model: str) -> ModelRef | None:

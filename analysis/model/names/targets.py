@@ -67,6 +67,8 @@ class Target(msgspec.Struct, frozen=True):
     called: bool = True
     image_size: ClassVar[None] = None  # part of the inputs
     phases: ClassVar[dict[str, str]] = {}
+    load: ClassVar[None] = None
+    load_and_lengths: ClassVar[str] = ""
 
     @property
     def runs_code(self) -> bool:

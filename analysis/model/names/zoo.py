@@ -78,6 +78,8 @@ class Spec(msgspec.Struct, frozen=True):
     image_size: int | None = None
     runs_code: ClassVar[bool] = False
     phases: ClassVar[dict[str, str]] = {}
+    load: ClassVar[None] = None
+    load_and_lengths: ClassVar[str] = ""
 
     @property
     def is_block(self) -> bool:

@@ -70,6 +70,16 @@ class Request(msgspec.Struct, frozen=True):
         return ":".join([head, ",".join([*[phase] * (phase != "prefill"), *kept, *words])]).rstrip(":")
 
     @property
+    def load_and_lengths(self) -> str:
+        """The load in words, '' without one: `5 requests/s of 1024 prompt and 256 output tokens`."""
+        if self.load is None:
+            return ""
+        if self.load.requests:
+            return self.load.text
+        cached = f", {self.load.cached} of them cached," if self.load.cached else ""
+        return f"{self.load.text} of {self.run.sequence} prompt{cached} and {self.run.output} output tokens"
+
+    @property
     def lengths(self) -> tuple[str, ...]:
         """The options that state the lengths of a request."""
         return (f"in={self.run.sequence}", f"out={self.run.output}")

@@ -107,7 +107,7 @@ def _keep_device(made: OwnDevice, folder: Path) -> MadeDevice:
     with suppress(OSError):  # writing reports it
         folder.mkdir(parents=True, exist_ok=True)
     files.write(path, device_toml(made.device), overwrite=True)
-    engine.ENGINE.devices_changed()
+    engine.devices_changed()
     spec, models = made.device.file, [row for row in made.rows if row.is_model]
     notes = [note for note in (*spec.notes, *made.skipped) if note]
     if made.taken > NOISY or made.noise > NOISY:

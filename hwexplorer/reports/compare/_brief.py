@@ -14,12 +14,12 @@ from analysis.estimate.figures import serving
 from analysis.estimate.metrics import METRICS
 from analysis.explore.attribution import software_words
 from analysis.text.evidence import EVIDENCE
-from analysis.text.headline import headlines, rank_words, short_name
+from analysis.text.headline import headlines, phase_words, rank_words, short_name
 from analysis.text.insight import fitting_format, setting_hint
 from hardware.quantity import Unit, quantity
 from hwexplorer.export.text import columns_as_text
 from hwexplorer.text.number_format import header, scale_for
-from hwexplorer.views.captions import band_words, metric_word, phase_words
+from hwexplorer.views.captions import band_words, metric_word
 from hwexplorer.views.plain import Table, Text
 from hwexplorer.views.tables import rows
 

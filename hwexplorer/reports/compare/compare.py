@@ -228,8 +228,6 @@ def sort_rows(table: Table, state: State) -> Table:
 def pane_table(state: State) -> Table:
     """Return a row and a line for each device of a state, with the keys of `state.devices`, sorted by `state.rank`.
     Each line begins with the name of its device."""
-    if engine.request_under_load(state) is not None:
-        return _load_table(state)
     full = by_device(state)
     results = [engine.result(state, name) for name in state.devices]
     brief = brief_table(results, engine.result(state, state.baseline), state.metric)
@@ -250,13 +248,10 @@ def pane_table(state: State) -> Table:
     return replace(brief, title=full.title, columns=(*brief.columns, *beside), rows=rows, footer=lines)
 
 
-def _load_table(state: State) -> Table:
-    """Return a row and a line for each device that serves the load of a state, the best first."""
-    from hwexplorer.reports.show.load import LOADS, find_document
+def _of_load() -> Report:
+    from hwexplorer.reports.show.load import VERB as LOAD
 
-    table = replace(LOADS, columns=LOADS.brief["columns"])(find_document(state), state)
-    rows = tuple(replace(row, key=row.key.partition("/")[0]) for row in table.rows)
-    return replace(table, name="compare", title=headline_of_state(state), rows=rows)
+    return LOAD
 
 
 VERB = Report(
@@ -272,7 +267,7 @@ VERB = Report(
     brief=_brief,
     view_columns=DETAILED,
     pane=pane_table,
-    of_load="hwexplorer.reports.show.load",
+    of_load=_of_load,
     examples={
         "compare": "conv2d",
         "compare_detailed": "conv2d --level detailed --batch 64",

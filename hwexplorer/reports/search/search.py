@@ -125,6 +125,12 @@ def _limit(name: str) -> Any:
     return option(flag, type=amount(metric.unit or "USD"), metavar="X", help=LIMITS[name])
 
 
+def _of_load() -> Report:
+    from hwexplorer.reports.search._load import VERB as LOAD
+
+    return LOAD
+
+
 VERB = Report(
     subject=EVERYWHERE,
     options=(
@@ -153,7 +159,7 @@ VERB = Report(
     ),
     main="search",
     ticks="configurations",
-    of_load="hwexplorer.reports.search._load",
+    of_load=_of_load,
     on_screen=False,
     examples={"search": "conv2d --on h100_sxm,tpu_v4 --max-latency 1ms"},
 )

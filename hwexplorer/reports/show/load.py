@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+from msgspec.structs import replace as with_fields
 
 from analysis.document import Column, columns
 from analysis.model.transformer.load_spec import LoadSpec
@@ -18,6 +20,7 @@ from hwexplorer.declare import DEVICES, Report, Rows, summary_text
 from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import band_words, headline_of_state, list_names
+from hwexplorer.views.plain import Table
 
 EDP = Column("edp", "EDP/token", "Js", keep=0, of="edp_js", help="joules per token x median time of a request")
 _LOADS = columns(
@@ -45,14 +48,22 @@ def find_document(state: State, loads: Sequence[LoadSpec] = (), **given: Any) ->
     request, load = engine.load_of(state)
     state = add_limits(state, given)
     names = [request.with_load(spec, *request.shares) for spec in loads or (load,)]
-    states = [replace(state, model=name) for name in names]
+    cases = ([(device, replace(state, model=name), device) for name in names] for device in state.devices)
+    return serve_cases(state, state.metric, cases)
+
+
+def serve_cases(state: State, metric: str, cases: Iterable[Sequence[tuple[str, State, str]]]) -> ServingReport:
+    """Serve loads on servers. A server has one or several cases: words that name it in its row, a state, a device."""
     by_server, not_fitting = [], []
-    for device in state.devices:
+    for server in cases:
         try:
-            by_server.append([engine.serve_load(at, device) for at in states])
+            served = [(words, engine.serve_load(at, device)) for words, at, device in server]
         except DoesNotFitError as error:
             not_fitting.append(str(error))
-    return serving_report(state.model, state.metric, ask_load(request, state.limits), by_server, not_fitting)
+        else:
+            by_server.append([with_fields(one, row=with_fields(one.row, key=words)) for words, one in served])
+    asked = ask_load(engine.load_of(state)[0], state.limits)
+    return serving_report(state.model, metric, asked, by_server, not_fitting)
 
 
 def _title(report: ServingReport, state: State) -> str:
@@ -82,9 +93,19 @@ def _answer(report: ServingReport, state: State) -> Iterator[str]:
 _MORE = "More: --all (what slow requests wait for, how steps are formed, all columns)"
 _TEXT = {"columns": _BRIEF, "footer": lambda report, state: (*_lines(report, state), _MORE)}
 LOADS = Rows("loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, optional=True, brief=_TEXT)
+
+
+def pane_table(state: State) -> Table:
+    """Return a row and a line for each device that serves the load of a state, the best first."""
+    table = replace(LOADS, columns=_BRIEF)(find_document(state), state)
+    rows = tuple(replace(row, key=row.key.partition("/")[0]) for row in table.rows)
+    return replace(table, name="compare", title=headline_of_state(state), rows=rows)
+
+
 VERB = Report(
     subject=DEVICES,
     options=LOAD_LIMITS,
+    pane=pane_table,
     document=find_document,
     title=_title,
     parts=(

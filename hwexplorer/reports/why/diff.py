@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.document import Column, columns
-from analysis.estimate.estimate import Estimate
 from analysis.explore.constraint import parse_rule
+from analysis.explore.outcome import Outcome
 from analysis.explore.result_diff import Diff, FigureChange, OperatorChange, TypeCount, diff
 from analysis.explore.rule_check import evaluate_rules
 from analysis.explore.saved_result import ComparedResult, read_result, summarize_estimate
@@ -49,11 +49,11 @@ def _states(state: State, other: State, rule: list[str] | None) -> tuple[State, 
 def _document(state: State, other: State, rule: list[str] | None) -> Diff:
     rules = [parse_rule(text) for text in rule or ()]
 
-    def run(device: str) -> Estimate:
-        """Return the estimate of the second side on a device. Raises RequestError for a file."""
+    def run(device: str) -> Outcome:
+        """Return the outcome of the second side on a device. Raises RequestError for a file."""
         if is_result(other.model):
             raise RequestError(f"{other.model} is a file: rules about it begin with change, as change(energy) < 5%")
-        return engine.result(other, device)
+        return engine.outcome(other, device)
 
     return diff(_result(state), _result(other), lambda changes: evaluate_rules(rules, run, changes.relative_change))
 

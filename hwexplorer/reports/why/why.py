@@ -30,7 +30,7 @@ from analysis.text.bound_reasons import (
     operator_reason,
     subgraph_reason,
 )
-from analysis.text.headline import ratio
+from analysis.text.headline import ratio, work_word
 from hardware.execute import BOUNDS, POWER
 from hardware.quantity import percent, quantity
 from hardware.sentence import whole
@@ -39,7 +39,7 @@ from hwexplorer.declare import NODE, Report
 from hwexplorer.state import State
 from hwexplorer.state import format as format_state
 from hwexplorer.views import answer_lines
-from hwexplorer.views.captions import band_words, category_words, energy_words, place_in_words, work_word
+from hwexplorer.views.captions import band_words, category_words, energy_words, place_in_words
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.measured_times import MeasuredTimes, add_measured_step, measured_times, trace_annex
 from hwexplorer.views.plain import SUMMARY, Section, Stack, Text, WaterfallStep
@@ -94,8 +94,10 @@ def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
 
 def next_step(state: State) -> NodeGain | None:
     """Return the setting that helps the node under the cursor most. Return None under a load or if no gain is large."""
-    result = engine.result(state)
-    return _best_setting(result, operators_of(result, state.at)) if engine.find_served(state) is None else None
+    outcome = engine.outcome(state)
+    members = operators_of(outcome.estimate, state.at)
+    is_served = outcome.is_simulated and outcome.fits
+    return None if is_served else _best_setting(outcome.estimate, members)
 
 
 def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
@@ -114,13 +116,9 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
     reason = _HOST if state.at == HOST else _reason(figures, kind, index, members)
     first: list[Section] = [(SUMMARY, reason), ("", _actual(figures, kind, members, best))]
     waterfall = _steps(result, members)
-    served = None if state.at else engine.find_served(state)
-    if served is not None:
-        from hwexplorer.views.load_lines import load_sections  # not needed without a load
-
-        (_, answer), *under_load = load_sections(served)
-        first[0] = (SUMMARY, (*answer, *reason))
-        first += under_load if is_whole else under_load[:1]
+    answer, *under_load = _load_sections(state)
+    first[0] = (SUMMARY, (*answer[1], *reason))
+    first += under_load if is_whole else under_load[:1]
     if times := _trace_times(state, whole):
         first.append(("Measured", trace_annex().node_lines(times, members)))
         waterfall = add_measured_step(times, members, waterfall)
@@ -135,11 +133,22 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
         below.append(("Coverage", coverage))
     if notes := describe_deviations(result):
         below.append(("Notes", notes))
-    if is_whole or served is None:
+    if is_whole or not under_load:
         below += _largest_events(whole, state.at, is_whole)
     else:
         below = [*below[1:], ("", (MORE,))]
     return Text("why", place_in_words(state), (*first, *below), waterfall, len(first))
+
+
+def _load_sections(state: State) -> list[Section]:
+    """Return the answer on the load of a state and what requests wait for; an empty answer for a node, and without a
+    load that is served."""
+    outcome = engine.outcome(state)
+    if state.at or not outcome.is_simulated:
+        return [(SUMMARY, ())]
+    from hwexplorer.views.load_lines import load_sections  # not needed without a load
+
+    return load_sections(outcome)
 
 
 def _trace_times(state: State, result: Estimate) -> MeasuredTimes | None:

@@ -1,0 +1,104 @@
+"""The outcome of a model on a device: figures, parts and limits, with one protocol for estimates and served loads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import serving
+from analysis.estimate.metrics import METRICS
+from analysis.text.headline import work_word
+from hardware.errors import RequestError
+
+if TYPE_CHECKING:
+    from analysis.explore.constraint import Constraint
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The outcome of one batch: an estimate. `key` spells the device. ServedOutcome (analysis/serving) is that of a
+    load, whose `estimate` is an average step."""
+
+    key: str
+    estimate: Estimate
+    # True if requests were simulated; such figures have no parts by cause, and no ratios to other settings.
+    is_simulated: ClassVar[bool] = False
+
+    @property
+    def work(self) -> str:
+        """The unit that figures are counted per: inference, prompt, token, request, output token."""
+        return work_word(self.estimate)
+
+    @property
+    def devices(self) -> int:
+        """The number of devices that share the model."""
+        return self.estimate.workload.devices
+
+    @property
+    def fits(self) -> bool:
+        """True if the model and its caches fit into the memory."""
+        return self.estimate.fits
+
+    @property
+    def competes(self) -> bool:
+        """True if the device may be the best of the devices that exist."""
+        return self.fits and self.estimate.can_win and self.estimate.device.silicon
+
+    @property
+    def sources(self) -> tuple[object, ...]:
+        """The records that have figures, the first to be asked first."""
+        return serving(self.estimate), self.estimate
+
+    @property
+    def per_unit(self) -> Estimate:
+        """The estimate that money and carbon are counted from. Raises RequestError if the model does not fit."""
+        return self.estimate
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The lines that a reader of the parts must know."""
+        return ()
+
+    def aim(self, metric: str) -> float:
+        """Return the figure that devices are compared by: latency, energy or EDP."""
+        return METRICS[metric].figure(self.estimate)
+
+    def figure(self, key: str, missing: float = 0.0) -> float:
+        """Return a figure in SI units by its key in a record; `missing` if no record has it."""
+        return float(next((getattr(one, key) for one in self.sources if hasattr(one, key)), missing) or 0.0)
+
+    def broken_limits(self, limits: Sequence[Constraint]) -> tuple[str, ...]:
+        """Return in words the limits that it does not satisfy. A figure that it does not have satisfies none."""
+        if not self.fits:
+            return ("does not fit",)
+        figures = [self.figure(METRICS[limit.figure].key, math.nan) for limit in limits]
+        return tuple(str(limit) for limit, value in zip(limits, figures, strict=True) if not limit.holds(value))
+
+    def ruled_figure(self, name: str) -> tuple[float, str]:
+        """Return the figure that a rule names, and its name in words. Raises RequestError for a figure of a load."""
+        one = self.estimate
+        if not hasattr(one, METRICS[name].key):
+            raise RequestError(f"{name} is a figure of a load, e.g. of llama3_8b:serve,in=1024,out=256,rate=5")
+        return METRICS[name].figure(one), f"{name} of {one.workload.name} on {one.device.key}"
+
+    def verdict(self, headline: str) -> str:
+        """Return the verdict on this device in words; `headline` compares its estimate with others."""
+        return headline
+
+    def describe_model(self, model: str) -> str:
+        """Return the name of the model with the requests that are estimated, if they are not those of the scenario."""
+        return model
+
+    @staticmethod
+    def best(
+        outcomes: Sequence[Outcome], metric: str, on_paper: bool = False, unchanged: Sequence[Estimate] = ()
+    ) -> tuple[str, ...]:
+        """Return which device is best, how sure that is, and what would settle it; nothing if fewer than two compare.
+        `unchanged` are estimates of devices before their changes."""
+        from analysis.explore.verdict import verdict  # not needed to start the screen
+
+        found = verdict([one.estimate for one in outcomes], metric, on_paper, unchanged)
+        return found.lines if found is not None else ()

@@ -1,0 +1,86 @@
+"""The outcome of a load on devices that share it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from analysis.estimate.estimate import Estimate
+from analysis.explore.outcome import Outcome
+from analysis.serving.deployment import DoesNotFitError
+from analysis.serving.served_load import Served, ServedLoad
+from analysis.serving.serving_report import first_words, order_by_aim
+from analysis.text.evidence import is_backed
+
+
+class ServedOutcome(Outcome, frozen=True):
+    """The outcome of a load. `estimate` is an average step of it, or one request if the model does not fit; `served` is
+    then the error that says so."""
+
+    served: Served | DoesNotFitError
+    is_simulated: ClassVar[bool] = True
+    work: ClassVar[str] = "output token"
+
+    @property
+    def row(self) -> ServedLoad | None:
+        """The figures of the load; None if the model does not fit."""
+        return self.served.row if isinstance(self.served, Served) else None
+
+    @property
+    def devices(self) -> int:
+        return super().devices if self.row is None else self.row.devices
+
+    @property
+    def fits(self) -> bool:
+        return self.row is not None and self.estimate.fits
+
+    @property
+    def competes(self) -> bool:
+        return super().competes and not self.figure("lag_per_s")
+
+    @property
+    def sources(self) -> tuple[object, ...]:
+        return self.row, *super().sources
+
+    @property
+    def per_unit(self) -> Estimate:
+        if isinstance(self.served, DoesNotFitError):
+            raise self.served
+        return self.served.output_token
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        many = self.estimate.scenario.batch
+        return (f"the tree is of {many} requests at once; the devices above are under the load",)
+
+    def aim(self, metric: str) -> float:
+        return super().aim(metric) if self.row is None else self.row.figure(metric)
+
+    def ruled_figure(self, name: str) -> tuple[float, str]:
+        if isinstance(self.served, DoesNotFitError):
+            raise self.served
+        row = self.served.row
+        value = row.ruled_figure(name)
+        return super().ruled_figure(name) if value is None else (value, f"{name} of {row.load} on {row.key}")
+
+    def verdict(self, headline: str) -> str:
+        return "does not fit" if self.row is None else self.row.state
+
+    def describe_model(self, model: str) -> str:
+        many = self.estimate.scenario.batch
+        return model if self.row is None else f"{model}, {many} requests at once (mean of the load)"
+
+    @staticmethod
+    def best(
+        outcomes: Sequence[Outcome], metric: str, on_paper: bool = False, unchanged: Sequence[Estimate] = ()
+    ) -> tuple[str, ...]:
+        found = [one.served for one in outcomes if isinstance(one, ServedOutcome)]
+        served = [one for one in found if isinstance(one, Served)]
+        if len(served) < 2:
+            return ()
+        ordered = order_by_aim(served, metric)
+        unsure = next((one for one in ordered[:2] if not is_backed(one.server.first.trust)), ordered[1])
+        model = outcomes[0].estimate.workload.name.partition(":")[0]
+        run = f"{model} on {unsure.row.key} with {unsure.server.first.runtime.name}"
+        first = first_words(ordered, metric)
+        return f"{first}.", f"To {'settle' if first.startswith('Too') else 'confirm'} it: measure this load of {run}."
