@@ -51,7 +51,7 @@ def rates(batch: int, latency_s: float, energy_j: float, pipelined_s: float = 0.
 
 def totals(run: Execution, kernel_ends: Sequence[int], op_ends: Sequence[int]) -> Totals:
     """Return the sums of the estimates of a run, whose kernels and operators end at these places."""
-    latency, peak = _sums(np.stack([run.kernel_s, run.utilization * run.kernel_s]), kernel_ends)
+    latency, peak = _sums(run.kernel_s, kernel_ends), _sums(run.utilization * run.kernel_s, kernel_ends)
     segments = [(run.bound[a:b], run.kernel_s[a:b]) for a, b in pairwise((0, *kernel_ends))]
     bound_s = np.array([np.bincount(*one, minlength=len(BOUNDS)) for one in segments], dtype=np.float64)
     return Totals(
@@ -65,9 +65,9 @@ def totals(run: Execution, kernel_ends: Sequence[int], op_ends: Sequence[int]) -
 
 
 def _sums(values: Floats, ends: Sequence[int]) -> Floats:
-    """Return the sum of each segment of the last axis. Terms are added in the order in which a segment alone is summed
-    (reduceat pairs them differently)."""
-    return np.array([np.add.reduce(values[..., a:b], axis=-1) for a, b in pairwise((0, *ends))]).T
+    """Return the sum of each segment. Terms are added in the order in which a segment alone is summed (reduceat pairs
+    them differently)."""
+    return np.array([np.add.reduce(values[a:b]) for a, b in pairwise((0, *ends))])
 
 
 def weighted_mean(values: Floats, weights: Floats) -> float:
