@@ -52,7 +52,10 @@ def _published(text: str) -> str:
     if not re.fullmatch(_OWNED, where) or hub_files.is_here(where):
         return text
     meant = aliases.model(rest, names())
-    return meant if zoo.find_name(meant.partition(":")[0]) or transformer_request.handles(meant) else text
+    if zoo.find_name(meant.partition(":")[0]) or transformer_request.handles(meant):
+        return meant
+    near = _near(where)
+    raise ModelSpecError(f"hf: {where[:80]} is neither a folder nor in the local hub cache, nor known by name{near}")
 
 
 def _refer(text: str, image_size: int | None) -> ModelRef:

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.transformer import hf_layers, presets
+from analysis.model.transformer import hf_layers
 from analysis.model.transformer.config import Config
+from analysis.model.transformer.families import family
 from analysis.model.transformer.hf_layers import TABLE, Raw
 
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Config) if not field.required}
@@ -82,8 +83,8 @@ def _share_caches(raw: Raw, own: list[Raw]) -> None:
 def row(raw: Raw, kind: str) -> Raw:
     """Return the row of a model_type merged over the row that it is `like`. `["", value]` states a constant."""
     own: Raw = (TABLE["types"].get(kind) or TABLE["shared"][kind]).copy()
-    like, family = own.pop("like", ""), own.pop("family", "")
-    constants = (presets.family(family) if family else {}) | _derived_fields(raw, kind)
+    like, of_family = own.pop("like", ""), own.pop("family", "")
+    constants = (family(of_family) if of_family else {}) | _derived_fields(raw, kind)
     return (row(raw, like) if like else {}) | {name: ["", value] for name, value in constants.items()} | own
 
 

@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.transformer import presets
-from hardware.names import hint
 
 
 def file(where: str) -> Path:
@@ -44,9 +42,8 @@ def _cached(name: str) -> Path:
     """Return the configuration of the newest snapshot in the hub cache, without downloading."""
     snapshots = _snapshots(name)
     if not snapshots:
-        near = hint(name.rpartition("/")[2].partition(":")[0], presets.names())
         raise ModelSpecError(
-            f"hf: {name[:80]} is neither a folder nor in the local hub cache{'; ' * bool(near)}{near}; or save its "
-            "config.json in a folder and name hf:FOLDER"
+            f"hf: {name[:80]} is neither a folder nor in the local hub cache; save its config.json in a folder and "
+            "name hf:FOLDER"
         )
     return max(snapshots, key=lambda path: path.stat().st_mtime)
