@@ -54,8 +54,8 @@ class Engine:
         self._adopted: dict[str, Workload] = {}  # workloads from Python, by their names here
         self._again: set[ModelRef] = set()  # models to capture again although a capture is stored
         # Model files that are read, not captured: the stamp (see _stamp) of each from before it was read.
-        self._read: dict[ModelRef, tuple[int, int]] = {}
-        self._reading: dict[ModelRef, tuple[int, int]] = {}
+        self._read: dict[ModelRef, tuple[int, int, int]] = {}
+        self._reading: dict[ModelRef, tuple[int, int, int]] = {}
 
     def use_folders(self, folders: Sequence[Path]) -> None:
         """Read devices from these folders too, and from no others. Raises RequestError if one is not a folder."""
@@ -191,7 +191,7 @@ class Engine:
         return self._serve(ref, scenario(state), device or state.on, state.limits, file_stamp(load.requests))
 
     @memoize(keep=64)
-    def _serve(self, ref: Request, scenario: Scenario, device: str, limits: str, file: tuple[str, int, int]) -> Served:
+    def _serve(self, ref: Request, scenario: Scenario, device: str, limits: str, file: tuple[object, ...]) -> Served:
         from analysis.serving.deployment import find_layout
         from analysis.serving.request_load import ask_load
         from analysis.serving.served_load import serve_load
@@ -243,7 +243,7 @@ class Engine:
     def _is_file_replaced(self, ref: ModelRef) -> bool:
         """Return True if a model file was written again since it was read; False if it is gone."""
         with suppress(ModelError, OSError):
-            return self._read.get(ref, (0, 0)) not in ((0, 0), _stamp(ref))
+            return self._read.get(ref, (0, 0, 0)) not in ((0, 0, 0), _stamp(ref))
         return False
 
     def capture_again(self, state: State) -> None:
@@ -330,7 +330,7 @@ class Engine:
     def _keep(self, ref: ModelRef, captured: Workload) -> None:
         self._again.discard(ref)
         self._captured[ref] = captured
-        self._read[ref] = self._reading.pop(ref, (0, 0))
+        self._read[ref] = self._reading.pop(ref, (0, 0, 0))
         self._forget_models()
 
     def reset(self) -> None:
@@ -352,12 +352,13 @@ def _request_errors() -> Iterator[None]:
         raise RequestError(str(error)) from None
 
 
-def _stamp(ref: ModelRef) -> tuple[int, int]:
-    """Return the modification time (ns) and size of a model file that is read, not captured; zeros for other models."""
+def _stamp(ref: ModelRef) -> tuple[int, int, int]:
+    """Return the times (ns) of a model file that is read, not captured, and its size; zeros for other models. A file
+    that is replaced by one of equal size and modification time has another change time."""
     if not isinstance(ref, Target) or ref.runs_code:
-        return (0, 0)
+        return (0, 0, 0)
     status = targets.source(ref).stat()
-    return status.st_mtime_ns, status.st_size
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def split_count(name: str) -> tuple[str, int]:

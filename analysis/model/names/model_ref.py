@@ -41,21 +41,31 @@ def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
 
 
 def _published(text: str) -> str:
-    """Return the name of a model for its address on a hub, and for `hf:OWNER/NAME` of a known one that is not here."""
-    text = _HUB_ADDRESS.sub(r"\g<1>\g<2>", text)
-    if not text.lower().startswith("hf:"):
-        return text
-    from analysis.model.transformer import hub_files, transformer_request
+    """Return the name of a model for its address on a hub, and for `hf:OWNER/NAME` of a known one that is not here.
+    Raises a `ModelSpecError` for an unknown one."""
+    text = _known_on_hub(_HUB_ADDRESS.sub(r"\g<1>\g<2>", text))
+    if (where := _elsewhere(text)) and not text.partition(where)[2].startswith("/"):
+        raise ModelSpecError(f"hf: {where[:80]} is neither a folder nor in the local hub cache{_near(where)}")
+    return text
 
-    rest = text[3:].strip()
-    where = transformer_request.split_hub(rest)[0]
-    if not re.fullmatch(_OWNED, where) or hub_files.is_here(where):
+
+def _elsewhere(text: str) -> str:
+    """Return the OWNER/NAME after `hf:` if there is neither such a folder nor such a model in the hub cache; else ''."""
+    from analysis.model.transformer import hub_files
+
+    owned = re.match(rf"hf:\s*({_OWNED})(?=[@?:]|$)", text, re.I)
+    return "" if owned is None or hub_files.is_here(owned[1]) else owned[1]
+
+
+def _known_on_hub(text: str) -> str:
+    """Return the name here of a model after `hf:` that is not on this machine but known, else the text."""
+    from analysis.model.transformer import transformer_request
+
+    if not _elsewhere(text):
         return text
-    meant = aliases.model(rest, names())
-    if zoo.find_name(meant.partition(":")[0]) or transformer_request.handles(meant):
-        return meant
-    near = _near(where)
-    raise ModelSpecError(f"hf: {where[:80]} is neither a folder nor in the local hub cache, nor known by name{near}")
+    meant = aliases.model(text[3:].strip(), names())
+    name = re.split("[@?/:]", meant, maxsplit=1)[0]
+    return meant if zoo.find_name(name) or transformer_request.handles(name) else text
 
 
 def _refer(text: str, image_size: int | None) -> ModelRef:
@@ -182,7 +192,7 @@ def _refuse_file(text: str) -> None:
 
 def plain(text: str) -> str:
     """Return a model's name, or a state string that begins with one, with the canonical name in it."""
-    text = _HUB_ADDRESS.sub(r"\g<1>\g<2>", text.strip())
+    text = _known_on_hub(_HUB_ADDRESS.sub(r"\g<1>\g<2>", text.strip()))
     first = text.partition("@")[0].partition("?")[0].partition("/")[0].partition(":")[0]
     is_file = re.match(r"[./~]|[^@?]*\.(onnx|pt2|gguf)\b", text)  # a path is never another model
     return text if is_file or zoo.find_name(first) or first.lower() == "hf" else aliases.model(text, names())
