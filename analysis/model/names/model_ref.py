@@ -50,7 +50,7 @@ def _published(text: str) -> str:
 
 
 def _elsewhere(text: str) -> str:
-    """Return the OWNER/NAME after `hf:` if there is neither such a folder nor such a model in the hub cache; else ''."""
+    """Return the OWNER/NAME after `hf:` if neither such a folder nor such a model is on this machine; else ''."""
     from analysis.model.transformer import hub_files
 
     owned = re.match(rf"hf:\s*({_OWNED})(?=[@?:]|$)", text, re.I)

@@ -11,8 +11,8 @@ import msgspec
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import hf_layers
 from analysis.model.transformer.config import Config
-from analysis.model.transformer.families import family
 from analysis.model.transformer.hf_layers import TABLE, Raw
+from analysis.model.transformer.model_families import family
 
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Config) if not field.required}
 _RULES_BY_WINDOW = ("full", "windowed")  # sub-tables of a row: rules of layers without and with a window
@@ -23,7 +23,7 @@ def config_fields(raw: Raw, kind: str) -> Raw:
     rules = row(raw, kind)
     by_window = [rules.pop(name, {}) for name in _RULES_BY_WINDOW]
     fields = _sizes(raw, rules)
-    letters = hf_layers.letters(raw) or hf_layers.block_letters(raw)
+    letters = hf_layers.letters(raw)
     layers = fields["layers"] = fields["layers"] or len(letters)
     if letters and "pattern" not in fields:
         fields["pattern"] = letters.replace("w", "a").replace("W", "A")
@@ -36,9 +36,9 @@ def config_fields(raw: Raw, kind: str) -> Raw:
         for change, window in zip(changes, windows, strict=False)
     ]
     _share_caches(raw, own)
-    varied = {name for sizes in own for name, value in sizes.items() if value != _known(fields, name)}
+    varied = {name for sizes in own for name, value in sizes.items() if value != _stated_or_default(fields, name)}
     per_layer = {
-        name: [int(sizes.get(name, _known(fields, name))) for sizes in own]
+        name: [int(sizes.get(name, _stated_or_default(fields, name))) for sizes in own]
         for name in sorted(varied - {"layers", "pattern"})
     }
     if letters:
@@ -51,11 +51,11 @@ def config_fields(raw: Raw, kind: str) -> Raw:
         per_layer |= {} if is_prefix else {"sparse": sparse}
     for name, values in list(per_layer.items()):
         if len({*values}) == 1:  # equal in all layers
-            fields[name] = type(_known({}, name))(per_layer.pop(name)[0])
+            fields[name] = type(_stated_or_default({}, name))(per_layer.pop(name)[0])
     return fields | ({"per_layer": [[name, values] for name, values in per_layer.items()]} if per_layer else {})
 
 
-def _known(fields: Raw, name: str) -> Any:
+def _stated_or_default(fields: Raw, name: str) -> Any:
     """Return a field, or its default in `Config`."""
     return fields.get(name, _DEFAULTS.get(name, 0))
 
@@ -142,15 +142,15 @@ def _value(raw: Raw, name: str, rule: Any) -> Any:
 
 def _alternative(raw: Raw, keys: str) -> Any:
     """Return the value of the first alternative of a rule that is stated, else None."""
-    return next((value for key in keys.split() if (value := _stated(raw, key)) is not None), None)
+    return next((value for key in keys.split() if (value := _value_of(raw, key)) is not None), None)
 
 
-def _stated(raw: Raw, key: str) -> Any:
+def _value_of(raw: Raw, key: str) -> Any:
     """Return the value of a key, a product, a quotient or a comparison. None if a key is missing."""
     key, equals, word = key.partition("=")
     key, _, divisor = key.partition("/")
     names = [name for name in (*key.split("*"), divisor) if name]
-    factors: list[Any] = [int(name) if name.isdecimal() else _at(raw, name) for name in names]
+    factors: list[Any] = [int(name) if name.isdecimal() else _value_at(raw, name) for name in names]
     # A list has one value per layer.
     values = [value[0] if isinstance(value, list) and value else value for value in factors]
     if equals:
@@ -160,7 +160,7 @@ def _stated(raw: Raw, key: str) -> Any:
     return values[0] // values[1] if divisor else prod(values)
 
 
-def _at(raw: Any, path: str) -> Any:
+def _value_at(raw: Any, path: str) -> Any:
     """Return the value at a dotted path, None if it is missing."""
     for key in path.split("."):
         raw = raw.get(key) if isinstance(raw, dict) else None
@@ -172,7 +172,7 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
     match kind:
         case "longcat_flash":  # a layer has two attentions and FFNs; experts that do nothing take part in the choice
             idle_share = (raw.get("zero_expert_num") or 0) / raw["n_routed_experts"]
-            return {"layers": 2 * raw["num_layers"], "active": max(1, round(raw["moe_topk"] / (1 + idle_share)))}
+            return {"active": max(1, round(raw["moe_topk"] / (1 + idle_share)))}
         case "grok-1" if raw.get("residual_moe"):
             return {"shared_ffn": raw["intermediate_size"]}
         case "jamba":
@@ -181,14 +181,8 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
                 "state_heads": raw.get("mamba_expand", 2) * hidden,
                 "state_rank": rank if isinstance(rank, int) else -(-hidden // 16),
             }
-        case "nemotron_h":  # a layer is one part
-            letters = hf_layers.letters(raw) or hf_layers.recurrent_pattern(raw)
-            return {
-                "pattern": letters.upper(),
-                "state_fp32": raw.get("mamba_ssm_cache_dtype", "float32") == "float32",
-            }
-        case "qwen3_next":
-            return {"state_fp32": raw.get("mamba_ssm_dtype") == "float32"}
+        case "nemotron_h":
+            return {"state_fp32": raw.get("mamba_ssm_cache_dtype", "float32") == "float32"}
         case "rwkv7":
             ranks = [raw[f"{gate}_low_rank_dim"] for gate in ("decay", "gate", "a", "v")]
             heads = raw["hidden_size"] // raw.get("head_dim", 64)

@@ -12,7 +12,6 @@ from hardware import file_access
 TABLE = file_access.table(Path(__file__).with_name("hf_config.toml"))
 _DENSE = ("dense", "mlp", 0, False)
 _EXPERTS = ("moe", "E")  # parts of layers of Nemotron
-_FFN_STEP = 256  # NVIDIA's searched models (model_type nemotron-nas) round widths of FFNs up to this
 Raw = dict[str, Any]
 
 
@@ -70,29 +69,4 @@ def changes(raw: Raw, layers: int) -> list[Raw]:
     own = [{key: values[layer % len(values)] for key, values in lists.items() if values} for layer in range(layers)]
     for layer, row in (raw.get("per_layer_config") or {}).items():
         own[int(layer)] |= row
-    for change, block in zip(own, raw.get("block_configs") or [], strict=False):
-        change |= _block(raw, block)
     return own
-
-
-def _block(raw: Raw, block: Raw) -> Raw:
-    attention, ffn = block["attention"], block["ffn"]
-    shared = attention.get("n_heads_in_group") or 1
-    width = int(2 * (ffn.get("ffn_mult") or 1) * raw["hidden_size"] / 3)
-    return {
-        "num_key_value_heads": raw["num_attention_heads"] // shared,
-        "intermediate_size": ffn.get("intermediate_size") or -(-width // _FFN_STEP) * _FFN_STEP,
-    }
-
-
-def block_letters(raw: Raw) -> str:
-    """Return the letters of layers of which a search removed attention or FFN (`block_configs`); '' for others."""
-    found = ""
-    for block in raw.get("block_configs") or []:
-        if any(part.get("replace_with_linear") for part in block.values() if isinstance(part, dict)):
-            raise ModelSpecError("config.json: layers with a linear layer in place of a part are not supported")
-        kept = [not block[part].get("no_op") for part in ("attention", "ffn")]
-        if not any(kept):
-            raise ModelSpecError("config.json: layers without attention and FFN are not supported")
-        found += "a" if all(kept) else "A" if kept[0] else "M"
-    return found

@@ -7,9 +7,9 @@ from functools import cache
 import msgspec
 
 from analysis.model.transformer.config import Config
-from analysis.model.transformer.families import FILE as _FILE
-from analysis.model.transformer.families import family
 from analysis.model.transformer.hf_config import parse_config
+from analysis.model.transformer.model_families import FILE as _FILE
+from analysis.model.transformer.model_families import family
 from hardware import file_access
 
 _NOT_MODELS = ("families",)
