@@ -94,10 +94,9 @@ def keys_of(rules: Raw) -> tuple[set[str], set[str]]:
     for rule in rules.values():
         if isinstance(rule, dict):
             optional |= {key for keys in keys_of(rule) for key in keys}
-        elif isinstance(rule, str):
-            required.add(rule.partition(" ")[0].partition(".")[0])
-        elif isinstance(rule, list) and rule[0]:
-            optional |= {key.partition(".")[0] for key in re.split(r"[ */]|=\S+", rule[0])}
+        elif keys := rule if isinstance(rule, str) else rule[0] if isinstance(rule, list) else "":
+            read = {key.partition(".")[0] for key in re.split(r"[ */]|=\S+", keys)}
+            (required if isinstance(rule, str) and len(read) == 1 else optional).update(read)
     return required, optional
 
 
