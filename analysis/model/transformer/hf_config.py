@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from analysis.model.ir.coverage import ALONE
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.transformer import hf_nearest, hub_files
+from analysis.model.transformer import hub_files
 from analysis.model.transformer.config import Config
-from analysis.model.transformer.hf_fields import config_fields
+from analysis.model.transformer.hf_fields import config_fields, keys_of, row
 from analysis.model.transformer.hf_layers import TABLE as _TABLE
 from analysis.model.transformer.hf_layers import Raw
-from analysis.model.transformer.hf_weights import precision_of, weight_notes
 from hardware import file_access
 from hardware.names import hint, match_name
-from hardware.precision import find
+from hardware.precision import find, parse
 
 _MAX_BYTES = 4 << 20
+_ALIKE = 4  # letters that names of one family have in common, as in qwen3_5 and qwen3_7
+_FORMATS = Path(__file__).with_name("weight_formats.toml")
 
 
 def config(where: str) -> Config:
@@ -41,7 +45,7 @@ def stored_precision(where: str) -> str:
     raw = _read_at(where)
     stated = raw.get("quantization_config")
     if isinstance(stated, dict):
-        return precision_of(stated) or ""
+        return _precision_of(stated) or ""
     known = find(str(raw.get("torch_dtype", raw.get("dtype", ""))).removeprefix("torch."))
     return known.name if known is not None else ""
 
@@ -49,11 +53,11 @@ def stored_precision(where: str) -> str:
 def parse_config(raw: Raw) -> Config:
     """Return the configuration that a `config.json` describes. Raises a `ModelSpecError`."""
     stated = _kind(raw)
-    kind = stated if stated in _TABLE["types"] else hf_nearest.nearest_kind(raw, stated)
+    kind = stated if stated in _TABLE["types"] else _nearest_kind(raw, stated)
     if not kind:
         raise ModelSpecError(_unsupported(stated, raw))
     try:
-        notes = _notes(raw) if kind == stated else [hf_nearest.note(stated, kind), *_notes(raw)]
+        notes = _notes(raw) if kind == stated else [_note_of_kind(stated, kind), *_notes(raw)]
         return msgspec.convert(config_fields(raw, kind) | {"notes": notes}, Config)
     except KeyError as error:
         raise ModelSpecError(f"config.json of type {kind!r} has no {error.args[0]}") from None
@@ -76,7 +80,7 @@ def _unsupported(kind: str, raw: Raw) -> str:
     if raw.get("is_encoder_decoder") is True:
         known = "transformers:t5_base, transformers:whisper_base and transformers:whisper_large_v3 are here without it"
         return f"config.json: {shown!r} is an encoder-decoder: install transformers to capture it ({known})"
-    nearest, unread = hf_nearest.nearest_unread(raw, kind)
+    nearest, unread = _nearest_unread(raw, kind)
     if unread:
         names = ", ".join(unread[:4]) + (", .." if len(unread) > 4 else "")
         right = f"the nearest, {nearest}, has no {names}"
@@ -111,4 +115,115 @@ def _notes(raw: Raw) -> list[str]:
     kind, stated = _kind(raw), raw.get("model_type")
     by_name = [f"read as {kind}, by the name of its architecture"] if kind != stated and kind in _TABLE["types"] else []
     special = [said for key, said in _TABLE["said"].items() if raw.get(key)]
-    return left_out + by_name + special + weight_notes(raw)
+    return left_out + by_name + special + _weight_notes(raw)
+
+
+# --- the nearest known type ---------------------------------------------------------------------------------
+
+
+def _nearest_kind(raw: Raw, stated: str) -> str:
+    """Return the known type that reads all fields of a configuration, first of those whose names begin alike; '' if
+    there is none."""
+    return next((kind for kind in _candidates(raw, stated) if not _unread_keys(raw, kind)), "")
+
+
+def _nearest_unread(raw: Raw, stated: str) -> tuple[str, list[str]]:
+    """Return the type that leaves the fewest fields of a configuration unread, and these fields."""
+    unread = {kind: _unread_keys(raw, kind) for kind in _candidates(raw, stated)}
+    return min(unread.items(), key=lambda entry: len(entry[1]), default=("", []))
+
+
+def _candidates(raw: Raw, stated: str) -> list[str]:
+    if raw.get("is_encoder_decoder") or not all(raw.get(key) for key in _TABLE["usual"]["needs"]):
+        return []
+    alike = {kind: _letters_alike(kind, stated) for kind in _TABLE["types"]}
+    nearest = max(alike, key=lambda kind: (alike[kind], -abs(len(kind) - len(stated))))
+    first = [nearest] if alike[nearest] >= _ALIKE else []
+    return [kind for kind in dict.fromkeys((*first, *_TABLE["usual"]["types"])) if _has_keys(raw, kind)]
+
+
+def _letters_alike(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
+
+
+def _note_of_kind(stated: str, kind: str) -> str:
+    """Return the note that names the type by which an unknown configuration is read."""
+    return (
+        f"model_type {stated[:40]!r} is unknown here: read as {kind}, which has all its fields; norms and gates that "
+        "no field states are not counted"
+    )
+
+
+def _has_keys(raw: Raw, kind: str) -> bool:
+    try:
+        return keys_of(row(raw, kind))[0] <= raw.keys()
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        return False
+
+
+def _unread_keys(raw: Raw, kind: str) -> list[str]:
+    """Return the keys of a configuration that may change its structure and that the row of a type does not read."""
+    required, optional = keys_of(row(raw, kind))
+    read = required | optional | {*_TABLE["layers"]["kinds"], *_TABLE["layers"]["sizes"], *_TABLE["usual"]["read"]}
+    return sorted(key for key, value in raw.items() if value and key not in read and not _is_plain(key))
+
+
+def _is_plain(key: str) -> bool:
+    return key.startswith("_") or any(fnmatchcase(key, pattern) for pattern in _TABLE["usual"]["ignored"])
+
+
+# --- formats of the weights -------------------------------------------------------------------------------
+
+
+def _precision_of(stated: Raw) -> str | None:
+    """Return the precision of a `quantization_config`, None if it is not supported."""
+    key = "{} {} {}".format(*_stored_format(str(stated.get("quant_method", ""))[:40], stated))
+    name: str | None = file_access.shipped(_FORMATS)["precisions"].get(key)
+    return name
+
+
+def _weight_notes(raw: Raw) -> list[str]:
+    """Return a note with the precision of `quantization_config` and its formats by role, or why it has none."""
+    stated = raw.get("quantization_config")
+    if not isinstance(stated, dict):
+        return [] if stated is None else ["its quantization_config is not a table"]
+    method = str(stated.get("quant_method", ""))[:40]
+    bits, kind, activations = _stored_format(method, stated)
+    name = _precision_of(stated)
+    if name is None:
+        known = ", ".join(file_access.shipped(_FORMATS)["methods"])
+        said = f"{bits} bit {kind}, activations {activations} bit" if bits else f"a method without a reader ({known})"
+        return [f"its quantization_config is {method or 'unnamed'}: {said}; no precision matches: choose one"]
+    means = parse(name)
+    kept = "bf16" if activations == 16 and means.activations == means.weights else means.activations
+    other = "" if kept == means.activations else f" (its activations stay {kept})"
+    return [
+        f"stored by {method} with weights in {means.weights}, activations {means.activations}, cache {means.cache}: "
+        f"--precision {name}{other}"
+    ]
+
+
+def _stored_format(method: str, stated: Raw) -> tuple[int, str, int]:
+    """Return the bits of weights, their number format and the bits of activations; 0 bits if unknown."""
+    if method == "compressed-tensors":
+        return _compressed(stated)
+    usual = file_access.shipped(_FORMATS)["methods"].get(method)
+    if usual is None:
+        return 0, "", 0
+    if stated.get("load_in_4bit"):
+        return 4, str(stated.get("bnb_4bit_quant_type", "fp4"))[:8], 16
+    bits = stated.get("bits", stated.get("w_bit", usual.get("bits", 4)))
+    return bits if isinstance(bits, int) else 0, usual["kind"], usual["activations"]
+
+
+def _compressed(stated: Raw) -> tuple[int, str, int]:
+    groups = stated.get("config_groups")
+    group: Any = next(iter(groups.values()), {}) if isinstance(groups, dict) else {}
+    group = group if isinstance(group, dict) else {}
+    weights, inputs = group.get("weights"), group.get("input_activations")
+    if not isinstance(weights, dict) or not isinstance(weights.get("num_bits"), int):
+        return 0, "", 0
+    activations = inputs.get("num_bits") if isinstance(inputs, dict) else 16
+    kind = "nvfp4" if group.get("format") == "nvfp4-pack-quantized" else str(weights.get("type", "int"))[:8]
+    return weights["num_bits"], kind, activations if isinstance(activations, int) else 16

@@ -8,8 +8,8 @@ import msgspec
 
 from analysis.model.transformer.config import Config
 from analysis.model.transformer.hf_config import parse_config
-from analysis.model.transformer.model_families import FILE as _FILE
-from analysis.model.transformer.model_families import family
+from analysis.model.transformer.hf_fields import FAMILIES as _FILE
+from analysis.model.transformer.hf_fields import family
 from hardware import file_access
 
 _NOT_MODELS = ("families",)

@@ -74,10 +74,8 @@ def layer_times(config: Config) -> dict[int, int]:
     """Return the layers that represent the whole stack, and how often each runs. The sequence of layers whose
     repetitions save the most is kept once, between neighbours as in every repetition."""
     pattern = config.pattern
-    kinds = [
-        (config.window_of(i), config.is_sparse(i), pattern[i % len(pattern)], *config.sizes_of(i).values())
-        for i in range(config.layers)
-    ]
+    stack = range(config.layers)
+    kinds = [(config.of_layer(i), config.is_sparse(i), config.window_of(i), pattern[i % len(pattern)]) for i in stack]
     body, most = range(0), 1
     for period in range(1, config.layers // 2 + 1):
         alike = 0  # consecutive layers equal to those a period before; the last layer always stays
@@ -313,8 +311,7 @@ def _routed(step: StepWriter, x: Tensor, given: Tensor) -> Tensor:
     held = (dim(EXPERTS + step.phase), dim(EXPERT_ROWS + step.phase)) if is_whole else chosen
     given = w.linear("latent_in_proj", given, c.expert_hidden) if c.expert_hidden else given
     with w.module("dispatch", "Dispatch"):
-        shape = (*held, given.shape[-1])
-        tokens = w.call("hwexplorer.expert_dispatch.default", shape, input=given, indices=which)
+        tokens = w.call("hwexplorer.expert_dispatch.default", (*held, given.shape[-1]), input=given, indices=which)
     tokens = step.exchange_tokens("dispatch_exchange", tokens)
     with w.module("experts", "Experts"):
         width = c.expert_ffn if step.run.ep > 1 else step.part(c.expert_ffn)
