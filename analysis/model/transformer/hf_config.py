@@ -139,7 +139,10 @@ def _candidates(raw: Raw, stated: str) -> list[str]:
     alike = {kind: _letters_alike(kind, stated) for kind in _TABLE["types"]}
     nearest = max(alike, key=lambda kind: (alike[kind], -abs(len(kind) - len(stated))))
     first = [nearest] if alike[nearest] >= _ALIKE else []
-    return [kind for kind in dict.fromkeys((*first, *_TABLE["usual"]["types"])) if _has_keys(raw, kind)]
+    kinds = [kind for kind in dict.fromkeys((*first, *_TABLE["usual"]["types"])) if _has_keys(raw, kind)]
+    if raw.get("hidden_act") in _TABLE["usual"]["ungated"]:  # their FFNs have no gate
+        kinds = [kind for kind in kinds if row(raw, kind).get("gated", True) in (False, ["", False])]
+    return kinds
 
 
 def _letters_alike(one: str, other: str) -> int:
