@@ -54,8 +54,8 @@ class _Models:
         self.adopted: dict[str, Workload] = {}  # workloads from Python, by their names here
         self.again: set[ModelRef] = set()  # models to capture again although a capture is stored
         # Model files that are read, not captured: the stamp (see _stamp) of each from before it was read.
-        self.read: dict[ModelRef, tuple[int, int]] = {}
-        self.reading: dict[ModelRef, tuple[int, int]] = {}
+        self.read: dict[ModelRef, tuple[int, int, int]] = {}
+        self.reading: dict[ModelRef, tuple[int, int, int]] = {}
 
 
 _MODELS = _Models()
@@ -208,7 +208,7 @@ def serve_load(state: State, device: str = "") -> Served:
 
 
 @lru_cache(maxsize=64)
-def _serve(reference: Request, scenario: Scenario, device: str, limits: str, file: tuple[str, int, int]) -> Served:
+def _serve(reference: Request, scenario: Scenario, device: str, limits: str, file: tuple[object, ...]) -> Served:
     from analysis.serving.deployment import find_layout
     from analysis.serving.request_load import ask_load
     from analysis.serving.served_load import serve_load
@@ -263,7 +263,7 @@ def is_ready(state: State) -> bool:
 def _is_file_replaced(reference: ModelRef) -> bool:
     """Return True if a model file was written again since it was read; False if it is gone."""
     with suppress(ModelError, OSError):
-        return _MODELS.read.get(reference, (0, 0)) not in ((0, 0), _stamp(reference))
+        return _MODELS.read.get(reference, (0, 0, 0)) not in ((0, 0, 0), _stamp(reference))
     return False
 
 
@@ -324,7 +324,7 @@ def is_adopted(name: str) -> bool:
 def _keep(reference: ModelRef, captured: Workload) -> None:
     _MODELS.again.discard(reference)
     _MODELS.captured[reference] = captured
-    _MODELS.read[reference] = _MODELS.reading.pop(reference, (0, 0))
+    _MODELS.read[reference] = _MODELS.reading.pop(reference, (0, 0, 0))
     _forget_models()
 
 
@@ -340,12 +340,13 @@ def _forget_models() -> None:
         function.cache_clear()
 
 
-def _stamp(reference: ModelRef) -> tuple[int, int]:
-    """Return the modification time (ns) and size of a model file that is read, not captured; zeros for other models."""
+def _stamp(reference: ModelRef) -> tuple[int, int, int]:
+    """Return the times (ns) of a model file that is read, not captured, and its size; zeros for other models. A file
+    that is replaced by one of equal size and modification time has another change time."""
     if not isinstance(reference, Target) or reference.runs_code:
-        return (0, 0)
+        return (0, 0, 0)
     status = targets.source(reference).stat()
-    return status.st_mtime_ns, status.st_size
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def split_count(name: str) -> tuple[str, int]:

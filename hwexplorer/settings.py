@@ -167,10 +167,10 @@ def default_precision(model: str) -> str:
 
 
 def _file_stamp(model: str) -> float:
-    """Return the modification time of a file of weights, whose format may change; 0 for other models."""
+    """Return the change time of a file of weights, whose format may change; 0 for other models."""
     with suppress(OSError, ValueError):
         if ".gguf" in model:
-            return Path(model.rpartition(":")[0] or model).stat().st_mtime
+            return Path(model.rpartition(":")[0] or model).stat().st_ctime
     return 0.0
 
 

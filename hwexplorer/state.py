@@ -209,11 +209,14 @@ def parse(text: str) -> State:
     if len(text) > 100_000:
         raise RequestError("a state string of more than 100,000 characters is refused")
     from analysis.model.names.aliases import stored_precision  # not needed to start the screen
-    from analysis.model.names.model_ref import plain
+    from analysis.model.names.model_ref import hub_name, plain
 
     # Slashes in the path of a file of requests do not begin the devices.
     text = re.sub(r"(?<=[:,]requests=)[^,@?%]*\.csv", lambda path: path[0].replace("/", "%2F"), text)
-    head, _, query = plain(text).partition("?")
+    named = plain(text)
+    if hub := hub_name(named):
+        named = f"hf:{_encode(hub)}{named[len(hub) :]}"
+    head, _, query = named.partition("?")
     names, _, devices = head.partition("/")
     if head == "/" or ("/" in re.sub(r"\{[^{}]*\}", "", devices) and not head.lower().startswith("hf:")):
         raise RequestError(f"unknown model {head[:60]!r}: a file ends in .onnx, .pt2, .gguf or .py:NAME")

@@ -40,27 +40,34 @@ class Size(msgspec.Struct, frozen=True):
 def size(config: Config) -> Size:
     """Return the parameters of a model, tied weights once (then the head's table counts under `head`)."""
     c = config
-    mats = 3 if c.gated else 2
-    sparse = sum(c.is_sparse(layer) for layer in range(c.layers))
-    expert = mats * c.hidden * c.expert_ffn
-    linear = c.count("attention") * _projections(c) + (c.count("ffn") - sparse) * mats * c.hidden * c.ffn
-    linear += c.count("mixer") * _mixer_projections(c.mixer_sizes()) if c.mixer != "none" else 0
-    linear += sparse * (c.active * expert + c.hidden * c.experts + mats * c.hidden * c.shared_ffn)
+    layers = [c.of_layer(layer) for layer in range(c.layers)]
+    linear = idle = 0
+    for layer, own in enumerate(layers):
+        mats = 3 if own.gated else 2
+        linear += _projections(own) if c.has("attention", layer) else 0
+        linear += _mixer_projections(own.mixer_sizes()) if c.has("mixer", layer) else 0
+        if c.is_sparse(layer):
+            expert = mats * (own.expert_hidden or own.hidden) * own.expert_ffn
+            linear += own.active * expert + own.hidden * (own.experts + 2 * own.expert_hidden)
+            linear += mats * own.hidden * own.shared_ffn + (own.hidden if own.shared_gate else 0)
+            idle += (own.experts - own.active) * (expert + _mlp_bias(own, own.expert_ffn))
+        elif c.has("ffn", layer):
+            linear += mats * own.hidden * own.ffn
     linear += c.hidden * c.hidden if c.pooler else 0
     table = c.vocab * c.hidden
     head = 0 if c.encoder else table
     tables = (c.positions if c.position == "learned" else 0) * c.hidden + c.token_types * c.hidden
     tables += table if c.encoder or not c.tied else 0
-    idle = sparse * (c.experts - c.active) * (expert + _mlp_bias(c, c.expert_ffn))
-    return Size(linear, head, tables, _vectors(c, sparse), idle)
+    return Size(linear, head, tables, _vectors(c, layers), idle)
 
 
 def _projections(c: Config) -> int:
     q, out = c.heads * c.head_dim, c.heads * c.value_dim * c.hidden
     q += q if c.attention_gate else 0
     query = c.q_lora * (c.hidden + q) if c.q_lora else c.hidden * q
+    query += (c.q_lora or c.hidden) * c.index_heads * c.index_dim + c.hidden * (c.index_dim + c.index_heads)
     if not c.kv_lora:
-        return query + c.hidden * c.kv_heads * (c.head_dim + c.value_dim) + out
+        return query + c.hidden * c.kv_heads * (c.head_dim + (0 if c.keys_are_values else c.value_dim)) + out
     expanded = c.heads * (c.head_dim - c.rotary + c.value_dim)
     return query + c.hidden * (c.kv_lora + c.rotary) + c.kv_lora * expanded + out
 
@@ -81,17 +88,22 @@ def _mlp_bias(c: Config, width: int) -> int:
     return width * (2 if c.gated else 1) + c.hidden if c.mlp_bias else 0
 
 
-def _vectors(c: Config, sparse: int) -> int:
-    q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
+def _vectors(c: Config, layers: list[Config]) -> int:
     norm = c.hidden * (2 if c.norm == "layer" else 1)
     norms = sum(c.has("ffn", i) + (c.has("attention", i) or c.has("mixer", i)) for i in range(c.layers))
     total = c.layers * norm if c.shared_norm else norms * norm * (2 if c.sandwich_norm else 1)
-    layer = (q + 2 * kv if c.qkv_bias else 0) + (c.hidden if c.o_bias else 0)
-    layer += {"none": 0, "head": 2 * c.head_dim, "full": q + kv}[c.qk_norm]
-    layer += c.kv_lora + c.q_lora + (c.heads if c.sinks else 0)
-    total += c.count("attention") * layer + (c.count("ffn") - sparse) * _mlp_bias(c, c.ffn)
-    total += c.count("mixer") * _mixer_vectors(c.mixer_sizes()) if c.mixer != "none" else 0
-    total += sparse * (c.active * _mlp_bias(c, c.expert_ffn) + (c.experts if c.router_bias else 0))
+    for i, own in enumerate(layers):
+        if c.has("attention", i):
+            q, kv = own.heads * own.head_dim, own.kv_heads * own.head_dim
+            total += (q + 2 * kv if c.qkv_bias else 0) + (c.hidden if c.o_bias else 0)
+            total += {"none": 0, "head": 2 * own.head_dim, "full": q + kv}[c.qk_norm]
+            total += own.kv_lora + own.q_lora + (own.heads if own.sinks else 0) + (2 * own.index_dim)
+        if c.has("mixer", i):
+            total += _mixer_vectors(own.mixer_sizes())
+        if c.is_sparse(i):
+            total += own.active * _mlp_bias(c, own.expert_ffn) + (own.experts if c.router_bias else 0)
+        elif c.has("ffn", i):
+            total += _mlp_bias(c, own.ffn)
     return total + norm * (2 if c.embed_norm else 1) + (c.vocab if c.head_bias else 0) + (c.hidden if c.pooler else 0)
 
 
@@ -103,19 +115,20 @@ def macs(config: Config, run: StepSettings, batch: int = 1) -> float:
         return sum(macs(config, each, batch) for each in (first, *later))
     c, sizes, tokens = config, size(config), batch * run.sequence
     linear: float = sizes.linear - (c.hidden**2 if c.pooler else 0)
-    # Prefill expands the vectors of latent attention to keys and values; decoding multiplies them as they are.
-    latent = c.kv_lora and run.phase == "decode"
-    width = 2 * c.kv_lora + c.rotary if latent else c.head_dim + c.value_dim
-    if c.kv_lora and not latent:  # those of the cache are expanded again
-        expanded = c.kv_lora * c.heads * (c.head_dim - c.rotary + c.value_dim)
-        linear += c.count("attention") * expanded * run.kv / run.sequence
-    all_tokens = run.kv + run.sequence
-    seen = [
-        run.sequence if c.encoder else through_window(c.window_of(layer) or all_tokens, run.sequence, run.kv)
-        for layer in range(c.layers)
-        if c.has("attention", layer)
-    ]
-    attention = c.heads * width * sum(seen)
+    all_tokens, attention = run.kv + run.sequence, 0.0
+    for layer in range(c.layers):
+        own = c.of_layer(layer)
+        if not c.has("attention", layer):
+            continue
+        # Prefill expands the vectors of latent attention to keys and values; decoding multiplies them as they are.
+        latent = own.kv_lora and run.phase == "decode"
+        width = 2 * own.kv_lora + own.rotary if latent else own.head_dim + own.value_dim
+        if own.kv_lora and not latent:  # those of the cache are expanded again
+            expanded = own.kv_lora * own.heads * (own.head_dim - own.rotary + own.value_dim)
+            linear += expanded * run.kv / run.sequence
+        within = through_window(c.reach_of(layer) or all_tokens, run.sequence, run.kv)
+        attention += own.heads * width * (run.sequence if c.encoder else within)
+        attention += own.index_heads * own.index_dim * through_window(all_tokens, run.sequence, run.kv)
     if c.mixer != "none":
         linear += c.count("mixer") * float(c.mixer_sizes().state_macs(run.phase == "prefill"))
     scored = batch if run.phase == "prefill" else tokens

@@ -53,6 +53,13 @@ class _AllocateOnMeta(TorchFunctionMode):  # type: ignore[misc]
         kwargs = dict(kwargs or {})
         if func in self._FACTORIES and kwargs.get("device") is None:
             kwargs["device"] = "meta"
+        try:
+            return func(*args, **kwargs)
+        except RuntimeError as error:
+            if "device meta" not in str(error):
+                raise
+        # A call with real and allocated tensors: all of them without memory.
+        args, kwargs = pytree.tree_map(lambda x: x.to("meta") if isinstance(x, torch.Tensor) else x, (args, kwargs))
         return func(*args, **kwargs)
 
 

@@ -166,15 +166,15 @@ def ask_load(request: Request, limits: str = "") -> AskedLoad:
     )
 
 
-def file_stamp(path: str) -> tuple[str, int, int]:
-    """Return a load file's path, modification time and size; '' and zeros without one. Raises RequestError."""
+def file_stamp(path: str) -> tuple[str, int, int, int]:
+    """Return a load file's path, times and size; '' and zeros without one. Raises RequestError."""
     if not path:
-        return "", 0, 0
+        return "", 0, 0, 0
     try:
         status = Path(path).stat()
     except OSError as error:
         raise RequestError(f"cannot read {path[:80]}: {error.strerror}") from None
-    return path, status.st_mtime_ns, status.st_size
+    return path, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def read_load_file(path: str, cached: int) -> Load:

@@ -28,6 +28,7 @@ from hwexplorer import engine
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, asks_for_paper, catalogue, devices
 from hwexplorer.declare import DEVICES, Report, Rows, Subject
 from hwexplorer.export import files
+from hwexplorer.export.kept_parts import KeptParts
 from hwexplorer.headless import answers
 from hwexplorer.options import MODEL, amounts, name_list, option, or_default, whole, whole_list
 from hwexplorer.process import output
@@ -187,9 +188,13 @@ def _run_all(arguments: argparse.Namespace) -> None:
         engine.folders(),
         form,
     )
-    texts = workers.local(catalogue_sweep.run_chunk, work, arguments.workers or 0)
+    kept = KeptParts(work, engine.folders()) if target is not None else None
+    done = len(kept.texts) if kept is not None else 0
+    if done:
+        output.say(f"{done} of {len(work)} parts are taken from a run that was stopped")
+    texts = workers.local(catalogue_sweep.run_chunk, work[done:], arguments.workers or 0)
     with closing(texts):  # end the workers before an error is reported
-        parts = catalogue_sweep.join(form, _show_progress(work, texts))
+        parts = catalogue_sweep.join(form, _show_progress(work, kept.continue_with(texts) if kept else texts))
         if target is not None:
             files.write(target, parts, overwrite=True)
         else:

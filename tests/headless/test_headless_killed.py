@@ -10,10 +10,17 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
+
+from hwexplorer.export.kept_parts import KeptParts
 
 WORDS = ["sweep", "--all", "--on", "t4,l4", "--batches", "1,2,4,8,16,32,64", "--precisions", "fp16,fp32,int8"]
 WORDS += ["--workers", "2"]
+
+
+class Piece(msgspec.Struct, frozen=True):
+    name: str
 
 
 def started(folder: Path, form: str, *words: str) -> subprocess.Popen[str]:
@@ -59,3 +66,15 @@ def test_killed_sweep_leaves_no_worker_and_no_file(number: int, of_worker: bool,
     assert not (tmp_path / "out.csv").exists()
     is_told = not (number == signal.SIGKILL and not of_worker)  # which no process can answer
     assert not (is_told and list(tmp_path.iterdir()))
+
+
+def test_a_stopped_run_continues_with_its_finished_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path))
+    work = [Piece(name="a"), Piece(name="b"), Piece(name="c")]
+    first = KeptParts(work, ()).continue_with(iter("xyz"))
+    assert [next(first), next(first)] == ["x", "y"]  # and stops
+    second = KeptParts(work, ())
+    assert second.texts == ["x", "y"]
+    assert list(second.continue_with(iter("z"))) == ["x", "y", "z"]
+    assert KeptParts(work, ()).texts == []
+    assert KeptParts(work[:2], ()).texts == []

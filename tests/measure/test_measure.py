@@ -169,6 +169,18 @@ def test_what_is_no_measurement_is_said_in_a_line(content: bytes, tmp_path: Path
     assert "\n" not in str(error.value)
 
 
+def test_samples_that_are_no_times_are_left_out_and_counted(tmp_path: Path) -> None:
+    data = b"".join(map(encode_line, timings())).splitlines()
+    samples = [place for place, line in enumerate(data) if b'"sample"' in line]
+    for place, seconds in zip(samples, (b"0.0", b"null", b"1e-320", b"Infinity"), strict=False):
+        data[place] = re.sub(rb'"seconds":[^,}]*', b'"seconds":' + seconds, data[place])
+    (tmp_path / "m").write_bytes(b"\n".join(data) + b"\n")
+    log = read_log(tmp_path / "m")
+    assert sum(log.invalid.values()) == 4
+    skipped = device_fit.fit_machine(log, "this_cpu").skipped
+    assert any("3 samples are left out: their times are 0, infinite or missing" in line for line in skipped)
+
+
 def test_a_fit_predicts_models_that_it_never_saw(tmp_path: Path) -> None:
     made = device_fit.fit_machine(kept(tmp_path / "m", timings()), "this_cpu")
     before, after = device_fit.median_error(made.rows, before=True), device_fit.median_error(made.rows)

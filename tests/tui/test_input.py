@@ -102,3 +102,11 @@ async def test_keys_after_the_last_one(keys: bytes) -> None:
         await pilot.pause(0.2)
         app.exit()
     assert app._exception is None
+
+
+def test_many_characters_in_one_read_are_a_paste() -> None:
+    raw, marked = b"x" * 4096, [b"\x1b[200~" + b"x" * 4000, b"x" * 4096, b"x\x1b[201~"]
+    for found, size in ((read(raw), 4096), (read(*marked), 8097)):
+        assert [type(event) for event in found] == [events.Paste]
+        assert isinstance(found[0], events.Paste)
+        assert len(found[0].text) == size

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from analysis.estimate.peak_memory import cache_bytes
@@ -35,9 +36,15 @@ def total_macs(workload: Workload, **lengths: int) -> float:
     return float((workload.operators.macs @ workload.value_at(batch=1, **lengths)).sum())
 
 
-def test_attention_to_chosen_tokens_is_said_to_be_counted_whole() -> None:
-    notes = hf_config.parse_config(RECENT["DeepSeek-V3.2"]["config"]).notes
-    assert "its sparse attention (index_topk) is counted as attention to all tokens" in notes
+def test_attention_to_chosen_tokens_does_not_grow_beyond_them() -> None:
+    config = hf_config.parse_config(RECENT["DeepSeek-V3.2"]["config"] | {"index_n_heads": 64, "index_head_dim": 128})
+    near, far = (msgspec.structs.replace(config, index_topk=topk) for topk in (2048, 1 << 20))
+    few, all_tokens = (total_macs(step(each, "decode"), kv=32768) for each in (near, far))
+    indexer = config.layers * 64 * 128 * 32769
+    latent = config.layers * config.heads * (2 * config.kv_lora + config.rotary)
+    assert all_tokens - few == pytest.approx(latent * (32769 - 2048), rel=1e-3)
+    assert few > indexer
+    assert any("index_topk" in note for note in config.notes)
 
 
 @for_each("name", RECENT)

@@ -87,10 +87,12 @@ def test_flops_of_a_token_are_twice_the_active_parameters_and_attention(name: st
     sizes = size(config)
     active = sizes.linear + sizes.head
     attending = [layer for layer in range(config.layers) if config.has("attention", layer)]
-    seen = [min(kv + 1, config.window_of(layer) or kv + 1) for layer in attending]
-    # Latent attention: scores over the vector and the rotated part, results over the vector.
-    width = 2 * config.kv_lora + config.rotary if config.kv_lora else 2 * config.head_dim
-    attention = 2 * config.heads * width * sum(seen)
+    attention = 0
+    for layer in attending:
+        own, seen = config.of_layer(layer), min(kv + 1, config.reach_of(layer) or kv + 1)
+        # Latent attention: scores over the vector and the rotated part, results over the vector.
+        width = 2 * own.kv_lora + own.rotary if own.kv_lora else 2 * own.head_dim
+        attention += 2 * own.heads * width * seen + 2 * own.index_heads * own.index_dim * (kv + 1)
     at = {"batch": 1, "sequence": 1, "kv": kv}
     contraction = 2 * total(model.operators.macs, model, **at)
     states = 2 * config.count("mixer") * config.mixer_sizes().state_macs(True) if config.count("mixer") else 0

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from analysis.model import store
@@ -71,3 +74,58 @@ def test_a_configuration_and_a_file_of_weights_run_in_the_format_they_are_stored
         assert default_precision(f"hf:{folder}") == default_precision(f"hf:{folder}:decode,kv=9") == precision
     assert default_precision(str(written(tmp_path, "small.gguf", weight_files.gguf()))) == "q4_k_m"
     assert default_precision(str(tmp_path / "none.gguf")) == "fp32"
+
+
+# Metadata as llama.cpp's converter writes them -> the configuration they come from (keys of gguf 0.19).
+_COMMON = {"block_count": 6, "embedding_length": 64, "feed_forward_length": 128, "attention.head_count": 4}
+_FIELDS = {
+    "num_hidden_layers": 6,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "vocab_size": 100,
+}
+_DELTA = {
+    "ssm.conv_kernel": 4,
+    "ssm.state_size": 8,
+    "ssm.group_count": 2,
+    "ssm.time_step_rank": 4,
+    "ssm.inner_size": 64,
+}
+GGUF_FAMILIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "gemma3": (
+        {"attention.head_count_kv": 2, "attention.key_length": 16, "attention.sliding_window": 512},
+        {"model_type": "gemma3_text", "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 512},
+    ),
+    "gemma4": (
+        {"attention.head_count_kv": [2, 2, 2, 2, 2, 1], "attention.key_length": 32, "attention.key_length_swa": 16,
+         "attention.sliding_window": 512, "attention.sliding_window_pattern": [True] * 5 + [False],
+         "attention.shared_kv_layers": 0, "embedding_length_per_layer_input": 0},
+        {"model_type": "gemma4_text", "num_key_value_heads": 2, "num_global_key_value_heads": 1, "head_dim": 16,
+         "global_head_dim": 32, "sliding_window": 512, "hidden_size_per_layer_input": 0,
+         "layer_types": ["sliding_attention"] * 5 + ["full_attention"]},
+    ),
+    "lfm2": (
+        {"attention.head_count_kv": [0, 0, 2, 0, 0, 2], "shortconv.l_cache": 3},
+        {"model_type": "lfm2", "num_key_value_heads": 2, "conv_L_cache": 3, "block_auto_adjust_ff_dim": False,
+         "layer_types": ["conv", "conv", "full_attention"] * 2},
+    ),
+    "qwen35": (
+        {"attention.head_count_kv": 2, "attention.key_length": 16, "full_attention_interval": 3, **_DELTA},
+        {"model_type": "qwen3_5_text", "num_key_value_heads": 2, "head_dim": 16, "full_attention_interval": 3,
+         "linear_conv_kernel_dim": 4, "linear_key_head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+         "linear_value_head_dim": 16},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", GGUF_FAMILIES)
+def test_a_gguf_file_is_the_model_of_its_configuration(kind: str, tmp_path: Path) -> None:
+    facts, fields = GGUF_FAMILIES[kind]
+    stated = {f"{kind}.{key}": value for key, value in (_COMMON | facts).items()}
+    path = written(tmp_path, "small.gguf", weight_files.gguf({"general.architecture": kind, **stated}))
+    read = store.load(f"{path}:decode,kv=600")
+    (tmp_path / "config.json").write_text(json.dumps(_FIELDS | {"tie_word_embeddings": False} | fields))
+    named = store.load(f"hf:{tmp_path}:decode,kv=600")
+    assert read.parameters == named.parameters
+    assert np.array_equal(read.tensors.numel, named.tensors.numel)

@@ -49,6 +49,12 @@ PUBLISHED = {
 }  # fmt: skip
 # Known to the digits that the papers print: total and active parameters, billions.
 ROUNDED = {
+    "gemma4_31b": (30.7, 30.7),
+    "qwen3_5_9b": (9.0, 9.0),
+    "qwen3_5_35b_a3b": (34.7, 3.5),
+    "deepseek_v3_2": (671.9, 38.4),
+    "glm_5": (743.9, 41.8),
+    "nemotron_3_super_120b_a12b": (120.7, 12.8),
     "llama4_scout": (107.8, 17.2),
     "llama4_maverick": (400.7, 17.2),
     "olmoe_1b_7b": (6.9, 1.3),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -119,6 +120,8 @@ def fit_machine(log: MeasurementLog, name: str, progress: Progress = lambda _: N
                 measured_s=timed.seconds, before_s=before.latency_s, spread=timed.spread,
             )
         )  # fmt: skip
+    for key, count in log.invalid.items():
+        timings.skipped.append(f"{key[:60]}: {count} samples are left out: their times are 0, infinite or missing")
     if log.noise is None:
         timings.skipped.append("each case was timed once: the spread of repeats is unknown, and in no band")
     return _fit_device(base, device, timings, progress)
@@ -155,7 +158,7 @@ def fit_rows(
     timings.runtime = max(set(names), key=names.count, default="")
     chosen = [i for i, runtime in enumerate(names) if runtime == timings.runtime]
     timings.fit_rows, timings.rows = [timings.fit_rows[i] for i in chosen], [timings.rows[i] for i in chosen]
-    timings.skipped = list(dict.fromkeys(timings.skipped))
+    timings.skipped = [f"{why} ({n} rows)" if n > 1 else why for why, n in Counter(timings.skipped).items()]
     if 0 < len(chosen) < LARGE:
         return _move_device(base, device, [measured[i] for i in chosen], timings)
     return _fit_device(base, device, timings, progress)

@@ -230,8 +230,8 @@ def group_weights(rows: Sequence[FitRow]) -> Floats:
 
 
 def mean_error(error: Floats, weight: Floats) -> float:
-    """Return the weighted mean of the absolute errors."""
-    return float((weight * np.abs(error)).sum() / weight.sum())
+    """Return the weighted mean of the absolute errors, 0 without rows."""
+    return float((weight * np.abs(error)).sum() / weight.sum()) if weight.size else 0.0
 
 
 def _least_absolute_step(fit: RateFit, rows: Bools | slice) -> Floats:

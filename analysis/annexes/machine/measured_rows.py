@@ -165,7 +165,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     if latency is None and throughput:
         latency = batch * count / throughput
     if latency is None and energy is None:
-        raise Unpredictable("row states neither latency nor energy")
+        raise Unpredictable(_invalid_figures(row) or "row states neither latency nor energy")
     if energy and latency and is_mlperf and device.software.shares_host_memory:
         wall = file_access.shipped(ROWS)["wall"]  # MLPerf meters the whole system, but the estimate covers the module
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
@@ -253,6 +253,13 @@ def unstated_prompt(row: dict[str, str]) -> tuple[int, bool]:
     rows, note = file_access.shipped(ROWS), row.get("note") or ""
     tokens = next((tokens for name, tokens in rows["prompt_of"].items() if name in note), 0)
     return tokens or int(rows["prompt_unstated"]), tokens > 0
+
+
+def _invalid_figures(row: dict[str, str]) -> str:
+    """Return the figures of a row that are not positive numbers, in words."""
+    names = ("latency_ms", "throughput_per_s", "energy_mJ_per_inference")
+    stated = [f"{name} {cell.strip()[:20]}" for name in names if (cell := row.get(name) or "").strip()]
+    return f"{', '.join(stated)}: not a positive number; the row is left out" if stated else ""
 
 
 def parse_count(row: dict[str, str], name: str) -> int:

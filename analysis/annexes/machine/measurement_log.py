@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -25,6 +26,7 @@ SHARED_COLUMNS = (
     "source", "device", "device_mode", "framework", "model", "batch", "image_size", "precision", "latency_ms",
     "throughput_per_s", "energy_mJ_per_inference", "power_W", "scenario", "note", "origin",
 )  # fmt: skip
+LEAST_S, MOST_S = 1e-9, 1e6  # no call is shorter than a clock cycle, none was timed for days
 FEW = 3  # undisturbed samples; with fewer, the fastest third of all samples counts
 
 
@@ -100,10 +102,11 @@ class TimedCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeasurementLog(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine and the timed cases of a log."""
+    """The machine and the timed cases of a log, and how many samples of a case are no times, by its key."""
 
     machine: MeasuredMachine
     timed: tuple[TimedCase, ...]
+    invalid: dict[str, int] = {}
 
     @property
     def noise(self) -> float | None:
@@ -127,6 +130,10 @@ class _RawLine(msgspec.Struct):
     fields: msgspec.Raw = msgspec.field(name="is")
 
 
+class _SampleCase(msgspec.Struct):
+    of: str
+
+
 def encode_line(line: LogLine) -> bytes:
     """Return a line of the log as JSON bytes."""
     kinds = {struct: kind for kind, struct in _KINDS.items()}
@@ -145,12 +152,15 @@ def read_log(path: Path) -> MeasurementLog:
     if not machines or machines[-1].schema != SCHEMA:
         raise RequestError(f"{path.name}: not what `hwexplorer measure` writes (no machine in it)")
     samples: dict[str, list[Sample]] = {}
-    for line in lines:
-        if isinstance(line, Sample) and 0.0 < line.seconds < 1e6:
+    invalid = Counter[str]()
+    for line in (line for line in lines if isinstance(line, Sample)):
+        if LEAST_S <= line.seconds < MOST_S:
             samples.setdefault(line.of, []).append(line)
+        else:
+            invalid[line.of] += 1
     cases = {line.key: line for line in lines if isinstance(line, BenchmarkCase)}
     timed = tuple(_summarise_samples(case, samples[key]) for key, case in cases.items() if key in samples)
-    return MeasurementLog(machine=machines[-1], timed=timed)
+    return MeasurementLog(machine=machines[-1], timed=timed, invalid=dict(invalid))
 
 
 def _decode_lines(lines: Sequence[bytes]) -> Iterable[LogLine]:
@@ -160,9 +170,21 @@ def _decode_lines(lines: Sequence[bytes]) -> Iterable[LogLine]:
         except msgspec.MsgspecError:
             if not place:
                 raise
-            raw = None  # truncated by a stop during writing
+            raw = None
+            if place < len(lines) - 2:  # a stop truncates the last line
+                yield Sample(of="lines that are not JSON", seconds=0.0)
         if raw is not None:
-            yield msgspec.json.decode(raw.fields, type=_KINDS[raw.kind])
+            yield _decode_line(raw)
+
+
+def _decode_line(raw: _RawLine) -> LogLine:
+    try:
+        return msgspec.json.decode(raw.fields, type=_KINDS[raw.kind])
+    except msgspec.ValidationError:
+        case = msgspec.json.decode(raw.fields, type=_SampleCase) if raw.kind == "sample" else None
+        if case is None:
+            raise
+        return Sample(of=case.of, seconds=0.0)  # its time is missing
 
 
 def _summarise_samples(case: BenchmarkCase, samples: Sequence[Sample]) -> TimedCase:

@@ -44,8 +44,24 @@ def read_trace(path: Path) -> Trace:
     if trace is None and path.suffix == ".zst":
         raise TraceError(f"{path.name}: zstd files are not read: unpack it with zstd -d")
     if trace is None:
-        raise TraceError(f"{path.name}: not a known trace format (known: {FORMATS})")
+        raise TraceError(f"{path.name}: {_name_load_result(text) or f'not a known trace format (known: {FORMATS})'}")
     return trace
+
+
+def _name_load_result(text: str) -> str:
+    """Say of a result of `vllm bench serve` what it is and which verb predicts its figures; '' for any other text."""
+    try:
+        result = json.loads(text)
+        requests = result["completed"]
+        tokens = [round(result[f"total_{way}_tokens"] / requests) for way in ("input", "output")]
+        rate, clients = result.get("request_rate"), result.get("max_concurrency")
+        load = f"rate={rate:g}" if isinstance(rate, int | float) else f"clients={clients:d}"
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
+        return ""
+    return (
+        f"a result of vllm bench serve, not a trace: `hwexplorer show load MODEL:serve,{load},in={tokens[0]},"
+        f"out={tokens[1]} --on DEV` predicts its TTFT and TPOT"
+    )
 
 
 def _unpacked_bytes(path: Path) -> bytes:

@@ -16,7 +16,7 @@ from analysis.model.process.process_limits import READ_LIMITS
 ANSWER_MAX = 1 << 26  # most bytes of an encoded trace that the subprocess returns; ten million kernels take more
 
 
-FileStamp = tuple[str, int, int]  # path, time of writing, bytes
+FileStamp = tuple[str, int, int, int]  # path, times of writing and of change, bytes
 
 
 class TraceReading(ChildJob[Trace]):
@@ -41,11 +41,11 @@ class TraceReading(ChildJob[Trace]):
 
 
 def file_stamp(file: str) -> FileStamp:
-    """Return the path, time of writing and size of a file: they differ after a change. Raises TraceError."""
+    """Return the path, times and size of a file: they differ after a change. Raises TraceError."""
     path = Path(os.path.expanduser(file))  # leaves ~name if there is no such user
     try:
         stat = path.stat()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise TraceError(f"{str(path)[-60:]}: cannot be read ({reason})") from None
-    return str(path), stat.st_mtime_ns, stat.st_size
+    return str(path), stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size

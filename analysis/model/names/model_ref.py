@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from analysis.model.model_errors import ModelError, ModelSpecError, UnknownModelError
 from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.targets import Target
+from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hardware.names import hint
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from analysis.model.transformer.transformer_request import Request
 
 
+# OWNER/NAME in the address of a model's page or file, with what precedes it.
+_OWNED = r"[\w.-]+/[\w.-]+"
+_HUB_ADDRESS = re.compile(r"^(hf:)?https?://[^/\s]+/([\w.-]+/[\w.-]+)(?:/(?:tree|blob|resolve|raw)/[^:@?\s]*|/)?", re.I)
 # The meaning of a name: a frozen value. `str` gives a name that is parsed to the same value.
 ModelRef: TypeAlias = "zoo.Spec | Target | Request"
 
@@ -31,9 +35,37 @@ def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
     """Return the model that a name means. Raises a `ModelError` that explains the error and names the nearest model."""
     if not isinstance(model, str):
         return model
-    text = model.strip()
+    text = _published(model.strip())
     # A configuration in a folder is read each time: it may have changed.
     return (_refer if text.lower().startswith("hf:") else _remembered)(text, image_size)
+
+
+def _published(text: str) -> str:
+    """Return the name of a model for its address on a hub, and for `hf:OWNER/NAME` of a known one that is not here.
+    Raises a `ModelSpecError` for an unknown one."""
+    text = _known_on_hub(_HUB_ADDRESS.sub(r"\g<1>\g<2>", text))
+    if (where := _elsewhere(text)) and not text.partition(where)[2].startswith("/"):
+        raise ModelSpecError(f"hf: {where[:80]} is neither a folder nor in the local hub cache{_near(where)}")
+    return text
+
+
+def _elsewhere(text: str) -> str:
+    """Return the OWNER/NAME after `hf:` if neither such a folder nor such a model is on this machine; else ''."""
+    from analysis.model.transformer import hub_files
+
+    owned = re.match(rf"hf:\s*({_OWNED})(?=[@?:]|$)", text, re.I)
+    return "" if owned is None or hub_files.is_here(owned[1]) else owned[1]
+
+
+def _known_on_hub(text: str) -> str:
+    """Return the name here of a model after `hf:` that is not on this machine but known, else the text."""
+    from analysis.model.transformer import transformer_request
+
+    if not _elsewhere(text):
+        return text
+    meant = aliases.model(text[3:].strip(), names())
+    name = re.split("[@?/:]", meant, maxsplit=1)[0]
+    return meant if zoo.find_name(name) or transformer_request.handles(name) else text
 
 
 def _refer(text: str, image_size: int | None) -> ModelRef:
@@ -49,8 +81,11 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
             like = f"--input 1x3x{image_size}x{image_size}"
             raise ModelSpecError(f"{target.label} has no image size: it is part of the input, as {like}")
         return target
+    from analysis.model.transformer import hub_files
     from analysis.model.transformer import transformer_request as transformers  # 10 ms that others do not need
 
+    if not transformers.handles(text) and hub_files.is_here(transformers.split_hub(text)[0]) and "/" in text:
+        return _refer(f"hf:{text}", image_size)
     if not transformers.handles(text):
         shown = text if len(text) <= 60 else text[:57] + "..."
         if "," in text and all(map(zoo.find_name, text.split(","))):
@@ -160,10 +195,25 @@ def _refuse_file(text: str) -> None:
 
 def plain(text: str) -> str:
     """Return a model's name, or a state string that begins with one, with the canonical name in it."""
-    text = text.strip()
+    text = _known_on_hub(_HUB_ADDRESS.sub(r"\g<1>\g<2>", text.strip()))
     first = text.partition("@")[0].partition("?")[0].partition("/")[0].partition(":")[0]
     is_file = re.match(r"[./~]|[^@?]*\.(onnx|pt2|gguf)\b", text)  # a path is never another model
     return text if is_file or zoo.find_name(first) or first.lower() == "hf" else aliases.model(text, names())
+
+
+def hub_name(text: str) -> str:
+    """Return the OWNER/NAME of a hub at the beginning of a state string, if it is not MODEL/DEVICE; else ''."""
+    owned = re.match(_OWNED + r"(?=[@?:]|$)", text)
+    if owned is None or re.search(r"\.\w+/|\.(py|json)$", owned[0]):
+        return ""
+    owner, _, device = owned[0].partition("/")
+    if zoo.find_name(owner) or owner in names():
+        return ""
+    try:
+        load_device(device)
+    except RequestError:
+        return owned[0]
+    return ""
 
 
 _remembered = lru_cache(maxsize=256)(_refer)
@@ -179,6 +229,7 @@ def names() -> list[str]:
 def _near(text: str) -> str:
     own = text.rpartition("/")[2]
     near = hint(own.partition(":")[0], [*names(), *aliases.names()])
-    is_hub = re.fullmatch(r"[\w-]+/[\w.-]+", text) and not own.endswith(".py")
-    listing = "a folder with its config.json opens as hf:FOLDER" if is_hub else "`hwexplorer models` lists all names"
+    is_hub = re.fullmatch(_OWNED, text) and not own.endswith(".py")
+    listing = "`hwexplorer models` lists all names"
+    listing = "a folder with its config.json opens as hf:FOLDER" if is_hub else listing
     return f"{': ' if near else ''}{near} ({listing})"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial, reduce
 from itertools import zip_longest
 from math import prod
 
 from analysis.model.ir.operator_graph import Ref, references
-from analysis.model.ir.poly import Poly, poly, product
+from analysis.model.ir.poly import Poly, poly, product, smaller
 from analysis.model.operators.element_costs import ATTENTIONS
 from analysis.model.operators.operator_call import ZERO, Gemm, OperatorCall, OperatorCost, Rule, whole_numbers
 
@@ -73,6 +73,24 @@ def _product_of_two(call: OperatorCall) -> OperatorCost:
     return _gemm_cost(
         "linear" if call.name in ("addmm", "addmv") else "matmul", _gemm_of_shapes(left.shape, right.shape)
     )
+
+
+def _chained_product(call: OperatorCall) -> OperatorCost:
+    """Count a product of several matrices in the order of fewest multiplications, as torch chooses it."""
+    chain = [tensor.shape for tensor in call.tensors()]
+    first = chain[0][0] if len(chain[0]) > 1 else ONE
+    sizes = [first, chain[0][-1], *(shape[-1] for shape in chain[1:-1])]
+    sizes.append(chain[-1][-1] if len(chain[-1]) > 1 else ONE)
+    return OperatorCost("matmul", macs=_fewest(tuple(sizes)), gemm=(ONE, sizes[0], sizes[-1], sizes[-2]))
+
+
+@cache
+def _fewest(sizes: tuple[Poly, ...]) -> Poly:
+    """Return the multiplications of a chain of matrices with these numbers of rows and, last, of columns."""
+    splits = [
+        _fewest(sizes[: i + 1]) + _fewest(sizes[i:]) + sizes[0] * sizes[i] * sizes[-1] for i in range(1, len(sizes) - 1)
+    ]
+    return reduce(smaller, splits) if splits else poly(0)
 
 
 def _inner_product(call: OperatorCall) -> OperatorCost:
@@ -230,6 +248,7 @@ _NAMES: dict[Rule, str] = {
     _summed_product: "addbmm",
     _product_of_two: "mm bmm mv dot vdot matmul linalg_matmul addmm baddbmm addmv",
     _inner_product: "inner",
+    _chained_product: "linalg_multi_dot chain_matmul",
     _tensordot: "tensordot",
     _grouped_product: "_grouped_mm transformers.grouped_mm_fallback _scaled_grouped_mm",
     _distances: "cdist _cdist_forward _euclidean_dist",

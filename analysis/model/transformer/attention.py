@@ -7,29 +7,39 @@ from typing import Any
 from analysis.model.ir.lengths import attended_dim
 from analysis.model.ir.poly import Poly, dim
 from analysis.model.transformer.graph_writer import StepWriter, Tensor
+from analysis.model.transformer.indexer import index_tokens
 
 
 def attention(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int, reduce: bool = True) -> Tensor:
     """Write the attention of a layer. Append the new keys and values to `caches`."""
     c, w = step.config, step.w
     with w.module("attention", "Attention"):
-        if c.kv_lora:
-            mixed = _latent(step, x, caches, layer)
-        else:
-            query, key, value = _projected(step, x)
-            heads = [
-                _by_head(step, _positioned(step, "q", query)),
-                _by_head(step, _positioned(step, "k", key)),
-                _by_head(step, value),
-            ]
-            shape = (step.batch, step.heads, step.sequence, c.value_dim)
-            mixed = _attend_all(step, shape, heads) if c.encoder else _cached(step, shape, heads, caches, layer)
+        mixed = (_latent if c.kv_lora else _by_heads)(step, x, caches, layer)
         mixed = w.view(mixed, (*step.rows, step.heads * c.value_dim))
         if c.attention_gate:
             gate = w.activation("sigmoid", w.linear("gate_proj", x, step.heads * c.value_dim))
             mixed = w.call_in("gate_mul", "Mul", "aten.mul.Tensor", mixed.shape, self=mixed, other=gate)
+        if c.head_gate:
+            gate = w.activation("sigmoid", w.linear("head_gate_proj", x, step.heads))
+            mixed = w.call_in("head_gate_mul", "Mul", "aten.mul.Tensor", mixed.shape, self=mixed, other=gate)
+        mixed = w.norm("sub_norm", mixed, c.norm) if c.sub_norm else mixed
         out = w.linear("o_proj", mixed, c.hidden, c.o_bias)
         return step.all_reduce("all_reduce", out) if reduce else out
+
+
+def _by_heads(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Tensor:
+    c, w = step.config, step.w
+    shape = (step.batch, step.heads, step.sequence, c.value_dim)
+    if c.reuses_cache and (earlier := step.stored.get(c.window_of(layer))):
+        query = w.view(w.linear("q_proj", x, step.heads * c.head_dim), (*step.rows, step.heads, c.head_dim))
+        return _attend(step, shape, _by_head(step, _positioned(step, "q", query)), *earlier, layer)
+    query, key, value = _projected(step, x)
+    heads = [
+        _by_head(step, _positioned(step, "q", query)),
+        _by_head(step, _positioned(step, "k", key)),
+        _by_head(step, value),
+    ]
+    return _attend_all(step, shape, heads) if c.encoder else _cached(step, shape, heads, caches, layer)
 
 
 def _attend_all(step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Tensor]) -> Tensor:
@@ -45,10 +55,11 @@ def _projected(step: StepWriter, x: Tensor) -> list[Tensor]:
         packed = w.linear("qkv_proj", x, sum(count * width for count, width in parts), c.qkv_bias)
         return w.views(packed, [(*step.rows, count, width) for count, width in parts])
     names = ("q_proj", "k_proj", "v_proj")
-    rows = zip(names, (_query_input(step, x), x, x), parts, strict=True)
+    rows = list(zip(names, (_query_input(step, x), x, x), parts, strict=True))[: 2 if c.keys_are_values else 3]
     wide = [w.linear(name, given, count * width, c.qkv_bias) for name, given, (count, width) in rows]
     if c.qk_norm == "full":
         wide[:2] = [w.norm(f"{n}_norm", part, c.norm) for n, part in zip("qk", wide, strict=False)]
+    wide += [wide[1]] if c.keys_are_values else []
     return [w.view(part, (*step.rows, count, width)) for part, (count, width) in zip(wide, parts, strict=True)]
 
 
@@ -57,7 +68,10 @@ def _latent(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Te
     applies the expansion to queries and results instead."""
     c, w = step.config, step.w
     plain = c.head_dim - c.rotary  # the part of a head that is not rotated
-    query = _latent_query(step, x)
+    low = _query_input(step, x)
+    query = _latent_query(step, low)
+    if c.index_heads:
+        index_tokens(step, x, low, caches, layer)
     packed = w.linear("kv_a_proj", x, c.kv_lora + c.rotary)
     vector, turned = w.views(packed, [(*step.rows, c.kv_lora), (*step.rows, 1, c.rotary)])
     vector, turned = w.norm("kv_a_norm", vector, c.norm), _rotated(step, "k", turned)
@@ -82,9 +96,9 @@ def _latent(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Te
     )
 
 
-def _latent_query(step: StepWriter, x: Tensor) -> Tensor:
+def _latent_query(step: StepWriter, low: Tensor) -> Tensor:
     c, w = step.config, step.w
-    wide = w.linear("q_b_proj" if c.q_lora else "q_proj", _query_input(step, x), step.heads * c.head_dim)
+    wide = w.linear("q_b_proj" if c.q_lora else "q_proj", low, step.heads * c.head_dim)
     return _rotated(step, "q", w.view(wide, (*step.rows, step.heads, c.head_dim)))
 
 
@@ -124,7 +138,7 @@ def _cached_input(step: StepWriter, layer: int, heads: int, width: int) -> Tenso
     """Return the cache of earlier tokens (in the window), or with room for a request; None without earlier tokens."""
     if not step.kv.terms:
         return None
-    kept = step.cached(layer) if step.config.window_of(layer) or not step.phase else step.room
+    kept = step.cached(layer) if step.config.window_of(layer) else step.capacity
     return step.w.input(f"layers.{layer}.attention.kv_cache", (step.batch, heads, kept, width))
 
 
@@ -136,7 +150,9 @@ def _cached(
     with w.module("cache_append", "Cache"):
         new = w.calls("hwexplorer.cache_append.default", [key.shape, value.shape], key=key, value=value)
     caches += new
-    return _attend(step, shape, query, new, _cached_input(step, layer, step.kv_heads, c.head_dim + c.value_dim), layer)
+    past = _cached_input(step, layer, step.kv_heads, c.head_dim + c.value_dim)
+    step.stored[c.window_of(layer)] = new, past
+    return _attend(step, shape, query, new, past, layer)
 
 
 def _attend(
@@ -148,8 +164,8 @@ def _attend(
     layer: int,
 ) -> Tensor:
     """Write attention to the new tokens and the cache. `new`: keys, and values unless the keys serve as values."""
-    window = step.config.window_of(layer)
-    seen = dim(attended_dim(window, step.phase)) if window else step.kv + (step.sequence + 1).half
+    reach = step.config.reach_of(layer)
+    seen = dim(attended_dim(reach, step.phase)) if reach else step.kv + (step.sequence + 1).half
     # The cache is the first argument: only that one can be read in part.
     args: dict[str, Any] = {"past": past, "before": step.cached(layer)} if past else {}
     args |= {"query": query, "key": new[0], "seen": seen} | {f"new{i}": part for i, part in enumerate(new[1:])}

@@ -13,10 +13,11 @@ MAX_SIZE = 1 << 24
 MAX_LAYERS = 1024
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "norm": ("rms", "layer"),
-    "activation": ("silu", "gelu", "gelu_tanh", "relu"),
+    "norm": ("rms", "layer", "scaled_layer", "bare"),
+    "activation": ("silu", "gelu", "gelu_tanh", "relu", "xielu"),
     "position": ("rotary", "learned", "none"),
     "qk_norm": ("none", "head", "full"),
+    "expert_norm": ("none", "after", "each"),
     "mixer": ("none", *kinds()),
 }
 # The parts of a layer by letter of `pattern`.
@@ -42,6 +43,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `pattern`: a letter per layer, repeated cyclically: attention (a), a recurrent `mixer` (r) or both in parallel (p),
     each followed by an FFN; A, R, M: attention, mixer or FFN alone. `state_*`: sizes of the mixer (`Mixer`), whose
     state is kept in fp32 with `state_fp32`, else in the type of activations.
+    `per_layer`: fields that differ by layer, with their values, repeated cyclically. Only `sparse` layers have experts.
+    `idle_experts` take part in the choice and compute nothing. Experts work on `expert_hidden` values between two
+    projections. `expert_norm`: a norm after the experts, or norms around them and after the FFN beside them.
+    `head_gate`, `shared_gate`: a learned factor for each head, for the shared expert. `keys_are_values`: no projection
+    of values. `reuses_cache`: the layer attends to the cache of an earlier layer with the same window. `index_heads` of
+    width `index_dim` score all tokens, of which attention sees the best `index_topk`. `layer_input`: width of a second
+    embedding, of `layer_vocab` rows, that each layer adds through a gate. `sub_norm`: norms before the last projections
+    of attention and FFN. Norms: `scaled_layer` has no bias, `bare` no weights.
     """
 
     hidden: int
@@ -96,6 +105,21 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     state_rank: int = 0
     state_conv: int = 4
     state_fp32: bool = False
+    sparse: bool = True
+    idle_experts: int = 0
+    expert_hidden: int = 0
+    expert_norm: str = "none"
+    head_gate: bool = False
+    shared_gate: bool = False
+    keys_are_values: bool = False
+    reuses_cache: bool = False
+    index_heads: int = 0
+    index_dim: int = 0
+    index_topk: int = 0
+    sub_norm: bool = False
+    layer_input: int = 0
+    layer_vocab: int = 0
+    per_layer: tuple[tuple[str, tuple[int, ...]], ...] = ()
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -127,6 +151,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ModelSpecError("layers that keep a state need mixer= and state_heads=")
         if self.position == "learned" and not self.positions:
             raise ModelSpecError("learned positions need positions=N, the rows of their table")
+        for layer in range(self.layers if self.per_layer else 0):
+            self.of_layer(layer)
 
     def _fill(self) -> None:
         if not self.head_dim and self.hidden % self.heads:
@@ -164,15 +190,38 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             conv=self.state_conv,
         )
 
+    def sizes_of(self, layer: int) -> dict[str, int]:
+        """Return the fields that a layer has instead of those of the model."""
+        return {name: values[layer % len(values)] for name, values in self.per_layer}
+
+    def of_layer(self, layer: int) -> Config:
+        """Return the configuration with the sizes of one layer."""
+        sizes = self.sizes_of(layer)
+        if not sizes:
+            return self
+        if (head_dim := sizes.get("head_dim", self.head_dim)) != self.head_dim:
+            follows = [name for name in ("value_dim", "rotary") if getattr(self, name) == self.head_dim]
+            sizes = dict.fromkeys(follows, head_dim) | sizes
+        sizes |= {"kv_heads": 0} if self.kv_lora else {}
+        every = 0 if "window" in sizes else self.full_every
+        return msgspec.structs.replace(self, per_layer=(), full_every=every, **sizes)
+
     def is_sparse(self, layer: int) -> bool:
         """Return True if this layer routes its tokens to experts."""
         is_chosen = layer >= self.dense_layers and (layer + 1) % self.sparse_every == 0
+        is_chosen = is_chosen and bool(self.sizes_of(layer).get("sparse", self.sparse))
         return bool(self.experts) and is_chosen and self.has("ffn", layer)
 
     def window_of(self, layer: int) -> int:
         """Return the attention window of this layer in tokens; 0 without a limit."""
         full = self.full_every and (layer + 1) % self.full_every == 0
-        return 0 if full else self.window
+        return self.sizes_of(layer).get("window", 0 if full else self.window)
+
+    def reach_of(self, layer: int) -> int:
+        """Return how many tokens the attention of this layer sees at most; 0 without a limit."""
+        window = self.window_of(layer)
+        topk = self.index_topk if self.sizes_of(layer).get("index_heads", self.index_heads) else 0
+        return min(window, topk) if window and topk else window or topk
 
 
 class StepSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,7 +248,10 @@ DEFAULTS = {"prefill": (512, 0, 0), "decode": (1, 2048, 0), "request": (1024, 0,
 
 
 def degrees(config: Config) -> list[int]:
-    """Return the tensor-parallel degrees that divide heads and FFN evenly."""
+    """Return the tensor-parallel degrees that divide heads and FFN of all layers evenly."""
+    if config.per_layer:
+        kinds = {config.of_layer(layer) for layer in range(config.layers)}
+        return sorted(set[int].intersection(*({*degrees(kind)} for kind in kinds)))
     common = gcd(config.heads, config.ffn)
     for width in (config.expert_ffn, config.shared_ffn, config.state_heads):
         common = gcd(common, width) if width else common

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from analysis.model.ir.lengths import cached_dim
@@ -162,11 +162,13 @@ class Writer:
     def norm(self, name: str, x: Tensor, kind: str) -> Tensor:
         """Write a normalisation over the last dimension."""
         width = x.shape[-1]
-        with self.module(name, "RMSNorm" if kind == "rms" else "LayerNorm"):
-            args: dict[str, Any] = {"input": x, "normalized_shape": [width], "weight": self.weight("weight", (width,))}
+        with self.module(name, "LayerNorm" if "layer" in kind else "RMSNorm"):
+            args: dict[str, Any] = {"input": x, "normalized_shape": [width]}
+            if kind != "bare":
+                args["weight"] = self.weight("weight", (width,))
             if kind == "layer":
                 args["bias"] = self.weight("bias", (width,))
-            return self.call(f"aten.{kind}_norm.default", x.shape, **args)
+            return self.call(f"aten.{'layer' if 'layer' in kind else 'rms'}_norm.default", x.shape, **args)
 
     def embedding(self, name: str, indices: Tensor, rows: int, width: int) -> tuple[Tensor, Tensor]:
         """Write a lookup. Return the rows and the table."""
@@ -183,7 +185,9 @@ class Writer:
         """Write an activation function."""
         kind, approximate = ("gelu", "tanh") if name == "gelu_tanh" else (name, "none")
         with self.module("activation", kind.capitalize()):
-            extra = {"approximate": approximate} if kind == "gelu" else {}
+            extra: dict[str, Any] = {"approximate": approximate} if kind == "gelu" else {}
+            if kind == "xielu":  # two learned slopes
+                extra["alpha"] = self.weight("alpha", (2,))
             return self.call(f"aten.{kind}.default", x.shape, self=x, **extra)
 
 
@@ -199,6 +203,12 @@ class StepWriter:
     kv: Poly
     phase: str = ""
     room: Poly = field(default_factory=Poly)  # capacity of the cache of a request, in tokens
+    # The new and earlier keys and values of the last layer with a window, by window.
+    stored: dict[int, tuple[list[Tensor], Tensor | None]] = field(default_factory=dict)
+
+    def at_layer(self, layer: int) -> StepWriter:
+        """Return the step with the sizes of one layer."""
+        return replace(self, config=self.config.of_layer(layer)) if self.config.per_layer else self
 
     @property
     def heads(self) -> int:
@@ -221,10 +231,15 @@ class StepWriter:
         """The dimensions before the width: batch and sequence."""
         return self.batch, self.sequence
 
+    @property
+    def capacity(self) -> Poly:
+        """The earlier tokens that a cache without a window holds."""
+        return self.room if self.phase else self.kv
+
     def cached(self, layer: int) -> Poly:
         """Return the earlier tokens that a step reads from the cache."""
-        window = self.config.window_of(layer)
-        return dim(cached_dim(window, self.phase)) if window else self.kv
+        reach = self.config.reach_of(layer)
+        return dim(cached_dim(reach, self.phase)) if reach else self.kv
 
     def part(self, width: int) -> int:
         """Return one device's share of a width, rounded up."""

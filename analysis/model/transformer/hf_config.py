@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,18 @@ import msgspec
 
 from analysis.model.ir.coverage import ALONE
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.transformer import hub_files, presets
-from analysis.model.transformer.config import MAX_LAYERS, Config
+from analysis.model.transformer import hub_files
+from analysis.model.transformer.config import Config
+from analysis.model.transformer.hf_fields import config_fields, keys_of, row
+from analysis.model.transformer.hf_layers import TABLE as _TABLE
+from analysis.model.transformer.hf_layers import Raw
 from hardware import file_access
 from hardware.names import hint, match_name
 from hardware.precision import find, parse
 
 _MAX_BYTES = 4 << 20
-_TABLE = file_access.table(Path(__file__).with_suffix(".toml"))
+_ALIKE = 4  # letters that names of one family have in common, as in qwen3_5 and qwen3_7
 _FORMATS = Path(__file__).with_name("weight_formats.toml")
-Raw = dict[str, Any]
 
 
 def config(where: str) -> Config:
@@ -49,18 +52,16 @@ def stored_precision(where: str) -> str:
 
 def parse_config(raw: Raw) -> Config:
     """Return the configuration that a `config.json` describes. Raises a `ModelSpecError`."""
-    kind = _kind(raw)
-    if kind not in _TABLE["types"]:
-        raise ModelSpecError(_unsupported(kind, raw))
+    stated = _kind(raw)
+    kind = stated if stated in _TABLE["types"] else _nearest_kind(raw, stated)
+    if not kind:
+        raise ModelSpecError(_unsupported(stated, raw))
     try:
-        fields = {name: _value(raw, name, stated) for name, stated in _row(raw, kind).items()}
-        fields["notes"] = _notes(raw)
-        if "mixer" in fields and "pattern" not in fields:
-            fields["pattern"] = _pattern(raw)
-        return msgspec.convert(fields, Config)
+        notes = _notes(raw) if kind == stated else [_note_of_kind(stated, kind), *_notes(raw)]
+        return msgspec.convert(config_fields(raw, kind) | {"notes": notes}, Config)
     except KeyError as error:
         raise ModelSpecError(f"config.json of type {kind!r} has no {error.args[0]}") from None
-    except (msgspec.ValidationError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+    except (msgspec.ValidationError, TypeError, ValueError, ArithmeticError, AttributeError, IndexError) as error:
         if isinstance(error, ModelSpecError):
             raise
         raise ModelSpecError(f"config.json of type {kind!r}: {' '.join(str(error).split())[:160]}") from None
@@ -74,29 +75,17 @@ def _kind(raw: Raw) -> str:
     return match_name(str(named[0]).lower().partition("for")[0], _TABLE["types"]) or kind
 
 
-def _pattern(raw: Raw) -> str:
-    """Return the letters of recurrent and attention layers (`Config.pattern`)."""
-    keys = ("layer_types", "layers_block_type", "attn_type_list", "hybrid_override_pattern")
-    if words := next((raw[key] for key in keys if raw.get(key)), None):
-        if unknown := {*map(str, words)} - {*_TABLE["letters"]}:
-            raise ModelSpecError(f"config.json: layers of kind {min(unknown)[:40]!r} are not supported")
-        return "".join(_TABLE["letters"][str(word)] for word in words)
-    layers, every = (
-        min(raw["num_hidden_layers"], MAX_LAYERS),
-        raw.get("attn_layer_period") or raw.get("full_attention_interval") or 1,
-    )
-    of_kimi = [layer - 1 for layer in raw.get("linear_attn_config", {}).get("full_attn_layers", ())]
-    attends = of_kimi or raw.get("attn_layer_indices") or raw.get("full_attn_idxs")
-    attends = attends or range(raw.get("attn_layer_offset", every - 1), layers, every)
-    return "".join("a" if layer in attends else "r" for layer in range(layers))
-
-
 def _unsupported(kind: str, raw: Raw) -> str:
     shown = kind[:40] or "nothing"
     if raw.get("is_encoder_decoder") is True:
         known = "transformers:t5_base, transformers:whisper_base and transformers:whisper_large_v3 are here without it"
         return f"config.json: {shown!r} is an encoder-decoder: install transformers to capture it ({known})"
-    right = hint(kind.removesuffix("_text"), _TABLE["types"])
+    nearest, unread = _nearest_unread(raw, kind)
+    if unread:
+        names = ", ".join(unread[:4]) + (", .." if len(unread) > 4 else "")
+        right = f"the nearest, {nearest}, has no {names}"
+    else:
+        right = hint(kind.removesuffix("_text"), _TABLE["types"])
     other = "hf_config.toml lists all that are; others need transformers here, and take no parameters after ':'"
     return f"config.json: model_type {shown!r} is not supported{'; ' * bool(right)}{right} ({other})"
 
@@ -129,111 +118,62 @@ def _notes(raw: Raw) -> list[str]:
     return left_out + by_name + special + _weight_notes(raw)
 
 
-# --- fields -----------------------------------------------------------------------------------------------
+# --- the nearest known type ---------------------------------------------------------------------------------
 
 
-def _row(raw: Raw, kind: str) -> Raw:
-    """Return the row of a model_type merged over the row that it is `like`. `["", value]` states a constant."""
-    row: Raw = (_TABLE["types"].get(kind) or _TABLE["shared"][kind]).copy()
-    like, family = row.pop("like", ""), row.pop("family", "")
-    constants = (presets.family(family) if family else {}) | _derived_fields(raw, kind)
-    return (_row(raw, like) if like else {}) | {name: ["", value] for name, value in constants.items()} | row
+def _nearest_kind(raw: Raw, stated: str) -> str:
+    """Return the known type that reads all fields of a configuration, first of those whose names begin alike; '' if
+    there is none."""
+    return next((kind for kind in _candidates(raw, stated) if not _unread_keys(raw, kind)), "")
 
 
-def _value(raw: Raw, name: str, stated: Any) -> Any:
-    if isinstance(stated, str):
-        for key in stated.split("."):
-            raw = raw[key]
-        return raw
-    if not isinstance(stated, list):
-        return stated
-    keys, default = stated
-    if not keys:
-        return default
-    if keys == "sliding_window" and not raw.get("use_sliding_window", True):
-        return default
-    value = next((raw[key] for key in keys.split() if raw.get(key) is not None), default)
-    value = value[0] if isinstance(value, list) and value else value  # a list has one value per layer
-    if name != "activation":
-        return bool(value) if isinstance(default, bool) else value
-    if (known := _TABLE["activations"]).get(str(value)) is None:
-        raise ModelSpecError(f"config.json: activation {str(value)[:40]!r}; supported: {', '.join(known)}")
-    return known[str(value)]
+def _nearest_unread(raw: Raw, stated: str) -> tuple[str, list[str]]:
+    """Return the type that leaves the fewest fields of a configuration unread, and these fields."""
+    unread = {kind: _unread_keys(raw, kind) for kind in _candidates(raw, stated)}
+    return min(unread.items(), key=lambda entry: len(entry[1]), default=("", []))
 
 
-def _derived_fields(raw: Raw, kind: str) -> Raw:
-    """Return the fields that follow from several keys. Raises a `ModelSpecError` for an unsupported structure."""
-    stated = raw.get("moe_layer_freq", 1)  # a list has a number per layer, 0 without experts
-    is_mixed = stated != sorted(stated) if isinstance(stated, list) else stated != 1
-    if raw.get("mlp_only_layers") or raw.get("decoder_sparse_step", 1) != 1 or is_mixed:
-        raise ModelSpecError("config.json: layers with and without experts in turn are not supported")
-    match kind:
-        case "deepseek" | "ernie4_5_moe" | "afmoe":
-            keys = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
-            shared = next((raw[key] for key in keys if raw.get(key)), 0)
-            return {"shared_ffn": shared and raw["moe_intermediate_size"] * shared}
-        case "deepseek_v2":  # a head has a rotated and an unrotated part
-            width = raw["qk_nope_head_dim"] + raw["qk_rope_head_dim"]
-            return {"head_dim": width, "router_bias": raw.get("topk_method") == "noaux_tc"}
-        case "glm" | "glm4_moe" | "qwen3_next" | "stablelm" | "mimo_v2_flash":
-            head_dim = raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"]
-            rotary = int(float(raw.get("partial_rotary_factor", 0.5)) * head_dim)
-            dense = {"dense_layers": stated.count(0)} if isinstance(stated, list) else {}
-            is_fp32 = raw.get("mamba_ssm_dtype") == "float32"
-            fields = {"rotary": rotary, "state_fp32": is_fp32} | dense
-            return fields | ({"qk_norm": "head"} if raw.get("use_qk_norm") else {})
-        case "step3_text":  # states which layers have experts; if not, all but the first
-            layers, sparse = raw["num_hidden_layers"], raw.get("moe_layers_enum")  # "4,5,6" or [4, 5, 6]
-            return {"dense_layers": layers - str(sparse).count(",") - 1 if sparse else 1}
-        case "longcat_flash":  # a layer has two attentions and FFNs; experts that do nothing take part in the choice
-            idle_share = (raw.get("zero_expert_num") or 0) / raw["n_routed_experts"]
-            return {"layers": 2 * raw["num_layers"], "active": max(1, round(raw["moe_topk"] / (1 + idle_share)))}
-        case "grok-1" if raw.get("residual_moe"):
-            return {"shared_ffn": raw["intermediate_size"]}
-        case "jamba":
-            hidden, rank = raw["hidden_size"], raw.get("mamba_dt_rank", "auto")
-            return {
-                "state_heads": raw.get("mamba_expand", 2) * hidden,
-                "state_rank": rank if isinstance(rank, int) else -(-hidden // 16),
-            }
-        case "nemotron_h":  # a layer is one part
-            return {
-                "pattern": _pattern(raw).upper(),
-                "state_fp32": raw.get("mamba_ssm_cache_dtype", "float32") == "float32",
-            }
-        case "rwkv7":
-            ranks = [raw[f"{gate}_low_rank_dim"] for gate in ("decay", "gate", "a", "v")]
-            heads = raw["hidden_size"] // raw.get("head_dim", 64)
-            ffn = raw.get("intermediate_size") or int(raw.get("hidden_ratio", 4) * raw["hidden_size"])
-            return {"heads": heads, "state_heads": heads, "state_rank": sum(ranks), "ffn": ffn}
-        case "lfm2" if raw.get("block_auto_adjust_ff_dim", True):
-            width, step = int(2 * raw.get("block_ff_dim", 12288) / 3), raw.get("block_multiple_of", 256)
-            return {"ffn": -(-int(width * raw.get("block_ffn_dim_multiplier", 1)) // step) * step}
-        case "exaone4":  # "LLLG": every fourth layer is global
-            pattern = raw.get("sliding_window_pattern") or 4
-            return {"full_every": len(pattern) if isinstance(pattern, str) else pattern}
-        case "hunyuan_v1_moe":
-            shared = raw.get("num_shared_expert") or 0
-            return {"shared_ffn": raw["intermediate_size"] * (shared[0] if isinstance(shared, list) else shared)}
-        case "gpt2" | "gptj" | "codegen":
-            return {"ffn": raw.get("n_inner") or 4 * raw["n_embd"]}
-        case "bloom":
-            return {"ffn": 4 * (raw.get("hidden_size") or raw["n_embed"])}
-        case "mpt":
-            return {"ffn": raw.get("expansion_ratio", 4) * raw["d_model"]}
-        case "falcon":
-            kv_heads = int(raw.get("multi_query", True))
-            kv_heads = raw.get("num_kv_heads", 8) if raw.get("new_decoder_architecture") else kv_heads
-            return {"ffn": raw.get("ffn_hidden_size") or 4 * raw["hidden_size"], "kv_heads": kv_heads}
-        case "opt":
-            if raw.get("word_embed_proj_dim", raw["hidden_size"]) != raw["hidden_size"]:
-                raise ModelSpecError("config.json: an embedding narrower than the model (opt-350m) is not supported")
-            return {"positions": raw["max_position_embeddings"] + 2}  # OPT's table starts at 2
-        case "gpt_neox" | "phi":
-            share = raw.get("rotary_pct" if kind == "gpt_neox" else "partial_rotary_factor")
-            share = float(share or (0.25 if kind == "gpt_neox" else 0.5))
-            return {"rotary": int(share * (raw["hidden_size"] // raw["num_attention_heads"]))}
-    return {}
+def _candidates(raw: Raw, stated: str) -> list[str]:
+    if raw.get("is_encoder_decoder") or not all(raw.get(key) for key in _TABLE["usual"]["needs"]):
+        return []
+    alike = {kind: _letters_alike(kind, stated) for kind in _TABLE["types"]}
+    nearest = max(alike, key=lambda kind: (alike[kind], -abs(len(kind) - len(stated))))
+    first = [nearest] if alike[nearest] >= _ALIKE else []
+    kinds = [kind for kind in dict.fromkeys((*first, *_TABLE["usual"]["types"])) if _has_keys(raw, kind)]
+    if raw.get("hidden_act") in _TABLE["usual"]["ungated"]:  # their FFNs have no gate
+        kinds = [kind for kind in kinds if row(raw, kind).get("gated", True) in (False, ["", False])]
+    return kinds
+
+
+def _letters_alike(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
+
+
+def _note_of_kind(stated: str, kind: str) -> str:
+    """Return the note that names the type by which an unknown configuration is read."""
+    return (
+        f"model_type {stated[:40]!r} is unknown here: read as {kind}, which has all its fields; norms and gates that "
+        "no field states are not counted"
+    )
+
+
+def _has_keys(raw: Raw, kind: str) -> bool:
+    try:
+        return keys_of(row(raw, kind))[0] <= raw.keys()
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        return False
+
+
+def _unread_keys(raw: Raw, kind: str) -> list[str]:
+    """Return the keys of a configuration that may change its structure and that the row of a type does not read."""
+    required, optional = keys_of(row(raw, kind))
+    read = required | optional | {*_TABLE["layers"]["kinds"], *_TABLE["layers"]["sizes"], *_TABLE["usual"]["read"]}
+    return sorted(key for key, value in raw.items() if value and key not in read and not _is_plain(key))
+
+
+def _is_plain(key: str) -> bool:
+    return key.startswith("_") or any(fnmatchcase(key, pattern) for pattern in _TABLE["usual"]["ignored"])
 
 
 # --- formats of the weights -------------------------------------------------------------------------------

@@ -24,13 +24,26 @@ def file(where: str) -> Path:
     return _cached(where)
 
 
-def _cached(name: str) -> Path:
-    """Return the configuration of the newest snapshot in the hub cache, without downloading."""
+def is_here(where: str) -> bool:
+    """Return True if `where` is a folder or a file, or a model in the local hub cache."""
+    try:
+        return os.path.exists(os.path.expanduser(where)) or bool(_snapshots(where))
+    except (OSError, ValueError):
+        return False
+
+
+def _snapshots(name: str) -> list[Path]:
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
     hub = Path(os.path.expanduser(os.environ.get("HF_HUB_CACHE", os.path.join(home, "hub"))))
-    snapshots = list((hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))
+    return list((hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))
+
+
+def _cached(name: str) -> Path:
+    """Return the configuration of the newest snapshot in the hub cache, without downloading."""
+    snapshots = _snapshots(name)
     if not snapshots:
         raise ModelSpecError(
-            f"hf: {name[:80]} is neither a folder nor in the local hub cache; fetch its config.json and name the folder"
+            f"hf: {name[:80]} is neither a folder nor in the local hub cache; save its config.json in a folder and "
+            "name hf:FOLDER"
         )
     return max(snapshots, key=lambda path: path.stat().st_mtime)

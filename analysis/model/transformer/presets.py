@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from analysis.model.transformer.config import Config
+from analysis.model.transformer.hf_config import parse_config
+from analysis.model.transformer.hf_fields import FAMILIES as _FILE
+from analysis.model.transformer.hf_fields import family
 from hardware import file_access
 from hardware.records import convert_record
 
-_FILE = Path(__file__).with_name("transformers.toml")
 _NOT_MODELS = ("families",)
 
 
@@ -34,13 +34,11 @@ def names() -> list[str]:
 
 @cache
 def preset(name: str) -> Preset:
-    """Return the preset of a name."""
+    """Return the preset of a name. Its row states the fields of a Config, or as `hub` those of a config.json."""
     row = file_access.shipped(_FILE)[name]
-    config = family(row["like"]) if "like" in row else {}
-    full = convert_record(_FILE, name, config | row["config"], Config)
+    if "hub" in row:
+        full = parse_config(row["hub"])
+    else:
+        config = family(row["like"]) if "like" in row else {}
+        full = convert_record(_FILE, name, config | row["config"], Config)
     return Preset(name, full, row["source"], row.get("parameters"), row.get("stored", ""))
-
-
-def family(name: str) -> dict[str, Any]:
-    """Return the fields of a Config that the models of a family share."""
-    return dict(file_access.shipped(_FILE)["families"][name])

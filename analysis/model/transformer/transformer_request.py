@@ -13,6 +13,7 @@ from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import presets
 from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, StepSettings
+from analysis.model.transformer.hf_fields import family
 from analysis.model.transformer.load_spec import ARRIVALS, LoadSpec, parse_load
 from analysis.model.transformer.load_spec import OPTIONS as LOAD_OPTIONS
 from hardware import file_access
@@ -126,8 +127,8 @@ def _named_config(text: str) -> Request:
     head = _name(name)
     if head not in GENERIC:
         return request_of(head, presets.preset(head).config, options)
-    common = presets.family("bert_family") if head == "encoder" else {}
-    return request_of(head, Config(**common, **presets.family(head)), options)
+    common = family("bert_family") if head == "encoder" else {}
+    return request_of(head, Config(**common, **family(head)), options)
 
 
 def split_hub(text: str) -> tuple[str, str]:

@@ -28,6 +28,7 @@ from analysis.model.operators.operator_call import OperatorCall, OperatorCost
 from analysis.model.transformer.attention import attention
 from analysis.model.transformer.config import Config, StepSettings, degrees
 from analysis.model.transformer.graph_writer import StepWriter, Tensor, Writer
+from analysis.model.transformer.layer_inputs import add_layer_input, embed_for_layers
 from analysis.model.transformer.recurrence import mix_by_state
 from hardware import file_access
 
@@ -73,7 +74,8 @@ def layer_times(config: Config) -> dict[int, int]:
     """Return the layers that represent the whole stack, and how often each runs. The sequence of layers whose
     repetitions save the most is kept once, between neighbours as in every repetition."""
     pattern = config.pattern
-    kinds = [(config.window_of(i), config.is_sparse(i), pattern[i % len(pattern)]) for i in range(config.layers)]
+    stack = range(config.layers)
+    kinds = [(config.of_layer(i), config.is_sparse(i), config.window_of(i), pattern[i % len(pattern)]) for i in stack]
     body, most = range(0), 1
     for period in range(1, config.layers // 2 + 1):
         alike = 0  # consecutive layers equal to those a period before; the last layer always stays
@@ -97,8 +99,8 @@ def _hold_all_layers(workload: Workload, times: dict[int, int]) -> Workload:
 
 
 def windows(config: Config) -> tuple[int, ...]:
-    """Return the distinct attention windows of a decoder; layers without a window have none."""
-    return tuple(sorted({config.window_of(layer) for layer in range(config.layers)} - {0}))
+    """Return the distinct limits of tokens that layers of a decoder attend to; layers without a limit have none."""
+    return tuple(sorted({config.reach_of(layer) for layer in range(config.layers)} - {0}))
 
 
 def family(config: Config) -> str:
@@ -144,9 +146,11 @@ def _request(prompt: StepWriter) -> list[Tensor]:
 
 def _layers(step: StepWriter, caches: list[Tensor], layers: Iterable[int] = ()) -> tuple[Tensor, Tensor]:
     x, table = _embed(step)
+    inputs = embed_for_layers(step, x) if step.config.layer_input else None
     for layer in layers or range(step.config.layers):
         with step.w.module(f"layers.{layer}", "Layer"):
-            x = _layer(step, x, layer, caches)
+            x = _layer(step.at_layer(layer), x, layer, caches)
+            x = add_layer_input(step, x, inputs) if inputs else x
     return x, table
 
 
@@ -265,6 +269,7 @@ def _dense(step: StepWriter, x: Tensor, width: int) -> Tensor:
         wide = _gated(step, gate, w.linear("up_proj", x, part, c.mlp_bias))
     else:
         wide = w.activation(c.activation, w.linear("up_proj", x, part, c.mlp_bias))
+    wide = w.norm("sub_norm", wide, c.norm) if c.sub_norm else wide
     return w.linear("down_proj", wide, c.hidden, c.mlp_bias)
 
 
@@ -274,7 +279,29 @@ def _gated(step: StepWriter, gate: Tensor, up: Tensor) -> Tensor:
 
 def _experts(step: StepWriter, x: Tensor) -> Tensor:
     c, w = step.config, step.w
-    logits = w.linear("router", x, c.experts, c.router_bias)
+    given = w.norm("experts_norm", x, c.norm) if c.expert_norm == "each" else x
+    y = _routed(step, x, given)
+    y = w.norm("experts_after_norm", y, c.norm) if c.expert_norm == "each" else y
+    if c.shared_ffn:
+        y = w.add("shared_add", y, _shared_expert(step, x))
+    return w.norm("experts_after_norm", y, c.norm) if c.expert_norm == "after" else y
+
+
+def _shared_expert(step: StepWriter, x: Tensor) -> Tensor:
+    c, w = step.config, step.w
+    with w.module("shared_expert", "MLP"):
+        shared = _dense(step, x, c.shared_ffn)
+        if c.shared_gate:
+            gate = w.activation("sigmoid", w.linear("gate", x, 1))
+            shared = w.call_in("gate_mul", "Mul", "aten.mul.Tensor", shared.shape, self=shared, other=gate)
+        return w.norm("after_norm", shared, c.norm) if c.expert_norm == "each" else shared
+
+
+def _routed(step: StepWriter, x: Tensor, given: Tensor) -> Tensor:
+    """Write the choice of experts by `x` and what the chosen ones make of `given`."""
+    c, w = step.config, step.w
+    scored = w.norm("router_norm", x, c.norm) if c.expert_norm == "each" else x
+    logits = w.linear("router", scored, c.experts + c.idle_experts, c.router_bias)
     scores = w.call_in("router_softmax", "Softmax", "aten.softmax.int", logits.shape, self=logits, dim=-1)
     chosen = (*step.rows, c.active)
     with w.module("router_topk", "TopK"):
@@ -282,8 +309,9 @@ def _experts(step: StepWriter, x: Tensor) -> Tensor:
     # Devices that hold all tokens gather those of their own experts alone.
     is_whole = step.run.ep > 1 and not step.run.spreads_sequences
     held = (dim(EXPERTS + step.phase), dim(EXPERT_ROWS + step.phase)) if is_whole else chosen
+    given = w.linear("latent_in_proj", given, c.expert_hidden) if c.expert_hidden else given
     with w.module("dispatch", "Dispatch"):
-        tokens = w.call("hwexplorer.expert_dispatch.default", (*held, c.hidden), input=x, indices=which)
+        tokens = w.call("hwexplorer.expert_dispatch.default", (*held, given.shape[-1]), input=given, indices=which)
     tokens = step.exchange_tokens("dispatch_exchange", tokens)
     with w.module("experts", "Experts"):
         width = c.expert_ffn if step.run.ep > 1 else step.part(c.expert_ffn)
@@ -293,14 +321,10 @@ def _experts(step: StepWriter, x: Tensor) -> Tensor:
             up = _gated(step, gate, up)
         else:
             up = w.activation(c.activation, up)
-        down = _expert(step, "down_proj", up, c.hidden)
+        down = _expert(step, "down_proj", up, c.expert_hidden or c.hidden)
     down = step.exchange_tokens("combine_exchange", down)
-    y = w.call_in("combine", "Combine", "hwexplorer.expert_combine.default", x.shape, input=down, weights=top)
-    if not c.shared_ffn:
-        return y
-    with w.module("shared_expert", "MLP"):
-        shared = _dense(step, x, c.shared_ffn)
-    return w.add("shared_add", y, shared)
+    y = w.call_in("combine", "Combine", "hwexplorer.expert_combine.default", given.shape, input=down, weights=top)
+    return w.linear("latent_out_proj", y, c.hidden) if c.expert_hidden else y
 
 
 def _expert(step: StepWriter, name: str, x: Tensor, width: int) -> Tensor:

@@ -17,11 +17,14 @@ import msgspec
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError, UnreadableError
 from analysis.model.reading_budget import Budget
+from analysis.model.transformer.config import MAX_LAYERS
 from hardware import file_access
+from hardware.names import hint
 from hardware.precision import find
 
 _TEXT_MAX = 1 << 20
 _SHOWN = 4
+_FEWEST = 4  # tensors of a layer
 _STEPS = 5  # steps of the budget per read
 # Struct formats of GGUF's scalar types, by type number.
 _VALUES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -34,11 +37,11 @@ _BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.erro
 
 @dataclass(frozen=True, slots=True)
 class WeightHeader:
-    """The header of a weight file: elements by format, GGUF metadata (`facts`) and the names of tensors."""
+    """The header of a weight file: elements by format, GGUF metadata (`facts`) and the shapes of tensors by name."""
 
     formats: dict[str, int]
     facts: dict[str, Any]
-    names: frozenset[str]
+    shapes: dict[str, list[int]]
 
     @property
     def parameters(self) -> int:
@@ -74,8 +77,11 @@ def load(path: Path, options: str, budget: Budget) -> Workload:
 
     request = transformer_request.request_of(path.name, hf_config.parse_config(_raw(path, held)), options)
     workload = transformer_workload.build(path.name, request.config, request.run, str(path))
-    note = f"{path.name} holds {held}; --precision says what it runs in"
-    return msgspec.structs.replace(workload, notes=(*workload.notes, note))
+    notes = [f"{path.name} holds {held}; --precision says what it runs in"]
+    described, most = workload.parameters * max(1, request.run.tp, request.run.ep), table()["check"]["difference"]
+    if len(held.shapes) >= _FEWEST * request.config.layers and abs(held.parameters / described - 1) > most:
+        notes.append(f"its metadata describe {described:,} parameters, its tensors hold {held.parameters:,}")
+    return msgspec.structs.replace(workload, notes=(*workload.notes, *notes))
 
 
 def _header(path: Path, budget: Budget) -> WeightHeader:
@@ -92,16 +98,49 @@ def _raw(path: Path, held: WeightHeader) -> dict[str, Any]:
     kind = str(held.facts.get("general.architecture", ""))
     known = table()["architectures"]
     if kind not in known:
+        near = hint(kind[:40], known)
         raise UnreadableError(
-            f"{path.name} holds {held} of the architecture {kind[:40]!r}, which has no reader here (those with one: "
-            f"{', '.join(known)})"
+            f"{path.name} holds {held} of the architecture {kind[:40]!r}, which has no reader here"
+            f"{'; ' * bool(near)}{near}; or name the folder of its config.json as hf:FOLDER"
         )
-    raw: dict[str, Any] = {"model_type": known[kind], "tie_word_embeddings": "output.weight" not in held.names}
-    raw["vocab_size"] = held.facts.get("tokenizer.ggml.tokens")
+    shapes = held.shapes
+    raw: dict[str, Any] = {"model_type": known[kind], "tie_word_embeddings": "output.weight" not in shapes}
+    raw["vocab_size"] = (shapes.get("token_embd.weight") or [0, 0])[1] or held.facts.get("tokenizer.ggml.tokens")
+    raw |= {key: name in shapes for key, name in table()["tensors"].items() if name in shapes}
     for key, names in table()["keys"].items():
         if (value := held.facts.get(f"{kind}.{key}")) is not None:
             raw |= dict.fromkeys(names, value)
-    return raw
+    return raw | _derived_keys(raw, held, kind)
+
+
+def _derived_keys(raw: dict[str, Any], held: WeightHeader, kind: str) -> dict[str, Any]:
+    """Return the keys of config.json that follow from several facts: kinds of layers, widths of heads and states."""
+    facts = {key.removeprefix(f"{kind}."): value for key, value in held.facts.items() if key.startswith(f"{kind}.")}
+    found: dict[str, Any] = {}
+    if ahead := facts.get("nextn_predict_layers"):  # layers for predicting further tokens, which do not run
+        found["num_hidden_layers"] = facts["block_count"] - ahead
+    windows, kv_heads = facts.get("attention.sliding_window_pattern"), facts.get("attention.head_count_kv")
+    if isinstance(windows, list):
+        found["layer_types"] = ["sliding_attention" if has_window else "full_attention" for has_window in windows]
+    elif isinstance(kv_heads, list) and 0 in kv_heads:  # 0 in layers without attention
+        found["layer_types"] = ["full_attention" if heads else "linear_attention" for heads in kv_heads]
+        found["num_key_value_heads"] = max(kv_heads)
+    if narrow := facts.get("attention.key_length_swa"):  # the other length is that of layers without a window
+        found |= {"head_dim": narrow, "global_head_dim": facts["attention.key_length"]}
+        full = [layer for layer, has_window in enumerate(windows or []) if not has_window]
+        found["attention_k_eq_v"] = any(f"blk.{layer}.attn_k.weight" in held.shapes for layer in full) and not any(
+            f"blk.{layer}.attn_v.weight" in held.shapes for layer in full
+        )
+    if "attention.kv_lora_rank" in facts:
+        rotary = facts["rope.dimension_count"]
+        width = facts.get("attention.key_length_mla", facts.get("attention.key_length"))
+        found |= {"qk_rope_head_dim": rotary, "qk_nope_head_dim": width - rotary}
+        found["v_head_dim"] = facts.get("attention.value_length_mla", facts.get("attention.value_length"))
+    if "shortconv.l_cache" in facts:
+        found["block_auto_adjust_ff_dim"] = False  # the length is the adjusted one
+    if heads := facts.get("ssm.time_step_rank"):
+        found["linear_value_head_dim"] = found["mamba_head_dim"] = facts["ssm.inner_size"] // heads
+    return found
 
 
 def _elements(shape: Any) -> int:
@@ -137,7 +176,7 @@ class _Gguf:
         return self.bytes(length).decode("utf-8", "replace")
 
     def value(self, kind: int) -> Any:
-        """Return a scalar or text; for a list only its length, since no list is used otherwise."""
+        """Return a scalar, a text or a short list of numbers; for other lists only their length."""
         if kind in _VALUES:
             return self.number(_VALUES[kind])
         if kind == _STRING:
@@ -145,6 +184,8 @@ class _Gguf:
         if kind != _ARRAY:
             raise ValueError
         inner, count = self.number("I"), self.number("Q")
+        if inner in _VALUES and count <= MAX_LAYERS:
+            return [self.number(_VALUES[inner]) for _ in range(count)]
         if inner in _VALUES:
             size = count * struct.calcsize(f"<{_VALUES[inner]}")
             self.left -= size
@@ -168,17 +209,16 @@ def _gguf(file: BinaryIO, size: int, budget: Budget) -> WeightHeader:
         key = reader.text()
         facts[key] = reader.value(reader.number("I"))
     names, formats = table()["formats"]["names"], Counter[str]()
-    found = set()
+    found = dict[str, list[int]]()
     for _ in range(tensors):
         if (name := reader.text()) in found:
             raise ValueError
-        found.add(name)
         rank = reader.number("I")
         if rank > _MAX_RANK:
             raise ValueError
-        shape = [reader.number("Q") for _ in range(rank)]
+        shape = found[name] = [reader.number("Q") for _ in range(rank)]
         kind = reader.number("I")
         if reader.number("Q") >= size or kind > _KIND_MAX or 0 in shape:
             raise ValueError
         formats[names[kind] if kind < len(names) else f"format {kind}"] += _elements(shape)
-    return WeightHeader(dict(formats), facts, frozenset(found))
+    return WeightHeader(dict(formats), facts, found)

@@ -66,13 +66,14 @@ class CaptureSheet(msgspec.Struct, frozen=True, kw_only=True):
 
 def _describe_capture(workload: Workload, seconds: float) -> CaptureSheet:
     covered = coverage(workload)
-    at = workload.value_at(**dict.fromkeys(workload.dims, 1))
+    # A language model has lengths of its own; every other dimension is 1.
+    lengths = dict.fromkeys(("batch",) if workload.defaults else workload.dims, 1)
     return record(
         CaptureSheet,
         workload,
         model=workload.name,
-        macs=float((workload.operators.macs @ at).sum()),
-        flops=float((workload.operators.flops @ at).sum()),
+        macs=workload.total(workload.operators.macs, **lengths),
+        flops=workload.total(workload.operators.flops, **lengths),
         operators=workload.n_operators,
         coverage=covered.work,
         coverage_bytes=covered.bytes,

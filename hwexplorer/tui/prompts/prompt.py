@@ -88,7 +88,9 @@ def footer(
     """Return the footer: the prompt, else the message, else a job's progress, else the key hints with the limits."""
     if prompt is not None:
         offers = {*prompt.offers(), *prompt.keys}
-        return status_lines.prompt_line(prompt.label, prompt.line, prompt.note(), offers, width, palette)
+        is_full = len(prompt.text) >= line_editor.LENGTH_MAX
+        label = f"{prompt.label} (at most {line_editor.LENGTH_MAX} characters)" if is_full else prompt.label
+        return status_lines.prompt_line(label, prompt.line, prompt.note(), offers, width, palette)
     if session.message is not None:
         return status_lines.message_line(*session.message, width, palette, hints)
     if session.jobs:

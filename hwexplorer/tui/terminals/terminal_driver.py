@@ -28,6 +28,7 @@ from hwexplorer.process import signals
 from hwexplorer.tui.widgets.cell_text import ascii_cells
 
 READ_BYTES = 4096
+PASTED = 1000  # printable characters in one read: no hand types as many, so they are pasted
 TICK_S = 0.1
 SIZE_MAX = (2000, 1000)  # columns and lines; a larger size is an error, and would take gigabytes
 # Resets each mode, in the order of `stop_application_mode`: paste, wrapping, sizes in the input, mouse,
@@ -51,12 +52,19 @@ class Keys:
     def __init__(self) -> None:
         self._decode = getincrementaldecoder("utf-8")(errors="replace").decode
         self._parser = XTermParser()
+        self._is_in_brackets = False  # what is pasted between marks, the parser joins
 
     def events(self, data: bytes) -> Iterator[Message]:
         """Yield the events of these bytes. Called without any after a pause: then an escape alone is a key."""
+        read = self._decode(data)
+        if len(read) >= PASTED and not self._is_in_brackets and read.isprintable():
+            yield events.Paste(read)
+            return
+        if "\x1b[20" in read:
+            self._is_in_brackets = read.rfind("\x1b[200~") > read.rfind("\x1b[201~")
         try:
             messages: list[Message] = []
-            for place, text in enumerate(_ESCAPED.split(self._decode(data))):
+            for place, text in enumerate(_ESCAPED.split(read)):
                 if text:  # every second text is an escape at which the bytes were split
                     messages += [events.Key("escape", text)] if place % 2 else self._parser.feed(text)
             messages += self._parser.tick()

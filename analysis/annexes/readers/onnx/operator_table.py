@@ -259,7 +259,7 @@ register({"onnx.NonMaxSuppression": _suppression, "onnx.DFT": _transform})
 # Calls whose rows state their cost (see `StatedWork`).
 _STATED = (
     "Linear Product Gemm Attention LSTM GRU RNN Variadic SkipLayerNorm SkipRmsNorm LRN LpNormalization"
-    " DynamicQuantizeLinear QLinearEach LinearAttention CausalConv"
+    " DynamicQuantizeLinear QLinearEach LinearAttention CausalConv MoE"
 )
 register({f"onnx.{name}": _cost_of_row for name in _STATED.split()})
 BIASED.add("onnx.Gemm")
