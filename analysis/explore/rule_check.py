@@ -110,7 +110,7 @@ def _figure(rule: Constraint, run: Callable[[str], Estimate], change: Change) ->
     result = results[0]
     if rule.figure == "share":
         return edp_share(result, rule.where[0]), f"EDP share of {rule.where[0]} on {result.device.key}"
-    if not hasattr(result, METRICS[rule.figure].key):
+    if not METRICS[rule.figure].is_figure_of(result):
         raise RequestError(f"{rule.figure} is a figure of a load, e.g. of llama3_8b:serve,in=1024,out=256,rate=5")
     return METRICS[rule.figure].figure(result), f"{rule.figure} of {result.workload.name} on {result.device.key}"
 

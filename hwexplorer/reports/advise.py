@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.document import Column, columns, record
 from analysis.estimate.figures import Figures
-from analysis.estimate.metrics import AIMS, METRICS
+from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.explore.advice import Advice, Suggestion, advise
 from analysis.explore.next_step import NextStep
 from analysis.text.insight import UNMEASURED, accuracy_note
@@ -119,7 +119,7 @@ CATALOGUE = ("catalogue",)
 VERB = Report(
     subject=DEVICE,
     options=(
-        choice("--aim", AIMS, default="energy", metavar="AIM"),
+        choice("--aim", select_metrics(lambda metric: metric.is_aim), default="energy", metavar="AIM"),
         option(
             "--instead", type=name_list("device"), metavar="DEV,..", in_shell=CATALOGUE,
             help="devices to try instead (default: the catalogue)",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures, figures
-from analysis.estimate.metrics import METRICS, SEARCHED
+from analysis.estimate.metrics import METRICS, Metric
 from analysis.explore.constraint import Constraint
 from analysis.explore.deployment_cost import CostSettings, cost_per_million
 from analysis.explore.odds import DOUBT, odds_below
@@ -53,6 +53,14 @@ class Pareto(msgspec.Struct, frozen=True, kw_only=True):
     best_known: tuple[Candidate, ...]
 
 
+def limit_flags() -> dict[str, Metric]:
+    """Return flag -> metric for each limit of a search: `--max-energy`, `--min-throughput`."""
+    limitable = [(name, metric) for name, metric in METRICS.items() if metric.limit_example]
+    return {
+        f"--{'min' if metric.more_is_better else 'max'}-{name.replace('_', '-')}": metric for name, metric in limitable
+    }
+
+
 def candidate_figure(candidate: Candidate, name: str) -> float:
     """Return a metric of a candidate."""
     return METRICS[name].figure(candidate if name == "cost" else candidate.point)
@@ -62,15 +70,11 @@ def odds_of_keeping(constraint: Constraint, candidate: Candidate) -> float:
     """Return the probability that a measurement would satisfy a constraint; 0 or 1 for a figure without a band."""
     point, figure = candidate.point, candidate_figure(candidate, constraint.figure)
     bands = {"latency": (point.latency_s, point.latency_band_s), "energy": (point.energy_j, point.energy_band_j)}
-    value, band = bands.get(_FOLLOWS.get(constraint.figure, ""), (0.0, (0.0, 0.0)))
+    value, band = bands.get(METRICS[constraint.figure].band, (0.0, (0.0, 0.0)))
     excess = constraint.excess(figure)
     if value <= 0 or figure <= 0:
         return float(excess <= 1.0)
     return odds_below(value, band, value / excess)
-
-
-_FOLLOWS = {"energy": "energy", "cost": "energy", "latency": "latency", "throughput": "latency"}
-ORDERS = ("edp", "energy", "latency", "throughput", "cost")
 
 
 class ConstraintEffect(msgspec.Struct, frozen=True):
@@ -185,8 +189,7 @@ def _check_accuracies(evaluated: Sequence[Candidate]) -> None:
 def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: str = "edp") -> ConstrainedSearch:
     """Return the candidates that fit and keep all limits, best first. Raises RequestError without any limit."""
     if not limits:
-        flags = ", ".join(f"--{'min' if METRICS[name].more_is_better else 'max'}-{name}" for name in SEARCHED)
-        raise RequestError(f"search needs a limit (one or more of {flags})")
+        raise RequestError(f"search needs a limit (one or more of {', '.join(limit_flags())})")
     evaluated = distinct_candidates(evaluated)
     has_silicon = any(c.point.silicon for c in evaluated)
     ordered = sorted(
