@@ -47,7 +47,7 @@ class Advice(Head, frozen=True, kw_only=True):
     design_targets: tuple[Suggestion, ...]
     next: str
     tried: int
-    without_avail: tuple[str, ...]
+    no_gain: tuple[str, ...]
 
 
 def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> Advice:
@@ -81,7 +81,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
         design_targets=tuple(filter(helps, _try_devices(result, on_paper))) if is_whole else (),
         next=best.change if best is not None else "",
         tried=len(tried) + (combined is not None),
-        without_avail=tuple(suggestion.change for suggestion in tried if not helps(suggestion)),
+        no_gain=tuple(suggestion.change for suggestion in tried if not helps(suggestion)),
     )
 
 

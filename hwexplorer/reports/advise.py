@@ -110,8 +110,8 @@ def _commands(advice: Advice, state: State) -> Text:
             cautions.setdefault(caution, []).append(s.change)
     if cautions:
         sections.append(("Before a change", tuple(f"{', '.join(names)}: {said}" for said, names in cautions.items())))
-    if advice.without_avail:
-        sections.append((f"Tried, no better {METRICS[advice.aim].noun}", (", ".join(advice.without_avail),)))
+    if advice.no_gain:
+        sections.append((f"Tried, no better {METRICS[advice.aim].noun}", (", ".join(advice.no_gain),)))
     return Text("savings", "", tuple(sections))
 
 

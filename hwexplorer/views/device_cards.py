@@ -144,7 +144,7 @@ def cards(state: State) -> tuple[Card, ...]:
             over=words[:-1],
             phrase=words[-1],
             reference="" if is_load else reference,
-            ghost=0.0 if is_load else _base_metric(state, subject.key) / full,
+            unchanged_bar=0.0 if is_load else _base_metric(state, subject.key) / full,
         )
         for subject, result, value, rank, own_figures, words in zip(
             subjects, results, values, ranks, figures, said, strict=True

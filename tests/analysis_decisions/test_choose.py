@@ -21,7 +21,7 @@ from analysis.explore.search.candidates import (
     candidate_figure,
     distinct_candidates,
     front,
-    judge,
+    make_candidate,
     odds_of_keeping,
     pareto,
     rank,
@@ -38,7 +38,10 @@ from tests.sampling import for_each
 def _evaluate(
     workloads: Sequence[Workload], devices: Sequence[Device], batches: tuple[int, ...], precisions: tuple[str, ...]
 ) -> list[Candidate]:
-    return [judge(result, settings()) for result in estimate_grid(workloads, devices, Scenario(), batches, precisions)]
+    return [
+        make_candidate(result, settings())
+        for result in estimate_grid(workloads, devices, Scenario(), batches, precisions)
+    ]
 
 
 @cache

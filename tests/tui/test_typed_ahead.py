@@ -90,7 +90,7 @@ async def test_keys_handled_in_one_burst_are_drawn_once(monkeypatch: pytest.Monk
 
 def _reach_unknown_device(session: Session) -> None:
     """Change the session to a state that cannot be shown, as keys typed ahead do."""
-    session.fall_behind()
+    session.suspend_views()
     session.apply(replace(session.state, devices=("no_such_device",), on="no_such_device"))
 
 
@@ -150,6 +150,6 @@ async def test_quit_behind_a_state_that_cannot_be_shown_keeps_the_last_one_shown
         await pilot.pause()
         session, before = app.session, app.state
         _reach_unknown_device(session)
-        session.settle()
+        session.finish_without_views()
         assert (app.state, session.is_behind) == (before, False)
         assert "h100_sxm latency" in session.figures()

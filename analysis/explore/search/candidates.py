@@ -103,7 +103,7 @@ class ConstrainedSearch(msgspec.Struct, frozen=True, kw_only=True):
     nearest_excess: float
 
 
-def judge(result: Estimate, by: CostSettings) -> Candidate:
+def make_candidate(result: Estimate, by: CostSettings) -> Candidate:
     """Return an estimate as a candidate, with its cost and published accuracy."""
     info = zoo.table().get(result.workload.name)
     accuracy, metric = (info.value, info.metric) if info is not None and info.value is not None else (None, "")
@@ -209,7 +209,7 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
 
     nearest = min(fitting, key=distance, default=None) if not within else None
     running = [c for c in fitting if c.point.can_win]
-    rulings = tuple(_constraint_effect(limit, running or fitting) for limit in limits)
+    constraint_effects = tuple(_constraint_effect(limit, running or fitting) for limit in limits)
     return ConstrainedSearch(
         model=evaluated[0].point.model,
         constraints=tuple(map(str, limits)),
@@ -218,8 +218,8 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
         not_fitting=len(evaluated) - len(ordered),
         found=tuple(c for c in allowed if c.point.silicon),
         design_targets=tuple(c for c in allowed if not c.point.silicon),
-        verdict=_verdict(within, on_paper, fitting, limits, rulings),
-        rulings=rulings,
+        verdict=_verdict(within, on_paper, fitting, limits, constraint_effects),
+        rulings=constraint_effects,
         nearest=nearest,
         nearest_excess=max((_excess(limit, nearest) for limit in limits), default=1.0) if nearest is not None else 1.0,
     )
@@ -247,7 +247,7 @@ def _verdict(
     on_paper: Sequence[Candidate],
     fitting: Sequence[Candidate],
     limits: Sequence[Constraint],
-    rulings: Sequence[ConstraintEffect],
+    constraint_effects: Sequence[ConstraintEffect],
 ) -> str:
     """Say how many configurations keep the limits, or what rules all out. Designs count if there is nothing else."""
     designs = ", ".join(dict.fromkeys(c.point.device for c in on_paper))
@@ -260,18 +260,18 @@ def _verdict(
         return f"{count}; on paper {len(on_paper)} more ({designs})" if on_paper else count
     if on_paper:
         kept = f"{count_noun(len(on_paper), 'configuration')} of {designs} keep all limits"
-        return f"Only on paper: {kept}. Among chips that exist: {_why_nothing(fitting, limits, rulings)}"
-    return _why_nothing(fitting, limits, rulings)
+        return f"Only on paper: {kept}. Among chips that exist: {_why_nothing(fitting, limits, constraint_effects)}"
+    return _why_nothing(fitting, limits, constraint_effects)
 
 
 def _why_nothing(
-    fitting: Sequence[Candidate], limits: Sequence[Constraint], rulings: Sequence[ConstraintEffect]
+    fitting: Sequence[Candidate], limits: Sequence[Constraint], constraint_effects: Sequence[ConstraintEffect]
 ) -> str:
     if not fitting:
         return "The model fits in the memory of none of these devices."
     if all(c.point.incomplete for c in fitting):
         return f"Nothing is recommended: {fitting[0].point.incomplete}"
-    alone = [_missed_by_all(limit, r) for limit, r in zip(limits, rulings, strict=True) if not r.leaves]
+    alone = [_missed_by_all(limit, r) for limit, r in zip(limits, constraint_effects, strict=True) if not r.leaves]
     if alone:
         return " ".join(alone)
     for first, second in combinations(limits, 2):
@@ -325,7 +325,7 @@ def rank(results: Sequence[Estimate], by: CostSettings, order: str = "energy") -
     """Rank models on one device. The front is taken among models with accuracies of the same kind."""
     if not results:
         raise RequestError("nothing to rank: no model is given")
-    rows = [judge(result, by) for result in results]
+    rows = [make_candidate(result, by) for result in results]
     winners = [row for row in rows if row.accuracy_metric and row.point.can_win]
     metrics = {row.accuracy_metric for row in winners}
     alike = ([row for row in winners if row.accuracy_metric == metric] for metric in metrics)
