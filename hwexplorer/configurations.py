@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.explore.deployment_cost import settings
-from analysis.explore.search.candidates import Candidate, judge
+from analysis.explore.search.candidates import Candidate, make_candidate
 from analysis.explore.search.grid import BATCHES, Tick, check_lists, estimate_grid
 from analysis.model.ir.batch_limits import batches_of
 from hardware.device_catalog import catalogue_devices as all_devices
@@ -74,5 +74,5 @@ def evaluate_grid(
         ordered = [each for at in range(len(sizes)) for each in grid[at :: len(sizes)]]
         # A cap above what the device draws is the device without one.
         reached = [each for each in ordered if not each.device.power_cap or (each.run.price_scale < 1.0).any()]
-        results += [judge(result, settings()) for result in reached]
+        results += [make_candidate(result, settings()) for result in reached]
     return results

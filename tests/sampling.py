@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import time
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
@@ -63,15 +62,6 @@ def for_each(names: str | tuple[str, ...], cases: Collection[Any]) -> Callable[[
         return run_cases
 
     return decorate
-
-
-def measure_slowdown() -> float:
-    """Return how many times its processor time work takes here now, since other programs run too: what a bound in
-    seconds by the clock is multiplied with. Work of one's own is bounded by `time.process_time`."""
-    clock, processor = time.perf_counter(), time.process_time()
-    while (spent_s := time.process_time() - processor) < 0.05:
-        pass
-    return max((time.perf_counter() - clock) / spent_s, 1.0)
 
 
 def _name(value: Any) -> str:

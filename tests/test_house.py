@@ -33,7 +33,7 @@ def sources() -> dict[str, str]:
     names = listed.stdout.split() or [
         str(p.relative_to(ROOT)) for name in PACKAGES for p in ROOT.glob(f"{name}/**/*.py")
     ]
-    product = [name for name in names if not name.startswith("tests/")]
+    product = [name for name in names if not name.startswith(("tests/", "examples/"))]
     return {name: (ROOT / name).read_text(encoding="utf-8") for name in sorted(product) if (ROOT / name).is_file()}
 
 
@@ -93,6 +93,18 @@ def banned_names() -> list[str]:
     return functions + [path for path in sources() if Path(path).stem.strip("_") in banned]
 
 
+def local_names() -> list[str]:
+    """Return the assignments to variables whose whole name is a word of the ban list."""
+    banned = set(RULES["words"]["names"])
+    names = [
+        (path, node)
+        for path, text in sources().items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    ]
+    return [f"{path}:{node.lineno} {node.id}" for path, node in names if node.id.strip("_") in banned]
+
+
 def undocumented() -> list[str]:
     """Return the public functions and classes without a docstring, but methods whose base class documents them."""
     found = definitions()
@@ -129,7 +141,9 @@ def shared_file_names() -> list[str]:
     return [f"{name} x{count}" for name, count in sorted(names.items()) if count > 1]
 
 
-CHECKS = (docstrings_without_verb, banned_names, undocumented, shared_class_names, shared_file_names, circles)
+CHECKS = (
+    docstrings_without_verb, banned_names, local_names, undocumented, shared_class_names, shared_file_names, circles,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -143,6 +157,19 @@ def test_tables_keep_their_budget_of_lines() -> None:
     paths = [p for room in ("hardware", "analysis", "hwexplorer") for p in (ROOT / room).rglob("*.toml")]
     lines = [len(p.read_text(encoding="utf-8").splitlines()) for p in paths if p.parent.name != "catalog"]
     assert sum(lines) <= RULES["tables"]["lines"]
+
+
+def test_tests_keep_their_budget_of_lines() -> None:
+    lines = [len(p.read_text(encoding="utf-8").splitlines()) for p in (ROOT / "tests").rglob("*.py")]
+    assert sum(lines) <= RULES["tests"]["lines"]
+
+
+def test_subjects_of_commits_name_the_change() -> None:
+    """At most 72 characters, and a verb first, in the last commits. Where there is no history, nothing is checked."""
+    form = ["git", "log", f"-{RULES['commits']['count']}", "--no-merges", "--format=%s"]
+    subjects = subprocess.run(form, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
+    verbs = set(RULES["commits"]["verbs"])
+    assert [line for line in subjects if len(line) > 72 or line.split(" ", 1)[0] not in verbs] == []
 
 
 def test_rooms_keep_their_budget_of_lines() -> None:

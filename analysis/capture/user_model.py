@@ -47,9 +47,9 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
     ways = ("real",) if target.is_program else ("none", "real")
     graph = _capture(build, target.inputs, target.batch_dim, progress, ways)
     progress("lower", 0.95)
-    said = hf_config.notes(target.factory) if target.is_configuration else (UNWATCHED,) * (not target.is_program)
+    notes = hf_config.notes(target.factory) if target.is_configuration else (UNWATCHED,) * (not target.is_program)
     versions = {"torch": graph.versions["torch"], **imported_files.versions()}
-    graph = replace(graph, versions=versions, notes=(*said, *graph.notes))
+    graph = replace(graph, versions=versions, notes=(*notes, *graph.notes))
     return lower_graph(graph, target.label, "custom", str(file))
 
 
@@ -125,13 +125,16 @@ def _capture(
     batches = (True, False) if batch_dim is not None else (False,)
     notes: list[str] = []
     failures: list[tuple[_Way, BaseException]] = []
-    left = [_Way(weights, live) for weights in ways for live in batches]
-    while left:
-        way = left.pop(0)
+    attempts = [_Way(weights, live) for weights in ways for live in batches]
+    while attempts:
+        way = attempts.pop(0)
         try:
             graph = _attempt(build, inputs, batch_dim, way, progress)
         except _OneGraph:
-            batch_dim, left = None, [replace(way, live=False), *(other for other in left if not other.live)]
+            batch_dim, attempts = (
+                None,
+                [replace(way, live=False), *(one for one in attempts if not one.live)],
+            )
             notes = ["its inputs are one graph: --batch 1, nodes and edges as given, no edge from a node to itself"]
             continue
         except ModelError:
@@ -140,15 +143,15 @@ def _capture(
             failures.append((way, error))
             if (kind := failure_text.class_in_results(error)) is not None and kind not in SUPPORTED_NODES:
                 register_class(kind)
-                left = [way, *left]
+                attempts = [way, *attempts]
             elif way.cached and "Cache" in str(error):
-                left = [replace(other, cached=False) for other in (way, *left)]
+                attempts = [replace(attempt, cached=False) for attempt in (way, *attempts)]
             elif not way.masked and "NoneType" in str(error) and kv_caches.is_transformers_loaded():
-                left = [replace(other, masked=True) for other in (way, *left)]
-            elif way.live and (most := failure_text.largest_batch(error)) and most < way.most:
-                left = [replace(way, most=most), *left]
+                attempts = [replace(attempt, masked=True) for attempt in (way, *attempts)]
+            elif way.live and (batch_limit := failure_text.largest_batch(error)) and batch_limit < way.most:
+                attempts = [replace(way, most=batch_limit), *attempts]
             elif not way.routed and (failure_text.is_data_dependent(error) or "numpy()" in str(error)):
-                left = [replace(other, routed=True) for other in (way, *left)]
+                attempts = [replace(attempt, routed=True) for attempt in (way, *attempts)]
             elif failure_text.is_final(error) or (
                 way.weights == "none" and not way.live and not failure_text.is_of_weights(error) and _repeats(failures)
             ):
@@ -161,7 +164,7 @@ def _capture(
             why = f"its code takes another path for larger ones ({failure_text.reason(failures[-1][1])})"
             notes.append(batch_limits.range_note(way.most, why))
         if batch_dim is not None and not way.live:
-            why = failure_text.reason(next(e for tried, e in failures if tried.live and tried.routed == way.routed))
+            why = failure_text.reason(next(e for old, e in failures if old.live and old.routed == way.routed))
             batch = next((item.shape[batch_dim] for item in graph.inputs if len(item.shape) > batch_dim), 1)
             notes.append(batch_limits.fixed_note(int(batch), f"the model fixes it ({why})"))
         return replace(graph, notes=tuple(notes))
@@ -177,10 +180,10 @@ def _repeats(failures: list[tuple[_Way, BaseException]]) -> bool:
 def _verdict(failures: list[tuple[_Way, BaseException]]) -> str:
     """Explain the last failure. If it only ran out of memory, explain the second one instead."""
     errors = [error for _, error in failures]
-    last = errors[-1]
-    if failure_text.is_memory(last) and not failure_text.is_memory(errors[0]):
-        last = errors[min(1, len(errors) - 1)]
-    return failure_text.explain(last, "building it" if isinstance(last, _BuildFailure) else "its forward pass")
+    failure = errors[-1]
+    if failure_text.is_memory(failure) and not failure_text.is_memory(errors[0]):
+        failure = errors[min(1, len(errors) - 1)]
+    return failure_text.explain(failure, "building it" if isinstance(failure, _BuildFailure) else "its forward pass")
 
 
 class _OneGraph(Exception):
@@ -241,8 +244,8 @@ def _attempt(
 
 def _edges(module: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> bool:
     """Return True if an input is a list of edges, two nodes each."""
-    given = inspect.signature(module.forward).bind(*arguments, **keywords).arguments
-    tensors = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
+    values = inspect.signature(module.forward).bind(*arguments, **keywords).arguments
+    tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
     # If an input holds features of nodes, integers of shape (2, n) are edges, whatever their name.
     has_nodes = any(value.is_floating_point() and value.ndim == 2 and len(value) != 2 for value in tensors.values())
     return any(
@@ -259,18 +262,20 @@ def _inputs(
 ) -> tuple[Inputs, list[int | None]]:
     """Return example inputs and the batch dimension of each tensor; None if it is not as large there as the first."""
     if inputs:
-        made = [torch.empty(x.shape, dtype=getattr(torch, x.dtype), device="meta") for x in inputs]
-        named = {x.name: tensor for x, tensor in zip(inputs, made, strict=True) if x.name}
-        arguments, by_name = _assigned(module, [tensor for x, tensor in zip(inputs, made, strict=True) if not x.name])
-        given = arguments, by_name | named
+        tensors = [torch.empty(x.shape, dtype=getattr(torch, x.dtype), device="meta") for x in inputs]
+        by_input = {x.name: tensor for x, tensor in zip(inputs, tensors, strict=True) if x.name}
+        arguments, by_name = _assigned(
+            module, [tensor for x, tensor in zip(inputs, tensors, strict=True) if not x.name]
+        )
+        given = arguments, by_name | by_input
     shapes = [list(value.shape) for value in tensors_in(given)]
     if not live or batch_dim is None:
         dims: list[int | None] = [None] * len(shapes)
     else:
-        first = next((shape[batch_dim] for shape in shapes if len(shape) > batch_dim), None)
-        if shapes and first is None:
+        batch_size = next((shape[batch_dim] for shape in shapes if len(shape) > batch_dim), None)
+        if shapes and batch_size is None:
             raise CaptureError(f"no input has a dimension {batch_dim}; --batch-dim none captures without a batch")
-        dims = [batch_dim if len(shape) > batch_dim and shape[batch_dim] == first else None for shape in shapes]
+        dims = [batch_dim if len(shape) > batch_dim and shape[batch_dim] == batch_size else None for shape in shapes]
     positions = iter(dims)
 
     def _prepare(value: Any) -> Any:

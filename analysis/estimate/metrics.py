@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from hardware.quantity import Unit
@@ -16,35 +19,78 @@ class Metric(msgspec.Struct, frozen=True):
     title: str
     noun: str
     more_is_better: bool = False
+    # Computes the figure of an Estimate that has no such property. Figures then have it in `derived`.
+    formula: Callable[[Any], float] | None = None
+    letter: str = ""  # of its limits on the screen: L<5ms; "" if the screen has none
+    limit_example: str = ""  # an amount, for the help of its limit in `search`; "" if a search cannot limit it
+    band: str = ""  # "energy" or "latency": the figure whose band it follows
+    ratio: str = ""  # names its ratio to the baseline in `compare`; "" if there is none
+    is_aim: bool = False  # of advice
+    is_order: bool = False  # of configurations in a search, and of ranked models
+    is_ruled: bool = False  # in rules of CI
+    is_compared: bool = False  # between two results
+    is_of_load: bool = False  # a figure of a model that serves requests, not of one run
 
     def figure(self, run: object) -> float:
         """Return the figure of an Estimate, Figures, or another object with this key."""
+        if self.formula is not None:
+            return run.derived[self.key] if hasattr(run, "derived") else self.formula(run)
         value: float = getattr(run, self.key)
         return value
 
+    def is_figure_of(self, run: object) -> bool:
+        """Return True if an object has this figure."""
+        return hasattr(run, self.key) or (self.formula is not None and not self.is_of_load)
+
 
 METRICS = {
-    "edp": Metric("edp_js", "Js", "EDP", "EDP"),
-    "energy": Metric("energy_j_per_inference", "J", "Energy per inference", "energy per inference"),
-    "latency": Metric("latency_s", "s", "Latency of the batch", "latency"),
-    "throughput": Metric("throughput_per_s", "1/s", "Inferences per second", "throughput", more_is_better=True),
-    "power": Metric("average_power_w", "W", "Average power", "average power"),
-    "memory": Metric("peak_memory_bytes", "byte", "Peak memory", "peak memory"),
-    "cost": Metric("cost_usd_per_million", "", "Electricity of a million inferences, USD", "cost"),
-    "utilization": Metric("utilization", "%", "Share of the peak", "utilisation", more_is_better=True),
-    "coverage": Metric("coverage", "%", "Work with a cost rule", "coverage", more_is_better=True),
-    "macs": Metric("macs", "MAC", "MACs", "MACs"),
-    "flops": Metric("flops", "FLOP", "FLOPs", "FLOPs"),
-    "operators": Metric("operators", "count", "Operators", "operators"),
-    "ttft": Metric("ttft_p99_s", "s", "Time to first token, 99th percentile", "time to first token"),
-    "tpot": Metric("tpot_p99_s", "s", "Time per output token, 99th percentile", "time per output token"),
-}
+    "energy": Metric(
+        "energy_j_per_inference", "J", "Energy per inference", "energy per inference", letter="E",
+        limit_example="100mJ", band="energy", ratio="energy", is_aim=True, is_order=True, is_ruled=True,
+        is_compared=True,
+    ),
+    "latency": Metric(
+        "latency_s", "s", "Latency of the batch", "latency", letter="L", limit_example="50ms", band="latency",
+        ratio="latency", is_aim=True, is_order=True, is_ruled=True, is_compared=True,
+    ),
+    "edp": Metric(
+        "edp_js", "Js", "EDP", "EDP", ratio="edp", is_aim=True, is_order=True, is_ruled=True, is_compared=True
+    ),
+    "memory": Metric(
+        "peak_memory_bytes", "byte", "Peak memory", "peak memory", letter="M", limit_example="512MB",
+        ratio="peak_memory", is_aim=True, is_ruled=True, is_compared=True,
+    ),
+    "power": Metric(
+        "average_power_w", "W", "Average power", "average power", letter="P", limit_example="15W", is_ruled=True
+    ),
+    "throughput": Metric(
+        "throughput_per_s", "1/s", "Inferences per second", "throughput", more_is_better=True, limit_example="10000",
+        band="latency", ratio="throughput", is_aim=True, is_order=True, is_ruled=True,
+    ),
+    "cost": Metric(
+        "cost_usd_per_million", "", "Electricity of a million inferences, USD", "cost", limit_example="0.05",
+        band="energy", is_order=True,
+    ),
+    "utilization": Metric(
+        "utilization", "%", "Share of the peak", "utilisation", more_is_better=True, is_ruled=True
+    ),
+    "coverage": Metric("coverage", "%", "Work with a cost rule", "coverage", more_is_better=True, is_ruled=True),
+    "macs": Metric("macs", "MAC", "MACs", "MACs", is_compared=True),
+    "flops": Metric("flops", "FLOP", "FLOPs", "FLOPs", is_compared=True),
+    "operators": Metric("operators", "count", "Operators", "operators", is_compared=True),
+    "ttft": Metric(
+        "ttft_p99_s", "s", "Time to first token, 99th percentile", "time to first token", letter="ttft",
+        is_ruled=True, is_of_load=True,
+    ),
+    "tpot": Metric(
+        "tpot_p99_s", "s", "Time per output token, 99th percentile", "time per output token", letter="tpot",
+        is_ruled=True, is_of_load=True,
+    ),
+}  # fmt: skip
 # Metrics of which nodes have parts that add up to the model's: trees show them, and comparisons use them.
 ADDITIVE = ("edp", "energy", "latency")
-EXPLAINED = (*ADDITIVE, "memory")
-AIMS = ("energy", "latency", "memory", "throughput", "edp")
-ORDERS = ("energy", "latency", "throughput", "accuracy", "edp")  # of ranked models; accuracy is not in METRICS
-RULED = ("energy", "latency", "throughput", "edp", "memory", "power", "utilization", "coverage")  # in rules of CI
-RULED_OF_LOADS = ("ttft", "tpot")  # in rules about a model under a load
-SEARCHED = ("energy", "latency", "memory", "power", "throughput", "cost")  # that a search can limit
-CHANGING = ("energy", "latency", "edp", "memory", "macs", "flops", "operators")  # compared between two results
+
+
+def select_metrics(has: Callable[[Metric], object]) -> tuple[str, ...]:
+    """Return the names of the metrics with a flag, in the order of METRICS."""
+    return tuple(name for name, metric in METRICS.items() if has(metric))

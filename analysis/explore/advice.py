@@ -10,7 +10,7 @@ import msgspec
 from analysis.estimate.alternatives import Alternative, alternatives, best_setting, gain_per_inference
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, figures, head_fields
-from analysis.estimate.metrics import AIMS, METRICS
+from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.explore.next_step import NextStep, request_of
 from analysis.explore.odds import odds, odds_sentence
 from analysis.text.insight import NOTICEABLE, change_effects
@@ -47,14 +47,14 @@ class Advice(Head, frozen=True, kw_only=True):
     design_targets: tuple[Suggestion, ...]
     next: str
     tried: int
-    without_avail: tuple[str, ...]
+    no_gain: tuple[str, ...]
 
 
 def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> Advice:
     """Try changes one at a time, then the best of them together, and `devices` as replacements. Raises RequestError for
     an unknown aim."""
-    if aim not in AIMS:
-        raise unknown("aim", aim, AIMS)
+    if aim not in (aims := select_metrics(lambda metric: metric.is_aim)):
+        raise unknown("aim", aim, aims)
     now = figures(result)
     real, on_paper = ([device for device in devices if device.silicon is exists] for exists in (True, False))
     is_whole = not result.rule_coverage.gap  # no advice on a part of a model
@@ -81,7 +81,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
         design_targets=tuple(filter(helps, _try_devices(result, on_paper))) if is_whole else (),
         next=best.change if best is not None else "",
         tried=len(tried) + (combined is not None),
-        without_avail=tuple(suggestion.change for suggestion in tried if not helps(suggestion)),
+        no_gain=tuple(suggestion.change for suggestion in tried if not helps(suggestion)),
     )
 
 

@@ -95,16 +95,6 @@ def compare(
     )
 
 
-# Ratio -> the field of Figures that it divides.
-_RATIOS = {
-    "latency": "latency_s",
-    "energy": "energy_j",
-    "edp": "edp_js",
-    "throughput": "throughput_per_s",
-    "peak_memory": "peak_memory_bytes",
-}
-
-
 def device_figures(results: Sequence[Estimate], reference: Estimate) -> tuple[Compared, ...]:
     """Return the figures of each device with their ratios to the baseline's."""
     lines, theirs = headlines(results, reference), figures(reference)
@@ -113,7 +103,7 @@ def device_figures(results: Sequence[Estimate], reference: Estimate) -> tuple[Co
 
 def _device_figures(result: Estimate, theirs: Figures, headline: str) -> Compared:
     mine, by_cause = figures(result), causes(result).sum_over(slice(None))
-    ratios = {name: getattr(mine, key) / (getattr(theirs, key) or 1.0) for name, key in _RATIOS.items()}
+    ratios = {m.ratio: m.figure(mine) / (m.figure(theirs) or 1.0) for m in METRICS.values() if m.ratio}
     die = area(result.device)
     return record(
         Compared,

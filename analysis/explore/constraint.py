@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from analysis.estimate.metrics import CHANGING, METRICS, RULED, RULED_OF_LOADS
+from analysis.estimate.metrics import METRICS, select_metrics
 from hardware.amount import parse_amount
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, quantity
@@ -27,7 +27,6 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "=": lambda a, b: abs(a - b) <= _CLOSE * max(abs(a), abs(b)),
     "!=": lambda a, b: abs(a - b) > _CLOSE * max(abs(a), abs(b)),
 }
-LETTERS = {"L": "latency", "E": "energy", "P": "power", "M": "memory", "ttft": "ttft", "tpot": "tpot"}
 _LIMIT = re.compile(r"([A-Za-z]+)(<=|>=|<|>)([^<>=\s]+)")
 _RULE = re.compile(r"([A-Za-z_]+)\s*(?:\(([^()<>]*)\))?\s*(<=|>=|<|>)\s*([^<>]+)")
 _FORMS = {  # figures with special arguments: least and most, and how they are written
@@ -74,11 +73,12 @@ def parse_limit(word: str) -> Constraint | None:
     """Return the limit in a word (`L<5ms`), None for any other word. Raises RequestError for an invalid amount."""
     match = _LIMIT.fullmatch(word)
     name = match[1].casefold() if match is not None else ""
-    letter = next((letter for letter, figure in LETTERS.items() if name in (letter.casefold(), figure)), "")
-    if match is None or not letter:
+    limitable = ((figure, metric) for figure, metric in METRICS.items() if metric.letter)
+    found = next(((f, metric) for f, metric in limitable if name in (metric.letter.casefold(), f)), None)
+    if match is None or found is None:
         return None
-    figure, (_, sign, amount) = LETTERS[letter], match.groups()
-    return Constraint(figure, sign, parse_amount(amount, METRICS[figure].unit), text=f"{letter}{sign}{amount}")
+    (figure, metric), (_, sign, amount) = found, match.groups()
+    return Constraint(figure, sign, parse_amount(amount, metric.unit), text=f"{metric.letter}{sign}{amount}")
 
 
 def parse_limits(text: str) -> tuple[Constraint, ...]:
@@ -114,7 +114,7 @@ def parse_rule(text: str) -> Constraint:
 
 def _check_figure(figure: str, where: tuple[str, ...]) -> None:
     """Raise RequestError for an unknown figure, or for arguments that it does not take."""
-    known = (*RULED, *RULED_OF_LOADS, *_FORMS)
+    known = (*select_metrics(lambda metric: metric.is_ruled), *_FORMS)
     if figure not in known:
         raise unknown("figure", figure, known)
     least, most, form = _FORMS.get(figure, (0, 1, "one device"))
@@ -122,6 +122,9 @@ def _check_figure(figure: str, where: tuple[str, ...]) -> None:
         raise RequestError(f"{figure} takes {form}")
     if not all(re.fullmatch(r"\S+", word) for word in where):
         raise RequestError(f"an argument is a device or a path, not {', '.join(map(repr, where))[:60]}")
-    allowed = {"ratio": RULED, "change": tuple(CHANGING)}.get(figure)
+    allowed = {
+        "ratio": select_metrics(lambda metric: metric.is_ruled and not metric.is_of_load),
+        "change": select_metrics(lambda metric: metric.is_compared),
+    }.get(figure)
     if allowed is not None and where[0] not in allowed:
         raise unknown("figure", where[0], allowed)

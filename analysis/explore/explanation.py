@@ -8,13 +8,14 @@ from analysis.document import record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import static_power_w
 from analysis.estimate.figures import Figures, figures
-from analysis.estimate.metrics import EXPLAINED, METRICS
+from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.explore.attribution import Groups, Part, attribute, attribute_to_software, parts_cancel
 from analysis.text.difference_sentences import difference_sentence, name_side, under_utilisation
 from analysis.text.headline import short_name
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, percent, quantity
 
+EXPLAINED = (*ADDITIVE, "memory")
 WORTH_NAMING = 0.1  # share of the difference from which a cause is named
 
 

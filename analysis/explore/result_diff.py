@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from analysis.document import column, record
-from analysis.estimate.metrics import CHANGING, METRICS
+from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.explore.rule_check import Finding, coverage_findings
 from analysis.explore.saved_result import ComparedResult, ResultSummary
 from hardware.errors import RequestError, unknown
@@ -82,12 +82,13 @@ def diff(before: ComparedResult, after: ComparedResult, rules: Callable[[ResultC
     differing = [name for name in ("model", "device", "batch", "precision", "execution")
                  if getattr(before, name) != getattr(after, name)]  # fmt: skip
     notes = [f"{name}: {getattr(before, name)} before, {getattr(after, name)} after" for name in differing]
-    missing = [METRICS[name].noun for name in CHANGING if (name in before.figures) != (name in after.figures)]
+    compared = select_metrics(lambda metric: metric.is_compared)
+    missing = [METRICS[name].noun for name in compared if (name in before.figures) != (name in after.figures)]
     return Diff(
         before=record(ResultSummary, before),
         after=record(ResultSummary, after),
         changes=tuple(
-            changes.figure_change(name) for name in CHANGING if name in before.figures and name in after.figures
+            changes.figure_change(name) for name in compared if name in before.figures and name in after.figures
         ),
         operators=tuple(
             TypeCount(name, kinds[0][name], kinds[1][name])

@@ -30,7 +30,7 @@ class OperatorFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The model and settings of a result, and its figures, by names of CHANGING. `incomplete` is not empty if too
+    """The model and settings of a result, and its figures, by names of METRICS. `incomplete` is not empty if too
     little of the work has a cost rule."""
 
     model: str

@@ -10,7 +10,7 @@ import msgspec
 from analysis.document import Column, columns, record
 from analysis.estimate.alternatives import alternatives
 from analysis.estimate.figures import Figures
-from analysis.estimate.metrics import AIMS, METRICS
+from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.explore.advice import Advice, Suggestion, advise
 from analysis.explore.next_step import NextStep
 from analysis.text.insight import UNMEASURED, accuracy_note
@@ -115,8 +115,8 @@ def _commands(advice: Advice, state: State) -> Text:
             cautions.setdefault(caution, []).append(s.change)
     if cautions:
         sections.append(("Before a change", tuple(f"{', '.join(names)}: {said}" for said, names in cautions.items())))
-    if advice.without_avail:
-        sections.append((f"Tried, no better {METRICS[advice.aim].noun}", (", ".join(advice.without_avail),)))
+    if advice.no_gain:
+        sections.append((f"Tried, no better {METRICS[advice.aim].noun}", (", ".join(advice.no_gain),)))
     return Text("savings", "", tuple(sections))
 
 
@@ -155,7 +155,7 @@ CATALOGUE = ("catalogue",)
 VERB = Report(
     subject=DEVICE,
     options=(
-        choice("--aim", AIMS, default="energy", metavar="AIM"),
+        choice("--aim", select_metrics(lambda metric: metric.is_aim), default="energy", metavar="AIM"),
         option(
             "--instead", type=name_list("device"), metavar="DEV,..", in_shell=CATALOGUE,
             help="devices to try instead (default: the catalogue)",

@@ -96,7 +96,7 @@ def scale_for(values: Iterable[float | None], unit: str = "") -> Scale:
 
 
 def header(title: str, label: str) -> str:
-    """Return title and unit, neither twice: `Cum %` has its unit, `MMAC` its title, a ratio needs none; `k inf/s`."""
+    """Return `title unit`, without a unit that the title ends with, and without a title that the unit ends with."""
     if label == "x" or title.endswith(label):
         return title
     if label.endswith("/s") and title.endswith("/s"):

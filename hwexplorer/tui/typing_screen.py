@@ -51,13 +51,13 @@ class TypingScreen(LayeredScreen):
             return
         leaves = self._leaves_last()
         until_s = monotonic() + (_LEAVES_AFTER_S if leaves else DRAWN_EVERY_S)
-        self.session.fall_behind()
+        self.session.suspend_views()
         with suppress(RequestError):  # `catch_up` says why a state cannot be shown
             while len(self.typed) > leaves and monotonic() < until_s:
                 event = self.typed.popleft()
                 self.press_key(event.key, event.character)
         if leaves and self._leaves_last():  # the keys before it have opened nothing
-            self.session.settle()
+            self.session.finish_without_views()
             event = self.typed.pop()
             self.typed.clear()
             self.press_key(event.key, event.character)

@@ -113,7 +113,7 @@ def cards(state: State) -> tuple[Card, ...]:
             over=words[:-1],
             phrase=words[-1],
             reference="" if outcome.is_simulated else reference,
-            ghost=_base_metric(state, outcome) / full,
+            unchanged_bar=_base_metric(state, outcome) / full,
         )
         for outcome, result, value, rank, own_figures, words in zip(
             outcomes, results, values, ranks, figures, said, strict=True

@@ -181,7 +181,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """A card of a device. `figures` are shown from left to right. `phrase` compares the device with the `reference`.
     `rank` is its place among existing devices, 0 if it cannot win. `over` are the exceeded limits of the state.
     Fractions of the scale of all cards: `bar` is the metric of the state by cause, `most` is the upper end of its band,
-    and `ghost` is the metric of a what-if device without its changes (0 for other devices)."""
+    and `unchanged_bar` is the metric of a what-if device without its changes (0 for other devices)."""
 
     key: str
     name: str
@@ -199,7 +199,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     over: tuple[str, ...] = ()
     phrase: str
     reference: str = ""
-    ghost: float = 0.0
+    unchanged_bar: float = 0.0
 
 
 View = Table | Text | Plot

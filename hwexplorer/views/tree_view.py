@@ -97,14 +97,14 @@ def tree(state: State) -> Table:
     is_summed = state.sort in ("share", "graph") and state.descending  # in order of share, or as in JSON
     columns = tuple(column for column in _columns(state.metric) if column.key != "cumulative" or is_summed)
     deltas = _deltas(state, branches)
-    beside, laid = _trace_cells(state, result, branches)
-    apart, without_rule = _any_of(add_up, ~figures.fused, ~result.workload.operators.has_rule)
-    by_key = _cells(figures, nodes, level, parts, add_up, apart)
+    trace_cells, trace_columns = _trace_cells(state, result, branches)
+    are_separate, without_rule = _any_of(add_up, ~figures.fused, ~result.workload.operators.has_rule)
+    by_key = _cells(figures, nodes, level, parts, add_up, are_separate)
     cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
     if deltas is not None:
         cells = [(*row, change) for row, change in zip(cells, deltas, strict=True)]
-    if beside:
-        cells = [(*row, *times) for row, times in zip(cells, beside, strict=True)]
+    if trace_cells:
+        cells = [(*row, *times) for row, times in zip(cells, trace_cells, strict=True)]
     rows: list[Row] = []
     for i in _sorted_places(nodes, _ranks(state.sort, branches, level, parts.sum(axis=0)), is_falling):
         depth, branch = nodes[i]
@@ -115,36 +115,38 @@ def tree(state: State) -> Table:
     return Table(
         "tree",
         _title(state, result),
-        (*columns, *delta, *(MEASURED if beside else ())),
+        (*columns, *delta, *(MEASURED if trace_cells else ())),
         tuple(rows),
         footer=_footer(figures, root, state, dict(zip(map(id, branches), parts.sum(axis=0).tolist(), strict=True))),
-        notes=(*laid, *describe_deviations(result)),
+        notes=(*trace_columns, *describe_deviations(result)),
     )
 
 
 def _sorted_places(nodes: list[tuple[int, Branch]], ranks: Sequence[Any], is_falling: bool) -> Iterator[int]:
     """Yield the indices of nodes in depth-first order, with siblings sorted by rank."""
-    below: list[list[int]] = [[] for _ in nodes]
+    children: list[list[int]] = [[] for _ in nodes]
     path: list[int] = []
     for i, (depth, _) in enumerate(nodes):
         del path[depth:]
         if path:
-            below[path[-1]].append(i)
+            children[path[-1]].append(i)
         path.append(i)
     waiting = [0]
     while waiting:
         yield (i := waiting.pop())
-        waiting += sorted(below[i], key=ranks.__getitem__, reverse=is_falling)[::-1] if below[i][1:] else below[i]
+        waiting += (
+            sorted(children[i], key=ranks.__getitem__, reverse=is_falling)[::-1] if children[i][1:] else children[i]
+        )
 
 
 def _columns(metric: str) -> tuple[Column, ...]:
     """Return the columns with the figure of the metric before the other figures; a narrow screen keeps only it."""
     by_key = {column.key: column for column in COLUMNS}
     by_key["bar"] = msgspec.structs.replace(by_key["bar"], title=METRIC_TITLE[metric])
-    first = FIGURES[metric]
-    figures = (first, *(key for key in FIGURES.values() if key != first))
+    main_figures = FIGURES[metric]
+    figures = (main_figures, *(key for key in FIGURES.values() if key != main_figures))
     for key in figures:
-        by_key[key] = msgspec.structs.replace(by_key[key], keep=int(key != first))
+        by_key[key] = msgspec.structs.replace(by_key[key], keep=int(key != main_figures))
     rest = (key for key in by_key if key not in (*figures, "name", "bar", "share"))
     return tuple(by_key[key] for key in ("name", "bar", "share", *figures, *rest))
 
@@ -156,9 +158,9 @@ def _trace_cells(
     if not state.trace:
         return [], ()
     times = measured_times(state, result)
-    nothing: tuple[Cell, ...] = (None, None, "")  # a trace has neither the host's work nor parts of a kernel
+    no_cells: tuple[Cell, ...] = (None, None, "")  # a trace has neither the host's work nor parts of a kernel
     cells = [
-        nothing if branch.kind in ("host", "part") else measured_cells(times, branch.members)
+        no_cells if branch.kind in ("host", "part") else measured_cells(times, branch.members)
         for branch in branches
         if times
     ]
@@ -169,23 +171,23 @@ def _footer(figures: TreeFigures, root: Branch, state: State, share: dict[int, f
     """Return the parts that make half of the metric, and the counts. The keys of `share` are the ids of branches."""
     result = figures.estimate
     counts = ((len(result.partition.id), "subgraph"), (result.workload.n_operators, "operator"))
-    told = ", ".join(count_noun(*each) for each in (*counts, (result.demand.n_kernels, "kernel")))
+    line = ", ".join(count_noun(*count) for count in (*counts, (result.demand.n_kernels, "kernel")))
     parts = sorted(
         root.divide(lambda part: share[id(part)], lambda part: part.kind == "group" and not part.key.startswith(KIND)),
         key=lambda part: -share[id(part)],
     )
     half = _half(parts, [share[id(part)] for part in parts], state)
-    return half, *engine.outcome(state).notes, told
+    return half, *engine.outcome(state).notes, line
 
 
 def _half(parts: list[Branch], share: list[float], state: State) -> str:
     """Write `2 of 6 blocks make half of the EDP: layer3 30 %, layer2 22 %`."""
     count = count_making(np.array(share), HALF)
     noun = {"module": "block", "kind": "operator kind"}.get(state.by, state.by)
-    named = [f"{part.counted_name} {percent(one)}" for part, one in zip(parts[:count], share, strict=False)]
-    listed = ", ".join(named[:NAMED]) + ", .." * (count > NAMED)
+    names = [f"{part.counted_name} {percent(fraction)}" for part, fraction in zip(parts[:count], share, strict=False)]
+    list_of_names = ", ".join(names[:NAMED]) + ", .." * (count > NAMED)
     makes = f"{count} of {count_noun(len(parts), noun)} make{'s' * (count == 1)} half"
-    return f"{makes} of the {metric_word(state.metric)}: {listed}"
+    return f"{makes} of the {metric_word(state.metric)}: {list_of_names}"
 
 
 def subtree(state: State) -> Table:
@@ -206,9 +208,9 @@ def subtree(state: State) -> Table:
         if state.by == "module" and above <= set(state.open):
             raise unknown("node", state.at, keys)
         return subtree(replace(state, by="module", open=tuple(sorted(above | set(state.open)))))
-    first = keys.index(key if key in keys else key.partition("/")[0])
-    top = model.rows[first]
-    rows = tuple(replace(row, depth=row.depth - top.depth) for row in (top, *rows_below(model.rows, first)))
+    start = keys.index(key if key in keys else key.partition("/")[0])
+    top = model.rows[start]
+    rows = tuple(replace(row, depth=row.depth - top.depth) for row in (top, *rows_below(model.rows, start)))
     return replace(model, title=_title(state, result, state.at), rows=rows, footer=("shares are of the whole model",))
 
 
@@ -223,9 +225,9 @@ def _names(nodes: list[tuple[int, Branch]]) -> list[str]:
     names, counts = [], [1]
     for depth, branch in nodes:
         del counts[depth + 1 :]
-        joined = branch.kind == "subgraph" and branch.count == counts[-1] == 1 and len(branch.members) > 1 and depth
-        beside = f" +{len(branch.members) - 1}" if joined else ""
-        names.append(branch.name + beside + (f" ×{branch.count}" if branch.count != counts[-1] else ""))
+        is_joined = branch.kind == "subgraph" and branch.count == counts[-1] == 1 and len(branch.members) > 1 and depth
+        suffix = f" +{len(branch.members) - 1}" if is_joined else ""
+        names.append(branch.name + suffix + (f" ×{branch.count}" if branch.count != counts[-1] else ""))
         counts.append(branch.count)
     return names
 
@@ -242,30 +244,30 @@ def shares(figures: TreeFigures, metric: str) -> Floats:
 
 def _deltas(state: State, branches: list[Branch]) -> list[float | None] | None:
     """Return the change of each node against the pin, None for a node that a side lacks. Return None without a pin."""
-    other = pinned(state) if state.diff else None
-    if other is None:
+    pinned_state = pinned(state) if state.diff else None
+    if pinned_state is None:
         return None
-    now, before = by_node(state, branches), by_node(replace(other, metric=state.metric), branches)
-    return [a / b - 1.0 if a is not None and b else None for a, b in zip(now, before, strict=True)]
+    now, pinned_figures = by_node(state, branches), by_node(replace(pinned_state, metric=state.metric), branches)
+    return [a / b - 1.0 if a is not None and b else None for a, b in zip(now, pinned_figures, strict=True)]
 
 
 def by_node(state: State, branches: list[Branch]) -> list[float | None]:
     """Return each node's own figure in the metric of the state: energy per inference in J, time in s, or their product.
     The branches may be of another model or device: the figure is None for a key that the state's tree does not have."""
-    result, there = engine.result(state), branches
+    result, shown_branches = engine.result(state), branches
     host = host_branches(result)
     if len(branches[0].members) != result.workload.n_operators:
-        there = [branch for _, branch in outline(result, state.by, state.split_branches).walk()]
+        shown_branches = [branch for _, branch in outline(result, state.by, state.split_branches).walk()]
     elif any(branch.kind == "host" for branch in branches) != bool(host):
-        there = [*(branch for branch in branches if branch.kind != "host"), *host]
-    add_up = sum_over_branches(result, there)
-    own: Floats = np.ones(len(there))
+        shown_branches = [*(branch for branch in branches if branch.kind != "host"), *host]
+    add_up = sum_over_branches(result, shown_branches)
+    own: Floats = np.ones(len(shown_branches))
     for metric in ("energy", "latency") if state.metric == "edp" else (state.metric,):
         own = own * _shares_by_cause(result, add_up, metric).sum(axis=0) * METRICS[metric].figure(result)
     figures: list[float | None] = own.tolist()
-    if there is branches:
+    if shown_branches is branches:
         return figures
-    by_key = dict(zip((branch.key for branch in there), figures, strict=True))
+    by_key = dict(zip((branch.key for branch in shown_branches), figures, strict=True))
     return [by_key.get(branch.key) for branch in branches]
 
 
@@ -305,7 +307,7 @@ def _cells(
         "bound": [BOUNDS[b] for b in bound.tolist()],
         "cumulative": _running(np.array([depth for depth, _ in nodes]), share).tolist(),
         "kind": [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
-        "fused": [_fused(figures, branch, alone) for (_, branch), alone in zip(nodes, apart, strict=True)],
+        "fused": [_fused(figures, branch, is_separate) for (_, branch), is_separate in zip(nodes, apart, strict=True)],
         "utilization": level.utilization.tolist(),
         "macs": level.macs.tolist(),
         "dram": level.dram_bytes.tolist(),
@@ -327,8 +329,8 @@ def _running(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
 
 def _any_of(add_up: Callable[..., Floats], *facts: NDArray[np.bool_]) -> list[list[bool]]:
     """Return, for each fact of operators (n,), a list with True for each node in which it holds for any operator."""
-    found: list[list[bool]] = (add_up(np.stack(facts).astype(np.float64)) > 0).tolist()
-    return found
+    answers: list[list[bool]] = (add_up(np.stack(facts).astype(np.float64)) > 0).tolist()
+    return answers
 
 
 def _fused(figures: TreeFigures, branch: Branch, apart: bool) -> str:

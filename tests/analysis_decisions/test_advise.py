@@ -8,11 +8,13 @@ import shlex
 import pytest
 from decisions import DEFAULTS, device, hwexplorer, run
 
-from analysis.estimate.metrics import AIMS
+from analysis.estimate.metrics import select_metrics
 from analysis.explore.advice import NOTICEABLE, advise, gain
 from hardware.errors import RequestError
 from hwexplorer.text.next_command import command
 from tests.sampling import for_each
+
+AIMS = select_metrics(lambda metric: metric.is_aim)
 
 OTHERS = [device(name) for name in DEFAULTS]
 

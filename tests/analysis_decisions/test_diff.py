@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hwexplorer as hx
-from analysis.estimate.metrics import CHANGING
+from analysis.estimate.metrics import select_metrics
 from analysis.explore.constraint import parse_rule
 from analysis.explore.result_diff import Diff, ResultChanges, find_module
 from analysis.explore.saved_result import read_result, summarize_estimate
 from hardware.errors import RequestError
 from hwexplorer import engine
+
+CHANGING = select_metrics(lambda metric: metric.is_compared)
 
 NET = """
 from torch import nn

@@ -10,10 +10,9 @@ from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.families import FAMILIES, family_energy, family_of
-from analysis.estimate.metrics import EXPLAINED
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import Part, live_at_peak, time_parts
-from analysis.explore.explanation import explain
+from analysis.explore.explanation import EXPLAINED, explain
 from hardware import known_architectures
 from hardware.errors import RequestError
 from tests.sampling import for_each

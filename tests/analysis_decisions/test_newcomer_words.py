@@ -34,7 +34,7 @@ def test_advice_counts_what_improves_the_aim(aim: str) -> None:
     result = engine.result(parse("mobilenet_v2/l4"))
     found = advise(result, [engine.device("tpu_v5p")], aim)
     assert all(gain(s, found.now, aim) >= NOTICEABLE for s in found.suggestions)
-    assert ("device tpu_v5p" in found.without_avail) == (aim == "energy")
+    assert ("device tpu_v5p" in found.no_gain) == (aim == "energy")
 
 
 def test_advice_starts_with_the_best_and_keeps_cautions() -> None:

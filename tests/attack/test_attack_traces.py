@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
 from pathlib import Path
 
 import msgspec
@@ -23,7 +22,7 @@ from hardware.errors import RequestError
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State
 from hwexplorer.tui.session.jobs import ModelCaptureJob
-from tests.sampling import measure_slowdown
+from tests.waiting import never_endless, wait_until
 
 
 def test_a_packed_file_of_blanks_is_refused_unread(tmp_path: Path) -> None:
@@ -46,12 +45,9 @@ def test_the_screen_reads_a_trace_in_another_process_that_can_be_cancelled(tmp_p
     provider, state = EngineProvider(), State(model="resnet18", devices=("xeon_8490h",), trace=str(path))
     assert not provider.ready(state)
     job = ModelCaptureJob(state, provider, lambda done: None)
-    began = time.monotonic()
     job.start()
     job.cancel()
-    while not job.is_done():
-        time.sleep(0.02)
-    assert time.monotonic() - began < 5.0 * measure_slowdown()
+    wait_until(job.is_done)
     assert "cancelled" in job.error()
     assert not provider.ready(state)
 
@@ -62,8 +58,7 @@ def test_a_file_that_is_no_trace_is_read_once_and_the_state_shown(tmp_path: Path
     provider, state = EngineProvider(), State(model="resnet18", devices=("xeon_8490h",), trace=str(path))
     job = ModelCaptureJob(state, provider, lambda done: None)
     job.start()
-    while not job.is_done():
-        time.sleep(0.02)
+    wait_until(job.is_done)
     assert "not a known trace format" in job.error()
     assert provider.ready(state)
 
@@ -73,10 +68,8 @@ def test_more_operators_than_can_be_compared_are_refused() -> None:
     assert workload is not None
     result = estimate(workload, load_device("xeon_8490h"), Scenario(1, "fp32", "eager"))
     ops = [TraceOp(name="conv", kind="conv", seconds=1e-6, shapes=((1, n), (n, 2))) for n in range(1, 100_000)]
-    began = time.process_time()
-    with pytest.raises(TraceError, match="too many to compare"):
+    with never_endless(), pytest.raises(TraceError, match="too many to compare"):
         align_trace(assemble_trace("pytorch", ops), result)
-    assert time.process_time() - began < 10.0
 
 
 def test_a_table_of_too_many_cells_is_refused(tmp_path: Path) -> None:
@@ -115,7 +108,5 @@ def test_a_trace_of_a_user_who_does_not_exist_is_refused_in_a_line() -> None:
 def test_a_table_of_more_kernels_than_a_model_has_is_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("Start (ns),Duration (ns),Name\n" + "".join(f"{i},5,k{i}\n" for i in range(200_000)))
-    began = time.process_time()
-    with pytest.raises(TraceError, match="more than any model has"):
+    with never_endless(), pytest.raises(TraceError, match="more than any model has"):
         read_trace(path)
-    assert time.process_time() - began < 2.0

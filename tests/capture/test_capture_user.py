@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from hardware.errors import RequestError
 from hwexplorer import cli, engine, user_code
 from hwexplorer.state import State, format, parse
 from tests.sampling import first
+from tests.waiting import never_endless
 
 OWN = Path(__file__).with_name("own_models.py")
 LIMITS = ProcessLimits(seconds=60, memory_bytes=8 << 30)
@@ -412,7 +412,7 @@ try:
 except Exception as error:
     print(type(error).__name__, str(error).count(chr(10)))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.splitlines() == [
         "<Sequential: 36.0 parameters, 32.0 MAC, 3 operators, inputs batchx8>",
         "32.0 1.0 ('batch', 8)",
@@ -433,9 +433,8 @@ def test_every_error_of_a_target_is_a_model_error() -> None:
 def test_a_message_without_end_is_read_at_once() -> None:
     blame = pytest.importorskip("analysis.capture.failure_text")
     for text in ("a" * 300_000, "a." * 150_000, "a::b " * 60_000, ("a" * 400 + "\n") * 1000):
-        start = time.process_time()
-        assert len(blame.explain(RuntimeError(text), "importing it")) < 400
-        assert time.process_time() - start < 2.0
+        with never_endless():
+            assert len(blame.explain(RuntimeError(text), "importing it")) < 400
 
 
 def test_pairs_of_whole_numbers_beside_features_are_edges_whatever_their_name(tmp_path: Path) -> None:

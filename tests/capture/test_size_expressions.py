@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import torch
 
 from analysis.model.ir.poly import SizeError, dim
 from analysis.model.ir.size_expressions import expression, is_viewable
+from tests.waiting import never_endless
 
 
 def test_shape_expressions() -> None:
@@ -30,10 +29,8 @@ def test_shape_expressions() -> None:
 def test_a_tower_of_powers_is_refused_at_once(base: str) -> None:
     for _ in range(12):
         base = f"({base})**8"
-    start = time.process_time()
-    with pytest.raises(SizeError, match="too large"):
+    with never_endless(), pytest.raises(SizeError, match="too large"):
         expression(base, {"s77": dim("batch")})
-    assert time.process_time() - start < 1.0
 
 
 def test_which_reshapes_are_views() -> None:

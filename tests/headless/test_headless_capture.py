@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 
 from tests.headless.conftest import Call
 from tests.terminal import hear
+from tests.waiting import LIMIT_S, wait_until
 
 OWN = Path(__file__).parents[1] / "capture" / "own_models.py"
 
@@ -62,16 +62,12 @@ def test_control_c_leaves_no_process(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "hwexplorer", "capture", f"{tmp_path}/net.py:a"]
     process = subprocess.Popen([*words, "--input", "1x3"], stderr=subprocess.PIPE, text=True, preexec_fn=hear)
     try:
-        deadline = time.monotonic() + 60
-        while len(_captures(tmp_path)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert len(_captures(tmp_path)) == 2  # with its warden
+        wait_until(lambda: len(_captures(tmp_path)) == 2)  # with its supervisor
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(LIMIT_S) == 130
     finally:
         process.kill()
-    time.sleep(0.2)
-    assert _captures(tmp_path) == []
+    wait_until(lambda: _captures(tmp_path) == [])
 
 
 def _captures(folder: Path) -> list[str]:

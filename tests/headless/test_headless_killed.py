@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import msgspec
 import pytest
 
 from hwexplorer.export.kept_parts import KeptParts
+from tests.waiting import wait_until
 
 WORDS = ["sweep", "--all", "--on", "t4,l4", "--batches", "1,2,4,8,16,32,64", "--precisions", "fp16,fp32,int8"]
 WORDS += ["--workers", "2"]
@@ -51,15 +51,11 @@ def written(folder: Path) -> int:
 )
 def test_killed_sweep_leaves_no_worker_and_no_file(number: int, of_worker: bool, tmp_path: Path) -> None:
     with started(tmp_path, "csv") as process:
-        until = time.monotonic() + 60
-        while process.poll() is None and not written(tmp_path) and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: process.poll() is not None or written(tmp_path))
         with suppress(ProcessLookupError):  # it had just ended
             os.kill(session(process.pid)[-1] if of_worker else process.pid, number)
-        said = process.communicate(timeout=120)[1]
-    while (left := session(process.pid)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not left
+        said = process.communicate(timeout=300)[1]
+    wait_until(lambda: not session(process.pid))
     assert "Traceback" not in said
     assert "internal error" not in said
     assert process.returncode != 0

@@ -26,7 +26,7 @@ def run(words: list[str], folder: Path, **environment: str) -> subprocess.Comple
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     known = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path, "HWEXPLORER_CACHE_DIR": str(folder / "cache")}
-    return subprocess.run(words, cwd=folder, env=known | environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(words, cwd=folder, env=known | environment, capture_output=True, text=True, timeout=300)
 
 
 def act(folder: Path, **inputs: str) -> tuple[int, str]:

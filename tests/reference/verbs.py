@@ -20,23 +20,34 @@ its SI unit (`latency_s`).
 
 def markdown() -> str:
     """Return VERBS.md."""
-    return "\n".join([HEAD, *map(_verb, registry.verbs())])
+    return "\n".join([HEAD, *_index(), "", *map(_verb, registry.verbs())])
+
+
+def _index() -> Iterator[str]:
+    """Yield the table of the verbs, with links to them and to their sections."""
+    yield "| Verb | | Sections |\n|---|---|---|"
+    for verb in registry.verbs():
+        names = map(registry.full_name, registry.sections(verb))
+        links = ", ".join(f"[{name.partition(' ')[2]}](#{name.replace(' ', '-')})" for name in names if name != verb)
+        yield f"| [{verb}](#{verb}) | {_md(sentence(registry.helps()[verb]))} | {links} |"
 
 
 def _verb(verb: str) -> str:
-    """Return a verb with its sections as Markdown."""
+    """Return a verb with its sections as Markdown. The section that has the verb's own name comes under its heading."""
     members = registry.sections(verb)
+    own = next((name for name in members or (verb,) if registry.full_name(name) == verb), "")
     if not members:
-        return f"## {_section(verb)}"
+        return f"## {verb}\n\n{_section(verb)}"
     lines = [f"## {verb}\n", f"{sentence(registry.helps()[verb])}\n"]
     lines += [f"    hwexplorer {verb} {words}".rstrip() for words in registry.group(verb).shown]
-    return "\n".join([*lines, "", *(f"### {_section(name)}" for name in members)])
+    sections = [f"### {registry.full_name(name)}\n\n{_section(name)}" for name in members if name != own]
+    return "\n".join([*lines, *([_section(own, has_help=False)] if own else [""]), *sections])
 
 
-def _section(name: str) -> str:
-    """Return the name, help line, examples, options and columns of a section or a verb without sections."""
+def _section(name: str, has_help: bool = True) -> str:
+    """Return the help line, examples, options and columns of a section or a verb without sections."""
     verb, full_name = registry.load(name), registry.full_name(name)
-    lines = [f"{full_name}\n", f"{sentence(registry.help_of(name))}\n"]
+    lines = [f"{sentence(registry.help_of(name))}\n"] if has_help else []
     lines += [f"    hwexplorer {full_name} {words}".rstrip() for words in example_words(verb)]
     if isinstance(verb, Report) and verb.options:
         lines += ["\n| Option | |\n|---|---|", *map(_option, verb.options)]

@@ -57,7 +57,7 @@ def test_a_script_asks_the_program(shell: str, capsys: pytest.CaptureFixture[str
     told = capsys.readouterr().out
     assert told == SCRIPTS[shell]
     if shutil.which(shell):
-        done = subprocess.run([shell, "-n"], input=told, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([shell, "-n"], input=told, capture_output=True, text=True, timeout=300)
         assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -93,7 +93,7 @@ def test_the_shell_completes(shell: str, tmp_path: Path) -> None:
         }[shell]
         done = subprocess.run(
             [shell, "-c", f"source ./script; {code}"], cwd=tmp_path, env=environment,
-            capture_output=True, text=True, timeout=60, check=True,
+            capture_output=True, text=True, timeout=300, check=True,
         )  # fmt: skip
         assert {line.split("\t")[0] for line in done.stdout.splitlines()} == expected
 
@@ -105,7 +105,7 @@ def test_the_man_page_is_one() -> None:
     assert all(flag.replace("-", "\\-") in page for flag in LONG_FLAGS)
     if shutil.which("groff"):
         done = subprocess.run(
-            ["groff", "-man", "-ww", "-Tutf8"], input=page, capture_output=True, text=True, timeout=60, check=True
+            ["groff", "-man", "-ww", "-Tutf8"], input=page, capture_output=True, text=True, timeout=300, check=True
         )
         assert done.stderr == ""
         assert "hwexplorer compare conv2d" in done.stdout

@@ -19,6 +19,7 @@ from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.terminals import clipboard
 from tests.tui.fake import Fake
+from tests.waiting import settle_until
 
 Run = Callable[[HwExplorer, Pilot[None]], Awaitable[None]]
 CASES: dict[str, tuple[str, Run]] = {}
@@ -650,7 +651,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("ctrl+p")
     await pilot.pause()
     await pilot.press(*"double batch")
-    await pilot.pause(0.3)
+    await pilot.pause()
     await pilot.press("enter")
     await pilot.pause()
     assert app.state.batch == 2
@@ -750,8 +751,7 @@ async def test_a_capture_shows_progress_and_old_numbers_until_it_is_done() -> No
         assert app.state.model == "resnet50"
         await pilot.press("]")  # the screen stays in use meanwhile
         assert app.state.batch == 2
-        await pilot.pause(0.8)
-        assert not app.session.jobs
+        await settle_until(pilot, lambda: not app.session.jobs)
         assert (app.state.model, app.state.batch) == ("slow_net", 2)
 
 
@@ -760,13 +760,13 @@ async def test_a_capture_can_be_cancelled_or_fail() -> None:
     app = HwExplorer(State(), provider)
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1", "G", "enter", "escape")
-        await pilot.pause(0.2)
+        await pilot.pause()
         assert not app.session.jobs
         assert provider.job is not None
         assert provider.job.cancelled
         await pilot.press("enter")
         provider.job._end = "torch is not installed\nat all"
-        await pilot.pause(0.8)
+        await settle_until(pilot, lambda: not app.session.jobs)
         assert app.session.message is not None
         assert "torch is not installed at all" in app.session.message[0]
         assert app.state.model == "resnet50"
@@ -780,7 +780,7 @@ async def test_a_model_that_needs_capture_opens_empty_and_fills() -> None:
         assert app.session.failures == []
     app = HwExplorer(State(model="slow_net"), Fake())
     async with app.run_test(size=GRID) as pilot:
-        await pilot.pause(0.8)
+        await settle_until(pilot, lambda: not app.session.jobs)
         assert "layer1.0.conv1" in screen_text(app)
 
 

@@ -22,6 +22,7 @@ from hwexplorer.tui.prompts.prompt_kinds import OverwritePrompt
 from hwexplorer.tui.session.saved_sessions import SavedSessions
 from tests.tui.fake import Fake
 from tests.tui.test_app import screen_text
+from tests.waiting import settle_until
 
 GRID = (120, 40)
 START = "resnet50@b8?pane=tree"
@@ -133,19 +134,13 @@ async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
         app = await typed(pilot, "sweep --batches 1,2")
         assert app.session.jobs
         await pilot.press("j")  # the screen stays in use
-        for _ in range(100):
-            if not app.session.jobs:
-                break
-            await pilot.pause(0.1)
+        await settle_until(pilot, lambda: not app.session.jobs)
         await pilot.pause()
         assert isinstance(app.screen, ResultTable)
         assert "usual runtimes" in screen_text(app)
         await pilot.press("escape")
         app = await typed(pilot, "sweep --batches nonsense")
-        for _ in range(100):
-            if not app.session.jobs:
-                break
-            await pilot.pause(0.1)
+        await settle_until(pilot, lambda: not app.session.jobs)
         assert app.session.message is not None
         assert "nonsense" in app.session.message[0]
         app = await typed(pilot, "sweep")

@@ -12,6 +12,7 @@ from hwexplorer.tui.keys.key_table import remap
 from hwexplorer.tui.user_settings import UserSettings, read
 from tests.reference.keys import markdown
 from tests.tui.fake import Fake
+from tests.waiting import settle_until
 
 GRID = (120, 40)
 
@@ -86,10 +87,7 @@ async def test_what_the_next_key_asks_for_is_computed_while_idle(
     app = HwExplorer(parse("resnet50@b8"), provider)
     async with app.run_test(size=GRID) as pilot:
         for key in keys:
-            for _ in range(100):  # until it is done: a loaded machine takes its time
-                await pilot.pause(0.1)
-                if app.explorer.prefetch is not None and app.explorer.prefetch.is_finished():
-                    break
+            await settle_until(pilot, lambda: app.explorer.prefetch is not None and app.explorer.prefetch.is_finished())
             assert app.explorer.prefetch is not None
             with monkeypatch.context() as still:
                 still.setattr(app.explorer.prefetch, "wake", lambda: None)

@@ -78,7 +78,7 @@ async def test_a_palette_closes_once(keys: bytes) -> None:
         await pilot.pause()
         app.explorer.perform = lambda action, argument="": done.append(action)  # type: ignore[method-assign]
         await _type(app, b"theme" + keys)
-        await pilot.pause(0.5)
+        await pilot.pause()
         assert app.explorer.overlay == ""
     assert done.count("theme") <= 1
     assert "theme" in done or b"\x1b" in keys
@@ -99,7 +99,7 @@ async def test_keys_after_the_last_one(keys: bytes) -> None:
     app = HwExplorer(State(), Fake())
     async with app.run_test(size=(100, 30)) as pilot:
         await _type(app, keys)
-        await pilot.pause(0.2)
+        await pilot.pause()
         app.exit()
     assert app._exception is None
 

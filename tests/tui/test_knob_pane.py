@@ -19,6 +19,7 @@ from hwexplorer.tui.palette import CLICK, Palette
 from hwexplorer.tui.widgets.knob_content import sparkline
 from hwexplorer.tui.widgets.status_lines import tab_line
 from tests.tui.test_app import screen_text
+from tests.waiting import settle_until
 
 START = "mobilenet_v2@b64,fp16?pane=knobs&knob=memory_bandwidth"
 SIZES = [((80, 24), False), ((120, 40), True), ((60, 16), False)]
@@ -31,11 +32,7 @@ def on(changes: Changes) -> State:
 
 async def known(app: HwExplorer, pilot: Pilot[None]) -> None:
     """Until everything around the state is computed."""
-    for _ in range(4000):
-        await pilot.pause(0.02)
-        if app.explorer.prefetch is not None and app.explorer.prefetch.is_finished():
-            return
-    raise AssertionError("still computing")
+    await settle_until(pilot, lambda: app.explorer.prefetch is not None and app.explorer.prefetch.is_finished())
 
 
 def test_every_place_of_every_knob_is_a_device_that_reads_back() -> None:
@@ -104,7 +101,7 @@ async def test_a_knob_is_turned_by_keys_and_undone(size: tuple[int, int], ascii:
         assert app.state.devices[1] == app.state.baseline == app.state.on
         card = next(card for card in app.session.views.cards if card.key == app.state.on) if app.session.views else None
         assert card is not None
-        assert card.ghost > card.bar > 0  # quicker than unchanged
+        assert card.unchanged_bar > card.bar > 0  # quicker than unchanged
         await known(app, pilot)
         shown = screen_text(app)
         assert "5.36 TB/s" in shown
@@ -216,9 +213,13 @@ async def test_knobs_are_drawn_in_one_order_and_a_key_typed_at_once_turns_the_fi
     async with app.run_test(size=(120, 40)) as pilot:
         content = app.explorer.panes["knobs"].content
         orders = {tuple(row.key for row in content.table.rows)}
-        for _ in range(200):
-            await pilot.pause(0.005)
+        prefetch = app.explorer.prefetch
+
+        def is_known() -> bool:
             orders.add(tuple(row.key for row in content.table.rows))
+            return prefetch is not None and prefetch.is_finished()
+
+        await settle_until(pilot, is_known)
         assert len(orders - {()}) == 1
         first = content.table.rows[0].key
         assert content.key == content.curve.title == first

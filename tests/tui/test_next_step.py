@@ -13,6 +13,7 @@ from hwexplorer.tui.session.session_events import Changed, SessionEvent
 from tests.tui.fake import Fake
 from tests.tui.test_app import screen_text
 from tests.tui.test_mouse import place_of
+from tests.waiting import settle_until
 
 SMALL = (80, 24)
 
@@ -57,10 +58,7 @@ async def test_limits_put_passing_devices_first_and_name_the_best_with_its_evide
     app = HwExplorer(parse("resnet50@b8,fp16?limits=L<5ms,E<20mJ"), EngineProvider())
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("a")
-        for _ in range(400):
-            await pilot.pause(0.02)
-            if " pass; best: " in screen_text(app):
-                break
+        await settle_until(pilot, lambda: " pass; best: " in screen_text(app))
         heading, heads, first = screen_text(app).splitlines()[:3]
         assert "batch 8 · fp16" in heading
         assert "Evidence" in heads
@@ -76,17 +74,13 @@ async def test_limits_put_passing_devices_first_and_name_the_best_with_its_evide
 async def test_the_drawer_of_models_is_tall_on_a_small_screen() -> None:
     app = HwExplorer(parse("resnet50?pane=models"), EngineProvider())
     async with app.run_test(size=SMALL) as pilot:
-        await pilot.pause(0.4)
-        assert app.explorer.panes["models"].size.height >= 20
+        await settle_until(pilot, lambda: app.explorer.panes["models"].size.height >= 20)
         assert "MACs" in screen_text(app)
 
 
 async def test_limits_that_no_device_shown_passes_are_the_headline_with_the_count_of_all() -> None:
     app = HwExplorer(parse("resnet50?limits=L<5ms,E<10mJ"), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
-        for _ in range(400):
-            await pilot.pause(0.02)
-            if " pass; best: " in screen_text(app):
-                break
+        await settle_until(pilot, lambda: " pass; best: " in screen_text(app))
         assert app.explorer.strip.answer[0].startswith("No device shown passes; limits L<5ms E<10mJ: ")
         assert "No device shown passes" in screen_text(app).splitlines()[1]

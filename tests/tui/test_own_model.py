@@ -15,6 +15,7 @@ from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands import command_line
 from tests.capture.onnx_files import node, save, weight
 from tests.tui.test_app import screen_text
+from tests.waiting import settle_until
 
 OWN = Path(__file__).parents[1] / "capture" / "own_models.py"
 INPUT = "1x3x16x16"
@@ -29,14 +30,10 @@ def nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.reset()
 
 
-async def captured(app: HwExplorer, pilot: Pilot[None], line: str, seconds: float = 60) -> str:
+async def captured(app: HwExplorer, pilot: Pilot[None], line: str) -> str:
     """Do the line and wait for its capture; what the screen says in the end."""
     command_line.submit(app.session, line)
-    waited = 0.0
-    while app.session.jobs and waited < seconds:
-        await pilot.pause(0.1)
-        waited += 0.1
-    assert not app.session.jobs
+    await settle_until(pilot, lambda: not app.session.jobs)
     return app.session.message[0] if app.session.message is not None else ""
 
 
@@ -105,15 +102,11 @@ async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> N
     app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         command_line.submit(app.session, f"model '{OWN}:{name}'")
-        while not running(name):
-            assert app.session.jobs
-            await pilot.pause(0.5)
+        await settle_until(pilot, lambda: running(name) or not app.session.jobs)
+        assert app.session.jobs
         await pilot.press("escape")
         assert not app.session.jobs
-        for _ in range(100):
-            if running(name):
-                await pilot.pause(0.1)
-    assert not running(name)
+        await settle_until(pilot, lambda: not running(name))
     assert app.session.failures == []
 
 

@@ -104,8 +104,6 @@ async def test_keys_typed_ahead_do_what_they_would_do_later() -> None:
         for key in ("ctrl+p", *"MobileNetV2", "enter", "escape", "ctrl+p", *"alexnet", "escape", "]"):
             app.explorer.post_message(events.Key(key, key if len(key) == 1 else None))
         await pilot.pause()
-        while app.explorer.typed:
-            await pilot.pause(0.05)
         assert (app.state.model, app.state.batch, app.explorer.overlay) == ("mobilenet_v2", 2, "")
     assert app.session.failures == []
 

@@ -19,6 +19,7 @@ from tests.sampling import first, slow
 from tests.screenshots import SHOTS, animate, take
 from tests.tui.test_app import screen_text
 from tests.tui.test_fuzz import KEYS, SIZES
+from tests.waiting import settle_until
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +61,7 @@ async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tm
         assert app.session.message is not None
         assert "cannot be read" in app.session.message[0]
         await pilot.press(*f":trace {file}", "enter")
-        while app.session.jobs:
-            await pilot.pause(0.1)
+        await settle_until(pilot, lambda: not app.session.jobs)
         assert app.state.execution == "auto"  # the runtime is the user's
         assert "vs predicted" in screen_text(app)
         await pilot.press("5", "z")

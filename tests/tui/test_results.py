@@ -25,18 +25,15 @@ from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.views.plain import Row, Table
 from tests.tui.fake import Fake
 from tests.tui.test_app import over, screen_text
+from tests.waiting import settle_until
 
 GRID = (120, 40)
 
 
-async def opened(app: HwExplorer, pilot: Pilot[None], line: str, seconds: float = 60) -> ResultTable:
+async def opened(app: HwExplorer, pilot: Pilot[None], line: str) -> ResultTable:
     """The rows that a line of `:` gives."""
     await pilot.press(":", *line, "enter")
-    waited = 0.0
-    while app.session.jobs and waited < seconds:
-        await pilot.pause(0.1)
-        waited += 0.1
-    await pilot.pause()
+    await settle_until(pilot, lambda: not app.session.jobs)
     assert isinstance(app.screen, ResultTable), app.session.message
     return app.screen
 
@@ -241,12 +238,13 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
     app = HwExplorer(parse("resnet18"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("a", *"L<1ms,E<100mJ")
-        for _ in range(200):
-            await pilot.pause(0.05)
+
+        def is_known() -> bool:
             rows = over(app).content.table.rows
-            is_known = all(row.dim or row.cells[2] is not None for row in rows)
-            if is_known and not app.session.limits.compute_some(app.session.state, [row.key for row in rows]):
-                break
+            are_filled = all(row.dim or row.cells[2] is not None for row in rows)
+            return are_filled and not app.session.limits.compute_some(app.session.state, [row.key for row in rows])
+
+        await settle_until(pilot, is_known)
         await pilot.press("space", "space")  # on and off: the table is filled anew
         table = over(app).content.table
         passing = [row for row in table.rows if not row.dim]
@@ -272,10 +270,7 @@ async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
         within = [card.key for card in app.explorer.strip.cards if not card.over]
         over = next(card.over for card in app.explorer.strip.cards if card.key == "xeon_8490h")
         assert " mJ > 50 mJ" in over[-1]
-        for _ in range(400):
-            await pilot.pause(0.02)
-            if "pass" in screen_text(app).splitlines()[-1]:
-                break
+        await settle_until(pilot, lambda: "pass" in screen_text(app).splitlines()[-1])
         said = re.search(r"limits L<1ms E<50mJ: (\d+) of (\d+) pass", screen_text(app).splitlines()[-1])
         assert said is not None
         assert len(within) < int(said[1]) < int(said[2])
@@ -320,7 +315,7 @@ async def test_results_name_the_columns_that_the_width_leaves_out_and_find_rows(
     app = HwExplorer(parse("resnet18"), EngineProvider())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("A")
-        await pilot.pause(0.1)
+        await pilot.pause()
         assert "a wider screen also shows: " in screen_text(app)
         await pilot.press("/", *"tpu", "enter")
         assert "tpu_v4" in str(over(app).content.row)

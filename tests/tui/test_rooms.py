@@ -109,7 +109,7 @@ assert (app.cards, app.early) == (4, set()), (app.cards, app.early)
 def run(root: Path, *words: str) -> str:
     environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
-        [sys.executable, *words], cwd=root, env=environment, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *words], cwd=root, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -19,6 +19,7 @@ from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions
 from tests.capture.onnx_files import node, save, weight
 from tests.tui.test_app import over, screen_text
+from tests.waiting import settle_until
 
 START = "resnet50@b8,fp16"
 KEPT = "vit_b_16@b4,fp16/tpu_v4"
@@ -65,11 +66,7 @@ class Hand:
         raise AssertionError(f"{to!r} is not found:\n{screen_text(self.app)}")
 
     async def until(self, is_so: Callable[[], object]) -> None:
-        for _ in range(900):
-            if is_so():
-                return
-            await self.pilot.pause(0.1)
-        raise AssertionError(screen_text(self.app))
+        await settle_until(self.pilot, is_so)
 
 
 Way = Callable[[Hand, Path], Awaitable[None]]

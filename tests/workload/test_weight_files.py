@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from analysis.model.reading_budget import STEPS, Budget
 from analysis.model.transformer import weight_headers
 from hwexplorer.settings import default_precision
 from tests.attack import weight_files
+from tests.waiting import never_endless
 
 LLAMA = 64 * 100 * 2 + 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 64
 
@@ -41,10 +41,8 @@ def test_a_gguf_file_is_the_transformer_that_it_names(tmp_path: Path) -> None:
 def test_hostile_files_are_refused_at_once(name: str, tmp_path: Path) -> None:
     made: Callable[[], bytes] = weight_files.HOSTILE[name]
     path = written(tmp_path, "net.gguf", made())
-    start = time.process_time()
-    with pytest.raises(ModelError) as refused:
+    with never_endless(), pytest.raises(ModelError) as refused:
         weight_headers.load(path, "", Budget(STEPS // 10))
-    assert time.process_time() - start < 5
     line = str(refused.value)
     assert len(line) < 400
     assert line.isprintable()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures, figures
-from analysis.estimate.metrics import METRICS, SEARCHED
+from analysis.estimate.metrics import METRICS, Metric
 from analysis.explore.constraint import Constraint
 from analysis.explore.deployment_cost import CostSettings, cost_per_million
 from analysis.explore.odds import DOUBT, odds_below
@@ -53,6 +53,14 @@ class Pareto(msgspec.Struct, frozen=True, kw_only=True):
     best_known: tuple[Candidate, ...]
 
 
+def limit_flags() -> dict[str, Metric]:
+    """Return flag -> metric for each limit of a search: `--max-energy`, `--min-throughput`."""
+    limitable = [(name, metric) for name, metric in METRICS.items() if metric.limit_example]
+    return {
+        f"--{'min' if metric.more_is_better else 'max'}-{name.replace('_', '-')}": metric for name, metric in limitable
+    }
+
+
 def candidate_figure(candidate: Candidate, name: str) -> float:
     """Return a metric of a candidate."""
     return METRICS[name].figure(candidate if name == "cost" else candidate.point)
@@ -62,15 +70,11 @@ def odds_of_keeping(constraint: Constraint, candidate: Candidate) -> float:
     """Return the probability that a measurement would satisfy a constraint; 0 or 1 for a figure without a band."""
     point, figure = candidate.point, candidate_figure(candidate, constraint.figure)
     bands = {"latency": (point.latency_s, point.latency_band_s), "energy": (point.energy_j, point.energy_band_j)}
-    value, band = bands.get(_FOLLOWS.get(constraint.figure, ""), (0.0, (0.0, 0.0)))
+    value, band = bands.get(METRICS[constraint.figure].band, (0.0, (0.0, 0.0)))
     excess = constraint.excess(figure)
     if value <= 0 or figure <= 0:
         return float(excess <= 1.0)
     return odds_below(value, band, value / excess)
-
-
-_FOLLOWS = {"energy": "energy", "cost": "energy", "latency": "latency", "throughput": "latency"}
-ORDERS = ("edp", "energy", "latency", "throughput", "cost")
 
 
 class ConstraintEffect(msgspec.Struct, frozen=True):
@@ -99,7 +103,7 @@ class ConstrainedSearch(msgspec.Struct, frozen=True, kw_only=True):
     nearest_excess: float
 
 
-def judge(result: Estimate, by: CostSettings) -> Candidate:
+def make_candidate(result: Estimate, by: CostSettings) -> Candidate:
     """Return an estimate as a candidate, with its cost and published accuracy."""
     info = zoo.table().get(result.workload.name)
     accuracy, metric = (info.value, info.metric) if info is not None and info.value is not None else (None, "")
@@ -185,8 +189,7 @@ def _check_accuracies(evaluated: Sequence[Candidate]) -> None:
 def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: str = "edp") -> ConstrainedSearch:
     """Return the candidates that fit and keep all limits, best first. Raises RequestError without any limit."""
     if not limits:
-        flags = ", ".join(f"--{'min' if METRICS[name].more_is_better else 'max'}-{name}" for name in SEARCHED)
-        raise RequestError(f"search needs a limit (one or more of {flags})")
+        raise RequestError(f"search needs a limit (one or more of {', '.join(limit_flags())})")
     evaluated = distinct_candidates(evaluated)
     has_silicon = any(c.point.silicon for c in evaluated)
     ordered = sorted(
@@ -206,7 +209,7 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
 
     nearest = min(fitting, key=distance, default=None) if not within else None
     running = [c for c in fitting if c.point.can_win]
-    rulings = tuple(_constraint_effect(limit, running or fitting) for limit in limits)
+    constraint_effects = tuple(_constraint_effect(limit, running or fitting) for limit in limits)
     return ConstrainedSearch(
         model=evaluated[0].point.model,
         constraints=tuple(map(str, limits)),
@@ -215,8 +218,8 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
         not_fitting=len(evaluated) - len(ordered),
         found=tuple(c for c in allowed if c.point.silicon),
         design_targets=tuple(c for c in allowed if not c.point.silicon),
-        verdict=_verdict(within, on_paper, fitting, limits, rulings),
-        rulings=rulings,
+        verdict=_verdict(within, on_paper, fitting, limits, constraint_effects),
+        rulings=constraint_effects,
         nearest=nearest,
         nearest_excess=max((_excess(limit, nearest) for limit in limits), default=1.0) if nearest is not None else 1.0,
     )
@@ -244,7 +247,7 @@ def _verdict(
     on_paper: Sequence[Candidate],
     fitting: Sequence[Candidate],
     limits: Sequence[Constraint],
-    rulings: Sequence[ConstraintEffect],
+    constraint_effects: Sequence[ConstraintEffect],
 ) -> str:
     """Say how many configurations keep the limits, or what rules all out. Designs count if there is nothing else."""
     designs = ", ".join(dict.fromkeys(c.point.device for c in on_paper))
@@ -257,18 +260,18 @@ def _verdict(
         return f"{count}; on paper {len(on_paper)} more ({designs})" if on_paper else count
     if on_paper:
         kept = f"{count_noun(len(on_paper), 'configuration')} of {designs} keep all limits"
-        return f"Only on paper: {kept}. Among chips that exist: {_why_nothing(fitting, limits, rulings)}"
-    return _why_nothing(fitting, limits, rulings)
+        return f"Only on paper: {kept}. Among chips that exist: {_why_nothing(fitting, limits, constraint_effects)}"
+    return _why_nothing(fitting, limits, constraint_effects)
 
 
 def _why_nothing(
-    fitting: Sequence[Candidate], limits: Sequence[Constraint], rulings: Sequence[ConstraintEffect]
+    fitting: Sequence[Candidate], limits: Sequence[Constraint], constraint_effects: Sequence[ConstraintEffect]
 ) -> str:
     if not fitting:
         return "The model fits in the memory of none of these devices."
     if all(c.point.incomplete for c in fitting):
         return f"Nothing is recommended: {fitting[0].point.incomplete}"
-    alone = [_missed_by_all(limit, r) for limit, r in zip(limits, rulings, strict=True) if not r.leaves]
+    alone = [_missed_by_all(limit, r) for limit, r in zip(limits, constraint_effects, strict=True) if not r.leaves]
     if alone:
         return " ".join(alone)
     for first, second in combinations(limits, 2):
@@ -322,7 +325,7 @@ def rank(results: Sequence[Estimate], by: CostSettings, order: str = "energy") -
     """Rank models on one device. The front is taken among models with accuracies of the same kind."""
     if not results:
         raise RequestError("nothing to rank: no model is given")
-    rows = [judge(result, by) for result in results]
+    rows = [make_candidate(result, by) for result in results]
     winners = [row for row in rows if row.accuracy_metric and row.point.can_win]
     metrics = {row.accuracy_metric for row in winners}
     alike = ([row for row in winners if row.accuracy_metric == metric] for metric in metrics)

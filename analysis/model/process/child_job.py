@@ -74,7 +74,7 @@ class ChildJob(ABC, Generic[Answer]):
         return self._future.done()
 
     def cancel(self) -> None:
-        """Kill the subprocess and everything it started, now."""
+        """Kill the subprocess and its process group now."""
         with self._lock:
             if self._child is not None:
                 self._child.end("cancelled")

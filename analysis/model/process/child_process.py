@@ -25,7 +25,6 @@ import msgspec
 
 from analysis.model.model_errors import ModelError
 from analysis.model.process.process_limits import ProcessLimits
-from analysis.model.process.supervisor import PASSED
 from hardware.safe_text import safe
 
 # The folder of our outermost package: `analysis`, or `hwexplorer` in an installed wheel, which contains it.
@@ -73,7 +72,7 @@ class Child:
         self._shown.start()
 
     def answer(self, report: Callable[[str, float], None]) -> bytes | None:
-        """Return the answer, or None without one. Afterwards none of its processes runs. Raises `Refusal`."""
+        """Return the answer, or None without one. Afterwards its process group is dead. Raises `Refusal`."""
         over = "answered"
         try:
             answer = self._answer(report)
@@ -89,7 +88,7 @@ class Child:
             self._reap()
 
     def end(self, why: str) -> None:
-        """Kill the command and all its processes now. Thread-safe; only the first reason is kept."""
+        """Kill the process group of the command now. Thread-safe; only the first reason is kept."""
         with self._lock:
             if not self.ending:
                 self.ending, self._asked_s = why, time.monotonic()
@@ -106,20 +105,12 @@ class Child:
             return "closed the pipe for its answer"
         if self.ending == "unreadable":
             return "sent something unreadable"
-        if code in PASSED or code == -signal.SIGXCPU:
-            return self._limit_text(PASSED.get(code, "processor time"))
+        if code == -signal.SIGXCPU:
+            return f"took more than {self.limits.seconds:g} s of processor time and was stopped"
         if code < 0:
             hint = " (out of memory?)" if code in (-signal.SIGKILL, -signal.SIGABRT) else ""
             return f"was killed by signal {-code}{hint}"
         return f"ended with code {code}"
-
-    def _limit_text(self, what: str) -> str:
-        most = {
-            "memory": f"{(self.limits.memory_bytes or 0) / 2**30:.3g} GiB of memory",
-            "processor time": f"{self.limits.seconds:g} s of processor time",
-        }.get(what, what)
-        than = "too many" if most == what else "more than"
-        return f"took {than} {most} in all its processes together and was stopped"
 
     def _answer(self, report: Callable[[str, float], None]) -> bytes | None:
         pipe = self.process.stdout

@@ -6,7 +6,7 @@ import msgspec
 
 
 class ProcessLimits(msgspec.Struct, frozen=True):
-    """Limits for a subprocess and its descendants together: `seconds` of wall time and of processor time; memory."""
+    """Limits for a subprocess: `seconds` of wall time; processor time and memory of each of its processes."""
 
     seconds: float = 300.0
     memory_bytes: int | None = None

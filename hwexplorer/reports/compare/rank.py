@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from analysis.document import columns
 from analysis.estimate.figures import Figures
-from analysis.estimate.metrics import ORDERS
 from analysis.explore.deployment_cost import settings
 from analysis.explore.search.candidates import Candidate, Rank, Ranked, rank
 from analysis.model import store
@@ -25,6 +24,9 @@ COLUMNS = (
     *columns(Figures, "energy_per_inference latency throughput edp memory utilization bound", within="candidate.point"),
     *columns(Ranked, "parameters macs family"),
 )
+
+
+ORDERS = ("energy", "latency", "throughput", "accuracy", "edp")
 
 
 def _states(state: State, models: list[str] | None, family: str, order: str) -> tuple[State, ...]:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from analysis.estimate.figures import Figures
-from analysis.estimate.metrics import METRICS, SEARCHED
+from analysis.estimate.metrics import METRICS, Metric, select_metrics
 from analysis.explore.constraint import Constraint
 from analysis.explore.search.candidates import (
-    ORDERS,
     Candidate,
     ConstrainedSearch,
     candidate_figure,
     is_beyond_doubt,
+    limit_flags,
     select_measured,
 )
 from analysis.explore.search.candidates import search as within
@@ -27,16 +27,6 @@ from hwexplorer.reports._candidates import COLUMNS, ODDS, ON_PAPER, candidate_ro
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.plain import Text
-
-# The help of each limit, with an example.
-LIMITS = {
-    "energy": "energy per inference: 100mJ",
-    "latency": "latency of the batch: 50ms",
-    "memory": "peak memory: 512MB",
-    "power": "average power: 15W",
-    "throughput": "inferences per second: 10000",
-    "cost": "electricity of a million inferences, USD: 0.05",
-}
 
 
 def _document(
@@ -114,15 +104,14 @@ def _excess_text(excess: float) -> str:
 
 
 def _describe_figures(c: Candidate) -> str:
-    p = c.point
-    figures = ", ".join(f"{name} {quantity(candidate_figure(c, name), METRICS[name].unit)}" for name in SEARCHED)
+    p, names = c.point, select_metrics(lambda metric: metric.limit_example)
+    figures = ", ".join(f"{name} {quantity(candidate_figure(c, name), METRICS[name].unit)}" for name in names)
     return f"{p.device} at batch {p.batch}, {p.precision} ({figures})"
 
 
-def _limit(name: str) -> Any:
-    metric = METRICS[name]
-    flag = f"--{'min' if metric.more_is_better else 'max'}-{name}"
-    return option(flag, type=amount(metric.unit or "USD"), metavar="X", help=LIMITS[name])
+def _limit(flag: str, metric: Metric) -> Any:
+    says = f"{metric.title[0].lower()}{metric.title[1:]}: {metric.limit_example}"
+    return option(flag, type=amount(metric.unit or "USD"), metavar="X", help=says)
 
 
 def _of_load() -> Report:
@@ -134,8 +123,8 @@ def _of_load() -> Report:
 VERB = Report(
     subject=EVERYWHERE,
     options=(
-        *(_limit(name) for name in SEARCHED),
-        choice("--sort", ORDERS, default="edp", metavar="BY", dest="order"),
+        *(_limit(flag, metric) for flag, metric in limit_flags().items()),
+        choice("--sort", select_metrics(lambda metric: metric.is_order), default="edp", metavar="BY", dest="order"),
         *GRID,
         CAP,
         INCLUDE_PAPER,

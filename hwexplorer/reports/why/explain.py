@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.document import Column
-from analysis.estimate.metrics import EXPLAINED, METRICS
+from analysis.estimate.metrics import METRICS
 from analysis.explore.attribution import Part, parts_cancel
-from analysis.explore.explanation import Explanation
+from analysis.explore.explanation import EXPLAINED, Explanation
 from analysis.explore.explanation import explain as explain_pair
 from hardware.quantity import quantity
 from hwexplorer import engine

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,7 +12,7 @@ from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inferen
 from analysis.estimate.causes import STEPS, causes, steps, values_by_cause
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import head_fields
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree_figures import TreeFigures, estimate_of_node, find_node, modifier_or_none, operators_of
@@ -82,6 +81,29 @@ class NodeGain(msgspec.Struct, frozen=True):
 
 
 _HOST = ("The device waits while the host prepares a step: the call, the scheduler, sampling.",)
+
+
+class NodeStep(msgspec.Struct, frozen=True):
+    """A step of the time of a node, from the roofline to the power limit, and its division among causes."""
+
+    step: str
+    latency_s: float
+    latency_by_cause_s: dict[str, float]
+
+
+class NodeExplanation(Head, frozen=True, kw_only=True):
+    """The document of `hwexplorer why`: what a node costs, step by step. `state` opens it on the screen; `measured` is
+    its time in the trace of the state; `next` is the setting that helps it most; `sections` are headings with lines."""
+
+    state: str
+    name: str = "why"
+    title: str
+    energy_j: float
+    energy_j_per_inference: float
+    steps: tuple[NodeStep, ...]
+    measured: object | msgspec.UnsetType = msgspec.UNSET
+    next: NodeGain | None
+    sections: tuple[Section, ...]
 
 
 def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
@@ -207,29 +229,26 @@ def _gaps(result: Estimate) -> tuple[str, ...]:
     )
 
 
-def _document(state: State) -> dict[str, Any]:
-    """Return the sections, the waterfall, and the state string that opens them on the screen."""
+def _document(state: State) -> NodeExplanation:
     whole = engine.result(state)
     members, result = operators_of(whole, state.at), estimate_of_node(whole, state.at)
     text = why(state)
     table = steps(causes(result).sum_over(members))
     times = _trace_times(state, whole)
     energy_j = float(result.run.energy_j[members].sum())
-    return {
-        "state": format_state(state),
+    return NodeExplanation(
         **head_fields(result, on_device=True),
-        "name": text.name,
-        "title": text.title,
-        "energy_j": energy_j,
-        "energy_j_per_inference": energy_j / result.scenario.batch,
-        "steps": [
-            {"step": name, "latency_s": float(parts.sum()), "latency_by_cause_s": values_by_cause(parts)}
-            for name, parts in zip(STEPS, table, strict=True)
-        ],
-        **({"measured": msgspec.to_builtins(times.time(members))} if times else {}),
-        "next": msgspec.to_builtins(_best_setting(whole, members)),
-        "sections": msgspec.to_builtins(text.sections),
-    }
+        state=format_state(state),
+        title=text.title,
+        energy_j=energy_j,
+        energy_j_per_inference=energy_j / result.scenario.batch,
+        steps=tuple(
+            NodeStep(name, float(parts.sum()), values_by_cause(parts)) for name, parts in zip(STEPS, table, strict=True)
+        ),
+        measured=times.time(members) if times else msgspec.UNSET,
+        next=_best_setting(whole, members),
+        sections=text.sections,
+    )
 
 
 def _reason(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:

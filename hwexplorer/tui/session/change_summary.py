@@ -41,11 +41,11 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str
         and before.on not in after.devices
     ):
         base, change = split_changes(after.on)
-        turned = next((card for card in now if card.key == after.on and card.ghost), None)
+        turned = next((card for card in now if card.key == after.on and card.unchanged_bar), None)
         if not change or turned is None:
             return f"{base} is unchanged"
         metric = METRICS[after.metric].noun
-        return f"{change}: {metric} {delta(turned.bar / turned.ghost - 1)} against the unchanged {base}"
+        return f"{change}: {metric} {delta(turned.bar / turned.unchanged_bar - 1)} against the unchanged {base}"
     parts = [f"added {name}" for name in after.devices if name not in before.devices]
     parts += [f"removed {name}" for name in before.devices if name not in after.devices]
     if "model" not in changed and changed & SCENARIO_FIELDS:

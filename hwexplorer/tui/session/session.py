@@ -151,7 +151,7 @@ class Session:
         """Return True while keys typed ahead are handled: states follow each other, and none is shown."""
         return self._last_shown is not None
 
-    def fall_behind(self) -> None:
+    def suspend_views(self) -> None:
         """Show nothing until `catch_up`."""
         self._last_shown = self.history, self.views
 
@@ -162,7 +162,7 @@ class Session:
             self.apply(reached.present, reached if reached is not self.history else None)
             self.emit(Changed("message"))
 
-    def settle(self) -> None:
+    def finish_without_views(self) -> None:
         """Keep the state that was reached, without views except its cards: the screen closes. If it has none, keep the
         last one shown."""
         if self._last_shown is not None and self.views is not None:

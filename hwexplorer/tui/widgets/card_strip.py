@@ -280,15 +280,17 @@ class CardStrip(Widget, can_focus=False):
         hatch = ("-" if self.palette.ascii else "╌") * max(0, end - max(used, full))
         rest = " " * (width - used - len(hatch))
         bar = [*drawn, Segment(hatch, self.palette.get("guide")), Segment(rest, self.palette.get("text"))]
-        return self._over_ghost(bar, used, min(round(card.ghost * room), width)) if card.ghost else bar
+        if not card.unchanged_bar:
+            return bar
+        return self._over_unchanged_bar(bar, used, min(round(card.unchanged_bar * room), width))
 
-    def _over_ghost(self, bar: list[Segment], used: int, end: int) -> list[Segment]:
-        """Draw the unchanged device over the bar of a what-if device: a ghost if longer, else a mark at its end."""
+    def _over_unchanged_bar(self, bar: list[Segment], used: int, end: int) -> list[Segment]:
+        """Draw the unchanged device over the bar of a what-if device: a paler bar if longer, else a mark at its end."""
         signs = ".:" if self.palette.ascii else "░┊"
         start = used if end > used else max(0, end - 1)
-        ghost = signs[0] * (end - used) if end > used else signs[1]
-        strip, after = Strip(bar), start + len(ghost)
-        return [*strip.crop(0, start), Segment(ghost, self.palette.get("dim")), *strip.crop(after)]
+        sign = signs[0] * (end - used) if end > used else signs[1]
+        strip, after = Strip(bar), start + len(sign)
+        return [*strip.crop(0, start), Segment(sign, self.palette.get("dim")), *strip.crop(after)]
 
     def _phrase(self, card: Card, width: int) -> list[Segment]:
         phrase = re.sub(r"\b\d+(st|nd|rd|th)( · |$)", "", safe(card.phrase))  # the rank has a column

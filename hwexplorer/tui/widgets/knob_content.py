@@ -69,7 +69,7 @@ class KnobContent(TreeTable):
         return self._knob_line(y - len(rows), palette)
 
     def _metric_bar(self, row: Row, palette: Palette) -> list[Segment]:
-        """Return a bar over the bar of the unchanged chip: a saving is left as a ghost, an increase stands out."""
+        """Return a bar over the bar of the unchanged chip: a saving is left as a paler bar, an increase stands out."""
         name, now, was, change = row.cells
         ratio = 1.0 + float(change or 0.0)
         is_same = abs(ratio - 1.0) < 0.0005

@@ -68,17 +68,17 @@ class Drawing(msgspec.Struct, frozen=True):
 
     def lines(self, palette: Palette, cursor: str = "", below: Collection[str] = ()) -> list[list[Segment]]:
         """Return all lines, with the points of the cursor marked."""
-        marked: dict[int, list[tuple[str, str]]] = {}
+        marked_rows: dict[int, list[tuple[str, str]]] = {}
         for column, row in self.places_of(cursor, below):
-            marked.setdefault(row, list(self.cells[row]))[column] = ("@" if palette.ascii else "◉", "strong")
-        rows = [_runs(marked[i], palette) if i in marked else row for i, row in enumerate(self.rows)]
+            marked_rows.setdefault(row, list(self.cells[row]))[column] = ("@" if palette.ascii else "◉", "strong")
+        rows = [_runs(marked_rows[i], palette) if i in marked_rows else row for i, row in enumerate(self.rows)]
         return [self.title, *(label + row for label, row in zip(self.labels, rows, strict=True)), *self.bottom]
 
     def places_of(self, cursor: str, below: Collection[str]) -> list[Place]:
         """Return the places of the point under the cursor and of those that its row stands for."""
-        marked = {cursor, *below} if cursor else set()
-        points = ((key, x, y) for each in self.points for key, x, y in zip(each.keys, each.x, each.y, strict=False))
-        places = (self.grid.cell(x, y) for key, x, y in points if key in marked)
+        marked_keys = {cursor, *below} if cursor else set()
+        points = ((key, x, y) for item in self.points for key, x, y in zip(item.keys, item.x, item.y, strict=False))
+        places = (self.grid.cell(x, y) for key, x, y in points if key in marked_keys)
         return [place for place in places if place is not None]
 
 
@@ -90,22 +90,22 @@ def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | lis
         return [[Segment(shorten(text, width), palette.get("dim"))]] + [[] for _ in range(height - 1)]
     lines = [s for s in plot.series if s.line]
     points = [s for s in plot.series if not s.line]
-    shown = points or lines
-    x = axis([v for s in shown for v in s.x], plot.log_x, plot.x_unit)
-    heights = [v for s in (shown if plot.log_y else plot.series) for v in s.y]
+    visible_series = points or lines
+    x = axis([v for s in visible_series for v in s.x], plot.log_x, plot.x_unit)
+    heights = [v for s in (visible_series if plot.log_y else plot.series) for v in s.y]
     y = axis(heights + _roofs(lines if points else [], x), plot.log_y, plot.y_unit)
     rows = height - 3  # title line, axis, labels of x
     y_ticks = y.ticks(max(2, rows // 2))
-    left = max((width_of(label) for _, label in y_ticks), default=0)
-    columns = width - left - 2
+    label_width = max((width_of(label) for _, label in y_ticks), default=0)
+    columns = width - label_width - 2
     canvas, grid = Braille(columns, rows), Grid(x, y, columns, rows)
     owners = _owners(plot.series)
     for owner, series in sorted(zip(owners, plot.series, strict=True), key=lambda pair: not pair[1].guide):
         if not series.mark:  # guides first, so that other series are drawn over them
             _draw(canvas, series, grid, owner)
     signs = [
-        sign for owner, each in zip(owners, plot.series, strict=True) if not (each.mark or each.line)
-        for sign in _size_signs(each, grid, SERIES[owner])
+        sign for owner, item in zip(owners, plot.series, strict=True) if not (item.mark or item.line)
+        for sign in _size_signs(item, grid, SERIES[owner])
     ]  # fmt: skip
     tags = [*signs, *_tags(plot.series, owners, canvas, grid, signs)]
     cells = [_cells(canvas, row, tags, palette) for row in range(rows)]
@@ -114,41 +114,43 @@ def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | lis
         tuple(points),
         grid,
         _title(plot, width, palette, {text for _, _, text, _ in tags}),
-        [_label(labels.get(row, ""), left, palette) for row in range(rows)],
+        [_label(labels.get(row, ""), label_width, palette) for row in range(rows)],
         cells,
         [_runs(row, palette) for row in cells],
-        _bottom(x, left, columns, palette),
+        _bottom(x, label_width, columns, palette),
     )
 
 
 def _draw(canvas: Braille, series: Series, grid: Grid, owner: int) -> None:
     right, top = 2 * canvas.width - 1, 4 * canvas.height - 1
-    before: tuple[float, float] | None = None
+    previous: tuple[float, float] | None = None
     if not series.line:  # thousands of points share far fewer dots
         places = grid.places(series)
-        known = {(round(a * right), round(b * top)) for a, b in places if a is not None and b is not None}
-        for column, row in known:
+        vertices = {(round(a * right), round(b * top)) for a, b in places if a is not None and b is not None}
+        for column, row in vertices:
             canvas.dot(column, row, owner)
         return
     for place_x, place_y in grid.places(series):
         if place_x is None or place_y is None:
-            before = None
+            previous = None
             continue
-        here = (place_x * right, place_y * top)
-        if before is not None:
-            canvas.segment(*before, *here, owner)
-        before = here
+        end = (place_x * right, place_y * top)
+        if previous is not None:
+            canvas.segment(*previous, *end, owner)
+        previous = end
 
 
 def _owners(series: Sequence[Series]) -> list[int]:
     """Return the index of a colour for each series: its device's, else one that no device has. Series of one name share
     a colour; guides are dim."""
-    free = max((each.device for each in series), default=-1) + 1
-    names = list(dict.fromkeys(each.name for each in series if not each.guide and each.device < 0))
-    last = len(SERIES) - 1
+    free = max((item.device for item in series), default=-1) + 1
+    names = list(dict.fromkeys(item.name for item in series if not item.guide and item.device < 0))
+    last_colour = len(SERIES) - 1
     return [
-        last if each.guide else (each.device if each.device >= 0 else free + names.index(each.name)) % last
-        for each in series
+        last_colour
+        if item.guide
+        else (item.device if item.device >= 0 else free + names.index(item.name)) % last_colour
+        for item in series
     ]
 
 
@@ -156,8 +158,8 @@ def _size_signs(series: Series, grid: Grid, role: str) -> list[Tag]:
     """Return (column, row, sign, role) of points larger than a dot: larger for a larger share, hollow on paper."""
     signs: list[Tag] = []
     sizes = series.sizes or (0.0,) * len(series.x)
-    drawn = [point for point in zip(series.x, series.y, sizes, strict=True) if series.on_paper or point[2] >= _LEAST]
-    for a, b, size in sorted(drawn, key=lambda point: point[2]):
+    visible = [point for point in zip(series.x, series.y, sizes, strict=True) if series.on_paper or point[2] >= _LEAST]
+    for a, b, size in sorted(visible, key=lambda point: point[2]):
         sign = "○" if series.on_paper else next(sign for least, sign in _SIZES if size >= least)
         if (place := grid.cell(a, b)) is not None:
             signs.append((*place, sign, role))
@@ -169,26 +171,26 @@ def _tags(
 ) -> list[Tag]:
     """Return (column, row, text, role) of marks and of names next to lines and devices, which colour alone would not
     tell. A name covers no point, line or other name, and has nothing else next to it if possible."""
-    taken = [canvas.owners(row) for row in range(grid.rows)]
+    owner_rows = [canvas.owners(row) for row in range(grid.rows)]
     for column, row, _, _ in signs:
-        taken[row][column] = TAKEN
+        owner_rows[row][column] = TAKEN
     tags: list[Tag] = []
-    for each in series:
-        for column, row in _points(each, grid) if each.mark else ():
+    for item in series:
+        for column, row in _points(item, grid) if item.mark else ():
             tags.append((column, row, "◆", "strong"))
-            taken[row][column] = TAKEN
-    lines = {each.name for each in series if each.line}
-    clouds = {each.name for each in series if not each.mark and each.device >= 0} - lines
-    for owner, each in zip(owners, series, strict=True):
-        is_only = len(lines) == 1 and not each.guide  # the title names a single line
-        if each.mark or (is_only and each.line) or not (each.line or (len(clouds) > 1 and each.name in clouds)):
+            owner_rows[row][column] = TAKEN
+    lines = {item.name for item in series if item.line}
+    clouds = {item.name for item in series if not item.mark and item.device >= 0} - lines
+    for owner, item in zip(owners, series, strict=True):
+        is_only = len(lines) == 1 and not item.guide  # the title names a single line
+        if item.mark or (is_only and item.line) or not (item.line or (len(clouds) > 1 and item.name in clouds)):
             continue
-        name = shorten(safe(each.name), TAG, middle=True)
+        name = shorten(safe(item.name), TAG, middle=True)
         name = name if width_of(name) == len(name) else to_ascii(name)  # one cell a character
-        trace = _trace(each, grid) if each.line else dict(_points(each, grid))
-        if (place := _beside_line(trace, len(name), taken, owner + 1)) is not None:
+        trace = _trace(item, grid) if item.line else dict(_points(item, grid))
+        if (place := _beside_line(trace, len(name), owner_rows, owner + 1)) is not None:
             start, row = place
-            taken[row][start : start + len(name)] = bytes([TAKEN]) * len(name)
+            owner_rows[row][start : start + len(name)] = bytes([TAKEN]) * len(name)
             tags.append((start, row, name, SERIES[owner % len(SERIES)]))
     return tags
 
@@ -201,9 +203,9 @@ def _points(series: Series, grid: Grid) -> list[Place]:
 def _trace(line: Series, grid: Grid) -> dict[int, int]:
     """Return the row of a line in each column where the line is in sight."""
     columns, rows = grid.columns, grid.rows
-    known = [(a, b) for a, b in grid.places(line) if a is not None and b is not None]
+    positions = [(a, b) for a, b in grid.places(line) if a is not None and b is not None]
     trace: dict[int, int] = {}
-    for (x0, y0), (x1, y1) in pairwise(known):
+    for (x0, y0), (x1, y1) in pairwise(positions):
         for column in range(max(0, int(x0 * columns)), min(columns, int(x1 * columns) + 1)):
             b = y0 + (y1 - y0) * (column / columns - x0) / ((x1 - x0) or 1.0)
             if 0 <= b <= 1:
@@ -222,8 +224,11 @@ def _beside_line(trace: dict[int, int], length: int, taken: Sequence[bytearray],
             for row in (trace[column] - away, trace[column] + away):
                 if not 0 <= row < rows or any(taken[row][max(0, start - 1) : start + length + 1]):
                     continue
-                beside = (taken[max(0, row - 1)], taken[min(rows - 1, row + 1)])
-                if not is_alone or not {owner for line in beside for owner in line[start : start + length]} - {0, own}:
+                rows_beside = (taken[max(0, row - 1)], taken[min(rows - 1, row + 1)])
+                if not is_alone or not {owner for line in rows_beside for owner in line[start : start + length]} - {
+                    0,
+                    own,
+                }:
                     return start, row
     return None
 
@@ -241,11 +246,11 @@ def _title(plot: Plot, width: int, palette: Palette, named: Collection[str]) -> 
     if sum(width_of(name) + 4 for name in entries) > room:
         entries = {name: entry for name, entry in entries.items() if shorten(name, TAG, middle=True) not in named}
     fits = sum(width_of(name) + 4 for name in entries) <= room
-    most = room if fits else room // max(1, len(entries)) - 4
+    width_limit = room if fits else room // max(1, len(entries)) - 4
     segments = [Segment(head, palette.get("header"))]
     for name, (sign, index) in entries.items():
-        if most > 1:
-            legend = say(f"  {sign} {shorten(name, most, True)}", palette)
+        if width_limit > 1:
+            legend = say(f"  {sign} {shorten(name, width_limit, True)}", palette)
             segments.append(Segment(legend, palette.get(SERIES[index % len(SERIES)])))
     return segments
 
@@ -274,8 +279,8 @@ def _cells(canvas: Braille, row: int, tags: Sequence[Tag], palette: Palette) -> 
     for column in range(canvas.width):
         character, owner = canvas.cell(column, row, palette.ascii)
         text.append((character, SERIES[owner % len(SERIES)] if owner >= 0 else "text"))
-    for column, at, name, role in tags:
-        if at == row:
+    for column, tag_row, name, role in tags:
+        if tag_row == row:
             for offset, character in enumerate(ascii_cells(name) if palette.ascii else name):
                 text[column + offset] = (character, role)
     return text

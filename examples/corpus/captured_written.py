@@ -1,4 +1,4 @@
-"""Models in the style of popular repositories, which tests/bench_captures.py tries too: diffusion, vision and language,
+"""Models in the style of popular repositories, which bench_captures.py tries too: diffusion, vision and language,
 state spaces, points and graphs, speech, recommendation, agents, tables, experts, attention, numbers of few bits."""
 
 # Written as such repositories are: short names, no types.
@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.captured_families import Build
+from examples.corpus.captured_families import Build
 
 
 def t(*shape):

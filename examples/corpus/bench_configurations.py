@@ -1,5 +1,7 @@
-"""The configurations of language models that are read: `python -m tests.bench_configurations` prints a table of their
-parameters beside those that their cards state, the cache of a token, the state of a sequence, and a token's FLOPs."""
+"""The configurations of language models that are read.
+
+`python -m examples.corpus.bench_configurations` prints a table of their parameters beside those that their cards state,
+the cache of a token, the state of a sequence, and a token's FLOPs."""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from analysis.model.transformer.config import Config, StepSettings
 from tests.closed_form import macs, size
 
 KV = 2048  # tokens in the cache
-RECENT = Path(__file__).with_name("workload") / "recent_configurations.json"
+RECENT = Path(__file__).parents[2] / "tests" / "workload" / "recent_configurations.json"
 _BYTES = 2  # of a number in bf16
 
 

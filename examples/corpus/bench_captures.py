@@ -1,13 +1,17 @@
-"""How many models that nobody here wrote can be captured: `python -m tests.bench_captures [FAMILY ..] [-o FILE]`.
+"""How many models that nobody here wrote can be captured.
+
+`python -m examples.corpus.bench_captures [FAMILY ..] [-o FILE]` runs from the root of a checkout.
 
 Each model is built as its users build it, with random weights, in a process of its own with a limit of processor time;
 its multiply-accumulates are held against another counter. Prints a JSON line per model, and with `-o` writes
-docs/models-tried.md. A family whose library is not installed says so.
+docs/models-tried.md with its tables beside it as CSV. A family whose library is not installed says so.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import math
 import multiprocessing
@@ -41,8 +45,7 @@ from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.names import targets
 from analysis.model.process.answering import one_line
 from analysis.model.reading_budget import Budget
-from hardware import file_access
-from tests import (
+from examples.corpus import (
     bench_configurations,
     captured_more,
     captured_strangers,
@@ -50,11 +53,12 @@ from tests import (
     captured_written,
     onnx_counter,
 )
-from tests import captured_families as families
+from examples.corpus import captured_families as families
+from hardware import file_access
 
 _ABOUT = (
     "Random weights, each library's own input size; models of transformers are cut to two layers, where their "
-    "configuration allows it. ONNX files are those inside packages (tests/captured_families.py), of an ensemble one. "
+    "configuration allows it. ONNX files are those inside packages (captured_families.py), of an ensemble one. "
     "MACs are those of one input, held against torch.utils.flop_counter on the meta device, or with weights where a "
     "model asks for values, and for ONNX against the shapes that ONNX Runtime sees; equal means within 0.1 %, not "
     "counted that neither runs it (or that it has more than 0.5 G parameters and asks for values)."
@@ -80,8 +84,8 @@ def main() -> None:
         print(json.dumps(row), file=options.log.open("a") if options.log else None, flush=True)
     if options.o:
         page = _table(rows)
-        known = options.o.read_text() if options.o.exists() else ""
-        file_access.write(options.o, [_merge_pages(known, page, {row["family"] for row in rows}) if known else page])
+        known = _read_page(options.o) if options.o.exists() else ""
+        _write_page(options.o, _merge_pages(known, page, {row["family"] for row in rows}) if known else page)
 
 
 def _run(chosen: list[str], known: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
@@ -211,7 +215,8 @@ def _table(rows: list[dict[str, Any]]) -> str:
     lines = [
         "# Models tried",
         "",
-        f"Written by `python -m tests.bench_captures -o docs/models-tried.md` on {datetime.now(UTC):%Y-%m-%d} with "
+        "Written by `python -m examples.corpus.bench_captures -o docs/models-tried.md` on "
+        f"{datetime.now(UTC):%Y-%m-%d} with "
         + ", ".join(f"{name} {number}" for name, number in used.items())
         + f". {_ABOUT}",
         "",
@@ -284,6 +289,35 @@ def _merge_pages(known: str, page: str, families_tried: set[str]) -> str:
     configurations = merged.get("## Configurations of language models", [])
     configurations[:] = [line for line in configurations if not line.startswith("|")] + bench_configurations.lines()
     return "\n\n".join("\n".join((name, "", *_without_blanks(lines))) for name, lines in merged.items()) + "\n"
+
+
+# Section of the page -> the file beside it that holds its table.
+_FILES = {"## Every model": "models-tried.csv", "## Configurations of language models": "configurations-tried.csv"}
+
+
+def _write_page(path: Path, page: str) -> None:
+    """Write the page and, as CSV files beside it, the tables of single models."""
+    sections = _sections(page)
+    for heading, name in _FILES.items():
+        lines = sections.get(heading, [])
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([*rows[:1], *rows[2:]])
+        file_access.write(path.with_name(name), [text.getvalue()])
+        lines[:] = ["", *(f"{line}\n" for line in lines if line and line[0] not in "|["), f"[{name}]({name})", ""]
+    lines = [line for name, text in sections.items() for line in (name, *text)]
+    file_access.write(path, ["\n".join(lines).rstrip() + "\n"])
+
+
+def _read_page(path: Path) -> str:
+    """Return the page with the tables of its CSV files."""
+    sections = _sections(path.read_text())
+    for heading, name in _FILES.items():
+        head, *rows = csv.reader(io.StringIO(path.with_name(name).read_text()))
+        sections[heading] = [line for line in sections.get(heading, []) if not line.startswith("[")]
+        sections[heading] += [f"| {' | '.join(head)} |", f"|---|---|{'--:|' * (len(head) - 2)}"]
+        sections[heading] += [f"| {' | '.join(cells)} |" for cells in rows]
+    return "\n".join(line for name, text in sections.items() for line in (name, *text))
 
 
 def _sections(page: str) -> dict[str, list[str]]:

@@ -1,5 +1,5 @@
 """Models of strangers, written from memory in the style of timm, transformers, diffusers, PyG, monai and lightning, which
-tests/bench_captures.py tries too."""
+bench_captures.py tries too."""
 
 # Written as strangers write: short names, no types.
 # mypy: ignore-errors
@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.captured_families import Build
+from examples.corpus.captured_families import Build
 
 M = {}
 

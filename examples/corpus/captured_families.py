@@ -1,4 +1,4 @@
-"""The models that tests/bench_captures.py tries: name -> what builds it (a module and its inputs), by family."""
+"""The models that bench_captures.py tries: name -> what builds it (a module and its inputs), by family."""
 
 from __future__ import annotations
 

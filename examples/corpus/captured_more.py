@@ -1,4 +1,4 @@
-"""More models that tests/bench_captures.py tries, of other libraries and architectures than captured_families.py."""
+"""More models that bench_captures.py tries, of other libraries and architectures than captured_families.py."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from examples.corpus import captured_families as families
+from examples.corpus.captured_families import Build
 from hardware import file_access
-from tests import captured_families as families
-from tests.captured_families import Build
 
 _NAMES: dict[str, Any] = file_access.table(Path(__file__).with_suffix(".toml"))
 _LARGE = ("huge", "giant", "_xl", "so400", "_large_", "gigantic", "enormous")

@@ -1,4 +1,4 @@
-"""Models of smaller libraries that tests/bench_captures.py tries too: vision, video, sound, agents, tables, operators
+"""Models of smaller libraries that bench_captures.py tries too: vision, video, sound, agents, tables, operators
 of partial differential equations, state spaces, spikes, flows. Each is built as the library's own examples build it."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.captured_families import Build
+from examples.corpus.captured_families import Build
 
 
 def _image(size: int = 224, channels: int = 3) -> Any:
