@@ -86,10 +86,10 @@ def _reduce_on_fabric(demand: Demand, setup: Setup, rates: Efficiency, mapping: 
     reduces = np.isin(demand.op_class, _REDUCTIONS)
     if not reduces.any():
         return mapping
-    per_s = device.units * fabric.clock_hz
     ideal_s = demand.vector_flops / (2.0 * device.units * device.mac_rate("matrix", setup.plan.vector))
-    values = mapping.traffic.chip_read / setup.plan.element_bytes
-    seconds = np.maximum(ideal_s, values / ((fabric.rows + fabric.columns) * per_s)) / rates.compute[:, demand.op_class]
+    values_s = mapping.traffic.chip_read / setup.plan.element_bytes / (fabric.rows + fabric.columns) / fabric.clock_hz
+    at_work = np.maximum(mapping.units, 1.0)
+    seconds = np.maximum(ideal_s * device.units, values_s) / at_work / rates.compute[:, demand.op_class]
     quicker = reduces & (seconds < mapping.vector_s)
     return msgspec.structs.replace(
         mapping,
