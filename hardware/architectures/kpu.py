@@ -16,6 +16,7 @@ from hardware.event_prices import Coefficients
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.recurrence_schedules import (
+    KEPT,
     Fabric,
     fastest_schedule,
     filling_cycles,
@@ -222,7 +223,7 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     tiling = mapping.tiling
     units = f"{whole(mapping.units[i])}/{whole(device.units)} tiles"
     if mapping.on_matrix[i]:
-        stays = find_stationary(tiling, demand.gemm[3], device.array_rows * device.array_columns)[i]
+        stays = KEPT[find_stationary(tiling, demand.gemm[3], device.array_rows * device.array_columns)[i]]
         return (
             f"{product(demand, i)} as a domain flow ({plan.matrix}), {stays} stay: {whole(tiling.blocks[i])} blocks of "
             f"{whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}{split(mapping, i)}, {units}, "
