@@ -16,6 +16,7 @@ from hardware.event_prices import Coefficients
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.recurrence_schedules import (
+    KEPT,
     Fabric,
     fastest_schedule,
     filling_cycles,
@@ -86,10 +87,10 @@ def _reduce_on_fabric(demand: Demand, setup: Setup, rates: Efficiency, mapping: 
     reduces = np.isin(demand.op_class, _REDUCTIONS)
     if not reduces.any():
         return mapping
-    per_s = device.units * fabric.clock_hz
     ideal_s = demand.vector_flops / (2.0 * device.units * device.mac_rate("matrix", setup.plan.vector))
-    values = mapping.traffic.chip_read / setup.plan.element_bytes
-    seconds = np.maximum(ideal_s, values / ((fabric.rows + fabric.columns) * per_s)) / rates.compute[:, demand.op_class]
+    values_s = mapping.traffic.chip_read / setup.plan.element_bytes / (fabric.rows + fabric.columns) / fabric.clock_hz
+    at_work = np.maximum(mapping.units, 1.0)
+    seconds = np.maximum(ideal_s * device.units, values_s) / at_work / rates.compute[:, demand.op_class]
     quicker = reduces & (seconds < mapping.vector_s)
     return msgspec.structs.replace(
         mapping,
@@ -222,7 +223,7 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     tiling = mapping.tiling
     units = f"{whole(mapping.units[i])}/{whole(device.units)} tiles"
     if mapping.on_matrix[i]:
-        stays = find_stationary(tiling, demand.gemm[3], device.array_rows * device.array_columns)[i]
+        stays = KEPT[find_stationary(tiling, demand.gemm[3], device.array_rows * device.array_columns)[i]]
         return (
             f"{product(demand, i)} as a domain flow ({plan.matrix}), {stays} stay: {whole(tiling.blocks[i])} blocks of "
             f"{whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}{split(mapping, i)}, {units}, "

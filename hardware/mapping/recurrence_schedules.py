@@ -14,12 +14,13 @@ import math
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from hardware.demand import Demand, Floats
+from hardware.demand import Demand, Floats, Ints
 from hardware.mapping.tiling import Tiling
 
-RESULTS, WEIGHTS, INPUTS = "results", "weights", "inputs"
+Sizes = Floats | float
+KEPT = ("inputs", "weights", "results")  # what may stay in the cells
+INPUTS, WEIGHTS, RESULTS = range(3)
 _SUM_BYTES = 4.0  # of a sum that is not complete
 
 
@@ -52,31 +53,30 @@ class Fabric(msgspec.Struct, frozen=True):
         """The side of the largest square block of operands: two pairs of them are buffered."""
         return max(math.floor(math.sqrt(self.buffer_bytes / (4.0 * self.operand_bytes))), 1)
 
-    def shapes(self, stretches: tuple[float, ...]) -> list[tuple[float, float]]:
-        """Return the shapes, rows and columns, that a domain may take on a tile: the fabric folds."""
-        ways = sorted({*stretches, *(1.0 / each for each in stretches), self.columns, 1.0 / self.rows})
-        return [(self.rows * way, self.columns / way) for way in ways]
+    def shape_rows(self, stretches: tuple[float, ...]) -> list[float]:
+        """Return the rows of the shapes that a domain may take on a tile: the fabric folds."""
+        ways = {*stretches, *(1.0 / each for each in stretches), self.columns, 1.0 / self.rows}
+        return [self.rows * way for way in sorted(ways)]
 
-    def beat(self, rows: float, columns: float) -> float:
+    def beat(self, rows: Sizes, columns: Sizes) -> Floats:
         """Return the cycles of one step of the schedule, by the multipliers and by the edges. Cells that multiply more
         than one pair in a cycle take as many values."""
         at_once = max(self.macs_per_clock / self.cells, 1.0)
-        return max(rows * columns / self.macs_per_clock, (rows + columns) / (self.rows + self.columns) / at_once)
+        by_edges = (rows + columns) / (self.rows + self.columns) / at_once
+        return np.maximum(rows * columns / self.macs_per_clock, by_edges)
 
 
 def schedules(gemm: Floats, fabric: Fabric, stretches: tuple[float, ...], splits: tuple[int, ...]) -> Tiling:
     """Return every schedule of each contraction (G, M, N, K), (c, n): three projections, shapes of the fabric, and ways
     to divide an axis among tiles that would idle. Their blocks are tile_m x tile_n x K / split."""
-    exchanged = gemm[[0, 2, 1, 3]]
-    every = []
-    for rows, columns in fabric.shapes(stretches):
-        for split in splits:
-            every.append(keep_results(gemm, fabric, rows, columns, split))
-            every.append(keep_operand(gemm, fabric, rows, columns, split))
-            swapped = keep_operand(exchanged, fabric, rows, columns, split)
-            every.append(msgspec.structs.replace(swapped, tile_m=swapped.tile_n, tile_n=swapped.tile_m))
-    fields = Tiling.__struct_fields__
-    return Tiling(*(np.stack([np.broadcast_to(getattr(one, f), gemm[0].shape) for one in every]) for f in fields))
+    ways = np.array([(rows, split) for rows in fabric.shape_rows(stretches) for split in splits])
+    rows, split = ways[:, :1], ways[:, 1:]
+    columns = fabric.cells / rows
+    weights = keep_operand(gemm, fabric, rows, columns, split)
+    inputs = keep_operand(gemm[[0, 2, 1, 3]], fabric, rows, columns, split)
+    inputs = msgspec.structs.replace(inputs, tile_m=inputs.tile_n, tile_n=inputs.tile_m)
+    kinds = keep_results(gemm, fabric, rows, columns, split), weights, inputs
+    return Tiling(*(np.concatenate([getattr(kind, name) for kind in kinds]) for name in Tiling.__struct_fields__))
 
 
 def fastest_schedule(every: Tiling) -> Tiling:
@@ -84,14 +84,14 @@ def fastest_schedule(every: Tiling) -> Tiling:
     return every.take(every.seconds.argmin(axis=0), np.arange(every.seconds.shape[1]))
 
 
-def keep_results(gemm: Floats, fabric: Fabric, rows: float, columns: float, split: int) -> Tiling:
+def keep_results(gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, split: Sizes) -> Tiling:
     """Return the schedule that keeps blocks of `rows` x `columns` results, K in `split` parts, each on a tile. Blocks
     that share operands are fetched, moved and drained in groups; K is fetched ahead in chunks that fit."""
     g, m, n, k = gemm
     depth, results = np.ceil(k / split), g * np.ceil(m / rows) * np.ceil(n / columns)
     blocks, waves = results * split, np.ceil(results * split / fabric.units)
     high, wide = np.minimum(rows, m), np.minimum(columns, n)
-    skew = (high + wide - 2.0) * (2.0 if split > 1 else 1.0)
+    skew = (high + wide - 2.0) * np.where(np.greater(split, 1), 2.0, 1.0)
     together, chunk = _buffered(fabric, (rows, columns), (high, wide), waves, depth)
     groups = np.ceil(waves / np.maximum(together, 1.0))
     load = np.maximum(high, wide) * np.sqrt(together) * chunk * fabric.operand_bytes / fabric.bus_bytes
@@ -106,16 +106,16 @@ def keep_results(gemm: Floats, fabric: Fabric, rows: float, columns: float, spli
         cycles = steady + steps * load + (steps - cached) * load + groups * 2.0 * drain
     else:
         cycles = steady + np.maximum(skew, 2.0 * load + drain) + (groups - 1.0) * (2.0 * load + drain)
-    cycles = np.where((split > 1) & (results >= fabric.units), np.inf, cycles)
-    return _tiling(g, cycles, fabric, blocks, waves, (rows, columns, float(split)))
+    cycles = np.where(np.greater(split, 1) & (results >= fabric.units), np.inf, cycles)
+    return _tiling(g, cycles, fabric, blocks, waves, (rows, columns, split))
 
 
 def _buffered(
-    fabric: Fabric, shape: tuple[float, float], block: tuple[Floats, Floats], waves: Floats, depth: Floats
+    fabric: Fabric, shape: tuple[Sizes, Sizes], block: tuple[Floats, Floats], waves: Floats, depth: Floats
 ) -> tuple[Floats, Floats]:
     """Return the blocks of results of a tile that share operands, and the steps of K that the buffer holds for them."""
     side, (rows, columns), (high, wide) = fabric.side, shape, block
-    together = np.minimum(waves, max(math.floor(side / rows) * math.floor(side / columns), 1))
+    together = np.minimum(waves, np.maximum(np.floor(side / rows) * np.floor(side / columns), 1.0))
     step_bytes = 2.0 * (high + wide) * np.sqrt(together) * fabric.operand_bytes
     held = fabric.buffer_bytes / np.maximum(step_bytes, 1e-9)
     return together, np.minimum(np.minimum(depth, side), np.where(held >= 1.0, np.floor(held), held))
@@ -133,7 +133,7 @@ def movements(gemm: Floats, tiling: Tiling, fabric: Fabric) -> tuple[Floats, Flo
     return together, np.where(tiling.blocks > 0, np.ceil(tiling.blocks / together) * chunks, 0.0)
 
 
-def keep_operand(gemm: Floats, fabric: Fabric, rows: float, columns: float, split: int) -> Tiling:
+def keep_operand(gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, split: Sizes) -> Tiling:
     """Return the schedule that keeps the right operand, rows along K and columns along N, while M streams: in `split`
     parts, each on a tile."""
     g, m, n, k = gemm
@@ -145,7 +145,7 @@ def keep_operand(gemm: Floats, fabric: Fabric, rows: float, columns: float, spli
     beat = np.maximum(fabric.beat(rows, columns), leaving)
     load = high * np.maximum(wide, np.minimum(part, fabric.side)) * fabric.operand_bytes / fabric.bus_bytes
     cycles = waves * (part * beat + 2.0 * high + wide - 2.0) + 2.0 * load * (waves if fabric.has_barriers else 1.0)
-    useless = (split > 1) & (blocks / split >= fabric.units)
+    useless = np.greater(split, 1) & (blocks / split >= fabric.units)
     return _tiling(
         g, np.where(useless, np.inf, cycles), fabric, blocks, waves, (part, columns, k / np.maximum(high, 1.0))
     )
@@ -169,10 +169,10 @@ def windows(demand: Demand, fabric: Fabric) -> Tiling:
 
 
 def _tiling(
-    g: Floats, cycles: Floats, fabric: Fabric, blocks: Floats, waves: Floats, sizes: tuple[Floats | float, ...]
+    g: Floats, cycles: Floats, fabric: Fabric, blocks: Floats, waves: Floats, sizes: tuple[Sizes, ...]
 ) -> Tiling:
     every = cycles / fabric.clock_hz, blocks, waves, np.minimum(blocks, fabric.units), *sizes
-    return Tiling(*(np.where(g > 0, each, 0.0) for each in every))
+    return Tiling(*(np.where(g > 0, each, 0.0) for each in np.broadcast_arrays(*every)))
 
 
 def filling_cycles(gemm: Floats, tiling: Tiling, cells: float) -> Floats:
@@ -188,9 +188,9 @@ def filling_cycles(gemm: Floats, tiling: Tiling, cells: float) -> Floats:
     return cycles
 
 
-def find_stationary(tiling: Tiling, k: Floats, cells: float) -> NDArray[np.str_]:
-    """Return what stays in the cells, (n,): RESULTS, WEIGHTS or INPUTS."""
+def find_stationary(tiling: Tiling, k: Floats, cells: float) -> Ints:
+    """Return what stays in the cells, (n,): the place in KEPT."""
     depth = k / np.maximum(tiling.split, 1.0)
     keeps_results = tiling.tile_m * tiling.tile_n <= cells * (1 + 1e-9)
     keeps_weights = tiling.tile_n * depth <= cells * (1 + 1e-9)
-    return np.array([INPUTS, WEIGHTS, RESULTS])[np.where(keeps_results, 2, keeps_weights.astype(np.int64))]
+    return np.where(keeps_results, RESULTS, keeps_weights.astype(np.int64))

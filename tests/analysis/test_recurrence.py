@@ -12,7 +12,9 @@ import pytest
 
 from hardware.device_catalog import load_device
 from hardware.mapping.recurrence_schedules import (
+    INPUTS,
     RESULTS,
+    WEIGHTS,
     Fabric,
     fastest_schedule,
     find_stationary,
@@ -151,7 +153,7 @@ def test_a_single_row_takes_a_wide_fabric() -> None:
 def test_what_stays_follows_the_shape_of_the_product() -> None:
     """Shallow products of many rows keep weights, deep ones keep results; no schedule exceeds the multipliers."""
     fabric = _fabric(32, 32, units=4, buffer_bytes=32768, bus_bytes=64)
-    for sizes, stays in (((12544, 64, 27), "weights"), ((64, 12544, 27), "inputs"), ((512, 512, 4096), RESULTS)):
+    for sizes, stays in (((12544, 64, 27), WEIGHTS), ((64, 12544, 27), INPUTS), ((512, 512, 4096), RESULTS)):
         tiling = fastest_schedule(schedules(_column(1, *sizes), fabric, (1.0, 2.0), (1, 2, 4)))
         assert find_stationary(tiling, _column(sizes[2])[0], fabric.cells)[0] == stays
         assert tiling.seconds[0] * fabric.units * fabric.macs_per_clock >= math.prod(sizes)
