@@ -393,3 +393,20 @@ class Tokens(nn.Module):
     def forward(self, x: Any) -> Any:
         x = torch.cat([self.first.expand(len(x), -1, -1), x], 1)
         return self.encoder(x, mask=nn.Transformer.generate_square_subsequent_mask(7, device=x.device))
+
+
+class Chain(nn.Module):
+    """A product of three matrices, and a buffer of computed values beside weights of 80 GB."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        steps = 1.0 / 10000 ** (torch.arange(0, 8).float() / 16)
+        self.register_buffer("steps", torch.cat([steps, torch.zeros(8)]))
+        self.wide = nn.Linear(100_000, 200_000, bias=False)
+
+    def forward(self, a: Any, b: Any, c: Any, x: Any) -> Any:
+        return torch.linalg.multi_dot([a, b, c]), self.wide(x) * self.steps.sum()
+
+
+def chain() -> Any:
+    return Chain(), (torch.rand(1, 64), torch.rand(64, 32), torch.rand(32, 8), torch.rand(1, 100_000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -537,3 +538,24 @@ def test_a_file_that_is_exported_anew_is_read_anew(tmp_path: Path) -> None:
     for size in (8, 80):
         path = save(tmp_path, [node("MatMul", "x w", "y")], {"x": [1, size]}, ["y"], [weight("w", size, size)])
         assert hx.compare(str(path), on=["h100_sxm"]).macs_per_inference == size * size
+
+
+def test_experts_multiply_the_tokens_that_choose_them(tmp_path: Path) -> None:
+    """16 tokens, 2 of 8 experts: 16 x 2 x (64 x 128 + 128 x 64)."""
+    shapes = {"x": [16, 64], "r": [16, 8], "w1": [8, 128, 64], "w2": [8, 64, 128]}
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    expert = helper.make_node("MoE", ["x", "r", "w1", "", "w2"], ["y"], domain="com.microsoft", k=2)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [16, 64])
+    onnx.save(helper.make_model(helper.make_graph([expert], "g", inputs, [y])), tmp_path / "moe.onnx")
+    workload = store.load(str(tmp_path / "moe.onnx"))
+    assert workload.total(workload.operators.macs, batch=1) == 524_288
+
+
+def test_a_file_replaced_by_one_of_equal_size_and_time_is_read_again(tmp_path: Path) -> None:
+    path, energies = tmp_path / "net.onnx", []
+    for kind in ("Relu", "Tanh"):
+        x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4096]) for name in "xy")
+        onnx.save(helper.make_model(helper.make_graph([helper.make_node(kind, ["x"], ["y"])], "g", [x], [y])), path)
+        os.utime(path, ns=(10**18, 10**18))
+        energies.append(hx.compare(str(path), on=["h100_sxm"]).to_dict()["rows"][0]["energy_j"])
+    assert energies[0] != energies[1]

@@ -51,6 +51,12 @@ def line(comment: str) -> int:
 # --- what works -------------------------------------------------------------------------------------------
 
 
+def test_a_chain_of_products_beside_weights_without_memory() -> None:
+    """1 x 64, 64 x 32, 32 x 8 in the cheapest order: 64 * 32 + 32 * 8."""
+    w = captured("chain", "")
+    assert float((w.operators.macs @ w.value_at(batch=1)).sum()) == 2304 + 2e10
+
+
 @ALONE
 def test_a_module_of_ones_own() -> None:
     w = captured("Net")

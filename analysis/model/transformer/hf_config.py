@@ -106,7 +106,11 @@ def _read_at(where: str) -> Raw:
     text = raw.get("text_config")
     if not isinstance(text, dict) or "hidden_size" in raw or "n_embd" in raw:
         return raw
-    return text | {key: value for key, value in raw.items() if key in (*_TABLE["parts"], "quantization_config")}
+    return (
+        {"model_type": raw.get("model_type", "")}
+        | text
+        | {key: value for key, value in raw.items() if key in (*_TABLE["parts"], "quantization_config")}
+    )
 
 
 def _notes(raw: Raw) -> list[str]:
