@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.annexes.machine.tool_results import tool_rows
 from analysis.estimate.scenario import Scenario
 from hardware import file_access, precision
 from hardware.device import Device
@@ -85,12 +86,16 @@ class Unpredictable(Exception):
 
 
 def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")) -> list[dict[str, str]]:
-    """Read the rows of CSV files, gzipped or not. Raises RequestError if one is unreadable or lacks a needed column."""
+    """Read the rows of CSV files or results of tools, gzipped or not. Raises RequestError if one is unreadable or lacks
+    a needed column."""
     rows: list[dict[str, str]] = []
     for path in paths:
         try:
             data = file_access.read(path, DATA_MAX)
             plain = file_access.text(file_access.unzip(data, DATA_MAX) if path.suffix == ".gz" else data)
+            if told := tool_rows(plain):
+                rows.extend(told)
+                continue
             reader = csv.DictReader(io.StringIO(plain, newline=""), restval="")
             present = reader.fieldnames or ()
             if missing := [name for name in needed if name not in present]:

@@ -89,7 +89,7 @@ def _document(
 
 
 def _fit_file(file: Path, base: str | None, name: str | None, progress: Callable[[str], None]) -> OwnDevice:
-    if not file.name.endswith((".csv", ".csv.gz")):
+    if file.name.endswith(".jsonl"):
         log = read_log(file)
         return fit_machine(log, _check_name(name or ("this_cpu" if log.machine.is_host else "this_gpu")), progress)
     rows = read_rows([file])

@@ -1,0 +1,55 @@
+"""Read results of benchmark tools as rows in the format of the shipped tables: llama-bench (JSON), trtexec (log)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from analysis.model.names.model_ref import plain
+
+Row = dict[str, str]
+# Columns of the table of language models that llama-bench does not state.
+_UNSTATED = "device_mode kv_tokens activation_format kv_format energy_j_per_token power_w"
+_STORED = re.compile(r"[-.](I?Q\d\w*|F16|BF16)\.gguf$|\.gguf$", re.IGNORECASE)
+_TRTEXEC = {
+    "device": r"Selected Device: (.+)",
+    "model": r"--onnx=(?:\S*/)?([^\s/]+?)\.onnx",
+    "batch": r"--shapes=\S*?:(\d+)x",
+    "latency_ms": r"GPU Compute Time: [^\n]*?median = ([\d.]+) ms",
+}
+
+
+def tool_rows(text: str) -> list[Row]:
+    """Return the rows of a tool's result, [] if the text is from no known tool."""
+    if "=== Performance summary ===" in text:
+        return _trtexec_rows(text)
+    if not text.lstrip().startswith(("[", "{")):
+        return []
+    try:
+        tests = json.loads(text) if text.lstrip().startswith("[") else map(json.loads, text.split("\n"))
+        return [_llama_row(test) for test in tests]
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        return []
+
+
+def _llama_row(test: dict[str, Any]) -> Row:
+    """Return a row of one test of `llama-bench -o json`: prompt tokens alone, or generated tokens alone."""
+    prompt, generated, speed = int(test["n_prompt"]), int(test["n_gen"]), float(test["avg_ts"])
+    name = re.split(r"[\\/]", str(test["model_filename"]))[-1]
+    stored = _STORED.search(name)
+    return dict.fromkeys(_UNSTATED.split(), "") | {
+        "source": "llama-bench", "n_devices": "1", "batch": "1", "runtime": "llama.cpp", "note": "llama-bench",
+        "device": str(test.get("gpu_info") or test["cpu_info"]), "model": plain(_STORED.sub("", name)),
+        "phase": "decode" if generated else "prefill", "output_tokens": str(generated),
+        "prompt_tokens": str(prompt or test.get("n_depth", 0)), "weights_format": stored[1] or "" if stored else "",
+        "throughput_tokens_per_s": str(speed), "latency_s": str(1 / speed if generated else prompt / speed),
+    }  # fmt: skip
+
+
+def _trtexec_rows(text: str) -> list[Row]:
+    """Return the row of a log of trtexec: the median of the time on the GPU."""
+    found = {name: match[1] if (match := re.search(pattern, text)) else "" for name, pattern in _TRTEXEC.items()}
+    formats = [name for name in ("int8", "fp8", "fp16", "bf16") if f"--{name}" in text]
+    stated = {"precision": formats[0] if formats else "fp32", "framework": "TensorRT", "batch": found["batch"] or "1"}
+    return [{"source": "trtexec", **found, **stated}] if found["model"] and found["latency_ms"] else []
