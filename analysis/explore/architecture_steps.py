@@ -34,8 +34,8 @@ class ArchitectureSide(msgspec.Struct, frozen=True, kw_only=True):
 class ArchitectureStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step from one device to the next: ratios of the whole model, the second over the first, and causes in words."""
 
-    before: str
-    after: str
+    from_device: str
+    to_device: str
     energy_ratio: float
     latency_ratio: float
     edp_ratio: float
@@ -46,8 +46,8 @@ class ArchitectureStep(msgspec.Struct, frozen=True, kw_only=True):
     def says(self) -> tuple[str, ...]:
         """The step in lines: what changes, then causes of the energy and of the time."""
         changes = ", ".join(
-            f"{quantity(max(ratio, 1.0 / ratio), 'x')} {less if ratio < 1.0 else more}"
-            for ratio, less, more in (
+            f"{quantity(max(ratio, 1.0 / ratio), 'x')} {if_lower if ratio < 1.0 else if_higher}"
+            for ratio, if_lower, if_higher in (
                 (self.energy_ratio, "less energy", "the energy"),
                 (self.latency_ratio, "faster", "the time"),
                 (self.edp_ratio, "less EDP", "the EDP"),
@@ -78,7 +78,7 @@ def make_progression(results: Sequence[Estimate], path: str = "") -> Progression
     if len(results) < 2:
         raise RequestError("a progression needs two devices or more, e.g. cpu gpu tpu kpu")
     sides = tuple(_side(result, path) for result in results)
-    steps = tuple(_step(before, after) for before, after in pairwise(results))
+    steps = tuple(_step(from_device, to_device) for from_device, to_device in pairwise(results))
     return Progression(**head_fields(results[0]), node=path, sides=sides, steps=steps)
 
 
@@ -96,10 +96,10 @@ def _side(result: Estimate, path: str) -> ArchitectureSide:
     )  # fmt: skip
 
 
-def _step(before: Estimate, after: Estimate) -> ArchitectureStep:
-    energy, latency = (explain(before, after, metric) for metric in ("energy", "latency"))
+def _step(from_device: Estimate, to_device: Estimate) -> ArchitectureStep:
+    energy, latency = (explain(from_device, to_device, metric) for metric in ("energy", "latency"))
     return ArchitectureStep(
-        before=short_name(before.device), after=short_name(after.device),
+        from_device=short_name(from_device.device), to_device=short_name(to_device.device),
         energy_ratio=1.0 / energy.ratio, latency_ratio=1.0 / latency.ratio,
         edp_ratio=1.0 / energy.ratio / latency.ratio,
         energy_reasons=energy.reasons[1:], latency_reasons=latency.reasons[1:],

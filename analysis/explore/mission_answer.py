@@ -35,20 +35,20 @@ _STEPS = 12  # of a search for the largest rates
 
 class Mission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Tasks, and what they may take: `power_w` on average, or `hours` from a battery that also feeds `other_w`. At most
-    the share `missed` of the frames may be dropped or late."""
+    the share `missed_share` of the frames may be dropped or late."""
 
     device: str = WHICH
     power_w: float = np.inf
     battery_wh: float = 0.0
     other_w: float = 0.0
     hours: float = 0.0
-    missed: float = 0.0
+    missed_share: float = 0.0
     task: tuple[Task, ...]
 
 
 class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A task on its unit. Seconds are of one frame: alone, and beside the other tasks (mean and longest, from its
-    arrival to its end). `missed` is the share of frames that are dropped."""
+    arrival to its end). `missed_share` is the share of frames that are dropped."""
 
     model: Annotated[str, column("Task")]
     unit: Annotated[str, column("Unit")]
@@ -59,7 +59,7 @@ class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     together_s: Annotated[float, column("Together", "s")]
     longest_s: Annotated[float, column("Longest", "s", keep=2)]
     due_s: Annotated[float | None, column("Deadline", "s")]
-    missed: Annotated[float, column("Missed", "%")]
+    missed_share: Annotated[float, column("Missed", "%")]
     energy_j: Annotated[float, column("Energy/frame", "J", keep=1)]
     power_w: Annotated[float, column("Power", "W")]
 
@@ -69,7 +69,7 @@ class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     device: Annotated[str, column("Device")]
     is_possible: Annotated[bool, column("Possible", shown={True: "yes", False: "no"})]
-    missed: Annotated[float, column("Missed", "%")]
+    missed_share: Annotated[float, column("Missed", "%")]
     busy: Annotated[float, column("Busiest unit", "%")]
     rest_w: Annotated[float, column("At rest", "W", keep=2)]
     power_w: Annotated[float, column("Power", "W")]
@@ -109,18 +109,18 @@ def read_mission(path: Path) -> Mission:
         tasks = data.pop("task", None)
         if not isinstance(tasks, list) or not tasks:
             raise ValueError(f"{path.name}: no [[task]]: each needs a model and rate_hz")
-        listed = tuple(convert_record(path, f"task {i}", row, Task) for i, row in enumerate(tasks, 1))
+        task_rows = tuple(convert_record(path, f"task {i}", row, Task) for i, row in enumerate(tasks, 1))
         mission = convert_record(path, "mission", {**data, "task": []}, Mission)
     except OSError as error:
         raise RequestError(f"{path.name}: {error.strerror or error}") from None
     except ValueError as error:
         raise RequestError(str(error)) from None
-    for i, task in enumerate(listed, 1):
+    for i, task in enumerate(task_rows, 1):
         if task.rate_hz < 0.0 or task.deadline_s < 0.0 or task.batch < 1:
             raise RequestError(f"{path.name}: task {i}: a rate, a deadline or a batch is below its least value")
     if mission.hours and not mission.battery_wh:
         raise RequestError(f"{path.name}: hours need battery_wh")
-    return msgspec.structs.replace(mission, task=listed)
+    return msgspec.structs.replace(mission, task=task_rows)
 
 
 def module_units(device: Device, load: Callable[[str], Device]) -> tuple[Device, ...]:
@@ -146,8 +146,8 @@ def stretched_s(result: Estimate, share: float) -> float:
     """Return the latency if other units use the memory for a `share` of the time."""
     run = result.run
     waits = np.maximum(run.kernel_memory_s / (1.0 - share), run.kernel_compute_s)
-    longer = waits - np.maximum(run.kernel_memory_s, run.kernel_compute_s)
-    return result.latency_s + float(longer.sum()) * result.waves
+    extra_s = waits - np.maximum(run.kernel_memory_s, run.kernel_compute_s)
+    return result.latency_s + float(extra_s.sum()) * result.waves
 
 
 def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int], find: Find) -> ModuleAnswer:
@@ -163,33 +163,33 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
     )
     horizon_s = max(horizon_s, 2.0 / min(rates))
     shares, n = np.zeros(len(units)), len(results)
-    done, missed, mean_s, longest_s, taken_s = (np.zeros(n) for _ in range(5))
+    rates_hz, missed_share, mean_s, longest_s, taken_s = (np.zeros(n) for _ in range(5))
     busy = 0.0
     for _ in range(_ROUNDS):
-        before, busy = shares.copy(), 0.0
+        old_shares, busy = shares.copy(), 0.0
         for unit in dict.fromkeys(places):
-            at = [i for i in range(n) if places[i] == unit]
-            others = min(before.sum() - before[unit], _MOST_SHARE)
-            taken_s[at] = [stretched_s(results[i], others) for i in at]
-            frames = schedule([mission.task[i] for i in at], taken_s[at].tolist(), horizon_s)
-            done[at], missed[at] = frames.done, frames.missed
-            mean_s[at], longest_s[at] = frames.mean_s, frames.longest_s
-            shares[unit] = (before[unit] + float(done[at] @ np.array(memory_s)[at])) / 2.0
+            members = [i for i in range(n) if places[i] == unit]
+            others = min(old_shares.sum() - old_shares[unit], _MOST_SHARE)
+            taken_s[members] = [stretched_s(results[i], others) for i in members]
+            frames = schedule([mission.task[i] for i in members], taken_s[members].tolist(), horizon_s)
+            rates_hz[members], missed_share[members] = frames.rates_hz, frames.missed_share
+            mean_s[members], longest_s[members] = frames.mean_s, frames.longest_s
+            shares[unit] = (old_shares[unit] + float(rates_hz[members] @ np.array(memory_s)[members])) / 2.0
             busy = max(busy, frames.busy)
-        if np.abs(shares - before).max() < 1e-3:
+        if np.abs(shares - old_shares).max() < 1e-3:
             break
     rest_w = max(
         *(unit.idle_w for unit in units), *(result.component_j["static"] / result.latency_s for result in results)
     )
     dynamic_j = np.array([result.energy_j - result.component_j["static"] for result in results])
-    done = np.minimum(done, [task.rate_hz or np.inf for task in mission.task])
+    rates_hz = np.minimum(rates_hz, [task.rate_hz or np.inf for task in mission.task])
     dues = [task.due_s if np.isfinite(task.due_s) else None for task in mission.task]
     tasks = tuple(
         TaskAnswer(
             model=task.model, unit=result.device.label, precision_run=result.precision_run, rate_hz=task.rate_hz,
-            done_hz=float(done[i]), alone_s=result.latency_s, together_s=float(mean_s[i]),
-            longest_s=float(longest_s[i]), due_s=dues[i], missed=float(missed[i]), energy_j=float(dynamic_j[i]),
-            power_w=float(dynamic_j[i] * done[i]),
+            done_hz=float(rates_hz[i]), alone_s=result.latency_s, together_s=float(mean_s[i]),
+            longest_s=float(longest_s[i]), due_s=dues[i], missed_share=float(missed_share[i]),
+            energy_j=float(dynamic_j[i]), power_w=float(dynamic_j[i] * rates_hz[i]),
         )
         for i, (task, result) in enumerate(zip(mission.task, results, strict=True))
     )  # fmt: skip
@@ -200,35 +200,37 @@ def _judge(mission: Mission, device: Device, tasks: tuple[TaskAnswer, ...], rest
     """Return the answer with what is needed over what is allowed."""
     power_w = rest_w + sum(task.power_w for task in tasks)
     hours = mission.battery_wh / (power_w + mission.other_w) if mission.battery_wh else None
-    missed = max(task.missed for task in tasks)
-    late = max(tasks, key=lambda task: task.missed)
+    missed_share = max(task.missed_share for task in tasks)
+    worst_task = max(tasks, key=lambda task: task.missed_share)
     limit_w = min(mission.power_w, device.power_limit_w)
     needs = [(power_w / limit_w, f"{quantity(power_w, 'W')} of {quantity(limit_w, 'W')}")]
-    if missed > mission.missed:
-        needs.append((1.0 + missed, f"{late.model} misses {percent(late.missed)} of its frames"))
+    if missed_share > mission.missed_share:
+        needs.append(
+            (1.0 + missed_share, f"{worst_task.model} misses {percent(worst_task.missed_share)} of its frames")
+        )
     if hours is not None and mission.hours:
         needs.append((mission.hours / hours, f"the battery lasts {hours:.2g} h, {mission.hours:g} h are asked for"))
     worst, why = max(needs)
     return ModuleAnswer(
-        device=device.key, is_possible=worst <= 1.0, missed=missed, busy=busy, rest_w=rest_w, power_w=power_w,
-        hours=hours, worst=worst, why=why, tasks=tasks,
+        device=device.key, is_possible=worst <= 1.0, missed_share=missed_share, busy=busy, rest_w=rest_w,
+        power_w=power_w, hours=hours, worst=worst, why=why, tasks=tasks,
     )  # fmt: skip
 
 
 def _places(task: Task, units: Sequence[Device]) -> list[int]:
     """Return the units that a task may run on. Raises RequestError if the module has none of that name."""
-    wanted = task.unit.lower()
-    found = [i for i, unit in enumerate(units) if not wanted or wanted in (unit.id, unit.architecture, unit.key)]
-    if not found:
+    unit_name = task.unit.lower()
+    places = [i for i, unit in enumerate(units) if not unit_name or unit_name in (unit.id, unit.architecture, unit.key)]
+    if not places:
         raise unknown("unit", task.unit, [name for unit in units for name in (unit.architecture, unit.id)])
-    return found
+    return places
 
 
 def divide_tasks(mission: Mission, units: Sequence[Device], find: Find) -> ModuleAnswer:
-    """Return the best division of the tasks among the units: no frame missed, then least power."""
+    """Return the best division of the tasks among the units: no frame dropped, then least power."""
     ways = islice(product(*(_places(task, units) for task in mission.task)), _DIVISIONS)
     answers = [run_on_units(mission, units, places, find) for places in ways]
-    return min(answers, key=lambda answer: (not answer.is_possible, answer.missed, answer.power_w))
+    return min(answers, key=lambda answer: (not answer.is_possible, answer.missed_share, answer.power_w))
 
 
 def _scaled(mission: Mission, scale: float) -> Mission:

@@ -80,7 +80,7 @@ class Outcome(msgspec.Struct, frozen=True):
     def ruled_figure(self, name: str) -> tuple[float, str]:
         """Return the figure that a rule names, and its name in words. Raises RequestError for a figure of a load."""
         one = self.estimate
-        if not hasattr(one, METRICS[name].key):
+        if not METRICS[name].is_figure_of(one):
             raise RequestError(f"{name} is a figure of a load, e.g. of llama3_8b:serve,in=1024,out=256,rate=5")
         return METRICS[name].figure(one), f"{name} of {one.workload.name} on {one.device.key}"
 

@@ -41,8 +41,8 @@ class Frames(msgspec.Struct, frozen=True):
     """The frames of tasks on one unit, (n,) by task: done in a second, the share dropped, and their mean and longest
     seconds from arrival to end. `busy` is the share of time in which the unit works."""
 
-    done: Floats
-    missed: Floats
+    rates_hz: Floats
+    missed_share: Floats
     mean_s: Floats
     longest_s: Floats
     busy: float
@@ -53,33 +53,34 @@ def schedule(tasks: Sequence[Task], seconds: Sequence[float], horizon_s: float) 
     first, and drops a frame that cannot end in time. A task without a rate is due when its last frame began plus the
     time of all tasks, so it takes turns with its like."""
     n, now, busy, turn_s = len(tasks), 0.0, 0.0, sum(seconds)
-    arrived, done, missed, total, longest = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
+    frames, ended, dropped, total_s, longest_s = (np.zeros(n) for _ in range(5))
     queue = [(round(task.due_s, _DIGITS) if task.rate_hz else turn_s, i, 0.0) for i, task in enumerate(tasks)]
     arrivals = [(task.period_s, i, 1) for i, task in enumerate(tasks) if task.rate_hz]
     heapq.heapify(queue)
     heapq.heapify(arrivals)
     while now < horizon_s:
         while arrivals and arrivals[0][0] <= now:
-            at, i, frame = heapq.heappop(arrivals)
-            heapq.heappush(queue, (round(at + tasks[i].due_s, _DIGITS), i, at))
+            arrival_s, i, frame = heapq.heappop(arrivals)
+            heapq.heappush(queue, (round(arrival_s + tasks[i].due_s, _DIGITS), i, arrival_s))
             heapq.heappush(arrivals, (round((frame + 1) * tasks[i].period_s, _DIGITS), i, frame + 1))
         if not queue:
             now = arrivals[0][0]
             continue
-        due, i, at = heapq.heappop(queue)
-        arrived[i] += 1.0
+        due, i, arrival_s = heapq.heappop(queue)
+        frames[i] += 1.0
         is_late = bool(tasks[i].rate_hz) and now + seconds[i] > due + 10.0**-_DIGITS
-        missed[i] += is_late
+        dropped[i] += is_late
         if is_late:
             continue
         now, busy = round(now + seconds[i], _DIGITS), busy + seconds[i]
-        done[i], total[i], longest[i] = done[i] + 1.0, total[i] + now - at, max(longest[i], now - at)
+        taken_s = now - arrival_s
+        ended[i], total_s[i], longest_s[i] = ended[i] + 1.0, total_s[i] + taken_s, max(longest_s[i], taken_s)
         if not tasks[i].rate_hz:
             heapq.heappush(queue, (now + turn_s, i, now))
     return Frames(
-        done / now,
-        missed / np.maximum(arrived, 1.0),
-        np.divide(total, done, out=np.full(n, np.nan), where=done > 0.0),
-        longest,
+        ended / now,
+        dropped / np.maximum(frames, 1.0),
+        np.divide(total_s, ended, out=np.full(n, np.nan), where=ended > 0.0),
+        longest_s,
         min(busy / now, 1.0),
     )

@@ -20,7 +20,7 @@ from hwexplorer.options import OWN_MODEL, option
 from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED
 
-DEVICES = columns(ModuleAnswer, "device is_possible power busy missed hours why", device={"shown": MARKED})
+DEVICES = columns(ModuleAnswer, "device is_possible power busy missed_share hours why", device={"shown": MARKED})
 
 
 def _state_of(state: State, task: Task) -> State:

@@ -44,7 +44,8 @@ def test_relu_pays_when_separate_and_hides_when_fused(nth: int) -> None:
 
     Above 1 wherever arithmetic is cheaper than bytes. A small Arm CPU beside a GPU's memory is no such place:
     with more than a byte per 50 FLOP the convolution is the dear part, fused or not. So it is on an NPU whose one call
-    to the host, which the first kernel bears, is more than a tenth of the time."""
+    to the host, which the first kernel bears, is more than a tenth of the time, or that reaches less than a tenth of
+    its peak."""
     strict = 0
     for turn, on in enumerate(grid.catalogue(modes=False)):
         for i, precision in enumerate(grid.distinct_precisions(on)):
@@ -62,7 +63,8 @@ def test_relu_pays_when_separate_and_hides_when_fused(nth: int) -> None:
                 assert eager[0] > fused[0], what
                 assert eager[1] > fused[1], what
                 assert eager[2] == pytest.approx(eager[1] - fused[1], rel=1e-6), what
-                if on.arch.id == "npu" and on.dispatch_s > 0.1 * deployed.in_mode("eager").latency_s:
+                is_slow = deployed.utilization < 0.1 or on.dispatch_s > 0.1 * deployed.in_mode("eager").latency_s
+                if on.arch.id == "npu" and is_slow:
                     continue
                 if on.memory_bandwidth / on.peaks[conv_unit(on, precision)] < 0.02 or on.id in grid.DEFAULTS:
                     strict += 1

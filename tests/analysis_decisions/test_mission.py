@@ -53,8 +53,8 @@ def test_schedule_equals_time_steps(cases: list[tuple[int, int, int]]) -> None:
     frames = schedule(tasks, seconds, 6.0)
     done, dropped = by_steps(tasks, seconds, 6000)
     assert frames.busy <= 1.0
-    assert frames.done * 6.0 == pytest.approx(done, abs=2.0)
-    assert frames.missed == pytest.approx(np.divide(dropped, np.add(done, dropped)), abs=0.03)
+    assert frames.rates_hz * 6.0 == pytest.approx(done, abs=2.0)
+    assert frames.missed_share == pytest.approx(np.divide(dropped, np.add(done, dropped)), abs=0.03)
 
 
 def test_units_wait_for_memory_and_take_turns() -> None:

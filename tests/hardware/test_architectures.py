@@ -18,7 +18,11 @@ TORCH = "analysis/model/request_bounds.py"  # has the name of where torch puts a
 
 def product_files() -> list[Path]:
     listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [ROOT / name for name in listed.split() if not name.startswith(("tests/", *OWN)) and (ROOT / name).is_file()]
+    return [
+        ROOT / name
+        for name in listed.split()
+        if not name.startswith(("tests/", "examples/", *OWN)) and (ROOT / name).is_file()
+    ]
 
 
 def test_no_literal_names_an_architecture_outside_its_module() -> None:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from analysis.model.names.model_ref import plain
+from hardware.precision import BASE, FORMATS
 
 Row = dict[str, str]
 # Columns of the table of language models that llama-bench does not state.
@@ -50,6 +51,7 @@ def _llama_row(test: dict[str, Any]) -> Row:
 def _trtexec_rows(text: str) -> list[Row]:
     """Return the row of a log of trtexec: the median of the time on the GPU."""
     found = {name: match[1] if (match := re.search(pattern, text)) else "" for name, pattern in _TRTEXEC.items()}
-    formats = [name for name in ("int8", "fp8", "fp16", "bf16") if f"--{name}" in text]
-    stated = {"precision": formats[0] if formats else "fp32", "framework": "TensorRT", "batch": found["batch"] or "1"}
+    formats = (name for name in re.findall(r"--(\w+)", text) if name in FORMATS)
+    narrowest = min(formats, key=lambda name: FORMATS[name].bits, default=BASE)
+    stated = {"precision": narrowest, "framework": "TensorRT", "batch": found["batch"] or "1"}
     return [{"source": "trtexec", **found, **stated}] if found["model"] and found["latency_ms"] else []

@@ -75,7 +75,7 @@ def _table(document: Progression) -> Table:
 def _view(state: State, several: Sequence[str]) -> Page:
     document, named = _document(state, several), _with_devices(state, several)
     table = _table(document)
-    lines = tuple((f"{step.before} to {step.after}", step.says) for step in document.steps)
+    lines = tuple((f"{step.from_device} to {step.to_device}", step.says) for step in document.steps)
     steps = Text("steps", "Steps of the whole model", lines)
     return Page("progression", headline_of_state(named), (table, steps), csv=table)
 
