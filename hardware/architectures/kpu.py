@@ -32,6 +32,7 @@ from hardware.sentence import count_noun, elements, product, split, whole
 from hardware.setup import Setup
 
 _REDUCTIONS = (OpClass.POOL, OpClass.NORM, OpClass.ROW_NORM, OpClass.SOFTMAX, OpClass.REDUCTION)
+_HOP = "network_on_chip.hop"
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
@@ -47,10 +48,13 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
     mapping = _reduce_on_fabric(demand, setup, rates, mapping)
     mapping = _within_power(demand, setup, mapping, np.flatnonzero(on_array & ~demand.is_depthwise), setup.prices)
-    # Each tile has a link to the right and one down.
-    links = 2.0 * device.units * device.link_bytes_per_clock * device.clock_hz
-    hops_s = mapping.counts[device.arch.row["network_on_chip.hop"]] / links
+    hops_s = mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device)
     return msgspec.structs.replace(mapping, chip_s=np.maximum(mapping.chip_s, hops_s))
+
+
+def _hops_per_s(device: Device) -> float:
+    """Return the bytes that all links move each second: each tile has a link to the right and one down."""
+    return 2.0 * device.units * device.link_bytes_per_clock * device.clock_hz
 
 
 def fabric_of(setup: Setup) -> Fabric:
@@ -100,8 +104,8 @@ def _reduce_on_fabric(demand: Demand, setup: Setup, rates: Efficiency, mapping: 
 
 
 def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, prices: Coefficients) -> Mapping:
-    """Change the tiles of contractions that the power limit slows down, in place, to those with which their kernels end
-    first: the shape that is fastest without a limit may stream too many operands."""
+    """Change the tiles of contractions that the power limit or the links slow down, in place, to those with which their
+    kernels end first: the shape that is fastest without these limits may stream too many operands."""
     device, price, exponent = setup.device, prices.value, setup.device.software.overlap.value
     timed_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
     budget = device.power_budget(float(price[device.arch.static_rows].sum()))
@@ -109,8 +113,12 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     needs_s, (on_chip, _, off_chip) = demand.per_kernel(times), prices.kinds
     chip_j, memory_j = (demand.per_kernel(value @ mapping.counts[rows]) for rows, value in (on_chip, off_chip))
     start_s = device.kernel_start_s + setup.call_s * demand.starts.begins
+    hop_row, hops_per_s = device.arch.row[_HOP], _hops_per_s(device)
+    hops_s, chip_s = demand.per_kernel(mapping.counts[hop_row] / hops_per_s), needs_s[0, 3].copy()
+    needs_s[0, 3] = np.maximum(chip_s, hops_s)
     busy_s = common.overlapped(needs_s, exponent)[0]
     limited = chip_j + memory_j + timed_w * busy_s > budget.watts * (busy_s + start_s)
+    limited |= hops_s >= needs_s[0].max(axis=0)
     which = which[limited[demand.kernel[which]]]
     if not len(which):
         return mapping
@@ -120,6 +128,8 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     resources = np.repeat(needs_s[:, :, kernel], len(longer), axis=0)
     resources[:, 0] += mapping.matrix_s[0, which] * (longer - 1.0)
     moved = _by_tiles(demand, setup, mapping.traffic, tiles, mapping.on_matrix, which)
+    hops = hops_s[kernel] + (moved[_HOP] - mapping.counts[hop_row, which]) / hops_per_s
+    resources[:, 3] = np.maximum(chip_s[kernel], hops)
     rows = np.array([device.arch.row[label] for label in moved])
     moved_j = sum(count * each for count, each in zip(moved.values(), price[rows], strict=True))
     rest_j = chip_j[kernel] - price[rows] @ mapping.counts[np.ix_(rows, which)]

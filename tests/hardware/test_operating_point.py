@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from analysis.explore.deployment_cost import prices, settings
 from analysis.text.headline import rank_words
 from hardware.device import Device
 from hardware.device_catalog import catalogue_devices, load_device
+from hardware.engines.runtime import MODES
 from hardware.errors import RequestError
 from hardware.operating_point import least_cap_w, power_caps
 from hwexplorer import engine
@@ -124,6 +126,31 @@ def test_a_lower_clock_is_never_faster(nth: int) -> None:
         results = [_run(load_device(f"{device.key}@{clock:g}MHz"), work) for clock in clocks]
         for quick, slow in pairwise((_run(device, work), *results)):
             assert quick.latency_s <= slow.latency_s * 1.02, (device.key, work)
+
+
+@every(9)
+def test_drawn_devices_are_never_slower_at_a_higher_clock(nth: int) -> None:
+    """Devices, models, formats and runtimes are drawn as widely as users do. A lock, or a lower clock of a design, makes
+    no chip quicker by more than 2 %, which it may win where tiles are chosen at its clock."""
+    draw, failed = Random(35), []
+    models = ("resnet18", "mobilenet_v2", "densenet121", "vgg16", "attention_head", "transformer_block")
+    for _ in range(900 // nth):
+        device, model, batch = draw.choice(DEVICES), draw.choice(models), draw.choice((1, 16, 256))
+        scenario = Scenario(
+            batch, draw.choice(("fp32", "fp16", "bf16", "int8", "fp8", "tf32")), draw.choice(("auto", *MODES)),
+            draw.choice(("nchw", "channels_last")),
+        )  # fmt: skip
+        lock = device.least_clock_hz + draw.random() * (device.clock_hz - device.least_clock_hz)
+        keys = (
+            device.key,
+            f"{device.key}@{lock / 1e6:.1f}MHz",
+            f"{device.key}{{clock_hz*{draw.uniform(0.3, 0.95):.2f}}}",
+        )
+        workload = engine.model(engine.refer(model))
+        free, *slower = (estimate(workload, load_device(key), scenario).latency_s for key in keys)
+        failed += [(key, model, scenario) for key, latency_s in zip(keys[1:], slower, strict=True)
+                   if free > latency_s * 1.02]  # fmt: skip
+    assert not failed
 
 
 def test_a_cap_and_a_lock_agree() -> None:
