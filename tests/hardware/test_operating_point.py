@@ -130,8 +130,8 @@ def test_a_lower_clock_is_never_faster(nth: int) -> None:
 
 @every(9)
 def test_drawn_devices_are_never_slower_at_a_higher_clock(nth: int) -> None:
-    """Devices, models, formats and runtimes are drawn as widely as users do. A lock, or a lower clock of a design, makes
-    no chip quicker by more than 2 %, which it may win where tiles are chosen at its clock."""
+    """Devices, models, formats and runtimes are drawn as widely as users do. A lock or a lower clock makes no
+    chip quicker by more than 2 %, which it may win where tiles are chosen at its clock."""
     draw, failed = Random(35), []
     models = ("resnet18", "mobilenet_v2", "densenet121", "vgg16", "attention_head", "transformer_block")
     for _ in range(900 // nth):
