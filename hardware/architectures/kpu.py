@@ -9,7 +9,7 @@ import numpy as np
 
 from hardware.architecture import Architecture
 from hardware.architectures import levels_of_units
-from hardware.demand import Demand, Floats, Ints, OpClass
+from hardware.demand import Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients
@@ -119,9 +119,14 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     busy_s = common.overlapped(needs_s, exponent)[0]
     limited = chip_j + memory_j + timed_w * busy_s > budget.watts * (busy_s + start_s)
     limited |= hops_s >= needs_s[0].max(axis=0)
-    which = which[limited[demand.kernel[which]]]
-    if not len(which):
+    is_limited = np.zeros(demand.n, dtype=np.bool_)
+    is_limited[which[limited[demand.kernel[which]]]] = True
+    if not is_limited.any():
         return mapping
+    of_kernel = np.vstack([chip_j, memory_j, hops_s, chip_s, start_s, needs_s[0]])[:, demand.kernel]
+    flow, own = mapping.traffic, (demand.macs, demand.elements, demand.head, mapping.matrix_s[0])
+    alike = np.vstack([demand.gemm, flow.chip_read, flow.chip_write, *own, of_kernel])
+    which, number = distinct_shapes(alike, is_limited)  # layers alike take the same schedule
     tiles = _schedules(demand.gemm[:, which], setup)
     kernel, least_s = demand.kernel[which], mapping.tiling.seconds[which]
     longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
@@ -138,12 +143,13 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     joules = rest_j + moved_j, timed_w * busy_s, none, memory_j[kernel]
     each = np.broadcast_arrays(*joules, busy_s + start_s[kernel], busy_s, compute_s, none)
     ends_s = lower_clocks(KernelNeeds(*(one.ravel() for one in each)), budget, 0.0).seconds
-    best = ends_s.reshape(busy_s.shape).argmin(axis=0), np.arange(len(which))
-    mapping.matrix_s[:, which] *= longer[best]
-    mapping.counts[np.ix_(rows, which)] = [count[best] for count in moved.values()]
+    slowed = np.flatnonzero(is_limited)
+    best = ends_s.reshape(busy_s.shape).argmin(axis=0)[number[slowed] - 1], number[slowed] - 1
+    mapping.matrix_s[:, slowed] *= longer[best]
+    mapping.counts[np.ix_(rows, slowed)] = [count[best] for count in moved.values()]
     for name in Tiling.__struct_fields__:
-        getattr(mapping.tiling, name)[which] = getattr(tiles, name)[best]
-    mapping.units[which] = np.maximum(tiles.units[best], 1.0)
+        getattr(mapping.tiling, name)[slowed] = getattr(tiles, name)[best]
+    mapping.units[slowed] = np.maximum(tiles.units[best], 1.0)
     return mapping
 
 
