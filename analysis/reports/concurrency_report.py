@@ -108,7 +108,7 @@ def concurrency(result: Estimate) -> ConcurrencyReport:
     operators, subgraphs = operator_graph(result.workload), subgraph_graph(result.workload)
     of_operators = levels(operators)
     stages = _stages(result, subgraphs)
-    path = _critical_path(result, operators, subgraphs)
+    path = _critical_path(result, operators)
     widest = max(stages, key=lambda stage: len(stage.subgraphs))
     width = int(np.bincount(of_operators).max(initial=1))
     total = float(_flops(result).sum())
@@ -147,7 +147,7 @@ def _stages(result: Estimate, graph: Dependencies) -> tuple[Stage, ...]:
     return tuple(rows)
 
 
-def _critical_path(result: Estimate, operators: Dependencies, subgraphs: Dependencies) -> CriticalPath:
+def _critical_path(result: Estimate, operators: Dependencies) -> CriticalPath:
     flops = _flops(result)
     count, _ = heaviest_path(operators, np.ones(operators.n))
     heavy, _ = heaviest_path(operators, flops)

@@ -99,7 +99,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         on_matrix=on_matrix,
         units=placed.placed[demand.kernel],
         traffic=flow,
-        tiling=_tiling(demand, device, placed, on_matrix),
+        tiling=_tiling(demand, device, placed),
         counts=_counts(demand, setup, flow, loaded, switch_s > 0, placed, on_matrix, idle),
         is_reduced=np.zeros(demand.n, dtype=np.bool_),
         busy_s=busy_s,
@@ -250,7 +250,7 @@ def _flow(demand: Demand, beside: Traffic, placed: Placement) -> tuple[Floats, T
     )
 
 
-def _tiling(demand: Demand, device: Device, placed: Placement, on_matrix: Bools) -> Tiling:
+def _tiling(demand: Demand, device: Device, placed: Placement) -> Tiling:
     g, _, n, k = demand.gemm
     tiled = (demand.macs > 0) & (g > 0)
     units = np.maximum(placed.units[demand.kernel], 1.0)

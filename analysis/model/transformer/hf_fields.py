@@ -11,7 +11,7 @@ import msgspec
 
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import hf_layers
-from analysis.model.transformer.config import Config
+from analysis.model.transformer.config import MAX_LAYERS, Config
 from analysis.model.transformer.hf_layers import TABLE, Raw
 from hardware import file_access
 
@@ -46,7 +46,7 @@ def config_fields(raw: Raw, kind: str) -> Raw:
     if letters:
         fields |= {"full_every": 0}
         per_layer |= {"window": windows}
-    if (sparse := hf_layers.sparse_layers(raw, layers)) and fields.get("experts"):
+    if (sparse := hf_layers.sparse_layers(raw, min(layers, MAX_LAYERS))) and fields.get("experts"):
         dense = sparse.index(1) if 1 in sparse else len(sparse)
         is_prefix = all(sparse[dense:])
         fields["dense_layers"] = dense if is_prefix else 0
@@ -67,7 +67,7 @@ def _windows(fields: Raw, letters: str) -> list[int]:
     window, every = fields.get("window") or 0, fields.get("full_every") or 0
     if letters:
         return [window if letter in "wW" else 0 for letter in letters]
-    return [0 if every and (layer + 1) % every == 0 else window for layer in range(fields["layers"])]
+    return [0 if every and (layer + 1) % every == 0 else window for layer in range(min(fields["layers"], MAX_LAYERS))]
 
 
 def _share_caches(raw: Raw, own: list[Raw]) -> None:

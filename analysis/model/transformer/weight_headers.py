@@ -110,10 +110,10 @@ def _raw(path: Path, held: WeightHeader) -> dict[str, Any]:
     for key, names in table()["keys"].items():
         if (value := held.facts.get(f"{kind}.{key}")) is not None:
             raw |= dict.fromkeys(names, value)
-    return raw | _derived_keys(raw, held, kind)
+    return raw | _derived_keys(held, kind)
 
 
-def _derived_keys(raw: dict[str, Any], held: WeightHeader, kind: str) -> dict[str, Any]:
+def _derived_keys(held: WeightHeader, kind: str) -> dict[str, Any]:
     """Return the keys of config.json that follow from several facts: kinds of layers, widths of heads and states."""
     facts = {key.removeprefix(f"{kind}."): value for key, value in held.facts.items() if key.startswith(f"{kind}.")}
     found: dict[str, Any] = {}
