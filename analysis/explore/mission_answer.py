@@ -7,8 +7,9 @@ accelerators 17 ms alone, 21 and 22 beside the GPU; two models on one accelerato
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice, product
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +29,7 @@ MODULES = Path(__file__).with_name("mission.toml")
 WHICH = "which"  # instead of a device: search the catalogue
 _ROUNDS = 12  # of waits for memory, until they agree with the rates of the tasks
 _MOST_SHARE = 0.9  # of the time in which others use the memory
-_FRAMES = 400.0  # of the fastest task in a simulated schedule
+_FRAMES, _MOST_FRAMES = 400.0, 20_000.0  # of the fastest task in a simulated schedule, unless another is slow
 _DIVISIONS = 256  # ways to divide tasks among units that are tried
 _STEPS = 12  # of a search for the largest rates
 
@@ -116,8 +117,12 @@ def read_mission(path: Path) -> Mission:
     except ValueError as error:
         raise RequestError(str(error)) from None
     for i, task in enumerate(task_rows, 1):
-        if task.rate_hz < 0.0 or task.deadline_s < 0.0 or task.batch < 1:
+        if not (0.0 <= task.rate_hz < np.inf and 0.0 <= task.deadline_s < np.inf and task.batch >= 1):
             raise RequestError(f"{path.name}: task {i}: a rate, a deadline or a batch is below its least value")
+    if not mission.power_w > 0.0 or not all(
+        0.0 <= amount < np.inf for amount in (mission.battery_wh, mission.other_w, mission.hours, mission.missed_share)
+    ):
+        raise RequestError(f"{path.name}: an amount of the mission is not a number above zero")
     if mission.hours and not mission.battery_wh:
         raise RequestError(f"{path.name}: hours need battery_wh")
     return msgspec.structs.replace(mission, task=task_rows)
@@ -153,6 +158,8 @@ def stretched_s(result: Estimate, share: float) -> float:
 def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int], find: Find) -> ModuleAnswer:
     """Run each task on the unit of its place."""
     results = [find(task, units[place].key) for task, place in zip(mission.task, places, strict=True)]
+    if sum(result.memory.peak_bytes for result in results) > max(unit.memory_bytes for unit in units):
+        raise RequestError(f"{units[0].label} has no room for the models of these tasks")
     bandwidth = max(unit.memory_bandwidth for unit in units)
     memory_s = [float(r.run.kernel_memory_s.sum()) * r.device.memory_bandwidth / bandwidth * r.waves for r in results]
     rates = [task.rate_hz for task in mission.task if task.rate_hz] or [1.0]
@@ -161,7 +168,7 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
         if any(task.rate_hz for task in mission.task)
         else 20.0 * sum(result.latency_s for result in results)
     )
-    horizon_s = max(horizon_s, 2.0 / min(rates))
+    horizon_s = min(max(horizon_s, 2.0 / min(rates)), _MOST_FRAMES / max(rates))
     shares, n = np.zeros(len(units)), len(results)
     rates_hz, missed_share, mean_s, longest_s, taken_s = (np.zeros(n) for _ in range(5))
     busy = 0.0
@@ -203,7 +210,8 @@ def _judge(mission: Mission, device: Device, tasks: tuple[TaskAnswer, ...], rest
     missed_share = max(task.missed_share for task in tasks)
     worst_task = max(tasks, key=lambda task: task.missed_share)
     limit_w = min(mission.power_w, device.power_limit_w)
-    needs = [(power_w / limit_w, f"{quantity(power_w, 'W')} of {quantity(limit_w, 'W')}")]
+    whose = "" if limit_w == mission.power_w else ", its limit"
+    needs = [(power_w / limit_w, f"{quantity(power_w, 'W')} of {quantity(limit_w, 'W')}{whose}")]
     if missed_share > mission.missed_share:
         needs.append(
             (1.0 + missed_share, f"{worst_task.model} misses {percent(worst_task.missed_share)} of its frames")
@@ -227,10 +235,34 @@ def _places(task: Task, units: Sequence[Device]) -> list[int]:
 
 
 def divide_tasks(mission: Mission, units: Sequence[Device], find: Find) -> ModuleAnswer:
-    """Return the best division of the tasks among the units: no frame dropped, then least power."""
-    ways = islice(product(*(_places(task, units) for task in mission.task)), _DIVISIONS)
-    answers = [run_on_units(mission, units, places, find) for places in ways]
-    return min(answers, key=lambda answer: (not answer.is_possible, answer.missed_share, answer.power_w))
+    """Return the best division of the tasks among the units: possible, then no frame dropped, then least power. If
+    there are too many divisions to try, tasks move one by one while that makes it better."""
+    choices = [_places(task, units) for task in mission.task]
+    if math.prod(map(len, choices)) <= _DIVISIONS:
+        divisions = dict.fromkeys(_first_of_alike(places, units) for places in product(*choices))
+        return min((run_on_units(mission, units, places, find) for places in divisions), key=_order)
+    places = [choice[0] for choice in choices]
+    best, is_better = run_on_units(mission, units, places, find), True
+    while is_better:
+        is_better = False
+        for i, place in ((i, place) for i, choice in enumerate(choices) for place in choice):
+            answer = run_on_units(mission, units, [*places[:i], place, *places[i + 1 :]], find)
+            if _order(answer) < _order(best):
+                best, places[i], is_better = answer, place, True
+    return best
+
+
+def _order(answer: ModuleAnswer) -> tuple[bool, float, float]:
+    return not answer.is_possible, answer.missed_share, answer.power_w
+
+
+def _first_of_alike(places: Sequence[int], units: Sequence[Device]) -> tuple[int, ...]:
+    """Return a division with units of one kind taken in their order: two alike may be exchanged."""
+    number_of: dict[int, int] = {}
+    for place in dict.fromkeys(places):
+        alike = (i for i, unit in enumerate(units) if unit.key == units[place].key and i not in number_of.values())
+        number_of[place] = next(alike)
+    return tuple(number_of[place] for place in places)
 
 
 def _scaled(mission: Mission, scale: float) -> Mission:
@@ -239,7 +271,7 @@ def _scaled(mission: Mission, scale: float) -> Mission:
 
 
 def _largest_scale(mission: Mission, units: Sequence[Device], find: Find) -> float:
-    """Return the largest part of all rates at which the mission is possible; 0 if there is none."""
+    """Return the largest part of all rates, in whole percent, at which the mission is possible, or 0."""
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2.0
@@ -247,7 +279,7 @@ def _largest_scale(mission: Mission, units: Sequence[Device], find: Find) -> flo
             low = middle
         else:
             high = middle
-    return low
+    return math.floor(low * 100.0) / 100.0
 
 
 def find_ways(mission: Mission, units: Sequence[Device], find: Find) -> tuple[MissionChange, ...]:

@@ -20,7 +20,6 @@ from hardware.mapping.recurrence_schedules import (
     Fabric,
     fastest_schedule,
     filling_cycles,
-    find_stationary,
     movements,
     schedules,
     windows,
@@ -91,7 +90,8 @@ def _reduce_on_fabric(demand: Demand, setup: Setup, rates: Efficiency, mapping: 
     reduces = np.isin(demand.op_class, _REDUCTIONS)
     if not reduces.any():
         return mapping
-    ideal_s = demand.vector_flops / (2.0 * device.units * device.mac_rate("matrix", setup.plan.vector))
+    work = common.vector_work(demand, device.arch.data.assumed("special_flops"))
+    ideal_s = work / (2.0 * device.units * device.mac_rate("matrix", setup.plan.vector))
     values_s = mapping.traffic.chip_read / setup.plan.element_bytes / (fabric.rows + fabric.columns) / fabric.clock_hz
     at_work = np.maximum(mapping.units, 1.0)
     seconds = np.maximum(ideal_s * device.units, values_s) / at_work / rates.compute[:, demand.op_class]
@@ -189,7 +189,7 @@ def _by_tiles(
     sums = (macs + elements * np.maximum(tiling.split, 1.0)) * assumed("accumulator_bytes")
     # Cells of tiles at work that do not multiply: beyond the edge of a result, or while a tile fills and drains.
     edge = tiling.blocks * tiling.tile_m * tiling.tile_n * depth - macs
-    filling = filling_cycles(demand.gemm[:, at], tiling, fabric.cells) * cells
+    filling = filling_cycles(demand.gemm[:, at], tiling) * cells
     return {
         "tile.partial_sum": np.where(on_array, sums, 0.0),
         "tile.idle_cell": np.where(on_array, np.maximum(edge, 0.0) + filling, 0.0),
@@ -239,7 +239,7 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     tiling = mapping.tiling
     units = f"{whole(mapping.units[i])}/{whole(device.units)} tiles"
     if mapping.on_matrix[i]:
-        stays = KEPT[find_stationary(tiling, demand.gemm[3], device.array_rows * device.array_columns)[i]]
+        stays = KEPT[int(np.broadcast_to(tiling.stationary, demand.n)[i])]
         return (
             f"{product(demand, i)} as a domain flow ({plan.matrix}), {stays} stay: {whole(tiling.blocks[i])} blocks of "
             f"{whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}{split(mapping, i)}, {units}, "

@@ -15,12 +15,12 @@ import math
 import msgspec
 import numpy as np
 
-from hardware.demand import Demand, Floats, Ints
+from hardware.demand import Demand, Floats
 from hardware.mapping.tiling import Tiling
 
 Sizes = Floats | float
-KEPT = ("inputs", "weights", "results")  # what may stay in the cells
-INPUTS, WEIGHTS, RESULTS = range(3)
+KEPT = ("results", "weights", "inputs")  # what may stay in the cells
+RESULTS, WEIGHTS, INPUTS = range(3)
 _SUM_BYTES = 4.0  # of a sum that is not complete
 
 
@@ -73,7 +73,7 @@ def schedules(gemm: Floats, fabric: Fabric, stretches: tuple[float, ...], splits
     rows, split = ways[:, :1], ways[:, 1:]
     columns = fabric.cells / rows
     weights = keep_operand(gemm, fabric, rows, columns, split)
-    inputs = keep_operand(gemm[[0, 2, 1, 3]], fabric, rows, columns, split)
+    inputs = keep_operand(gemm[[0, 2, 1, 3]], fabric, rows, columns, split, INPUTS)
     inputs = msgspec.structs.replace(inputs, tile_m=inputs.tile_n, tile_n=inputs.tile_m)
     kinds = keep_results(gemm, fabric, rows, columns, split), weights, inputs
     return Tiling(*(np.concatenate([getattr(kind, name) for kind in kinds]) for name in Tiling.__struct_fields__))
@@ -107,7 +107,7 @@ def keep_results(gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, spli
     else:
         cycles = steady + np.maximum(skew, 2.0 * load + drain) + (groups - 1.0) * (2.0 * load + drain)
     cycles = np.where(np.greater(split, 1) & (results >= fabric.units), np.inf, cycles)
-    return _tiling(g, cycles, fabric, blocks, waves, (rows, columns, split))
+    return _tiling(g, cycles, fabric, blocks, waves, (rows, columns, split, RESULTS))
 
 
 def _buffered(
@@ -126,14 +126,16 @@ def movements(gemm: Floats, tiling: Tiling, fabric: Fabric) -> tuple[Floats, Flo
     _, m, n, k = gemm
     depth = k / np.maximum(tiling.split, 1.0)
     block = np.minimum(tiling.tile_m, m), np.minimum(tiling.tile_n, n)
-    keeps_results = find_stationary(tiling, k, fabric.cells) == RESULTS
+    keeps_results = np.equal(tiling.stationary, RESULTS)
     together, chunk = _buffered(fabric, (fabric.rows, fabric.columns), block, tiling.waves, depth)
     together = np.where(keeps_results, np.maximum(together, 1.0), 1.0)
     chunks = np.where(keeps_results, np.ceil(depth / np.maximum(chunk, 1e-9)), 1.0)
     return together, np.where(tiling.blocks > 0, np.ceil(tiling.blocks / together) * chunks, 0.0)
 
 
-def keep_operand(gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, split: Sizes) -> Tiling:
+def keep_operand(
+    gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, split: Sizes, stationary: float = WEIGHTS
+) -> Tiling:
     """Return the schedule that keeps the right operand, rows along K and columns along N, while M streams: in `split`
     parts, each on a tile."""
     g, m, n, k = gemm
@@ -147,7 +149,12 @@ def keep_operand(gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, spli
     cycles = waves * (part * beat + 2.0 * high + wide - 2.0) + 2.0 * load * (waves if fabric.has_barriers else 1.0)
     useless = np.greater(split, 1) & (blocks / split >= fabric.units)
     return _tiling(
-        g, np.where(useless, np.inf, cycles), fabric, blocks, waves, (part, columns, k / np.maximum(high, 1.0))
+        g,
+        np.where(useless, np.inf, cycles),
+        fabric,
+        blocks,
+        waves,
+        (part, columns, k / np.maximum(high, 1.0), stationary),
     )
 
 
@@ -165,7 +172,7 @@ def windows(demand: Demand, fabric: Fabric) -> Tiling:
     moves = (2.0 * inputs * fabric.operand_bytes + fabric.cells * fabric.result_bytes) / fabric.bus_bytes
     hidden = 0.0 if fabric.has_barriers else fabric.rows + fabric.columns - 2.0
     cycles = waves * (k * beat + moves) + np.maximum(hidden - moves, 0.0)
-    return _tiling(g, cycles, fabric, blocks, waves, (fabric.rows, fabric.columns, 1.0))
+    return _tiling(g, cycles, fabric, blocks, waves, (fabric.rows, fabric.columns, 1.0, RESULTS))
 
 
 def _tiling(
@@ -175,22 +182,13 @@ def _tiling(
     return Tiling(*(np.where(g > 0, each, 0.0) for each in np.broadcast_arrays(*every)))
 
 
-def filling_cycles(gemm: Floats, tiling: Tiling, cells: float) -> Floats:
+def filling_cycles(gemm: Floats, tiling: Tiling) -> Floats:
     """Return the cycles in which tiles load, fill and drain, over all tiles: once each if results stay, else for each
     block."""
     _, m, n, k = gemm
     depth = np.minimum(k / np.maximum(tiling.split, 1.0), k)
     high, wide = np.minimum(tiling.tile_m, m), np.minimum(tiling.tile_n, n)
-    stays = find_stationary(tiling, k, cells)
     once = tiling.units * (high + wide - 2.0) * np.where(tiling.split > 1, 2.0, 1.0)
-    each = tiling.blocks * (2.0 * depth + np.where(stays == WEIGHTS, wide, high) - 2.0)
-    cycles: Floats = np.maximum(np.where(stays == RESULTS, once, each), 0.0)
+    each = tiling.blocks * (2.0 * depth + np.where(np.equal(tiling.stationary, WEIGHTS), wide, high) - 2.0)
+    cycles: Floats = np.maximum(np.where(np.equal(tiling.stationary, RESULTS), once, each), 0.0)
     return cycles
-
-
-def find_stationary(tiling: Tiling, k: Floats, cells: float) -> Ints:
-    """Return what stays in the cells, (n,): the place in KEPT."""
-    depth = k / np.maximum(tiling.split, 1.0)
-    keeps_results = tiling.tile_m * tiling.tile_n <= cells * (1 + 1e-9)
-    keeps_weights = tiling.tile_n * depth <= cells * (1 + 1e-9)
-    return np.where(keeps_results, RESULTS, keeps_weights.astype(np.int64))

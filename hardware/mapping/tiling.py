@@ -18,7 +18,8 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 class Tiling(msgspec.Struct, frozen=True):
     """The chosen tiles, (n,), zero for operators that are not contractions. `seconds` are at a unit's full rate;
-    `waves` are rounds over the units; `units` are those busy in the fullest round; K is divided in `split` ways."""
+    `waves` are rounds over the units; `units` are those busy in the fullest round; K is divided in `split` ways.
+    `stationary` says what cells keep: a place in KEPT of hardware/mapping/recurrence_schedules.py."""
 
     seconds: Floats
     blocks: Floats
@@ -27,10 +28,12 @@ class Tiling(msgspec.Struct, frozen=True):
     tile_m: Floats
     tile_n: Floats
     split: Floats
+    stationary: Floats | float = 0.0
 
     def take(self, *index: Ints) -> Tiling:
         """Select the tiles at an index."""
-        return Tiling(*(getattr(self, name)[index] for name in self.__struct_fields__))
+        columns = (getattr(self, name) for name in self.__struct_fields__)
+        return Tiling(*(column[index] if isinstance(column, np.ndarray) else column for column in columns))
 
 
 NO_TILES = Tiling(*[np.zeros(1)] * 7)

@@ -32,18 +32,18 @@ def _states(state: State, file: Path, **_: object) -> Iterable[State]:
 
 
 def _document(state: State, file: Path, on_paper: bool) -> MissionAnswer:
-    asked = mission_answer.read_mission(file)
+    mission = mission_answer.read_mission(file)
 
     def find(task: Task, key: str) -> Estimate:
         """Return the estimate of a task on a device."""
         return engine.result(_state_of(state, task), key)
 
-    is_search = asked.device == mission_answer.WHICH
+    is_search = mission.device == mission_answer.WHICH
     every = catalogue_devices(engine.folders())
     catalogue = [device for device in every if device.silicon or on_paper]
-    modules = mission_answer.list_modules(catalogue if is_search else [engine.device(asked.device)], engine.device)
+    modules = mission_answer.list_modules(catalogue if is_search else [engine.device(mission.device)], engine.device)
     paper = [(device,) for device in every if not (device.silicon or on_paper)]
-    return mission_answer.answer_mission(file.stem, asked, modules, find, paper)
+    return mission_answer.answer_mission(file.stem, mission, modules, find, paper)
 
 
 def _power(answer: MissionAnswer, state: State) -> tuple[str, ...]:

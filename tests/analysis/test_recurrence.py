@@ -17,7 +17,6 @@ from hardware.mapping.recurrence_schedules import (
     WEIGHTS,
     Fabric,
     fastest_schedule,
-    find_stationary,
     keep_operand,
     keep_results,
     schedules,
@@ -155,7 +154,7 @@ def test_what_stays_follows_the_shape_of_the_product() -> None:
     fabric = _fabric(32, 32, units=4, buffer_bytes=32768, bus_bytes=64)
     for sizes, stays in (((12544, 64, 27), WEIGHTS), ((64, 12544, 27), INPUTS), ((512, 512, 4096), RESULTS)):
         tiling = fastest_schedule(schedules(_column(1, *sizes), fabric, (1.0, 2.0), (1, 2, 4)))
-        assert find_stationary(tiling, _column(sizes[2])[0], fabric.cells)[0] == stays
+        assert tiling.stationary[0] == stays
         assert tiling.seconds[0] * fabric.units * fabric.macs_per_clock >= math.prod(sizes)
 
 

@@ -100,6 +100,8 @@ WRONG = {
     "power_w = 3": "no [[task]]: each needs a model and rate_hz",
     "[[task]]\nmodel = 'a'\nrate = 3": "task 1: Object contains unknown field `rate` (did you mean rate_hz",
     "hours = 2\n[[task]]\nmodel = 'a'": "hours need battery_wh",
+    "power_w = 0.0\n[[task]]\nmodel = 'a'": "an amount of the mission is not a number above zero",
+    "[[task]]\nmodel = 'a'\nrate_hz = inf": "task 1: a rate, a deadline or a batch is below its least value",
     "[[task]]\nmodel = 'a'\nrate_hz = -1": "task 1: a rate, a deadline or a batch is below its least value",
 }
 
@@ -112,6 +114,18 @@ def test_a_wrong_file_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
         mission.read_mission(path)
     assert str(error.value).startswith(f"mission.toml: {WRONG[text]}")
     assert "\n" not in str(error.value)
+
+
+def test_many_tasks_find_the_division_that_all_divisions_would() -> None:
+    units = mission.module_units(load_device("jetson_agx_orin"), load_device)
+    tasks = tuple(Task(model=name, rate_hz=rate, precision="int8") for name, rate in (
+        ("resnet50", 300.0), ("resnet152", 100.0), ("mobilenet_v2", 500.0), ("resnet18", 200.0)))  # fmt: skip
+    exhaustive = mission.divide_tasks(Mission(task=tasks), units, find)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mission, "_DIVISIONS", 1)
+        moved = mission.divide_tasks(Mission(task=tasks), units, find)
+    assert (moved.is_possible, moved.missed_share) == (exhaustive.is_possible, exhaustive.missed_share)
+    assert exhaustive.power_w <= moved.power_w <= exhaustive.power_w * 1.1
 
 
 def test_a_unit_that_a_module_lacks_is_named() -> None:

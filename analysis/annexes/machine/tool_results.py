@@ -28,22 +28,23 @@ def tool_rows(text: str) -> list[Row]:
     if not text.lstrip().startswith(("[", "{")):
         return []
     try:
-        tests = json.loads(text) if text.lstrip().startswith("[") else map(json.loads, text.split("\n"))
-        return [_llama_row(test) for test in tests]
+        tests = json.loads(text) if text.lstrip().startswith("[") else map(json.loads, text.strip().splitlines())
+        return [_llama_row(test) for test in tests if not (test["n_prompt"] and test["n_gen"])]
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return []
 
 
 def _llama_row(test: dict[str, Any]) -> Row:
-    """Return a row of one test of `llama-bench -o json`: prompt tokens alone, or generated tokens alone."""
+    """Return a row of one test of `llama-bench -o json`: prompt tokens alone, or generated tokens alone (tests of both,
+    `-pg`, state no speed of either)."""
     prompt, generated, speed = int(test["n_prompt"]), int(test["n_gen"]), float(test["avg_ts"])
     name = re.split(r"[\\/]", str(test["model_filename"]))[-1]
-    stored = _STORED.search(name)
+    format_name = _STORED.search(name)
     return dict.fromkeys(_UNSTATED.split(), "") | {
         "source": "llama-bench", "n_devices": "1", "batch": "1", "runtime": "llama.cpp", "note": "llama-bench",
         "device": str(test.get("gpu_info") or test["cpu_info"]), "model": plain(_STORED.sub("", name)),
         "phase": "decode" if generated else "prefill", "output_tokens": str(generated),
-        "prompt_tokens": str(prompt or test.get("n_depth", 0)), "weights_format": stored[1] or "" if stored else "",
+        "prompt_tokens": str(prompt or test.get("n_depth", 0)), "weights_format": format_name[1] or "" if format_name else "",
         "throughput_tokens_per_s": str(speed), "latency_s": str(1 / speed if generated else prompt / speed),
     }  # fmt: skip
 

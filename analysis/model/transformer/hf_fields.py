@@ -32,7 +32,7 @@ def config_fields(raw: Raw, kind: str) -> Raw:
     elif "mixer" in fields and "pattern" not in fields:
         fields["pattern"] = hf_layers.recurrent_pattern(raw)
     windows = _windows(fields, letters)
-    changes = hf_layers.changes(raw, layers) if isinstance(layers, int) and 0 < layers < 1 << 10 else []
+    changes = hf_layers.changes(raw, layers) if isinstance(layers, int) and 0 < layers <= 1 << 10 else []
     own = [
         _sizes(raw | change, rules | by_window[window > 0]) if change or any(by_window) else {}
         for change, window in zip(changes, windows, strict=False)
