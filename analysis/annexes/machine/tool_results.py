@@ -44,7 +44,8 @@ def _llama_row(test: dict[str, Any]) -> Row:
         "source": "llama-bench", "n_devices": "1", "batch": "1", "runtime": "llama.cpp", "note": "llama-bench",
         "device": str(test.get("gpu_info") or test["cpu_info"]), "model": plain(_STORED.sub("", name)),
         "phase": "decode" if generated else "prefill", "output_tokens": str(generated),
-        "prompt_tokens": str(prompt or test.get("n_depth", 0)), "weights_format": format_name[1] or "" if format_name else "",
+        "prompt_tokens": str(prompt or test.get("n_depth", 0)),
+        "weights_format": format_name[1] or "" if format_name else "",
         "throughput_tokens_per_s": str(speed), "latency_s": str(1 / speed if generated else prompt / speed),
     }  # fmt: skip
 
