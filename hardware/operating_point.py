@@ -64,12 +64,12 @@ def least_cap_w(device: Device) -> float:
 
 
 def power_caps(device: Device) -> Iterator[str]:
-    """Yield names of a device at caps from 40 % of its power limit, in watts of two digits; last, its own key."""
+    """Yield names of an unchanged device at caps from 40 % of its limit, in watts of two digits; last, its own key."""
     limit_w, least_w = device.power_limit_w, least_cap_w(device)
     shares = (_LEAST_SHARE + (1.0 - _LEAST_SHARE) * step / _STEPS for step in range(_STEPS))
     for cap_w in dict.fromkeys(float(f"{share * limit_w:.2g}") for share in shares):
         if least_w <= cap_w < limit_w and not device.power_cap:
-            yield f"{device.key.removesuffix(device.changes)}@{cap_w:g}W{device.changes}"
+            yield f"{device.key}@{cap_w:g}W"
     yield device.key
 
 

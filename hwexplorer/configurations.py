@@ -8,6 +8,7 @@ from analysis.explore.deployment_cost import settings
 from analysis.explore.search.candidates import Candidate, make_candidate
 from analysis.explore.search.grid import BATCHES, Tick, check_lists, estimate_grid
 from analysis.model.ir.batch_limits import batches_of
+from hardware.device import Device
 from hardware.device_catalog import catalogue_devices as all_devices
 from hardware.operating_point import power_caps
 from hardware.precision import SWEEP
@@ -45,8 +46,14 @@ def devices(names: Iterable[str], power_modes: bool, caps: bool = False) -> tupl
     """Return the keys of devices, each once; with `power_modes` every mode of each, with `caps` each at power caps."""
     keys = [key for name in names for key in (_modes(name) if power_modes else [engine.device(name).key])]
     if caps:
-        keys = [engine.device(name).key for key in keys for name in power_caps(engine.device(key))]
+        keys = [engine.device(name).key for key in keys for name in _capped(engine.device(key))]
     return tuple(dict.fromkeys(keys))
+
+
+def _capped(device: Device) -> list[str]:
+    """Return the device at power caps. A cap is set before changes, so it is one that the unchanged device takes."""
+    unchanged = engine.device(device.key.removesuffix(device.changes))
+    return [f"{name}{device.changes}" for name in power_caps(unchanged)]
 
 
 def _modes(name: str) -> list[str]:

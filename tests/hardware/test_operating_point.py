@@ -18,7 +18,7 @@ from hardware.device_catalog import catalogue_devices, load_device
 from hardware.engines.runtime import MODES
 from hardware.errors import RequestError
 from hardware.operating_point import least_cap_w, power_caps
-from hwexplorer import engine
+from hwexplorer import configurations, engine
 from tests.sampling import every, for_each
 
 DEVICES = catalogue_devices()
@@ -182,4 +182,5 @@ def test_round_trip(name: str, power: float, clock: float) -> None:
 def test_caps_of_a_search_are_round_and_end_without_one() -> None:
     caps = [*power_caps(load_device("h100_sxm"))]
     assert caps == [*(f"h100_sxm@{watts}W" for watts in (280, 340, 400, 460, 520, 580, 640)), "h100_sxm"]
-    assert next(power_caps(load_device("h100_sxm{units*2}"))) == "h100_sxm@520W{units*2}"
+    changed = configurations.devices(["h100_sxm{process_nm*1.6}"], power_modes=False, caps=True)
+    assert changed == tuple(f"{name}{{process_nm*1.6}}" for name in caps)
