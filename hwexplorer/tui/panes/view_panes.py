@@ -208,7 +208,8 @@ class HeatPane(ViewPane):
         """Take the blocks, without bars in a narrow pane."""
         self.content.update(views.heat, hide=("bar", "delta") if self.size.width < BAR_WIDTH else ("delta",))
         self.content.go(self.state.at)
-        self.heading = f"Blocks x devices · {METRICS[self.state.metric].title}"
+        figure = "energy x time" if self.state.metric == "edp" else METRICS[self.state.metric].title
+        self.heading = f"Blocks x devices · {figure}"
         self.remark = "◂ least" + " · yellow 2x · red 10x as much" * (not self.app.no_color)
 
     def click(self, at: FramedPane.Clicked) -> None:
