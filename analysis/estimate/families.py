@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -52,8 +53,13 @@ def family_of(event: Event) -> str:
 
 def family_energy(result: Estimate) -> Floats:
     """Return the energy of each family in J, shape (7,)."""
-    index = [FAMILIES.index(family_of(event)) for event in result.events]
-    return np.bincount(index, result.event_j, minlength=len(FAMILIES)).astype(np.float64)
+    return sum_by_family(result.events, result.event_j)
+
+
+def sum_by_family(events: Sequence[Event], energy_j: Floats) -> Floats:
+    """Return the sums of the energy of events, (e,), over each family, shape (7,)."""
+    index = [FAMILIES.index(family_of(event)) for event in events]
+    return np.bincount(index, energy_j, minlength=len(FAMILIES)).astype(np.float64)
 
 
 def instructions(result: Estimate) -> float:

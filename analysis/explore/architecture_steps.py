@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
-import numpy as np
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.families import FAMILIES, family_of
+from analysis.estimate.families import FAMILIES, sum_by_family
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from analysis.explore.explanation import explain
@@ -65,11 +64,11 @@ class Progression(Head, frozen=True, kw_only=True):
     steps: tuple[ArchitectureStep, ...]
 
 
-def family_rows(document: Progression) -> list[tuple[str, list[float]]]:
+def family_rows(document: Progression) -> list[tuple[str, dict[str, float]]]:
     """Return each family with its energy on each device, the costliest family first; families without energy are left
     out."""
-    rows = [(name, [side.energy_by_family_j[name] for side in document.sides]) for name in FAMILIES]
-    return sorted((row for row in rows if any(row[1])), key=lambda row: -max(row[1]))
+    rows = [(name, {side.device: side.energy_by_family_j[name] for side in document.sides}) for name in FAMILIES]
+    return sorted((row for row in rows if any(row[1].values())), key=lambda row: -max(row[1].values()))
 
 
 def make_progression(results: Sequence[Estimate], path: str = "") -> Progression:
@@ -86,8 +85,7 @@ def _side(result: Estimate, path: str) -> ArchitectureSide:
     members, of_node = operators_of(result, path), estimate_of_node(result, path)
     counts = of_node.run.scale_counts(of_node.run.counts)[:, members].sum(axis=1)
     energy_j = counts * of_node.run.prices.value / of_node.scenario.batch
-    places = [FAMILIES.index(family_of(event)) for event in of_node.events]
-    families = np.bincount(places, energy_j, minlength=len(FAMILIES)).tolist()
+    families = sum_by_family(of_node.events, energy_j).tolist()
     return ArchitectureSide(
         device=result.device.key, architecture=result.device.architecture, precision_run=result.precision_run,
         runtime=result.runtime.name, latency_s=float(of_node.run.latency_s[members].sum()),

@@ -30,6 +30,7 @@ WHICH = "which"  # instead of a device: search the catalogue
 _ROUNDS = 12  # of waits for memory, until they agree with the rates of the tasks
 _MOST_SHARE = 0.9  # of the time in which others use the memory
 _FRAMES, _MOST_FRAMES = 400.0, 20_000.0  # of the fastest task in a simulated schedule, unless another is slow
+_TURNS = 20.0  # of all tasks in a simulated schedule, if none has a rate
 _DIVISIONS = 256  # ways to divide tasks among units that are tried
 _STEPS = 12  # of a search for the largest rates
 
@@ -162,13 +163,7 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
         raise RequestError(f"{units[0].label} has no room for the models of these tasks")
     bandwidth = max(unit.memory_bandwidth for unit in units)
     memory_s = [float(r.run.kernel_memory_s.sum()) * r.device.memory_bandwidth / bandwidth * r.waves for r in results]
-    rates = [task.rate_hz for task in mission.task if task.rate_hz] or [1.0]
-    horizon_s = (
-        _FRAMES / max(rates)
-        if any(task.rate_hz for task in mission.task)
-        else 20.0 * sum(result.latency_s for result in results)
-    )
-    horizon_s = min(max(horizon_s, 2.0 / min(rates)), _MOST_FRAMES / max(rates))
+    horizon_s = _horizon_s(mission.task, results)
     shares, n = np.zeros(len(units)), len(results)
     rates_hz, missed_share, mean_s, longest_s, taken_s = (np.zeros(n) for _ in range(5))
     busy = 0.0
@@ -203,19 +198,25 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
     return _judge(mission, units[0], tasks, rest_w, busy)
 
 
+def _horizon_s(tasks: Sequence[Task], results: Sequence[Estimate]) -> float:
+    """Return the seconds that a schedule simulates: some frames of each task, but not too many of the fastest."""
+    rates = [task.rate_hz for task in tasks if task.rate_hz]
+    if not rates:
+        return min(max(_TURNS * sum(result.latency_s for result in results), 2.0), _MOST_FRAMES)
+    return min(max(_FRAMES / max(rates), 2.0 / min(rates)), _MOST_FRAMES / max(rates))
+
+
 def _judge(mission: Mission, device: Device, tasks: tuple[TaskAnswer, ...], rest_w: float, busy: float) -> ModuleAnswer:
     """Return the answer with what is needed over what is allowed."""
     power_w = rest_w + sum(task.power_w for task in tasks)
     hours = mission.battery_wh / (power_w + mission.other_w) if mission.battery_wh else None
-    missed_share = max(task.missed_share for task in tasks)
     worst_task = max(tasks, key=lambda task: task.missed_share)
+    missed_share = worst_task.missed_share
     limit_w = min(mission.power_w, device.power_limit_w)
     whose = "" if limit_w == mission.power_w else ", its limit"
     needs = [(power_w / limit_w, f"{quantity(power_w, 'W')} of {quantity(limit_w, 'W')}{whose}")]
     if missed_share > mission.missed_share:
-        needs.append(
-            (1.0 + missed_share, f"{worst_task.model} misses {percent(worst_task.missed_share)} of its frames")
-        )
+        needs.append((1.0 + missed_share, f"{worst_task.model} misses {percent(missed_share)} of its frames"))
     if hours is not None and mission.hours:
         needs.append((mission.hours / hours, f"the battery lasts {hours:.2g} h, {mission.hours:g} h are asked for"))
     worst, why = max(needs)

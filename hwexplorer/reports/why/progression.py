@@ -55,12 +55,13 @@ def _bar_on(device: str, row: _Family) -> float:
 
 def _table(document: Progression) -> Table:
     families = family_rows(document)
-    largest_j = max(max(energies) for _, energies in families)
-    total = [side.energy_j_per_inference for side in document.sides]
-    devices = [side.device for side in document.sides]
-    items = [_Family(name, dict(zip(devices, energies, strict=True)), largest_j) for name, energies in families]
-    runs = (f"{MARKED[side.device]}: {quantity(side.latency_s, 's')}, {quantity(joules, 'J')}, {side.precision_run}, "
-            f"{side.runtime}" for side, joules in zip(document.sides, total, strict=True))  # fmt: skip
+    largest_j = max(max(energy_j.values()) for _, energy_j in families)
+    items = [_Family(name, energy_j, largest_j) for name, energy_j in families]
+    runs = (
+        f"{MARKED[side.device]}: {quantity(side.latency_s, 's')}, {quantity(side.energy_j_per_inference, 'J')}, "
+        f"{side.precision_run}, {side.runtime}"
+        for side in document.sides
+    )
     columns = _columns(document)
     title = f"Energy per inference of {document.node or document.model} by event family"
     return Table(
