@@ -79,9 +79,19 @@ def _join(demands: Sequence[Demand]) -> Demand:
 
 
 def _join_columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
-    """Concatenate columns of records, by name. A value that is not an array is the same in all."""
-    values = {name: [getattr(one, name) for one in records] for name in names}
-    return {
-        name: np.concatenate(columns, axis=-1) if isinstance(columns[0], np.ndarray) else columns[0]
-        for name, columns in values.items()
-    }
+    """Concatenate columns of records, by name. A value that is not an array is the same in all; a column that only some
+    records have is neutral in the others."""
+    return {name: _join_column(records, name) for name in names}
+
+
+def _join_column(records: Sequence[Any], name: str) -> Any:
+    columns = [getattr(one, name) for one in records]
+    known = next((column for column in columns if isinstance(column, np.ndarray)), None)
+    if known is None:
+        return columns[0]
+    shape, neutral = known.shape[:-1], float(name == "mean_work")  # a factor; the others are amounts
+    filled = (
+        np.full((*shape, one.n), neutral) if column is None else column
+        for one, column in zip(records, columns, strict=True)
+    )
+    return np.concatenate(list(filled), axis=-1)

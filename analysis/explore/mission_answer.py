@@ -283,27 +283,33 @@ def _largest_scale(mission: Mission, units: Sequence[Device], find: Find) -> flo
     return math.floor(low * 100.0) / 100.0
 
 
+def _try_all(
+    cases: Iterable[tuple[str, Mission, Sequence[Device]]], find: Find
+) -> tuple[list[tuple[str, Sequence[Device], ModuleAnswer]], str]:
+    """Return name, units and answer of each case that its units can run, and the last error ('' without one)."""
+    answers, reason = [], ""
+    for name, mission, units in cases:
+        try:
+            answers.append((name, units, divide_tasks(mission, units, find)))
+        except RequestError as error:
+            reason = str(error)
+    return answers, reason
+
+
 def find_ways(mission: Mission, units: Sequence[Device], find: Find) -> tuple[MissionChange, ...]:
     """Return changes of an impossible mission on a module, the possible ones first."""
-    ways, tasks = [], mission.task
-
-    def try_change(change: str, changed: Mission) -> None:
-        """Add what a change leads to, if the device can run it."""
-        try:
-            answer = divide_tasks(changed, units, find)
-        except RequestError:
-            return
-        ways.append(MissionChange(change, answer.is_possible, answer.why))
-
+    changes, tasks = list[tuple[str, Mission]](), mission.task
     if any(task.precision != "int8" for task in tasks):
         narrow = tuple(msgspec.structs.replace(task, precision="int8") for task in tasks)
-        try_change("all tasks in int8", msgspec.structs.replace(mission, task=narrow))
+        changes.append(("all tasks in int8", msgspec.structs.replace(mission, task=narrow)))
     free = msgspec.structs.replace(mission, power_w=np.inf, hours=0.0)
-    try_change("without a power budget or hours", free)
+    changes.append(("without a power budget or hours", free))
     for i, task in enumerate(tasks if len(tasks) > 1 else ()):
-        try_change(f"without {task.model}", msgspec.structs.replace(mission, task=tasks[:i] + tasks[i + 1 :]))
+        changes.append((f"without {task.model}", msgspec.structs.replace(mission, task=tasks[:i] + tasks[i + 1 :])))
     if any(task.rate_hz for task in tasks) and (scale := _largest_scale(mission, units, find)):
-        try_change(f"{percent(scale)} of all rates", _scaled(mission, scale))
+        changes.append((f"{percent(scale)} of all rates", _scaled(mission, scale)))
+    answers, _ = _try_all(((name, changed, units) for name, changed in changes), find)
+    ways = (MissionChange(name, answer.is_possible, answer.why) for name, _, answer in answers)
     return tuple(sorted(ways, key=lambda way: not way.is_possible))
 
 
@@ -316,32 +322,23 @@ def answer_mission(
 ) -> MissionAnswer:
     """Answer a mission on modules; devices `on_paper` are tried if none of these can do it. Modules that a model does
     not fit are left out. Raises RequestError if that leaves none."""
-    answers, units_of, reason = [], {}, "no device"
-    for units in modules:
-        try:
-            answer = divide_tasks(mission, units, find)
-        except RequestError as error:
-            reason = str(error)
-            continue
-        answers.append(answer)
-        units_of[answer.device] = units
-    if not answers:
-        raise RequestError(f"{name}: {reason}")
-    answers.sort(key=lambda answer: (not answer.is_possible, answer.power_w if answer.is_possible else answer.worst))
-    best, possible = answers[0], sum(answer.is_possible for answer in answers)
+    tried, reason = _try_all(((name, mission, units) for units in modules), find)
+    if not tried:
+        raise RequestError(f"{name}: {reason or 'no device'}")
+    tried.sort(key=lambda one: (not one[2].is_possible, one[2].power_w if one[2].is_possible else one[2].worst))
+    _, units, best = tried[0]
+    possible = sum(answer.is_possible for _, _, answer in tried)
     ways: tuple[MissionChange, ...] = ()
     if not possible:
-        ways = find_ways(mission, units_of[best.device], find)
-        for units in on_paper:
-            try:
-                answer = divide_tasks(mission, units, find)
-            except RequestError:
-                continue
-            if answer.is_possible:
-                ways += (MissionChange(f"{answer.device}, which exists on paper only", True, answer.why),)
+        designs, _ = _try_all(((name, mission, design) for design in on_paper), find)
+        ways = find_ways(mission, units, find) + tuple(
+            MissionChange(f"{answer.device}, which exists on paper only", True, answer.why)
+            for _, _, answer in designs
+            if answer.is_possible
+        )
     return MissionAnswer(
-        mission=name, verdict=_verdict(best, possible, len(answers)), best=best, n_possible=possible,
-        modules=tuple(answers), ways=ways,
+        mission=name, verdict=_verdict(best, possible, len(tried)), best=best, n_possible=possible,
+        modules=tuple(answer for _, _, answer in tried), ways=ways,
     )  # fmt: skip
 
 

@@ -58,6 +58,16 @@ class Outcome(msgspec.Struct, frozen=True):
         return self.estimate
 
     @property
+    def answer(self) -> tuple[str, ...]:
+        """The lines that state the outcome, if the reasons for the parts do not."""
+        return ()
+
+    @property
+    def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """What a reader of the whole should know beside the parts: headings with lines."""
+        return ()
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """The lines that a reader of the parts must know."""
         return ()
@@ -67,8 +77,9 @@ class Outcome(msgspec.Struct, frozen=True):
         return METRICS[metric].figure(self.estimate)
 
     def figure(self, key: str, missing: float = 0.0) -> float:
-        """Return a figure in SI units by its key in a record; `missing` if no record has it."""
-        return float(next((getattr(one, key) for one in self.sources if hasattr(one, key)), missing) or 0.0)
+        """Return a figure in SI units by its key in a record; `missing` if no record has it, or none is known."""
+        value = next((getattr(one, key) for one in self.sources if hasattr(one, key)), None)
+        return missing if value is None else float(value)
 
     def broken_limits(self, limits: Sequence[Constraint]) -> tuple[str, ...]:
         """Return in words the limits that it does not satisfy. A figure that it does not have satisfies none."""

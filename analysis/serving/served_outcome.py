@@ -8,6 +8,7 @@ from typing import ClassVar
 from analysis.estimate.estimate import Estimate
 from analysis.explore.outcome import Outcome
 from analysis.serving.deployment import DoesNotFitError
+from analysis.serving.load_sections import load_answer, load_sections
 from analysis.serving.served_load import Served, ServedLoad
 from analysis.serving.serving_report import first_words, order_by_aim
 from analysis.text.evidence import is_backed
@@ -47,6 +48,14 @@ class ServedOutcome(Outcome, frozen=True):
         if isinstance(self.served, DoesNotFitError):
             raise self.served
         return self.served.output_token
+
+    @property
+    def answer(self) -> tuple[str, ...]:
+        return load_answer(self.served) if isinstance(self.served, Served) else ()
+
+    @property
+    def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return load_sections(self.served) if isinstance(self.served, Served) else ()
 
     @property
     def notes(self) -> tuple[str, ...]:

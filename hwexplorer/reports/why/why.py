@@ -126,7 +126,8 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
     """Explain the node under the cursor on the device under the cursor, also against the pin if there is one.
     `is_whole` adds the sources of event prices as footnotes. `says_setting` adds the setting that helps most, which
     takes further estimates."""
-    whole = engine.result(state)
+    outcome = engine.outcome(state)
+    whole, more = outcome.estimate, () if state.at else outcome.sections
     result = estimate_of_node(whole, state.at)
     kind, index = find_node(whole, state.at)
     if kind == "operator":
@@ -136,11 +137,10 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
     members = operators_of(whole, state.at)
     best = next_step(state) if says_setting else None
     reason = _HOST if state.at == HOST else _reason(figures, kind, index, members)
-    first: list[Section] = [(SUMMARY, reason), ("", _actual(figures, kind, members, best))]
+    answer = () if state.at else outcome.answer
+    first: list[Section] = [(SUMMARY, (*answer, *reason)), ("", _actual(figures, kind, members, best))]
     waterfall = _steps(result, members)
-    answer, *under_load = _load_sections(state)
-    first[0] = (SUMMARY, (*answer[1], *reason))
-    first += under_load if is_whole else under_load[:1]
+    first += more if is_whole else more[:1]
     if times := _trace_times(state, whole):
         first.append(("Measured", trace_annex().node_lines(times, members)))
         waterfall = add_measured_step(times, members, waterfall)
@@ -155,22 +155,11 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
         below.append(("Coverage", coverage))
     if notes := describe_deviations(result):
         below.append(("Notes", notes))
-    if is_whole or not under_load:
+    if is_whole or not more:
         below += _largest_events(whole, state.at, is_whole)
     else:
         below = [*below[1:], ("", (MORE,))]
     return Text("why", place_in_words(state), (*first, *below), waterfall, len(first))
-
-
-def _load_sections(state: State) -> list[Section]:
-    """Return the answer on the load of a state and what requests wait for; an empty answer for a node, and without a
-    load that is served."""
-    outcome = engine.outcome(state)
-    if state.at or not outcome.is_simulated:
-        return [(SUMMARY, ())]
-    from hwexplorer.views.load_lines import load_sections  # not needed without a load
-
-    return load_sections(outcome)
 
 
 def _trace_times(state: State, result: Estimate) -> MeasuredTimes | None:
