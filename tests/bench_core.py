@@ -35,7 +35,7 @@ def median(work: Callable[[], object], times: int) -> tuple[float, float]:
 
 def largest() -> str:
     """The shipped model of the most operators, by the size of its capture; at its default image size."""
-    paths = {name: store._SHIPPED / zoo.spec(name).capture_name for name in zoo.names()}
+    paths = {name: store._shipped_path(zoo.spec(name)) for name in zoo.names()}
     sizes = {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
     biggest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:12]
     return max(biggest, key=lambda name: store.load(name).n_operators)

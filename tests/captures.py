@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import lzma
 import sys
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import msgspec
 
 from analysis.capture.__main__ import capture
 from analysis.model import store
-from analysis.model.ir.workload import Workload
+from analysis.model.ir.workload import Workload, encode
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import refer
 from analysis.model.names.targets import Target
@@ -39,7 +40,8 @@ def write(texts: list[str], folder: Path) -> int:
             print(f"{ref} {ref.image_size}: {one_line(error)}", file=sys.stderr)
             continue
         path = folder / name
-        file_access.write(path, [store.pack(workload)])
+        packed = lzma.compress(encode(workload), check=lzma.CHECK_CRC32, preset=9 | lzma.PRESET_EXTREME)
+        file_access.write(path, [packed])
         print(f"{name}  {path.stat().st_size} bytes  {time.perf_counter() - start:.2f} s", flush=True)
     return int(failed)
 
@@ -48,7 +50,7 @@ def _packed(ref: zoo.Spec | Target) -> tuple[str, Workload]:
     """Return the name of the file and the workload that ship: of a library's model its version, no path of ours."""
     workload = capture(ref, lambda phase, fraction: None)
     if isinstance(ref, zoo.Spec):
-        return ref.capture_name, workload
+        return store._shipped_path(ref).name, workload
     kept = {key.removeprefix(store.PACKAGE): mark for key, mark in workload.versions.items()}
     versions = {key: mark for key, mark in kept.items() if key in ("torch", ref.path)}
     return targets.shipped_at(ref).name, msgspec.structs.replace(workload, origin=ref.path, versions=versions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,10 +77,14 @@ def _ready_spec(spec: Spec) -> Workload | None:
 
 def _find_capture(spec: Spec) -> Workload | None:
     for is_shipped in (True, False):
-        workload = _read(_SHIPPED / spec.capture_name if is_shipped else cache_path(spec))  # the latter takes 30 ms
+        workload = _read(_shipped_path(spec) if is_shipped else cache_path(spec))  # the latter takes 30 ms
         if workload is not None and zoo.architecture(workload.name) == zoo.architecture(str(spec)):
             return workload
     return None
+
+
+def _shipped_path(spec: Spec) -> Path:
+    return _SHIPPED / spec.capture_name.replace(_SUFFIX, targets.SHIPPED)
 
 
 def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
@@ -87,7 +92,7 @@ def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
     ref = refer(model, image_size)
     if isinstance(ref, Target):
         return _ready_target(ref) is not None
-    if not isinstance(ref, Spec) or not ref.is_captured or (_SHIPPED / ref.capture_name).is_file():
+    if not isinstance(ref, Spec) or not ref.is_captured or _shipped_path(ref).is_file():
         return True
     return _find_capture(ref) is not None
 
@@ -182,8 +187,9 @@ def version(package: str) -> str:
 
 def _read(path: Path) -> Workload | None:
     try:
-        return unpack(file_access.read(path, _MAX_BYTES))
-    except (OSError, ValueError):
+        data = file_access.read(path, _MAX_BYTES)
+        return decode(lzma.decompress(data)) if path.name.endswith(targets.SHIPPED) else unpack(data)
+    except (OSError, ValueError, lzma.LZMAError):
         return None
 
 

@@ -125,7 +125,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
 
 def test_a_damaged_shipped_file_is_recaptured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_SHIPPED", tmp_path)
-    (tmp_path / "layer_norm.msgpack.gz").write_bytes(b"broken")
+    (tmp_path / "layer_norm.msgpack.xz").write_bytes(b"broken")
     assert store.ready("layer_norm") is None
 
 

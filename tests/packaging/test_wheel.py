@@ -103,6 +103,7 @@ def contents(wheel: Path) -> dict[str, bytes]:
 
 def test_everything_is_inside_one_package_and_no_test_is(wheel: Path) -> None:
     files = contents(wheel)
+    assert wheel.stat().st_size < 3e6
     data = "hwexplorer-0.1.0.data/data"
     outside = [name for name in files if not name.startswith(("hwexplorer/", "hwexplorer-0.1.0.dist-info/"))]
     assert outside == [f"{data}/share/man/man1/hwexplorer.1"]
