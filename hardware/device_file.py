@@ -66,8 +66,9 @@ class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A catalogue file as written. A measured device has its own `rates` instead of its software class's, its own
-    `runtimes`, of which 'auto' takes the first that fits, and `trust`."""
+    """A catalogue file as written. `compiler` names what divides models between an accelerator and the rest of its
+    module (a record of analysis/explore/operator_support.toml). A measured device has its own `rates` instead of its
+    software class's, its own `runtimes`, of which 'auto' takes the first that fits, and `trust`."""
 
     id: str
     name: str
@@ -79,6 +80,7 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     year: int = 0
     unit_name: str = ""
     software: str = ""
+    compiler: str = ""
     aliases: tuple[str, ...] = ()
     is_silicon: bool = True
     notes: tuple[str, ...] = ()

@@ -131,14 +131,25 @@ def read_mission(path: Path) -> Mission:
 
 def module_units(device: Device, load: Callable[[str], Device]) -> tuple[Device, ...]:
     """Return the units of the module that a device names, in its power mode where they have it; else the device."""
-    ids = file_access.shipped(MODULES)["modules"].get(device.id, ())
-    units = [device]
-    for name in ids[1:]:
-        try:
-            units.append(load(f"{name}:{device.power_mode}" if device.power_mode else name))
-        except RequestError:
-            units.append(load(name))
-    return tuple(units)
+    ids = file_access.shipped(MODULES)["modules"].get(device.id, (device.id,))
+    return (device, *(_in_mode(name, device.power_mode, load) for name in ids[1:]))
+
+
+def find_partner(device: Device, architecture: str, load: Callable[[str], Device]) -> Device | None:
+    """Return the first unit of an architecture in the module of a device, in its power mode; None if none is known."""
+    for first, ids in file_access.shipped(MODULES)["modules"].items():
+        if device.id in ids:
+            lead = device if device.id == first else _in_mode(first, device.power_mode, load)
+            return next((unit for unit in module_units(lead, load) if unit.architecture == architecture), None)
+    return None
+
+
+def _in_mode(name: str, mode: str, load: Callable[[str], Device]) -> Device:
+    """Return a device in a power mode, or as usual if it has no such mode."""
+    try:
+        return load(f"{name}:{mode}" if mode else name)
+    except RequestError:
+        return load(name)
 
 
 def list_modules(devices: Sequence[Device], load: Callable[[str], Device]) -> list[tuple[Device, ...]]:

@@ -1,0 +1,75 @@
+"""Show which operators an accelerator's compiler leaves to the CPU or GPU beside it, and what that costs."""
+
+from __future__ import annotations
+
+from analysis.document import columns
+from analysis.explore.mission_answer import find_partner
+from analysis.explore.operator_support import REFUSES, FallbackReport, OperatorGroup, find_compiler, find_fallback
+from hardware.quantity import percent, quantity
+from hardware.sentence import count_noun
+from hwexplorer import engine
+from hwexplorer.declare import DEVICE, Report, Rows, summary_text
+from hwexplorer.options import option
+from hwexplorer.state import State
+
+_STATUS = {"runs": "runs", REFUSES: "falls back", "unknown": "unknown"}
+
+
+def _document(state: State, rest: str | None) -> FallbackReport:
+    result = engine.result(state)
+    compiler = find_compiler(result.device)
+    partner = engine.device(rest) if rest else find_partner(result.device, compiler.rest_architecture, engine.device)
+    return find_fallback(result, engine.result(state, partner.key) if partner else None)
+
+
+def _summary(report: FallbackReport, state: State) -> tuple[str, ...]:
+    unit = engine.device(state.on).name
+    if report.refused:
+        share = sum(group.time_share for group in report.groups if group.status == REFUSES)
+        tail = f"; {report.follow:,} more follow the last piece that may run on the unit" if report.follow else ""
+        verdict = (
+            f"{report.refused:,} of {count_noun(report.operators, 'operator')} ({percent(share)} of the time on "
+            f"{unit}) fall back to {report.rest}{tail}"
+        )
+    else:
+        verdict = f"all {report.operators:,} operators run on {unit}, as far as is known"
+    lines = [verdict]
+    if report.unknown:
+        lines.append(f"of {count_noun(report.unknown, 'operator')} no source is known: they count as run by the unit")
+    if report.refused:
+        lines.append(
+            f"{count_noun(report.pieces, 'piece')} of the model on the unit; {count_noun(report.crossings, 'tensor')} "
+            f"({quantity(report.crossing_bytes, 'byte')}) between the sides"
+        )
+        lines.append(_costs(report))
+    return (*lines, f"source: {report.source}; limits on sizes are not checked")
+
+
+def _costs(report: FallbackReport) -> str:
+    costs = report.costs
+    if costs is None:
+        return "the time of the rest is not known: name its device, as --rest raspberry_pi_5"
+    return (
+        f"{quantity(costs.divided_s, 's')} = {quantity(report.unit_s, 's')} on the unit + "
+        f"{quantity(costs.part_s, 's')} on {costs.device} + {quantity(costs.crossing_s, 's')} for crossings; all on "
+        f"{costs.device}: {quantity(costs.alone_s, 's')}; if the unit ran all: {quantity(report.whole_s, 's')}"
+    )
+
+
+VERB = Report(
+    subject=DEVICE,
+    options=(option("--rest", metavar="DEV", help="the device that runs the rest (default: of the same module)"),),
+    document=_document,
+    title="Fallback",
+    parts=(
+        summary_text(_summary),
+        Rows(
+            "groups",
+            "Operators",
+            columns(OperatorGroup, status={"shown": _STATUS}),
+            key="operator",
+            dim=lambda row: row.status == "runs",
+        ),
+    ),
+    examples={"fallback": "vit_b_16 --on jetson_orin_dla"},
+)

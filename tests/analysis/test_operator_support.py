@@ -1,0 +1,68 @@
+"""What falls back from an accelerator: a table whose names exist, pieces, crossings, and times that add up."""
+
+import pytest
+
+from analysis.explore.mission_answer import find_partner
+from analysis.explore.operator_support import SUPPORT, find_compiler, find_fallback
+from analysis.model.ir.operator_kinds import KINDS
+from analysis.model.operators import cost_rules
+from hardware import file_access
+from hardware.errors import RequestError
+from hwexplorer import engine
+from hwexplorer.state import State
+
+
+def _fallback(model, unit, rest=None):
+    result = engine.result(State(model=model), unit)
+    partner = (
+        engine.device(rest)
+        if rest
+        else find_partner(result.device, find_compiler(result.device).rest_architecture, engine.device)
+    )
+    return find_fallback(result, engine.result(State(model=model), partner.key) if partner else None)
+
+
+def test_a_model_of_which_all_runs_takes_the_time_of_the_unit():
+    report = _fallback("efficientnet_b0", "rk3588_npu")
+    assert (report.refused, report.unknown, report.pieces, report.crossings) == (0, 0, 1, 0)
+    assert report.costs.divided_s == report.whole_s == pytest.approx(report.unit_s)
+    assert report.costs.device == "rk3588_cpu"
+
+
+def test_the_pool_of_resnet_falls_back_to_the_gpu_of_the_module():
+    report = _fallback("resnet50", "jetson_orin_dla")
+    assert (report.refused, report.pieces, report.crossings) == (1, 2, 2)
+    assert report.crossing_bytes == (2048 * 49 + 2048) * 2  # fp16: what the pool reads, and its result
+    costs = report.costs
+    assert costs.device == "jetson_agx_orin"
+    assert costs.divided_s == pytest.approx(report.unit_s + costs.part_s + costs.crossing_s)
+
+
+def test_softmax_runs_on_the_dla_of_orin_only():
+    orin, xavier = (_fallback("swin_t", unit) for unit in ("jetson_orin_dla", "jetson_xavier_dla"))
+    rows = [{row.operator: row.status for row in report.groups} for report in (orin, xavier)]
+    assert [row["softmax"] for row in rows] == ["runs", "refuses"]
+    assert xavier.refused > orin.refused
+    assert orin.pieces == xavier.pieces == 16
+
+
+def test_an_edge_tpu_runs_one_piece():
+    report = _fallback("mobilenet_v3_large", "coral_edge_tpu", "raspberry_pi_4")
+    assert report.pieces == 1
+    assert report.refused + report.follow > 0.9 * report.operators
+    assert _fallback("mobilenet_v2", "coral_edge_tpu").refused == 0
+
+
+def test_a_rest_without_a_device_has_no_time():
+    assert _fallback("mobilenet_v3_large", "coral_edge_tpu").costs is None
+
+
+def test_a_device_without_a_compiler_is_refused():
+    with pytest.raises(RequestError, match="is not known; known are: Edge TPU compiler"):
+        _fallback("resnet18", "h100_sxm")
+
+
+@pytest.mark.parametrize("table", file_access.shipped(SUPPORT).values(), ids=lambda table: table["name"])
+def test_the_table_names_operators_that_exist(table):
+    names = {*table.get("runs", "").split(), *table.get("refuses", {})}
+    assert [name for name in sorted(names) if name not in KINDS and name not in cost_rules._RULES] == []
