@@ -66,10 +66,10 @@ class _Product(msgspec.Struct, frozen=True):
     rule: FormatRule | None = None
 
 
-def _resolve(device: Device, precision: str, work: str, runtime: str) -> _Product:
+def _resolve(device: Device, precision: str, work: str, kernels: tuple[str, ...]) -> _Product:
     """Return the first format with a runtime's kernel and a device's unit: as requested, else the next wider."""
     for asked in (precision, *FORMATS[precision].wider):
-        rule = format_rule(device, runtime, asked, work)
+        rule = format_rule(device, kernels, asked, work)
         for candidate in rule.runs if rule else (asked,):
             unit_and_format = _unit_and_format(device, candidate, work)
             if unit_and_format:
@@ -77,10 +77,10 @@ def _resolve(device: Device, precision: str, work: str, runtime: str) -> _Produc
     return _Product("vector", BASE)  # every device file has it: checked on loading
 
 
-def _products(device: Device, precision: str, runtime: str) -> tuple[_Product, _Product]:
+def _products(device: Device, precision: str, kernels: tuple[str, ...]) -> tuple[_Product, _Product]:
     """Return the formats of convolutions and matrix products; both on the matrix unit use the wider of the two."""
-    convolution = _resolve(device, precision, "convolution", runtime)
-    contraction = _resolve(device, precision, "contraction", runtime)
+    convolution = _resolve(device, precision, "convolution", kernels)
+    contraction = _resolve(device, precision, "contraction", kernels)
     if convolution.unit == contraction.unit == "matrix":
         wider = max(convolution, contraction, key=lambda product: FORMATS[product.form].bits)
         return wider, wider
@@ -132,9 +132,9 @@ def make_plan(device: Device, precision: str, runtime: Runtime | None = None) ->
     """Return the plan for a precision under a runtime; without a runtime, use all that the device has. Raises
     RequestError for an unknown precision."""
     if runtime is None:
-        return _plan(device, canonical(precision), "", False, "")
+        return _plan(device, canonical(precision), (), False, "")
     between = runtime.activations.get(device.software_class, "")
-    return _plan(device, canonical(precision), runtime.id, runtime.product_library.narrow_sums, between)
+    return _plan(device, canonical(precision), runtime.formats, runtime.product_library.narrow_sums, between)
 
 
 def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
@@ -147,11 +147,11 @@ def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
 
 
 @memoize()
-def _plan(device: Device, name: str, runtime: str, narrow_sums: bool, between: str) -> Plan:
+def _plan(device: Device, name: str, kernels: tuple[str, ...], narrow_sums: bool, between: str) -> Plan:
     precision = parse(name)
-    runtime = "" if precision.is_strict else runtime
+    kernels = () if precision.is_strict else kernels
     asked = precision.weights
-    products = _products(device, precision.multiplied, runtime)
+    products = _products(device, precision.multiplied, kernels)
     convolution, contraction = ((product.unit, product.form) for product in products)
     if precision.is_uniform:
         stored = weights = cache = _stored_format(device, asked, products[1])
@@ -187,7 +187,7 @@ def _plan(device: Device, name: str, runtime: str, narrow_sums: bool, between: s
         ),
         convolution=convolution,
         contraction=contraction,
-        attention=_attention(device, contraction[1], runtime, precision.is_uniform and operand == stored),
+        attention=_attention(device, contraction[1], kernels, precision.is_uniform and operand == stored),
         operand=operand,
         matrix=next((f for unit, f in (convolution, contraction) if unit == "matrix"), contraction[1]),
         vector_mac=next((f for unit, f in (contraction, convolution) if unit == "vector"), vector),
@@ -213,13 +213,13 @@ def _activations(device: Device, precision: Precision, contraction: str) -> str:
     return BASE
 
 
-def _attention(device: Device, multiplied: str, runtime: str, is_uniform: bool) -> str:
+def _attention(device: Device, multiplied: str, kernels: tuple[str, ...], is_uniform: bool) -> str:
     """Return the format of products of queries, keys and values: the one of other products if all tensors have one
     format and the runtime has a kernel, else 16 bits or more."""
-    has_kernel = is_uniform and format_rule(device, runtime, multiplied, "attention") is None
+    has_kernel = is_uniform and format_rule(device, kernels, multiplied, "attention") is None
     if has_kernel or FORMATS[multiplied].bits >= FORMATS[WIDE].bits:
         return multiplied
-    return _resolve(device, WIDE, "contraction", runtime).form
+    return _resolve(device, WIDE, "contraction", kernels).form
 
 
 def _unpack_ops(stored: str, multiplied: str) -> float:

@@ -56,7 +56,7 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         runtime has no narrower residuals."""
         stored = self.plan.stored
         is_narrow = self.plan.operand == stored and self.plan.widths.activations < FORMATS[WIDE].bytes
-        return is_narrow and format_rule(self.device, self.runtime.id, stored, "residual") is not None
+        return is_narrow and format_rule(self.device, self.runtime.formats, stored, "residual") is not None
 
     def find(self, table: dict[str, T], kind: str) -> T | None:
         """Return what a table of the runtime states for the software of the device and a kind of products or values,

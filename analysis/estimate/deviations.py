@@ -56,7 +56,7 @@ def _formats(result: Estimate) -> tuple[str, ...]:
     phrases = plan.marks if demand.macs.any() or plan.stored != plan.requested else ()
     if plan.vector_mac != plan.stored and demand.is_depthwise.any():
         phrases = (*phrases, f"depthwise convolutions run as {plan.vector_mac}: no reduction for the matrix unit")
-    rule = format_rule(result.device, result.runtime.id, plan.stored, "residual")
+    rule = format_rule(result.device, result.runtime.formats, plan.stored, "residual")
     if rule is not None and plan.operand == plan.stored and (demand.op_class == OpClass.ROW_NORM).any():
         phrases = (*phrases, f"{plan.stored} is for products: {rule.why}")
     return phrases

@@ -231,7 +231,7 @@ def open_stage(
     prefill, decode = open_steps(request, shards)
     steps = StepModel(prefill=prefill, decode=decode, device=device, scenario=scenario)
     first = steps.estimate(NO_CACHE)
-    scheduler = scheduler or find_scheduler(first.runtime.id, device.memory_bytes)
+    scheduler = scheduler or find_scheduler(first.runtime.scheduler, device.memory_bytes)
     scheduler = scheduler.of_copies(decode.attention_copies)
     costs = step_costs(steps, first, longest, scheduler)
     most = min(scheduler.max_sequences, costs.most_sequences)

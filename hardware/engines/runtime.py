@@ -26,12 +26,12 @@ WORK = ("vision", "encoder", "language")
 
 
 class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The formats that runtimes run if a format is `asked`: the first of `runs` that the device multiplies.
+    """The formats that a set of `kernels` runs if a format is `asked`: the first of `runs` that the device multiplies.
 
     `operators` are kinds of work; `on` are classes of software, all if empty. Matrix units multiply each format of
     `matrix_has` and none of `matrix_lacks`. The rules are rows of runtimes.toml."""
 
-    runtimes: tuple[str, ...]
+    kernels: str
     asked: tuple[str, ...]
     runs: tuple[str, ...]
     why: str
@@ -102,6 +102,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     compute: dict[str, dict[str, SourcedValue]] = {}  # multiplies the efficiency of products by operator class
     bandwidth: dict[str, dict[str, SourcedValue]] = {}  # multiplies that of kernels by operator class
     streaming: dict[str, SourcedValue] = {}  # the share of the bandwidth at which weights and cache are read
+    formats: tuple[str, ...] = ()  # the sets of kernels whose rules say which formats run
     activations: dict[str, str] = {}  # the format between narrower products
     casts_weights: bool = False  # keeps fp32 weights and casts them in each call
     micro_batch: dict[str, SourcedValue] = {}  # rows of a prompt for which 16-bit kernels unpack weights once
@@ -109,6 +110,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     # Kernels. Engines of language models join products of one input and leave library kernels alone.
     is_llm_engine: bool = False
+    scheduler: str = "other"  # that of its server
     joined_as: dict[str, Joining] = {}  # by class of software, in the mode that allows it
     plain_attention: bool = False  # stores all scores between the products of attention
     asynchronous: bool = False  # attention does not wait for matrix instructions (FlashAttention-3, cuDNN)
@@ -154,13 +156,13 @@ def format_rules() -> tuple[FormatRule, ...]:
     return read_list(PATH, "formats", FormatRule)
 
 
-def format_rule(device: Device, runtime: str, asked: str, operator: str) -> FormatRule | None:
-    """Return the first rule for a format asked of a runtime, or None if the runtime runs what the device has."""
+def format_rule(device: Device, kernels: tuple[str, ...], asked: str, operator: str) -> FormatRule | None:
+    """Return the first rule of sets of kernels for a format, or None if they run what the device has."""
     return next(
         (
             rule
             for rule in format_rules()
-            if runtime in rule.runtimes and asked in rule.asked and operator in rule.operators and rule.fits(device)
+            if rule.kernels in kernels and asked in rule.asked and operator in rule.operators and rule.fits(device)
         ),
         None,
     )
@@ -177,6 +179,7 @@ def _plain_mode(mode: str, resident: str) -> Runtime:
     return Runtime(
         id=mode, name="ahead of time" if engine else mode, mode=mode, runs_on=(), dispatch=dispatch, resident=resident,
         asynchronous=engine, products="tensorrt" if engine else "default",
+        formats=runtimes()["tensorrt"].formats if engine else (),
     )  # fmt: skip
 
 
@@ -218,8 +221,10 @@ def is_unsupported(device: Device, work: str) -> bool:
 
 def find_runtime(device: Device, name: str) -> Runtime | None:
     """Return a runtime as measured on the device, else as in runtimes.toml; None for an unknown name."""
-    own = device.file.runtimes.get(name)
-    return runtimes().get(name) if own is None else msgspec.structs.replace(own, id=name)
+    fitted, shipped = device.file.runtimes.get(name), runtimes().get(name)
+    if fitted is None or shipped is None:
+        return shipped
+    return msgspec.structs.replace(fitted, id=name, formats=shipped.formats, scheduler=shipped.scheduler)
 
 
 def deployed_runtime(device: Device, work: str) -> Runtime:

@@ -51,8 +51,7 @@ def schedulers() -> dict[str, Scheduler]:
     return read_records(PATH, "schedulers", Scheduler)
 
 
-def find_scheduler(runtime: str, memory_bytes: float) -> Scheduler:
-    """Return the scheduler with the longest name that begins the id of the runtime (`vllm` for `vllm_rocm`), on a
-    device with this much memory."""
-    found = schedulers()[max((name for name in schedulers() if runtime.startswith(name)), key=len, default="other")]
+def find_scheduler(name: str, memory_bytes: float) -> Scheduler:
+    """Return a scheduler on a device with this much memory."""
+    found = schedulers()[name]
     return msgspec.structs.replace(found, **found.large) if memory_bytes >= LARGE_BYTES else found

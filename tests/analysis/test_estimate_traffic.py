@@ -91,7 +91,7 @@ def test_small_product_moves_each_operand_once(name: str) -> None:
     for precision in ("fp32", "int8"):
         result = grid.run(grid.toy_gemm(m, n, k), name, 1, precision)
         width = result.plan.element_bytes
-        is_wide = format_rule(result.device, result.runtime.id, result.plan.stored, "residual") is not None
+        is_wide = format_rule(result.device, result.runtime.formats, result.plan.stored, "residual") is not None
         activation = 2.0 if is_wide and width < 2 else width  # TensorRT's int8 keeps 16 bits around products
         assert grid.counted(result, "dram_write").sum() == m * n * activation
         weights = 0.0 if keeps_weights(result) else k * n * width  # they stayed since the last inference

@@ -9,7 +9,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.store import ready
 from hardware.device_catalog import load_device, load_devices
-from hardware.engines.runtime import format_rule, format_rules, runtimes
+from hardware.engines.runtime import format_rule, runtimes
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import Plan, make_plan
@@ -154,13 +154,13 @@ def test_sixteen_bit_floats_take_two_bytes_on_every_cpu() -> None:
 def test_no_runtime_runs_what_the_table_forbids() -> None:
     """Whatever is asked, the kernels are those of the table: what a row replaces comes back by no other way."""
     for device in load_devices()[0]:
-        for name in {name for rule in format_rules() for name in rule.runtimes if name in runtimes()}:
-            if device.software_class not in runtimes()[name].runs_on:
+        for name, runtime in runtimes().items():
+            if not runtime.formats or device.software_class not in runtime.runs_on:
                 continue
             for precision in ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4"):
-                result = make_plan(device, precision, runtimes()[name])
+                result = make_plan(device, precision, runtime)
                 for kind, (_, run) in (("convolution", result.convolution), ("contraction", result.contraction)):
-                    rule = format_rule(device, name, run, kind)
+                    rule = format_rule(device, runtime.formats, run, kind)
                     assert rule is None or run in rule.runs, (device.id, name, precision, kind, run)
                     assert (_, run) in device.peaks
 

@@ -116,10 +116,6 @@ def test_the_host_starts_the_kernels_of_prompts_alone(runtime: str, is_started: 
     assert costs.line(256).step(1.0)[0] == pytest.approx(steps.decoding([256], [1])[0, 0, 0], rel=0.1)
 
 
-def test_versions_of_a_runtime_have_its_scheduler() -> None:
-    assert find_scheduler("vllm_rocm", 24e9) == find_scheduler("vllm", 24e9) != find_scheduler("xla", 24e9)
-
-
 def step_model(model: str) -> StepModel:
     prefill, decode = (open_step(model.replace(":", f":{phase},")) for phase in ("prefill", "decode"))
     return StepModel(prefill=prefill, decode=decode, device=load_device("h200_sxm"), scenario=Scenario(precision="fp8"))
