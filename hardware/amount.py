@@ -46,6 +46,11 @@ def parse_amount(text: str, unit: str) -> float:
     return value
 
 
+def amount_example(unit: str) -> str:
+    """Return an amount of `unit` as people write it."""
+    return _SYMBOLS.get(unit, _SYMBOLS[""])[1].partition(",")[0]
+
+
 def parse_whole(text: str, least: int, most: int) -> int:
     """Return a whole number from `least` to `most`, of ASCII digits alone. Raises RequestError."""
     if not re.fullmatch(r"[+-]?[0-9]+", text):

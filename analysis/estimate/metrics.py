@@ -23,7 +23,7 @@ class Metric(msgspec.Struct, frozen=True):
     formula: Callable[[Any], float] | None = None
     letter: str = ""  # of its limits on the screen: L<5ms; "" if the screen has none
     limit_example: str = ""  # an amount, for the help of its limit in `search`; "" if a search cannot limit it
-    band: str = ""  # "energy" or "latency": the figure whose band it follows
+    band: str = ""  # "energy", "latency" or both: the figures whose bands it follows
     ratio: str = ""  # names its ratio to the baseline in `compare`; "" if there is none
     is_aim: bool = False  # of advice
     is_order: bool = False  # of configurations in a search, and of ranked models
@@ -54,7 +54,8 @@ METRICS = {
         ratio="latency", is_aim=True, is_order=True, is_ruled=True, is_compared=True,
     ),
     "edp": Metric(
-        "edp_js", "Js", "EDP", "EDP", ratio="edp", is_aim=True, is_order=True, is_ruled=True, is_compared=True
+        "edp_js", "Js", "EDP", "EDP", band="latency energy", ratio="edp", is_aim=True, is_order=True, is_ruled=True,
+        is_compared=True,
     ),
     "memory": Metric(
         "peak_memory_bytes", "byte", "Peak memory", "peak memory", letter="M", limit_example="512MB",
@@ -72,7 +73,7 @@ METRICS = {
         band="energy", is_order=True,
     ),
     "utilization": Metric(
-        "utilization", "%", "Share of the peak", "utilisation", more_is_better=True, is_ruled=True
+        "utilization", "%", "Share of the peak", "utilisation", more_is_better=True, band="latency", is_ruled=True
     ),
     "coverage": Metric("coverage", "%", "Work with a cost rule", "coverage", more_is_better=True, is_ruled=True),
     "macs": Metric("macs", "MAC", "MACs", "MACs", is_compared=True),

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from analysis.estimate.metrics import METRICS, select_metrics
-from hardware.amount import parse_amount
+from hardware.amount import amount_example, parse_amount
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, quantity
 
@@ -29,6 +29,7 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 }
 _LIMIT = re.compile(r"([A-Za-z]+)(<=|>=|<|>)([^<>=\s]+)")
 _RULE = re.compile(r"([A-Za-z_]+)\s*(?:\(([^()<>]*)\))?\s*(<=|>=|<|>)\s*([^<>]+)")
+_BARE = ("", "%", "1/s")  # units whose amounts may be bare numbers
 _FORMS = {  # figures with special arguments: least and most, and how they are written
     "share": (1, 2, "a path and optionally a device: share(layer4.*, gpu)"),
     "ratio": (3, 3, "a figure and two devices: ratio(energy, cpu, gpu)"),
@@ -106,6 +107,8 @@ def parse_rule(text: str) -> Constraint:
         where = tuple(word.strip() for word in arguments.split(",")) if arguments and arguments.strip() else ()
         _check_figure(figure, where)
         unit = METRICS[figure].unit if figure in METRICS else ("" if figure == "ratio" else "%")
+        if unit not in _BARE and not re.search(r"[A-DF-Za-df-z/]", amount):  # e is that of an exponent
+            raise RequestError(f"{amount.strip()!r} has no unit: write {figure} {sign} {amount_example(unit)}")
         value = parse_amount(amount, "fraction" if unit == "%" else unit)
         return Constraint(figure, sign, value, where, text)
     except RequestError as error:

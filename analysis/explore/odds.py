@@ -19,7 +19,7 @@ from hardware.quantity import percent
 BEATS = {"latency": "is faster", "energy": "needs less energy"}
 DOUBT = (0.05, 0.95)  # odds between which a comparison is in doubt
 _CONSTANTS = Path(__file__).with_suffix(".toml")
-_LEAST = 1e-6  # fraction of a figure, taken as the low end of a band that begins at 0
+LEAST = 1e-6  # fraction of a figure, taken as the low end of a band that begins at 0
 
 
 class Odds(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ def wider_band(sides: Sequence[Estimate], metric: str) -> Estimate:
 
 def middle_and_spread(value: float, band: tuple[float, float]) -> tuple[float, float]:
     """Return mean and standard deviation of the logarithm of a figure with such a band."""
-    low, high = (log(max(end, value * _LEAST)) for end in band)
+    low, high = (log(max(end, value * LEAST)) for end in band)
     deviations = NormalDist().inv_cdf(0.5 + _constant("coverage") / 2.0)
     return (low + high) / 2.0, (high - low) / 2.0 / deviations
 

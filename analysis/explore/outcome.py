@@ -11,11 +11,36 @@ import msgspec
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import serving
 from analysis.estimate.metrics import METRICS
+from analysis.explore.measurement_tools import describe_measurement
+from analysis.explore.odds import LEAST
+from analysis.text.evidence import describe_evidence
 from analysis.text.headline import work_word
 from hardware.errors import RequestError
+from hardware.quantity import quantity
 
 if TYPE_CHECKING:
     from analysis.explore.constraint import Constraint
+
+
+class RuledFigure(msgspec.Struct, frozen=True):
+    """A figure that a rule constrains, its name and evidence in words, and the interval in which a measurement is
+    expected, None if its error is unknown."""
+
+    value: float
+    words: str
+    evidence: str
+    band: tuple[float, float] | None = None
+
+
+def figure_band(one: Estimate, name: str) -> tuple[float, float] | None:
+    """Return the band of a metric of an estimate, None if its error is unknown."""
+    metric = METRICS[name]
+    value, bands = metric.figure(one), {"latency": one.latency_band_s, "energy": one.energy_band_j}
+    if not metric.band or not min(one.latency_s, one.energy_j) > 0.0:
+        return None
+    whole = {"latency": one.latency_s, "energy": one.energy_j}
+    low, high = (math.prod(bands[name][end] / whole[name] for name in metric.band.split()) for end in (0, 1))
+    return (value / high, value / max(low, LEAST)) if metric.more_is_better else (value * low, value * high)
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -88,12 +113,23 @@ class Outcome(msgspec.Struct, frozen=True):
         figures = [self.figure(METRICS[limit.figure].key, math.nan) for limit in limits]
         return tuple(str(limit) for limit, value in zip(limits, figures, strict=True) if not limit.holds(value))
 
-    def ruled_figure(self, name: str) -> tuple[float, str]:
-        """Return the figure that a rule names, and its name in words. Raises RequestError for a figure of a load."""
+    def describe_lack(self) -> str:
+        """Say in words that the model does not fit, and by how much."""
+        needs, room = quantity(self.estimate.peak_memory_bytes, "byte"), self.estimate.device.memory_bytes
+        return f"{self.estimate.workload.name} does not fit on {self.key}: needs {needs}, has {quantity(room, 'byte')}"
+
+    def measurement(self, figure: str) -> str:
+        """Return the command that measures a metric, and what reads the result."""
+        return describe_measurement(self.estimate, figure)
+
+    def ruled_figure(self, name: str) -> RuledFigure:
+        """Return the figure that a rule names. Raises RequestError for a figure of a load."""
         one = self.estimate
         if not METRICS[name].is_figure_of(one):
             raise RequestError(f"{name} is a figure of a load, e.g. of llama3_8b:serve,in=1024,out=256,rate=5")
-        return METRICS[name].figure(one), f"{name} of {one.workload.name} on {one.device.key}"
+        words = f"{name} of {one.workload.name} on {one.device.key}"
+        evidence = describe_evidence(one.trust) if METRICS[name].band else ""
+        return RuledFigure(METRICS[name].figure(one), words, evidence, figure_band(one, name))
 
     def verdict(self, headline: str) -> str:
         """Return the verdict on this device in words; `headline` compares its estimate with others."""

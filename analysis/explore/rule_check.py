@@ -3,11 +3,12 @@
 A figure takes a device (`energy(gpu)`), by default the device under test. `share` takes a pattern of node paths
 (`layer4.*`) and a device; `ratio` takes a figure and two devices: `ratio(energy, cpu, gpu) > 2`. `change` compares two
 results and takes a figure and a pattern: `change(energy, layer4.*) < 5%`. Energy is per inference, latency of the
-batch.
+batch. The verdict on a rule is PASS or FAIL if a measurement would agree with at least 90 % odds, else UNKNOWN.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated
@@ -17,34 +18,52 @@ import msgspec
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.metrics import METRICS
+from analysis.estimate.metrics import ADDITIVE
 from analysis.estimate.tree_figures import tree
 from analysis.explore.constraint import Constraint
-from analysis.explore.outcome import Outcome
+from analysis.explore.odds import correlation, middle_and_spread, odds_below, odds_of_less, wider_band
+from analysis.explore.outcome import Outcome, RuledFigure
+from analysis.explore.verdict import MOST, SURE
 from analysis.model.ir import coverage
+from analysis.text.evidence import describe_evidence
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 
+PASS, FAIL, UNKNOWN = "PASS", "FAIL", "UNKNOWN"
 
-class Finding(msgspec.Struct, frozen=True):
-    """A rule with the figure that it constrains, in the SI unit, and whether it holds."""
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule with the figure that it constrains, in the SI unit. `holds` is of the figure as estimated. The verdict is
+    UNKNOWN if `odds`, the probability that a measurement would satisfy the rule, are neither high nor low; None if the
+    error is unknown, as that of memory. `margin` is what is left to the limit, a fraction of it, negative beyond it.
+    `next` says what to measure, and what reads the result."""
 
     rule: Annotated[str, column("Rule")]
-    holds: Annotated[bool, column("", key="verdict", shown={True: "pass", False: "FAIL"})]
-    value: float
+    verdict: Annotated[str, column("")]
+    holds: bool
+    value: float | None
     limit: float
     unit: str
+    margin: Annotated[float | None, column("Margin", "%", help="what is left to the limit, a share of it")]
+    odds: Annotated[float | None, column("Odds", "%", help="probability that a measurement would satisfy the rule")]
+    band: tuple[float, float] | None
+    evidence: Annotated[str, column("Evidence", keep=3)]
     says: Annotated[str, column("", keep=2)]
+    next: str
 
 
 class Findings(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer check`. `devices` and `runtimes` are those of the estimates that the rules used."""
+    """The document of `hwexplorer check`. The verdict is the worst of all rules; `holds` is True if every figure as
+    estimated satisfies its rule. `devices` and `runtimes` are those of the estimates that the rules used."""
 
+    verdict: str
     holds: bool
     devices: tuple[str, ...]
     runtimes: tuple[str, ...]
     findings: tuple[Finding, ...]
 
+
+_WITHOUT_ROOM = ("memory", "coverage")  # figures of a model that does not fit into the memory
 
 # (figure, pattern) -> the relative change
 Change = Callable[[str, str], float]
@@ -62,6 +81,7 @@ def check(rules: Sequence[Constraint], find_outcome: FindOutcome) -> Findings:
     evaluated += coverage_findings(results[0].coverage, results[0].rule_coverage.gap)
     return Findings(
         **head_fields(results[0]),
+        verdict=worst_verdict(evaluated),
         holds=all(finding.holds for finding in evaluated),
         devices=tuple(dict.fromkeys(result.device.key for result in results)),
         runtimes=tuple(dict.fromkeys(result.runtime.name for result in results)),
@@ -69,9 +89,17 @@ def check(rules: Sequence[Constraint], find_outcome: FindOutcome) -> Findings:
     )
 
 
+def worst_verdict(findings: Sequence[Finding]) -> str:
+    """Return FAIL if one rule fails, else UNKNOWN if one is unknown, else PASS."""
+    verdicts = {finding.verdict for finding in findings}
+    return next((verdict for verdict in (FAIL, UNKNOWN) if verdict in verdicts), PASS)
+
+
 def coverage_findings(share: float, gap: str) -> tuple[Finding, ...]:
     """Return a broken rule if `gap` is not empty: figures that cover only part of a model must not pass."""
-    return (Finding("coverage", False, share, coverage.least(), "%", gap),) if gap else ()
+    rule, ruled = Constraint("coverage", ">", coverage.least(), text="coverage"), RuledFigure(share, "", "")
+    finding = _judge(rule, ruled, next="")
+    return (msgspec.structs.replace(finding, holds=False, verdict=UNKNOWN, says=gap),) if gap else ()
 
 
 def _reject_change(figure: str, pattern: str) -> float:
@@ -84,32 +112,86 @@ def evaluate_rules(rules: Sequence[Constraint], find_outcome: FindOutcome, chang
 
 
 def _evaluate(rule: Constraint, find_outcome: FindOutcome, change: Change) -> Finding:
-    value, what = _figure(rule, find_outcome, change)
-    holds, unit = rule.holds(value), rule.unit
-    bound = f"{'as' if holds else 'not'} {rule.sign} {quantity(rule.amount, unit)}"
-    return Finding(rule.text, holds, value, rule.amount, unit, f"{what} is {quantity(value, unit)}, {bound}")
+    if rule.figure == "change":
+        name, *patterns = rule.where
+        where = f" of {patterns[0]}" if patterns else ""
+        return _judge(rule, RuledFigure(change(name, "".join(patterns)), f"change of {name}{where}", ""), next="")
+    outcomes = [find_outcome(device) for device in _devices(rule) or ("",)]
+    if lacking := next(
+        (outcome for outcome in outcomes if not outcome.fits and rule.figure not in _WITHOUT_ROOM), None
+    ):
+        return _judge(rule, RuledFigure(math.nan, lacking.describe_lack(), ""), next="")
+    if rule.figure == "ratio":
+        return _judge_ratio(rule, *outcomes)
+    result = outcomes[0].estimate
+    if rule.figure == "share":
+        words = f"EDP share of {rule.where[0]} on {result.device.key}"
+        return _judge(
+            rule, RuledFigure(edp_share(result, rule.where[0]), words, describe_evidence(result.trust)), next=""
+        )
+    ruled = outcomes[0].ruled_figure(rule.figure)
+    return _judge(
+        rule, ruled, _odds(rule, ruled), outcomes[0].measurement(rule.figure) if ruled.band is not None else ""
+    )
 
 
 def _devices(rule: Constraint) -> tuple[str, ...]:
     return {"change": (), "share": rule.where[1:], "ratio": rule.where[1:]}.get(rule.figure, rule.where)
 
 
-def _figure(rule: Constraint, find_outcome: FindOutcome, change: Change) -> tuple[float, str]:
-    """Return the figure that a rule constrains, and its description."""
-    if rule.figure == "change":
-        name, *patterns = rule.where
-        where = f" of {patterns[0]}" if patterns else ""
-        return change(name, "".join(patterns)), f"change of {name}{where}"
-    outcomes = [find_outcome(device) for device in _devices(rule) or ("",)]
-    results = [outcome.estimate for outcome in outcomes]
-    if rule.figure == "ratio":
-        a, b = (METRICS[rule.where[0]].figure(result) for result in results)
-        keys = " over ".join(result.device.key for result in results)
-        return a / b if b else float("inf"), f"{rule.where[0]} of {keys}"
-    result = results[0]
-    if rule.figure == "share":
-        return edp_share(result, rule.where[0]), f"EDP share of {rule.where[0]} on {result.device.key}"
-    return outcomes[0].ruled_figure(rule.figure)
+def _odds(rule: Constraint, ruled: RuledFigure) -> float | None:
+    """Return the probability that a measurement would satisfy a rule; None if the error of the figure is unknown."""
+    if ruled.band is None:
+        return None
+    if min(ruled.value, rule.amount) <= 0.0:
+        return float(rule.holds(ruled.value))
+    return _on_side(rule, odds_below(ruled.value, ruled.band, rule.amount))
+
+
+def _on_side(rule: Constraint, odds: float) -> float:
+    """Return the odds of a rule from those of a measurement below its amount."""
+    return 1.0 - odds if rule.sign.startswith(">") else odds
+
+
+def _judge_ratio(rule: Constraint, a: Outcome, b: Outcome) -> Finding:
+    """Return the finding on the ratio of a figure on two devices, whose errors are correlated."""
+    figure, sides = rule.where[0], [outcome.ruled_figure(rule.where[0]) for outcome in (a, b)]
+    value = sides[0].value / sides[1].value if sides[1].value else math.inf
+    chance = None
+    if rule.amount > 0.0 and all(side.band is not None and side.value > 0.0 for side in sides):
+        (mean, spread), divisor = (middle_and_spread(side.value, side.band or (0.0, 0.0)) for side in sides)
+        shifted = mean - math.log(rule.amount), spread
+        chance = _on_side(rule, odds_of_less(shifted, divisor, correlation(a.estimate, b.estimate)))
+    evidence = "; ".join(dict.fromkeys(side.evidence for side in sides))
+    words = f"{figure} of {a.estimate.device.key} over {b.estimate.device.key}"
+    unsure = wider_band((a.estimate, b.estimate), figure if figure in ADDITIVE else "latency")
+    return _judge(
+        rule, RuledFigure(value, words, evidence), chance, (b if unsure is b.estimate else a).measurement(figure)
+    )
+
+
+def _judge(rule: Constraint, ruled: RuledFigure, odds: float | None = None, next: str = "") -> Finding:
+    """Return the finding on a figure; NaN if the model does not fit, which breaks any rule."""
+    value, unit, is_known = ruled.value, rule.unit, not math.isnan(ruled.value)
+    holds = is_known and rule.holds(value)
+    odds = None if odds is None else min(max(odds, 1.0 - MOST), MOST)
+    certain = odds is None or (odds >= SURE if holds else odds <= 1.0 - SURE)
+    bound = f"{'as' if holds else 'not'} {rule.sign} {quantity(rule.amount, unit)}"
+    room = value - rule.amount if rule.sign.startswith(">") else rule.amount - value
+    return Finding(
+        rule=rule.text,
+        verdict=(PASS if holds else FAIL) if certain else UNKNOWN,
+        holds=holds,
+        value=value if is_known else None,
+        limit=rule.amount,
+        unit=unit,
+        margin=room / abs(rule.amount) if is_known and rule.amount and math.isfinite(room) else None,
+        odds=odds,
+        band=ruled.band,
+        evidence=ruled.evidence,
+        says=f"{ruled.words} is {quantity(value, unit)}, {bound}" if is_known else ruled.words,
+        next=next,
+    )
 
 
 def edp_share(result: Estimate, pattern: str) -> float:

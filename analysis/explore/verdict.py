@@ -12,6 +12,7 @@ import msgspec
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
+from analysis.explore.measurement_tools import describe_measurement
 from analysis.explore.odds import probability, wider_band
 from analysis.text.evidence import describe_evidence, is_backed
 from analysis.text.headline import advantage, describe_change, short_name
@@ -25,7 +26,7 @@ MOST = 0.99  # the highest odds that are stated: bands have tails
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """`best` by a metric among the devices that exist, with the `odds` that it beats its closest `rival`; devices by
     key, '' for none. `is_predicted` if neither it nor similar chips were measured; `best_measured` is the best with
-    measurements. `measurement` names the run that would settle a doubt. `lines` state all this, the answer first."""
+    measurements. `measurement` says what to run to settle a doubt. `lines` state all this, the answer first."""
 
     metric: str
     best: str
@@ -66,7 +67,7 @@ def verdict(
         lines.append(
             f"Best with measurements behind it: {short_name(measured.device)} ({describe_evidence(measured.trust)})."
         )
-    lines += [f"To {'settle' if odds < SURE else 'confirm'} it: run {run}."] * bool(run)
+    lines += [f"To {'settle' if odds < SURE else 'confirm'} it: {run}."] * bool(run)
     if designs and (on_paper or figure(designs[0]) < figure(best)):
         design = f"{short_name(designs[0].device).removesuffix(ON_PAPER)}, {advantage(designs[0], best)}"
         lines.append(f"On paper: {design} {short_name(best.device)}; it is not counted.")
@@ -121,6 +122,5 @@ def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimat
 
 
 def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:
-    """Name the run that settles a doubt: on the device without measurements, else on the one with the wider band."""
-    one = best if not is_backed(best.trust) else wider_band((best, rival), metric)
-    return f"{one.workload.name} at batch {one.scenario.batch} on {one.device.key} with {one.runtime.name}"
+    """Say what to run to settle a doubt: on the device without measurements, else on the one with the wider band."""
+    return describe_measurement(best if not is_backed(best.trust) else wider_band((best, rival), metric), metric)

@@ -96,11 +96,27 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
         """Joules per output token x time of a request."""
         return self.figure("edp")
 
-    def ruled_figure(self, name: str) -> float | None:
-        """Return the figure that a rule of CI names: 99th percentiles of TTFT and TPOT, the median time of a request,
-        joules per output token, tokens/s, watts. Return None for a figure that a load does not have."""
-        own = {"ttft": self.ttft_p99_s, "tpot": self.tpot_p99_s, "power": self.power_w, "throughput": self.tokens_per_s}
-        return self.figure(name) if name in ("latency", "energy") else own.get(name)
+    def ruled_figure(self, name: str) -> tuple[float, tuple[float, float] | None, str] | None:
+        """Return the figure of a load that a rule names, its band, and the figure of `load_evidence` that backs it:
+        99th percentiles of TTFT and TPOT, the median time of a request, joules per output token, tokens/s, watts.
+        Return None for any other figure."""
+        request_s = self.request_p50_s
+        figures: dict[str, tuple[float, tuple[float, float] | None, str]] = {
+            "ttft": (self.ttft_p99_s, self.band(self.ttft_p99_s, True), "TTFT"),
+            "tpot": (self.tpot_p99_s, self.band(self.tpot_p99_s), "TPOT"),
+            "latency": (request_s, self.band(request_s, not self.tpot_p50_s), "TPOT"),
+            "energy": (self.energy_j_per_token, self.energy_band_j_per_token, "energy"),
+            "throughput": (self.tokens_per_s, self.throughput_band, "throughput"),
+            "power": (self.power_w, None, "energy"),
+        }
+        return figures.get(name)
+
+    @property
+    def throughput_band(self) -> tuple[float, float]:
+        """The band of tokens/s. A server that keeps up with arrivals has their rate."""
+        is_known = bool(self.arrivals_per_s) and not self.lag_per_s
+        low, high = (1.0, 1.0) if is_known else load_evidence()["throughput"].band
+        return self.tokens_per_s * low, self.tokens_per_s * high
 
     @property
     def state(self) -> str:
@@ -142,8 +158,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
         The time is exact if the server keeps up with arrivals; else it has the band of throughput."""
         row, step = self.row, self.server.first
         time_s = row.devices / step.workload.devices / row.tokens_per_s
-        is_known = bool(row.arrivals_per_s) and not row.lag_per_s
-        low, high = (1.0, 1.0) if is_known else load_evidence()["throughput"].band
+        low, high = (rate / row.tokens_per_s for rate in row.throughput_band)
         least, most = row.energy_band_j_per_token
         return msgspec.structs.replace(
             step,

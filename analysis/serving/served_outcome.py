@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from analysis.estimate.estimate import Estimate
-from analysis.explore.outcome import Outcome
+from analysis.explore.measurement_tools import describe_measurement
+from analysis.explore.outcome import Outcome, RuledFigure
 from analysis.serving.deployment import DoesNotFitError
 from analysis.serving.load_sections import load_answer, load_sections
-from analysis.serving.served_load import Served, ServedLoad
+from analysis.serving.served_load import Served, ServedLoad, load_evidence
 from analysis.serving.serving_report import first_words, order_by_aim
 from analysis.text.evidence import is_backed
+from hardware.quantity import percent
 
 
 class ServedOutcome(Outcome, frozen=True):
@@ -65,12 +67,23 @@ class ServedOutcome(Outcome, frozen=True):
     def aim(self, metric: str) -> float:
         return super().aim(metric) if self.row is None else self.row.figure(metric)
 
-    def ruled_figure(self, name: str) -> tuple[float, str]:
+    def describe_lack(self) -> str:
+        return super().describe_lack() if isinstance(self.served, Served) else str(self.served)
+
+    def measurement(self, figure: str) -> str:
+        spec = self.served.asked.spec if isinstance(self.served, Served) else None
+        return describe_measurement(self.estimate, figure, spec)
+
+    def ruled_figure(self, name: str) -> RuledFigure:
         if isinstance(self.served, DoesNotFitError):
             raise self.served
         row = self.served.row
-        value = row.ruled_figure(name)
-        return super().ruled_figure(name) if value is None else (value, f"{name} of {row.load} on {row.key}")
+        if (figure := row.ruled_figure(name)) is None:
+            return super().ruled_figure(name)
+        value, band, backing = figure
+        runs = load_evidence()[backing]
+        evidence = f"services: {runs.rows:,} published runs, typically {percent(runs.median_error)} off"
+        return RuledFigure(value, f"{name} of {row.load} on {row.key}", evidence, band)
 
     def verdict(self, headline: str) -> str:
         return "does not fit" if self.row is None else self.row.state
@@ -89,7 +102,6 @@ class ServedOutcome(Outcome, frozen=True):
             return ()
         ordered = order_by_aim(served, metric)
         unsure = next((one for one in ordered[:2] if not is_backed(one.server.first.trust)), ordered[1])
-        model = outcomes[0].estimate.workload.name.partition(":")[0]
-        run = f"{model} on {unsure.row.key} with {unsure.server.first.runtime.name}"
+        run = next(outcome for outcome in outcomes if getattr(outcome, "served", None) is unsure).measurement(metric)
         first = first_words(ordered, metric)
-        return f"{first}.", f"To {'settle' if first.startswith('Too') else 'confirm'} it: measure this load of {run}."
+        return f"{first}.", f"To {'settle' if first.startswith('Too') else 'confirm'} it: {run}."

@@ -1,4 +1,8 @@
-"""Check rules such as "energy(gpu) < 50mJ", for CI: exit with 1 if one is broken."""
+"""Check rules such as "energy(gpu) < 50mJ": PASS, FAIL or UNKNOWN, with margin, odds and what to measure next.
+
+Exit 0: every figure as estimated satisfies its rule; 1: one does not, or figures cover only a part of the model; 2: the
+request was wrong. The verdict also counts the odds: a figure near its limit is UNKNOWN, and exits as its estimate does.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from functools import partial
 from analysis.document import Column, columns
 from analysis.explore.constraint import parse_rule
 from analysis.explore.result_diff import Diff
-from analysis.explore.rule_check import Finding, Findings, check
+from analysis.explore.rule_check import UNKNOWN, Finding, Findings, check
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows
@@ -17,7 +21,7 @@ from hwexplorer.state import State
 COLUMNS = (
     *columns(Finding, "verdict rule"),
     Column("found", "Found", role="text", keep=0, of=lambda finding: quantity(finding.value, finding.unit)),
-    *columns(Finding, "says"),
+    *columns(Finding, "margin odds evidence says"),
 )
 
 
@@ -31,7 +35,9 @@ def broken_rules(document: Findings | Diff) -> str:
 
 
 def _tally(document: Findings, state: State) -> tuple[str, ...]:
-    return (f"{sum(f.holds for f in document.findings)} of {len(document.findings)} rules hold",)
+    tally = f"{document.verdict}: {sum(f.holds for f in document.findings)} of {len(document.findings)} rules hold"
+    unknown = dict.fromkeys(f"To settle {f.rule}: {f.next}." for f in document.findings if f.verdict == UNKNOWN)
+    return (tally, *(line for line in unknown if not line.endswith(": .")))
 
 
 VERB = Report(

@@ -37,7 +37,8 @@ def test_figures_are_those_of_the_estimate(word: str) -> None:
         (">=", 1, True),
         ("<", 1, False),
     ):
-        rule = parse_rule(f"{word}(h100_sxm) {comparison} {value * limit!r}")
+        unit = {"J": "J", "s": "s", "Js": "Js", "byte": "B", "W": "W", "1/s": "/s"}.get(METRICS[word].unit, "")
+        rule = parse_rule(f"{word}(h100_sxm) {comparison} {value * limit!r}{unit}")
         (found,) = check([rule], _outcome_on).findings
         assert found.value == value
         assert found.holds == holds, (comparison, limit)
@@ -71,9 +72,10 @@ def test_ratios() -> None:
     [
         ("", "expected"), ("< 5", "expected"), ("enrgy(gpu) < 5mJ", "did you mean energy"),
         ("energy(gpu < 5mJ", "expected"), ("energy(gpu) 5mJ", "expected"), ("energy(gpu) < 5mV", "5mV"),
-        ("energy(gpu) <", "expected"), ("energy(gpu, cpu) < 5", "energy takes one device"),
+        ("energy(gpu) <", "expected"), ("energy(gpu, cpu) < 5J", "energy takes one device"),
         ("share() < 1", "share takes a path"), ("ratio(speed, cpu, gpu) > 1", "unknown figure 'speed'"),
         ("ratio(energy, cpu) > 1", "ratio takes a figure and two devices"), ("share(,) < 1", "an argument is a device"),
+        ("energy < 50", "'50' has no unit: write energy < 100mJ"),
         ("energy(gpu) < 5mJ or so", "or so"), ("energy(gpu) = 5", "expected"),
     ],
 )  # fmt: skip
@@ -98,6 +100,12 @@ def test_exit_codes() -> None:
     assert broken.code == 1
     assert "latency of resnet18 on h100_sxm is" in broken.err
     assert "FAIL" in broken.out
+    near = hwexplorer(
+        "check", "resnet18", "--rule", f"latency(gpu) < {_on('').latency_s * 1.02!r}s", "--format", "json"
+    )
+    (found,) = near.json()["findings"]
+    assert (near.code, found["verdict"], found["holds"]) == (0, "UNKNOWN", True)
+    assert "hwexplorer calibrate --from result.log --on h100_sxm" in found["next"]
     document = hwexplorer("check", "resnet18", "--rule", "latency(gpu) < 1ns", "--format", "json").json()
     assert document["holds"] is False
     wrong = hwexplorer("check", "resnet18", "--rule", "energy(gpu) ~ 1J")
@@ -105,6 +113,27 @@ def test_exit_codes() -> None:
     assert wrong.err.count("\n") == 1
     assert hwexplorer("check", "resnet18").code == 2
     assert hwexplorer("check", "resnet18", "--rule", "energy(gpux) < 1J").code == 2
+
+
+def test_verdicts_follow_the_odds_and_never_contradict_the_figure() -> None:
+    value = _on("").latency_s
+    limits = [value * share for share in (0.2, 0.7, 0.95, 1.05, 1.5, 5.0)]
+    found = check([parse_rule(f"latency < {limit!r}s") for limit in limits], _outcome_on).findings
+    odds = [one.odds or 0.0 for one in found]
+    assert odds == sorted(odds)
+    assert [one.verdict for one in found][:: len(found) - 1] == ["FAIL", "PASS"]
+    for one, limit in zip(found, limits, strict=True):
+        assert one.margin == pytest.approx(1.0 - value / limit)
+        assert one.verdict != ("FAIL" if one.holds else "PASS")
+    (opposite,) = check([parse_rule(f"latency > {limits[2]!r}s")], _outcome_on).findings
+    assert (opposite.odds or 0.0) + odds[2] == pytest.approx(1.0)
+
+
+def test_model_that_does_not_fit_breaks_every_rule_of_time() -> None:
+    for model in ("llama3_70b:decode", "llama3_70b:serve,rate=1"):
+        document = hwexplorer("check", model, "--on", "l4", "--rule", "latency < 100s", "--format", "json").json()
+        assert document["verdict"] == "FAIL"
+        assert "does not fit" in document["findings"][0]["says"]
 
 
 def test_rules_say_which_devices_and_software_they_are_about() -> None:
