@@ -41,11 +41,11 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     how convolutions run with fewer multiplications. `dispatch_event`, `sampling_event` and
     `instruction_event` are labels of events.
     `has_layouts`: the framework chooses the layout. `keeps_weights`: as many weights as fit stay on chip between calls.
-    `places_models`: a whole model is laid out at once. `is_searched`:
-    mapping a model takes seconds. `describe(hierarchy)` returns the architecture of files with a hierarchy.
-    `reachable_bandwidth(device)` is a limit below the memory's. `misses` are rates by name: (events missed, all
-    events). `occupancy` is the share of resident threads. `count_instruction` returns the events of one instruction,
-    (e,), of those that units execute while they wait."""
+    `places_models`: a whole model is laid out at once. `splits_batches`: compilers run a batch in parts whose
+    activations stay on chip. `is_searched`: mapping a model takes seconds. `describe(hierarchy)` returns the
+    architecture of files with a hierarchy. `reachable_bandwidth(device)` is a limit below the memory's. `misses` are
+    rates by name: (events missed, all events). `occupancy` is the share of resident threads. `count_instruction`
+    returns the events of one instruction, (e,), of those that units execute while they wait."""
 
     id: str
     name: str
@@ -68,6 +68,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     has_layouts: bool = False
     keeps_weights: bool = False
     places_models: bool = False
+    splits_batches: bool = False
     reachable_bandwidth: Callable[[Device], float] | None = None
     misses: dict[str, tuple[str, str]] = {}
     occupancy: Occupancy | None = None

@@ -31,7 +31,8 @@ def portable_toml(device: Device, name: str) -> str:
         raise RequestError(f"{device.key}: its prices are changed by factors; state them in [coefficients] of a file")
     by_rule = [key for key, fact in device.facts.items() if fact.source.startswith("rule:")]
     stated = {key: fact for key, fact in device.facts.items() if key not in by_rule}
-    spec = msgspec.structs.replace(device.file, id=name, aliases=(), changes=(), facts=stated)
+    title = f"{device.file.name} ({name})"  # tables name devices: the file's is not that of its origin
+    spec = msgspec.structs.replace(device.file, id=name, name=title, aliases=(), changes=(), facts=stated)
     if device.key != device.id:  # published peaks are those of the file's own mode
         spec = msgspec.structs.replace(spec, peak_flops={}, exceptions={})
     text = device_toml(msgspec.structs.replace(device, file=spec))

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.bundle import Bundle, make_bundle
-from analysis.estimate.evaluation import evaluate
+from analysis.estimate.evaluation import evaluate, split_batches
 from analysis.estimate.kernels import demand, usual_joins
 from analysis.estimate.peak_memory import Memory, peak_memory
 from analysis.estimate.scenario import Scenario
@@ -40,7 +40,8 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 
     `utilization` is the time that the busiest unit would need at its full peak (of the format it runs), over the
     latency. `bound` is what bounds the most time, `bound_s` the time by each of hardware.execute.BOUNDS. Requests that
-    do not fit into memory together run in `waves`, one after another; memory is then that of one wave."""
+    do not fit into memory together run in `waves`, one after another; memory is then that of one wave. With `is_split`
+    the waves are parts of one call, in which a compiler keeps activations on chip."""
 
     workload: Workload
     scenario: Scenario
@@ -60,6 +61,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     work_class: str
     trust: Trust
     waves: int = 1
+    is_split: bool = False
 
     @property
     def device(self) -> Device:
@@ -104,7 +106,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 
     @property
     def wave_batch(self) -> int:
-        """The requests that run at once: the whole batch if all fit into memory."""
+        """The inferences that run at once: the whole batch if all fit."""
         return -(-self.scenario.batch // self.waves)
 
     @property
@@ -227,10 +229,14 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
         bundle, memories = make_bundle([workload], [-(-batches[0] // waves)], widths, joins), [memory]
     else:
         waves, (bundle, memories) = 1, _at_batches(workload, batches, widths, joins, block)
-    evaluation = evaluate(bundle, setup, waves)
-    for i, (run, batch, memory) in enumerate(zip(evaluation.runs(), batches, memories, strict=True)):
+    whole = evaluate(bundle, setup, waves)
+    in_parts = split_batches(whole, [workload], batches, setup) if waves == 1 else {}
+    for place, (run, batch, memory) in enumerate(zip(whole.runs(), batches, memories, strict=True)):
         scenario = base if batch == base.batch else msgspec.structs.replace(base, batch=batch)
-        needs = evaluation.demand if len(batches) == 1 else demand(workload, batch, widths, joins)
+        parts, evaluation = in_parts.get(place, (waves, whole))
+        run, i = (evaluation.run, 0) if place in in_parts else (run, place)
+        is_alone = place in in_parts or len(batches) == 1
+        needs = evaluation.demand if is_alone else demand(workload, batch, widths, joins)
         sums = evaluation.totals
         latency, energy = float(sums.latency_s[i]), float(sums.energy_j[i])
         work = work_class(setup, workload.kind, batch, workload.parallel is not None)
@@ -252,10 +258,11 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
             utilization=float(sums.utilization[i]),
             bound=sums.bound[i],
             bound_s=tuple(sums.bound_s[i].tolist()),
-            precision_run=precision_run(setup.plan, bundle.mostly_convolution[i]),
+            precision_run=precision_run(setup.plan, bundle.mostly_convolution[place]),
             work_class=work,
             trust=trust,
-            waves=waves,
+            waves=parts,
+            is_split=place in in_parts,
         )
 
 

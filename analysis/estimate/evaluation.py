@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise, starmap
+from itertools import pairwise, product, starmap
 
 import msgspec
 import numpy as np
 
 from analysis.estimate.bundle import Bundle, make_bundle
+from analysis.estimate.kernels import usual_joins
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, totals
 from analysis.model.ir.workload import Floats, Workload
-from hardware.demand import Demand
+from hardware.demand import WRITE, Demand
 from hardware.device import Device
 from hardware.execute import Execution, execute, repeat_kernels
 from hardware.setup import Setup
@@ -55,6 +56,66 @@ def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
     if (devices := bundle.devices) > 1:
         run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
     return Evaluation(bundle, demand, run, totals(run, *bundle.ends))
+
+
+def split_batches(
+    whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup
+) -> dict[int, tuple[int, Evaluation]]:
+    """Return the parts in which a compiler runs a batch, one after another, and their evaluation, by the place of an
+    estimate in `whole`: where activations leave the chip and those of a part do not, and this is quicker."""
+    if not setup.device.arch.splits_batches:
+        return {}
+    found, estimates = dict[int, tuple[int, Evaluation]](), product(batches, workloads)
+    for place, (batch, workload) in enumerate(estimates):
+        if batch > 1 and workload.kind != "request" and _leaves_chip(whole, place):
+            parts = _fastest_parts(workload, batch, setup)
+            split = evaluate(_bundle_of_part(workload, batch, parts, setup), setup, parts)
+            if split.totals.latency_s[0] < whole.totals.latency_s[place]:
+                found[place] = parts, split
+    return found
+
+
+def with_split_batches(
+    whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup
+) -> Evaluation:
+    """Return the evaluation with the totals of batches that run in parts."""
+    parts = split_batches(whole, workloads, batches, setup)
+    if not parts:
+        return whole
+    totals = msgspec.structs.asdict(whole.totals)
+    for name, values in totals.items():
+        each = list(values)
+        for place, (_, split) in parts.items():
+            each[place] = getattr(split.totals, name)[0]
+        totals[name] = tuple(each) if isinstance(values, tuple) else np.array(each)
+    return msgspec.structs.replace(whole, totals=Totals(**totals))
+
+
+def _leaves_chip(whole: Evaluation, place: int) -> bool:
+    """Return True if kernels of an estimate write more to memory than its results."""
+    ends, transfers = whole.bundle.ends[1], whole.demand.transfers
+    first, end = ends[place - 1] if place else 0, ends[place]
+    is_result = (transfers.op >= first) & (transfers.op < end) & (transfers.role == WRITE)
+    results = float(transfers.size_bytes[is_result & np.isinf(transfers.distance)].sum())
+    return float(whole.run.mapping.traffic.dram_write[first:end].sum()) > results * (1.0 + 1e-9)
+
+
+def _fastest_parts(workload: Workload, batch: int, setup: Setup) -> int:
+    """Return the number of parts in which a batch is quickest, of all; the host starts the call once."""
+    by_size = {-(-batch // number): number for number in range(batch, 1, -1)}
+    bundle = make_bundle([workload], list(by_size), setup.plan.widths, usual_joins(workload, setup.joins))
+    numbers = np.array(list(by_size.values()))
+    latency_s = evaluate(bundle, setup).totals.latency_s * numbers - setup.call_s * (numbers - 1)
+    return int(numbers[latency_s.argmin()])
+
+
+def _bundle_of_part(workload: Workload, batch: int, parts: int, setup: Setup) -> Bundle:
+    """Return the bundle of one part of a batch, with its share of the host's start of the call."""
+    joins = usual_joins(workload, setup.joins)
+    part = make_bundle([workload], [-(-batch // parts)], setup.plan.widths, joins)
+    calls = msgspec.structs.replace(part.demand.calls, begins=part.demand.calls.begins / parts)
+    repeats = np.ones(part.demand.n) if part.repeats is None else part.repeats
+    return msgspec.structs.replace(part, demand=part.demand.with_values(calls=calls), repeats=repeats)
 
 
 def evaluate_steps(

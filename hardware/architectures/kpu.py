@@ -254,6 +254,7 @@ ARCHITECTURE = Architecture(
     unit="tile",
     levels=levels_of_units("tile memory", "tile_memory_bytes", {"shared memory": "scratchpad_bytes"}),
     is_managed=True,
+    splits_batches=True,
     map_operators=map_operators,
     sentence=_sentence,
     execution="fused",

@@ -135,6 +135,7 @@ ARCHITECTURE = Architecture(
     array="array",
     levels=levels_of_units("vector memory", "vector_memory_bytes_per_unit", {"scratchpad": "scratchpad_bytes"}),
     is_managed=True,
+    splits_batches=True,
     map_operators=map_operators,
     sentence=_sentence,
     execution="fused",

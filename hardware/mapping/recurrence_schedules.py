@@ -125,9 +125,10 @@ def movements(gemm: Floats, tiling: Tiling, fabric: Fabric) -> tuple[Floats, Flo
     """Return the blocks that share what a tile fetched, and the chunks of operands that movers fetch, (n,) each."""
     _, m, n, k = gemm
     depth = k / np.maximum(tiling.split, 1.0)
+    shape = np.maximum(tiling.tile_m, 1.0), np.maximum(tiling.tile_n, 1.0)  # of the folded fabric
     block = np.minimum(tiling.tile_m, m), np.minimum(tiling.tile_n, n)
     keeps_results = np.equal(tiling.stationary, RESULTS)
-    together, chunk = _buffered(fabric, (fabric.rows, fabric.columns), block, tiling.waves, depth)
+    together, chunk = _buffered(fabric, shape, block, tiling.waves, depth)
     together = np.where(keeps_results, np.maximum(together, 1.0), 1.0)
     chunks = np.where(keeps_results, np.ceil(depth / np.maximum(chunk, 1e-9)), 1.0)
     return together, np.where(tiling.blocks > 0, np.ceil(tiling.blocks / together) * chunks, 0.0)

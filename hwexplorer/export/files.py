@@ -29,7 +29,7 @@ def check(path: Path, overwrite: bool) -> None:
         if path.is_dir():
             raise RequestError(f"{path} is a folder")
         if path.exists() and not overwrite:
-            raise RequestError(f"{path} exists")
+            raise RequestError(f"{path} exists: name another file, or remove it")
         if not path.parent.is_dir():
             raise RequestError(f"folder {path.parent} does not exist")
     except OSError as error:  # as for a name that is too long, or a folder without permission

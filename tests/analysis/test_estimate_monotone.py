@@ -145,7 +145,8 @@ BETTER = {
 @pytest.mark.parametrize("name", first(grid.representatives(), 5))
 def test_better_hardware_is_never_slower(name: str, what: str, tmp_path: Path) -> None:
     """In time per kernel, hence in total. In total alone where a quicker kernel leaves the next one to wait for the
-    host, and, before the power limit that acts on the share of each, where layers share a chip and its time."""
+    host or a compiler splits the batch, and, before the power limit that acts on the share of each, where layers share
+    a chip and its time."""
     original = grid.device(name)
     better = grid.altered(tmp_path, name, BETTER[what])
     worse = []
@@ -157,7 +158,7 @@ def test_better_hardware_is_never_slower(name: str, what: str, tmp_path: Path) -
                     before, after = (r.run.kernel_s for r in (a, b))
                     if original.arch.places_models:
                         before, after = (r.run.unthrottled_s.sum(keepdims=True) for r in (a, b))
-                    elif mode != "fused":
+                    elif mode != "fused" or a.is_split or b.is_split:
                         before, after = (each.sum(keepdims=True) for each in (before, after))
                     slower = np.flatnonzero(after > before * ROUNDING)
                     if len(slower):
@@ -195,6 +196,8 @@ def test_a_memory_bound_kernel_does_not_change_with_the_peak(name: str, tmp_path
         for precision in ("fp32", "fp16", "int8"):
             for mode in grid.MODES:
                 a, b = (grid.run(model, d, 64, precision, mode) for d in (grid.device(name), quick))
+                if a.is_split or b.is_split:
+                    continue
                 bound = a.run.bound == 1
                 seen += int(bound.sum())
                 np.testing.assert_array_equal(b.run.kernel_memory_s[bound], a.run.kernel_memory_s[bound])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import grid
 import numpy as np
@@ -15,6 +15,7 @@ from analysis.estimate.peak_memory import Memory
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from hardware.device_catalog import load_device
+from tests.sampling import for_each
 
 REQUEST = "llama3_8b:request,in=2048,out=2048"
 DEVICE = "a100_sxm4_40gb"
@@ -45,6 +46,27 @@ def test_more_requests_never_finish_sooner_nor_serve_faster_than_memory_allows()
     assert all(a.latency_s < b.latency_s for a, b in pairwise(results))
     most = max(result.throughput_per_s for result in results if result.waves == 1)
     assert all(result.throughput_per_s <= most * 1.001 for result in results if result.waves > 1)
+
+
+@for_each(
+    ("device", "model", "precision"),
+    [
+        (device, model, precision)
+        for device in ("kpu_t256", "kpu_t64", "tpu_v4", "tpu_v5e")
+        for model in ("resnet18", "efficientnet_b0", "swin_t", "bert_base", "conv2d")
+        for precision in ("int8", "bf16")
+    ],
+)
+def test_a_compiler_splits_a_batch_whose_activations_leave_the_chip(device: str, model: str, precision: str) -> None:
+    """A batch is never slower than smaller ones run one after another by a call each."""
+    results = [grid.run(model, device, batch, precision, "auto") for batch in (1, 3, 4, 12, 32, 60, 96)]
+    for small, large in combinations(results, 2):
+        times, left_over = divmod(large.scenario.batch, small.scenario.batch)
+        assert large.latency_s > small.latency_s
+        if not left_over:
+            assert large.latency_s <= times * small.latency_s * (1 + 1e-9)
+        if large.is_split:
+            assert any(f"{large.waves} parts of" in phrase for phrase in describe_deviations(large))
 
 
 def test_what_cannot_hold_one_request_does_not_fit() -> None:

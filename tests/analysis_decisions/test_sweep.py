@@ -15,7 +15,7 @@ from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
 from analysis.estimate.bundle import make_bundle
 from analysis.estimate.estimate import estimate, estimate_batches, precision_run
-from analysis.estimate.evaluation import evaluate
+from analysis.estimate.evaluation import evaluate, with_split_batches
 from analysis.estimate.figures import figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.peak_memory import peak_memory
@@ -48,7 +48,7 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     asked = make_bundle(loaded, (batch,), widths, setup.joins)
     block = block_channels(device(on), execution)
     held = [peak_memory(one, batch, widths, setup.joins, block).peak_bytes for one in loaded]
-    found = evaluate(asked, setup).totals
+    found = with_split_batches(evaluate(asked, setup), loaded, (batch,), setup).totals
     formats = [precision_run(setup.plan, mostly) for mostly in asked.mostly_convolution]
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))

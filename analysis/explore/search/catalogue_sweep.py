@@ -19,7 +19,7 @@ import numpy as np
 
 from analysis.estimate.bundle import Bundle, make_bundle
 from analysis.estimate.estimate import precision_run
-from analysis.estimate.evaluation import Evaluation, evaluate
+from analysis.estimate.evaluation import Evaluation, evaluate, with_split_batches
 from analysis.estimate.kernels import usual_joins
 from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.scenario import Scenario
@@ -144,7 +144,7 @@ def run_chunk(chunk: Chunk) -> str:
                         runs = [(one, batch, widths, joins, held_key[-1]) for batch in batches for one in workloads]
                         held[held_key] = np.array([peak_memory(*run).peak_bytes for run in runs])
                     if ran not in costs:
-                        evaluation = evaluate(bundles[asked_key], setup)
+                        evaluation = with_split_batches(evaluate(bundles[asked_key], setup), workloads, batches, setup)
                         per_run = np.repeat(batches, len(models)).tolist()
                         costs[ran] = list(map(write_cost, _costs(per_run, setup, evaluation, held[held_key])))
                     texts = iter(costs[ran])

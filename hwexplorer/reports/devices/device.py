@@ -21,6 +21,7 @@ from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.export import files
 from hwexplorer.headless import answers
 from hwexplorer.options import option
+from hwexplorer.process.output import put
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
 
@@ -57,8 +58,12 @@ def _run(arguments: argparse.Namespace) -> None:
     if path.suffix.lower() != ".toml" or arguments.format:
         answers.print_report("device", arguments)
         return
-    files.check(path, overwrite=True)
-    files.write(path, portable_toml(engine.device(arguments.device), path.stem), overwrite=True)
+    device = engine.device(arguments.device)
+    files.check(path, overwrite=False)  # a file that may have been edited
+    files.write(path, portable_toml(device, path.stem), overwrite=False)
+    put(
+        f"{path} describes {device.key}: edit it, then hwexplorer compare MODEL --devices-dir FOLDER --on {path.stem}\n"
+    )
 
 
 def _unreachable_peaks(spec: Device) -> tuple[str, ...]:
