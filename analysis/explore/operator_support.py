@@ -1,9 +1,7 @@
-"""Operators that an accelerator's compiler does not place on it, where they run instead, and what crossings cost.
+"""Operators that an accelerator's compiler does not place on it, where they run instead, and what that costs.
 
-A model is cut, in its order of execution, into pieces that run on the unit and pieces that run on the rest of the
-module. A tensor that crosses is written by one side and read by the other, both at their bandwidth of memory (of the
-link, for an accelerator without memory); each further piece on the unit is another call of it. Operators of the rest
-run one by one, without fusion. An operator of which no source is known counts as one of the unit."""
+Operators of the rest run one by one, without fusion. An operator of which no source is known counts as one of the
+unit."""
 
 from __future__ import annotations
 
@@ -13,14 +11,11 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.document import column
-from analysis.estimate.dependencies import operator_graph
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.roles import select_values
+from analysis.explore.divided_run import DividedRun, Marks, count_pieces, divide_run, find_crossings
 from analysis.model.ir.operator_graph import base_name
 from hardware import file_access
 from hardware.device import Device
@@ -28,7 +23,6 @@ from hardware.errors import RequestError
 from hardware.records import convert_record
 
 SUPPORT = Path(__file__).with_name("operator_support.toml")
-Marks = NDArray[np.bool_]
 RUNS, REFUSES, UNKNOWN = "runs", "refuses", "unknown"
 
 
@@ -69,26 +63,15 @@ class OperatorGroup(msgspec.Struct, frozen=True, kw_only=True):
     example: Annotated[str, column("First", keep=3)]
 
 
-class RestCosts(msgspec.Struct, frozen=True, kw_only=True):
-    """The seconds of a divided model: `divided_s` in all, of which `part_s` on the rest's `device` and `crossing_s`
-    between the sides; `alone_s` if that device runs the whole model."""
-
-    device: str
-    divided_s: float
-    part_s: float
-    crossing_s: float
-    alone_s: float
-
-
 class FallbackReport(Head, frozen=True, kw_only=True):
-    """The operators of a model that fall back to the `rest`. `costs` is None if no device for it is known. `whole_s` is
-    the time if the unit ran all operators, `unit_s` that of those which it runs. `crossings` tensors of
-    `crossing_bytes` go from one side to the other; `follow` operators come after the last piece that the unit may
-    run."""
+    """The operators of a model that fall back to the `rest`. What needs `rest_device` is None if none is known.
+    `whole_s` is the time if the unit ran all operators, `alone_s` if `rest_device` does, `divided` the model as the
+    compiler divides it. `follow` operators come after the last piece that the unit may run."""
 
     compiler: str
     source: str
     rest: str
+    rest_device: str | None
     operators: int
     refused: int
     unknown: int
@@ -97,8 +80,8 @@ class FallbackReport(Head, frozen=True, kw_only=True):
     crossings: int
     crossing_bytes: float
     whole_s: float
-    unit_s: float
-    costs: RestCosts | None
+    alone_s: float | None
+    divided: DividedRun | None
     groups: tuple[OperatorGroup, ...]
 
 
@@ -119,34 +102,24 @@ def find_fallback(result: Estimate, rest: Estimate | None) -> FallbackReport:
     places = [compiler.place(kind, target) for kind, target in zip(ops.kind, ops.target, strict=True)]
     refused = np.array([status == REFUSES for status, _ in places], dtype=np.bool_)
     away = _leave_in_pieces(refused, compiler.pieces)
-    pieces = int((np.diff(~away, prepend=False) & ~away).sum())
-    crossings, crossing_bytes = _crossings(result, away)
-    unit_s = _seconds(result, ~away) + max(pieces - 1, 0) * _call_s(result)
+    crossings, crossing_bytes = find_crossings(result, away)
     return FallbackReport(
         **head_fields(result, on_device=True),
         compiler=compiler.name,
         source=compiler.source,
         rest=compiler.rest,
+        rest_device=rest.device.key if rest else None,
         operators=len(places),
         refused=int(refused.sum()),
         unknown=sum(status == UNKNOWN for status, _ in places),
         follow=int((away & ~refused).sum()),
-        pieces=pieces,
+        pieces=count_pieces(~away),
         crossings=crossings,
         crossing_bytes=crossing_bytes,
         whole_s=result.latency_s,
-        unit_s=unit_s,
-        costs=_rest_costs(result, rest, away, unit_s, crossing_bytes) if rest else None,
+        alone_s=rest.latency_s if rest else None,
+        divided=divide_run(result, rest.in_mode("eager"), away) if rest else None,
         groups=_groups(result, places),
-    )
-
-
-def _rest_costs(result: Estimate, rest: Estimate, away: Marks, unit_s: float, crossing_bytes: float) -> RestCosts:
-    part_s = _seconds(rest.in_mode("eager"), away)
-    crossing_s = crossing_bytes * (1.0 / result.device.memory_bandwidth + 1.0 / rest.device.memory_bandwidth)
-    divided_s = unit_s + part_s + crossing_s if away.any() else result.latency_s
-    return RestCosts(
-        device=rest.device.key, divided_s=divided_s, part_s=part_s, crossing_s=crossing_s, alone_s=rest.latency_s
     )
 
 
@@ -168,34 +141,6 @@ def _leave_in_pieces(refused: Marks, most: int) -> Marks:
     away = refused.copy()
     away[ends[most - 1] :] = True
     return away
-
-
-def _crossings(result: Estimate, away: Marks) -> tuple[int, float]:
-    """Return how many tensors cross between the sides, and their bytes. A tensor crosses once in each direction."""
-    graph, workload = operator_graph(result.workload), result.workload
-    crossed = sorted(
-        {
-            tensor
-            for a, b, tensors in zip(graph.source.tolist(), graph.target.tolist(), graph.tensors, strict=True)
-            if away[a] != away[b]
-            for tensor in tensors
-        }
-    )
-    sizes = select_values(workload, np.array(crossed, dtype=np.int32)).size_bytes(
-        workload.value_at(batch=result.scenario.batch), result.plan.widths
-    )
-    return len(crossed), float(sizes.sum())
-
-
-def _seconds(result: Estimate, which: Marks) -> float:
-    """Return the seconds of some operators in one run of the whole batch."""
-    return float(result.run.latency_s[which].sum()) * result.waves
-
-
-def _call_s(result: Estimate) -> float:
-    """Return the seconds in which the host starts one run of the unit."""
-    host = divide_host_work(result)[1]
-    return float(host.run.latency_s.sum()) if host else 0.0
 
 
 def _groups(result: Estimate, places: list[tuple[str, str]]) -> tuple[OperatorGroup, ...]:

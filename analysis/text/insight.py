@@ -87,10 +87,12 @@ def setting_sentence(result: Estimate, other: Alternative) -> str:
 
 
 def fitting_format(result: Estimate) -> str:
-    """Name the widest format in which the model fits: `in fp32; in fp16 it does, in 16 GB`; '' without one."""
+    """Name the widest format in which the model fits: `in fp32; in fp16 it does, in 16 GB`. Without one, say how a
+    language model runs with the memory of a host; '' for other models."""
     other = widest_that_fits(result)
     if other is None:
-        return ""
+        can_offload = result.workload.work == "language" and result.device.architecture == "gpu"
+        return "alone: `show offload` keeps layers in the memory of a host" if can_offload else ""
     held = quantity(other.result.peak_memory_bytes, "byte")
     return f"in {result.scenario.precision}; in {other.setting} it does, in {held}"
 

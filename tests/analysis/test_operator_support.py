@@ -25,17 +25,17 @@ def _fallback(model, unit, rest=None):
 def test_a_model_of_which_all_runs_takes_the_time_of_the_unit():
     report = _fallback("efficientnet_b0", "rk3588_npu")
     assert (report.refused, report.unknown, report.pieces, report.crossings) == (0, 0, 1, 0)
-    assert report.costs.divided_s == report.whole_s == pytest.approx(report.unit_s)
-    assert report.costs.device == "rk3588_cpu"
+    assert report.divided.latency_s == pytest.approx(report.whole_s)
+    assert report.rest_device == "rk3588_cpu"
 
 
 def test_the_pool_of_resnet_falls_back_to_the_gpu_of_the_module():
     report = _fallback("resnet50", "jetson_orin_dla")
     assert (report.refused, report.pieces, report.crossings) == (1, 2, 2)
     assert report.crossing_bytes == (2048 * 49 + 2048) * 2  # fp16: what the pool reads, and its result
-    costs = report.costs
-    assert costs.device == "jetson_agx_orin"
-    assert costs.divided_s == pytest.approx(report.unit_s + costs.part_s + costs.crossing_s)
+    run = report.divided
+    assert report.rest_device == "jetson_agx_orin"
+    assert run.latency_s == pytest.approx(run.unit_s + run.rest_s + run.crossing_s)
 
 
 def test_softmax_runs_on_the_dla_of_orin_only():
@@ -54,7 +54,7 @@ def test_an_edge_tpu_runs_one_piece():
 
 
 def test_a_rest_without_a_device_has_no_time():
-    assert _fallback("mobilenet_v3_large", "coral_edge_tpu").costs is None
+    assert _fallback("mobilenet_v3_large", "coral_edge_tpu").divided is None
 
 
 def test_a_device_without_a_compiler_is_refused():

@@ -24,6 +24,7 @@ VERBS = {
         "load",
         "mapping",
         "memory",
+        "offload",
         "plot",
         "roofline",
     ),

@@ -46,13 +46,13 @@ def _summary(report: FallbackReport, state: State) -> tuple[str, ...]:
 
 
 def _costs(report: FallbackReport) -> str:
-    costs = report.costs
-    if costs is None:
+    run = report.divided
+    if run is None or report.alone_s is None:
         return "the time of the rest is not known: name its device, as --rest raspberry_pi_5"
     return (
-        f"{quantity(costs.divided_s, 's')} = {quantity(report.unit_s, 's')} on the unit + "
-        f"{quantity(costs.part_s, 's')} on {costs.device} + {quantity(costs.crossing_s, 's')} for crossings; all on "
-        f"{costs.device}: {quantity(costs.alone_s, 's')}; if the unit ran all: {quantity(report.whole_s, 's')}"
+        f"{quantity(run.latency_s, 's')} and {quantity(run.energy_j, 'J')}: {quantity(run.unit_s, 's')} on the unit + "
+        f"{quantity(run.rest_s, 's')} on {report.rest_device} + {quantity(run.crossing_s, 's')} for crossings; all on "
+        f"{report.rest_device}: {quantity(report.alone_s, 's')}; if the unit ran all: {quantity(report.whole_s, 's')}"
     )
 
 

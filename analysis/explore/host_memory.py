@@ -1,0 +1,202 @@
+"""A language model of which layers or experts are kept and run in the memory of the host (llama.cpp, ktransformers).
+
+The first n layers, or their experts alone, run on the host's CPU, caches of such layers included; n is the least with
+which the rest fits into the device. Products of at least 32 rows run on the device, which reads their weights over its
+link to the host each time, as llama.cpp does (ggml-cuda, GGML_OP_OFFLOAD_MIN_BATCH)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from analysis.document import column
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.roles import HEAD, roles, select_values
+from analysis.explore.divided_run import Marks, divide_run, idle_w
+from analysis.model.ir.workload import INPUT, WEIGHT, Floats, Ints, Workload
+from hardware.device import Device
+from hardware.errors import RequestError
+from hardware.precision import CACHE
+
+STREAMED_ROWS = 32.0  # rows of a product from which llama.cpp copies its weights to the device
+_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+_EXPERTS = ".experts."
+ALONE, LAYERS, EXPERTS, HOST = "all on the device", "layers on the host", "experts on the host", "all on the host"
+
+
+class OffloadWay(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to run the model: what stands on the host, in how many of the layers, with the option of llama.cpp for
+    it. `longest` is the tokens of context for which the device has room; None on the host."""
+
+    way: Annotated[str, column("OffloadWay")]
+    layers: Annotated[int, column("Layers", "count", help="layers of which something is on the host")]
+    option: Annotated[str, column("llama.cpp", keep=2)]
+    fits: Annotated[bool, column("Fits", keep=1, shown={True: "yes", False: "no"})]
+    latency_s: Annotated[float, column("Latency", "s")]
+    tokens_per_s: Annotated[float, column("Tokens/s", "SI", role="quantity")]
+    energy_j_per_token: Annotated[float, column("Energy/token", "J")]
+    host_fraction: Annotated[float, column("on host", "%", keep=1, help="share of the time")]
+    device_bytes: Annotated[float, column("Device", "byte", keep=1)]
+    host_bytes: Annotated[float, column("Host", "byte", keep=1)]
+    longest: Annotated[int | None, column("Longest context", "count", keep=2)]
+
+
+class OffloadReport(Head, frozen=True, kw_only=True):
+    """The ways to run a model with the help of the host's memory, the fastest that fits first."""
+
+    host: str
+    layers: int
+    device_bytes: float
+    host_bytes: float
+    ways: tuple[OffloadWay, ...]
+
+
+class _Placement(msgspec.Struct, frozen=True, dict=True):
+    """The place of weights and caches among the operators of an estimate, each (n,): the first one that reads them."""
+
+    result: Estimate
+
+    @cached_property
+    def layer(self) -> Ints:
+        """The layer of each operator, -1 for none."""
+        matches = (_LAYER.search(path) for path in self.result.workload.operators.path)
+        return np.array([int(match[1]) if match else -1 for match in matches], dtype=np.int32)
+
+    @cached_property
+    def is_expert(self) -> Marks:
+        """True for operators of experts."""
+        return np.array([_EXPERTS in path for path in self.result.workload.operators.path], dtype=np.bool_)
+
+    @cached_property
+    def is_head(self) -> Marks:
+        """True for the layer that makes logits."""
+        return np.array(
+            [path.rpartition(".")[2] == HEAD for path in self.result.workload.operators.path], dtype=np.bool_
+        )
+
+    @cached_property
+    def weight_bytes(self) -> Floats:
+        """The bytes of weights by operator."""
+        return self._bytes_of(self.result.workload.tensors.role == WEIGHT)
+
+    @cached_property
+    def cache_bytes(self) -> Floats:
+        """The bytes of key-value caches by operator."""
+        workload = self.result.workload
+        return self._bytes_of((roles(workload) == CACHE) & (workload.tensors.role == INPUT))
+
+    def _bytes_of(self, which: Marks) -> Floats:
+        """Return the bytes of some tensors by the first operator that reads each, (n,)."""
+        workload, operators = self.result.workload, self.result.workload.operators
+        reader = np.repeat(np.arange(workload.n_operators), np.diff(operators.in_ptr))
+        tensors, position = np.unique(operators.in_tensor, return_index=True)
+        is_asked = which[tensors]
+        sizes = select_values(workload, tensors[is_asked]).size_bytes(
+            workload.value_at(batch=self.result.scenario.batch), self.result.plan.widths
+        )
+        total: Floats = np.zeros(workload.n_operators)
+        np.add.at(total, reader[position[is_asked]], sizes)
+        return total
+
+    @property
+    def layers(self) -> int:
+        """The number of layers."""
+        return int(self.layer.max(initial=-1)) + 1
+
+    def away(self, way: str, layers: int) -> Marks:
+        """Return the operators that are on the host, (n,)."""
+        if way in (ALONE, HOST):
+            return np.full(len(self.layer), way == HOST)
+        in_layers = (self.layer >= 0) & (self.layer < layers)
+        return in_layers & self.is_expert if way == EXPERTS else in_layers | self.is_head
+
+    def device_bytes(self, away: Marks) -> float:
+        """Return what the device holds, with the activations of the whole model."""
+        memory = self.result.memory
+        activations = memory.peak_bytes - memory.weight_bytes - float(self.cache_bytes.sum())
+        return float((self.weight_bytes + self.cache_bytes)[~away].sum()) + max(activations, 0.0)
+
+
+def find_offload(result: Estimate, host: Estimate) -> OffloadReport:
+    """Return the ways to run a language model with weights in the memory of a host. Raises RequestError for other
+    models, and for a device that is no GPU."""
+    places = _Placement(result)
+    if result.workload.work != "language" or not places.layers or result.device.architecture != "gpu":
+        raise RequestError(
+            f"{result.workload.name} on {result.device.name}: name a language model and a GPU, whose host keeps layers"
+        )
+    ways = sorted(_ways(places, host), key=lambda way: (not way.fits, way.latency_s))
+    return OffloadReport(
+        **head_fields(result, on_device=True),
+        host=host.device.key,
+        layers=places.layers,
+        device_bytes=result.device.memory_bytes,
+        host_bytes=host.device.memory_bytes,
+        ways=tuple(ways),
+    )
+
+
+def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> OffloadWay:
+    """Return the figures of one way, with something of the first `layers` on the host."""
+    places = _Placement(result)
+    away = places.away(way, layers)
+    on_device, caches = places.device_bytes(away), float(places.cache_bytes[~away].sum())
+    streamed = away & (_rows(result.workload, result.scenario.batch) >= STREAMED_ROWS) & (way != HOST)
+    run = divide_run(result, host, away & ~streamed)
+    link_s = float(places.weight_bytes[streamed].sum()) / host_bandwidth(result.device)
+    latency_s = run.latency_s + link_s
+    tokens = _tokens(result)
+    on_host = float((places.weight_bytes + places.cache_bytes)[away].sum())
+    context = result.workload.defaults.get("kv", 0) + result.workload.defaults.get("sequence", 0)
+    room = result.device.memory_bytes - on_device
+    return OffloadWay(
+        way=way,
+        layers=layers,
+        option={LAYERS: f"-ngl {places.layers - layers}", EXPERTS: f"--n-cpu-moe {layers}", HOST: "-ngl 0"}.get(
+            way, ""
+        ),
+        fits=room >= 0.0 and on_host <= host.device.memory_bytes,
+        latency_s=latency_s,
+        tokens_per_s=tokens / latency_s,
+        energy_j_per_token=(run.energy_j + link_s * (idle_w(result) + idle_w(host))) / tokens,
+        host_fraction=run.rest_s / latency_s,
+        device_bytes=on_device,
+        host_bytes=on_host,
+        longest=int(context * (1.0 + room / caches)) if caches and room >= 0.0 else None,
+    )
+
+
+def host_bandwidth(device: Device) -> float:
+    """Return the bandwidth between a device and the memory of its host, byte/s: of its links, at most of PCIe 5.0."""
+    return min(device.link_bandwidth, device.arch.data.assumed("pair_link_bandwidth"))
+
+
+def _ways(places: _Placement, host: Estimate) -> Iterator[OffloadWay]:
+    result = places.result
+    yield describe_way(result, host, ALONE, 0)
+    for way in (LAYERS, EXPERTS) if places.is_expert.any() else (LAYERS,):
+        fitting = (n for n in range(1, places.layers + 1) if _fits(places, places.away(way, n)))
+        yield describe_way(result, host, way, next(fitting, places.layers))
+    yield describe_way(result, host, HOST, places.layers)
+
+
+def _fits(places: _Placement, away: Marks) -> bool:
+    return places.device_bytes(away) <= places.result.device.memory_bytes
+
+
+def _rows(workload: Workload, batch: int) -> Floats:
+    """Return the rows of each operator's product, (n,), 0 for other operators."""
+    rows: Floats = workload.operators.gemm[:, 1] @ workload.value_at(batch=batch)
+    return rows
+
+
+def _tokens(result: Estimate) -> float:
+    """Return the tokens of a run: those of the output of requests, else of the sequence."""
+    defaults = result.workload.defaults
+    return float(result.scenario.batch * (defaults.get("output") or defaults.get("sequence", 1)))
