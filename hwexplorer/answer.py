@@ -7,7 +7,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from analysis.model.ir.coverage import uncovered_note
-from hardware.errors import unknown
+from hardware.errors import RequestError, unknown
 from hwexplorer import engine, registry
 from hwexplorer.declare import Report, Rows, Verb
 from hwexplorer.state import EACH, State, replace
@@ -21,32 +21,39 @@ if TYPE_CHECKING:
 TITLE_MAX = 96  # characters of a title and its subject: with ` of ` they fit in one line of 100
 
 
-def report_about(name: str, state: State) -> Report | Verb:
-    """Return the declaration of a verb, or of the report that replaces it for a model under a load."""
-    report = registry.load(name)
-    if not isinstance(report, Report) or not report.of_load or engine.ref(state).load is None:
-        return report
-    return report.of_load()
+def _applicable_options(declared: Report | Verb, state: State, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that apply to a state: to its load, or to its batch. Raises RequestError for another one."""
+    other = "batch" if state.load else "load"
+    options = {option.name: option for option in declared.options if option.applies_to == other}
+    for name in options.keys() & given.keys():
+        if given[name] != options[name].default:
+            needs = (
+                "applies to one batch, not to a load" if state.load else "needs a load, e.g. llama3_8b --load rate=5"
+            )
+            raise RequestError(f"{options[name].flags[0]} {needs}")
+    return {name: value for name, value in given.items() if name not in options}
 
 
 class Answer:
     """The answer of a report about a state: a document for programs, a view for people."""
 
     def __init__(self, name: str, state: State, **options: Any) -> None:
-        report = report_about(name, state)
+        report = registry.load(name, bool(state.load))
         if not isinstance(report, Report):
             raise unknown("report", name, registry.names())
         self.name, self.report = name, report
         self.state = state if report.subject.has("node") else replace(state, at="")
         own = [option for option in report.options if option.name not in State.__struct_fields__]
-        self.options = {option.name: option.default for option in own} | options
+        defaults = {option.name: option.default for option in own}
+        self.options = _applicable_options(registry.load(name), state, defaults | options)
 
     def __getstate__(self) -> dict[str, Any]:
         options = {name: value for name, value in self.options.items() if not callable(value)}
         return {**{name: value for name, value in vars(self).items() if name != "report"}, "options": options}
 
     def __setstate__(self, known: dict[str, Any]) -> None:
-        vars(self).update(known, report=report_about(known["name"], known["state"]))  # its functions are not pickled
+        report = registry.load(known["name"], bool(known["state"].load))  # its functions are not pickled
+        vars(self).update(known, report=report)
 
     @cached_property
     def document(self) -> Any:

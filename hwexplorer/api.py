@@ -153,6 +153,7 @@ class ScenarioOptions(TypedDict, total=False):
     image_size: int | None
     sequence: int | None
     kv: int | None
+    load: str | None
     input: Sequence[str] | str | None
     batch_dim: str | None
     time_limit: Amount

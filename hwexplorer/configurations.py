@@ -18,9 +18,9 @@ from hwexplorer.settings import BATCH_MAX
 from hwexplorer.state import State
 
 GRID = (
-    option("--batches", type=whole_list("batch", BATCH_MAX), metavar="N,..", singular="batch",
+    option("--batches", type=whole_list("batch", BATCH_MAX), metavar="N,..", singular="batch", applies_to="batch",
            help=f"batches (default {','.join(map(str, BATCHES))})"),
-    option("--precisions", type=precisions, metavar="P,..", singular="precision",
+    option("--precisions", type=precisions, metavar="P,..", singular="precision", applies_to="batch",
            help=f"precisions, as fp32,fp16 (default {','.join(SWEEP)}; of sweep: that of the model)"),
     option("--power-modes", action="store_true", help="every power mode of each device as well"),
 )  # fmt: skip

@@ -190,8 +190,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     fails: Callable[[Any], str] | None = None
     # The noun for what `document` counts; it then takes `tick`, a function of (done, total).
     ticks: str = ""
-    # of_load(): the report that replaces this one for a model under a load.
-    of_load: Callable[[], Report] | None = None
     # Replaces printing, for a verb that sometimes does something else.
     run: Callable[[argparse.Namespace], None] | None = None
     # Words after the verb, by the name of the golden file with their output; words that help shows before these.

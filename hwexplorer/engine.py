@@ -93,6 +93,12 @@ def device(name: str) -> Device:
     return device_catalog.load_device(name, _MODELS.folders if shipped else folders())
 
 
+def device_key(name: str) -> str:
+    """Return the one name of a device, with the number of devices that share a load: `h100_sxm*8`."""
+    one, count = split_count(name)
+    return f"{device(one).key}*{count}" if count else device(one).key
+
+
 def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
     """Return the reference that a model's name means."""
     with request_errors():
@@ -100,8 +106,12 @@ def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
 
 
 def ref(state: State) -> ModelRef:
-    """Return the reference of the model of a state."""
-    return refer(state.model, state.image_size)
+    """Return the reference of the model of a state, under its load."""
+    reference = refer(state.model, state.image_size)
+    if not state.load:
+        return reference
+    with request_errors():
+        return model_ref.with_load(reference, state.load)
 
 
 @lru_cache(maxsize=8)
@@ -129,7 +139,7 @@ def captured_model(state: State) -> Workload:
 
 def fixed_batch(state: State) -> int | None:
     """Return the only batch of a state's model (1 under a load); None if it takes any. The model must be ready."""
-    if ref(state).load is not None:
+    if state.load:
         return 1
     return batch_limits.fixed_batch(captured_model(state))
 
@@ -187,7 +197,7 @@ def count_devices(state: State, name: str) -> int:
     """Return how many devices a name means: 8 for `l4*8`, 0 for as many as the model's name says. Raises
     RequestError if there are several but no load."""
     count = split_count(name)[1]
-    if count and ref(state).load is None:
+    if count and not state.load:
         raise RequestError(
             f"{name}: {count} devices share a load, e.g. llama3_8b:serve,rate=5; for one batch use tp={count}"
         )

@@ -19,7 +19,7 @@ from hardware.engines.runtime import LIKE_FOR_LIKE
 from hardware.errors import RequestError, unknown
 from hardware.names import split_list
 from hwexplorer.export.files import FORMATS, SCREEN
-from hwexplorer.settings import BATCH_MAX, SETTINGS, NumberSetting, PrecisionSetting, Setting
+from hwexplorer.settings import BATCH_MAX, SETTINGS, LoadSetting, NumberSetting, PrecisionSetting, Setting
 
 WIDTH = 96  # characters of a note in help
 
@@ -30,7 +30,8 @@ class Option(msgspec.Struct, frozen=True):
     An option named like a field of State sets that field; any other is passed by name to the report's `document`.
     The first line of `group` is the heading in help, further lines are a note. Only one of the options with the same
     `excludes` may be given. `singular` names an option whose value is used for a list that is not given. `in_shell` is
-    the default on the command line only. An option that `is_model` names a model, and becomes its state."""
+    the default on the command line only. An option that `is_model` names a model, and becomes its state. One that
+    `applies_to` a "batch" or a "load" is refused for the other."""
 
     flags: tuple[str, ...]
     help: str
@@ -40,6 +41,7 @@ class Option(msgspec.Struct, frozen=True):
     singular: str = ""
     in_shell: Any = None
     is_model: bool = False
+    applies_to: str = ""
 
     @property
     def name(self) -> str:
@@ -199,7 +201,7 @@ def _of_setting(setting: Setting) -> Option:
     """Return the option of a setting. Its help also lists the choices that the setting's help does not mention."""
     listing = ""
     settings: dict[str, Any] = {"metavar": setting.metavar, "dest": setting.name}
-    if isinstance(setting, NumberSetting | PrecisionSetting):
+    if isinstance(setting, NumberSetting | PrecisionSetting | LoadSetting):
         settings["type"] = setting.parse
     else:
         settings["choices"] = setting.choices()
@@ -216,7 +218,7 @@ LIKE = option(
     "--like-for-like", dest="execution", action="store_const", const=LIKE_FOR_LIKE, group="what is evaluated",
     help="every device by its ahead-of-time compiler, as --runtime fused",
 )  # fmt: skip
-INPUT = tuple(each for each in _OF_SETTINGS.values() if each.name not in ("execution", "layout"))
+INPUT = tuple(each for each in _OF_SETTINGS.values() if each.name not in ("execution", "layout", "load"))
 SCENARIO = tuple(each for own in _OF_SETTINGS.values() for each in ((own, LIKE) if own.name == "execution" else (own,)))
 _DEVICES_HELP = "device ids, id:power_mode, id@400W, id@1400MHz, or classes (`hwexplorer devices`)"
 ON_ONE = option("--on", metavar="DEV", help="a device id, id:power_mode, id@400W, or class (`hwexplorer devices`)")
@@ -263,7 +265,8 @@ OWN_MODEL = (
     _own("--strict", help="exit 1 if an operator has no cost rule", action="store_true"),
     _own("--run-code", help="capture a model that a state string names", action="store_true"),
 )  # fmt: skip
+_of_load = partial(option, applies_to="load")
 LOAD_LIMITS = (
-    option("--max-ttft", type=amount("s"), metavar="S", help="of a load: 99 % of first tokens come within, as 1s"),
-    option("--max-tpot", type=amount("s"), metavar="S", help="of a load: 99 % of other tokens come within, as 30ms"),
+    _of_load("--max-ttft", type=amount("s"), metavar="S", help="of a load: 99 % of first tokens come within, as 1s"),
+    _of_load("--max-tpot", type=amount("s"), metavar="S", help="of a load: 99 % of other tokens come within, as 30ms"),
 )

@@ -12,7 +12,7 @@ from analysis.model.ir.coverage import uncovered_note
 from analysis.model.ir.workload import Workload
 from hardware.quantity import percent
 from hwexplorer import engine, plots, registry, user_code
-from hwexplorer.answer import Answer, report_about
+from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
 from hwexplorer.state import State, replace
 from hwexplorer.views import device_cards, heat
@@ -135,7 +135,7 @@ class EngineProvider:
 
     def report(self, name: str, state: State) -> Table | Text | Page:
         """Return the answer of a report about a state, for a pane of its name."""
-        report = report_about(name, state)
+        report = registry.load(name, bool(state.load))
         pane = report.pane if isinstance(report, Report) else None
         view = pane(state) if pane is not None else Answer(name, state).view()
         assert isinstance(view, Table | Text | Page)

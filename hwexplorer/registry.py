@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hardware.errors import RequestError, unknown
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hwexplorer.declare import Group, Report, Verb
 
 _PACKAGES = ("hwexplorer.reports", "hwexplorer.commands", "hwexplorer.annexes")
+_UNDER_LOAD = "hwexplorer.reports._under_load"
 # The verbs by task. FIRST are the verbs used most.
 FIRST = ("compare", "tree", "why")
 TASKS = {
@@ -121,8 +122,11 @@ def _help_line(module: str) -> str:
     return line[:1].lower() + line[1:]
 
 
-def load(name: str) -> Report | Verb:
-    """Return the declaration of a verb or a section. Raises RequestError for an unknown one."""
+def load(name: str, is_served: bool = False) -> Report | Verb:
+    """Return the declaration of a verb or a section, or of the report that answers it about a load (`is_served`).
+    Raises RequestError for an unknown one."""
+    if is_served and (report := import_module(_UNDER_LOAD).UNDER_LOAD.get(name)):
+        return cast("Report", report)
     modules = _modules()
     if name not in modules:
         raise unknown("verb", name, modules)

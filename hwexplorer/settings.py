@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -20,6 +21,9 @@ from hardware import precision as formats
 from hardware.amount import parse_whole
 from hardware.engines.runtime import AUTO, LAYOUTS, MODES, runtime_names
 from hardware.errors import RequestError, unknown
+
+if TYPE_CHECKING:
+    from analysis.model.transformer.load_spec import LoadSpec
 
 EXECUTIONS = (AUTO, *MODES)
 BATCH_MAX, IMAGE_MAX, TOKENS_MAX = request_bounds.BATCH, request_bounds.IMAGE_SIZE, request_bounds.TOKENS
@@ -69,6 +73,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         """Return the word that stands for the value in a state string."""
         return str(value)
 
+    def join(self, first: Any, second: Any) -> Any:
+        """Return the value that two words of a state string state. Raises RequestError if only one can."""
+        raise RequestError(f"{self.name} is given twice: {first} and {second}")
+
 
 class NumberSetting(Setting, frozen=True, kw_only=True):
     """A whole number from `least` to `most`, written after its `mark`: b8."""
@@ -115,12 +123,45 @@ class PrecisionSetting(Setting, frozen=True, kw_only=True):
         return precision.name if precision else None
 
 
+class LoadSetting(Setting, frozen=True, kw_only=True):
+    """The load of a model that serves requests: options of a LoadSpec, `rate=5,dp=2`."""
+
+    def check(self, value: Any) -> str:
+        """Return the words of the load, '' without one. Raises RequestError."""
+        return ",".join(_load(value).words) if value else ""
+
+    def find(self, word: str) -> str | None:
+        """Return an option of a load, None for another word."""
+        return unquote(word) if "=" in word else None
+
+    def join(self, first: Any, second: Any) -> Any:
+        """Return both options."""
+        return f"{first},{second}"
+
+    def write(self, value: Any) -> str:
+        """Return the words of the load; a path in them does not begin the devices."""
+        return quote(value, safe=",=+:~")
+
+
+def _load(words: str) -> LoadSpec:
+    from analysis.model.model_errors import request_errors  # not needed to start the screen
+    from analysis.model.transformer.load_spec import read_load
+
+    with request_errors():
+        return read_load(words)
+
+
 _LENGTHS = "language models"
 # In the order of state strings and of the head line. `_read_word` tries precision last, since any name of a format is
 # a precision.
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
+        LoadSetting(
+            name="load", default="", default_text="none", metavar="rate=R,..", group=_LENGTHS, action="batch_up",
+            label=lambda words: _load(words).text, choices=lambda: ("default", "rate=1", "concurrency=16"),
+            help="requests that it serves: rate=5 a second, concurrency=32 or requests=FILE.csv; with dp=, pp= ..",
+        ),
         NumberSetting(
             name="batch", mark="b", most=BATCH_MAX, default=1, default_text="1", metavar="N", label="batch {}".format,
             help=f"inputs at once, 1 to {BATCH_MAX}", is_always_shown=True,
@@ -193,7 +234,7 @@ def changed_settings(values: Any, against: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_words(settings: Mapping[str, Any]) -> str:
     """Return the part of a state string after the model: `@b8,fp16`, '' without settings."""
-    words = [SETTINGS[name].write(value) for name, value in settings.items() if value is not None]
+    words = [SETTINGS[name].write(value) for name, value in settings.items() if value not in (None, "")]
     return "@" + ",".join(words) if words else ""
 
 
@@ -202,9 +243,7 @@ def read_words(text: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for word in filter(None, text.split(",")):
         name, value = _read_word(word)
-        if name in values:
-            raise RequestError(f"{name} is given twice: {values[name]} and {value}")
-        values[name] = value
+        values[name] = SETTINGS[name].join(values[name], value) if name in values else value
     return values
 
 
@@ -218,10 +257,6 @@ def _read_word(word: str) -> tuple[str, Any]:
 
 
 def labels(values: Any) -> list[tuple[str, str]]:
-    """Return (text, action of a click) of each setting of a State that the head line shows."""
-    from analysis.model.names.model_ref import load_words  # not needed to start the screen
-
-    load = load_words(values.model) if ":" in values.model else ""
+    """Return (text, action of a click) of each setting of a State that the head line shows. A load has no batch."""
     shown = [s for s in SETTINGS.values() if s.is_always_shown or getattr(values, s.name) != s.default]
-    texts = {setting.name: setting.label(getattr(values, setting.name)) for setting in shown}
-    return [(load if load and s.name == "batch" else texts[s.name], s.action) for s in shown]
+    return [(s.label(getattr(values, s.name)), s.action) for s in shown if not (values.load and s.name == "batch")]

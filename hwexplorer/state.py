@@ -56,6 +56,7 @@ class State(msgspec.Struct, frozen=True):
     image_size: int | None = None
     sequence: int | None = None
     kv: int | None = None
+    load: str = ""
     batch: int = 1
     precision: str = SETTINGS["precision"].default
     execution: str = SETTINGS["execution"].default
@@ -91,6 +92,13 @@ class State(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not self.model:
             raise RequestError("no model named (hwexplorer models lists them)")
+        if ":" in self.model:
+            from analysis.model.names.model_ref import split_load  # not needed to start the screen
+
+            model, load = split_load(self.model)
+            if load:  # `llama3_8b:serve,rate=5` states a load by its name
+                msgspec.structs.force_setattr(self, "model", model)
+                msgspec.structs.force_setattr(self, "load", load)
         for name, setting in SETTINGS.items():
             msgspec.structs.force_setattr(self, name, setting.check(getattr(self, name)))
         for what, allowed in _CHOICES.items():
@@ -122,10 +130,11 @@ def replace(value: T, **changes: Any) -> T:
 
 
 def with_model(state: State, model: str, image_size: int | None = None) -> State:
-    """Return the state with another model. A precision that is the default changes to the new model's default."""
+    """Return the state with another model, under the load that its name states. A precision that is the default changes
+    to the new model's default."""
     is_default = state.precision == settings.default_precision(state.model)
     precision = settings.default_precision(model) if is_default else state.precision
-    return replace(state, model=model, image_size=image_size, precision=precision)
+    return replace(state, model=model, image_size=image_size, precision=precision, load="")
 
 
 def preferred(devices: tuple[str, ...]) -> str:
@@ -212,7 +221,7 @@ def parse(text: str) -> State:
     from analysis.model.names.model_ref import hub_name, plain
 
     # Slashes in the path of a file of requests do not begin the devices.
-    text = re.sub(r"(?<=[:,]requests=)[^,@?%]*\.csv", lambda path: path[0].replace("/", "%2F"), text)
+    text = re.sub(r"(?<=[:,@]requests=)[^,@?%]*\.csv", lambda path: path[0].replace("/", "%2F"), text)
     named = plain(text)
     if hub := hub_name(named):
         named = f"hf:{_encode(hub)}{named[len(hub) :]}"
@@ -282,7 +291,7 @@ def pinned(state: State) -> State | None:
     device = _decode(device)
     if not device:
         raise RequestError(f"pin {state.pin[:60]!r}: expected a device, e.g. tpu_v4@b8,fp16")
-    values = {**settings.DEFAULTS, **settings.read_words(words)}
+    values = {**settings.DEFAULTS, "load": state.load, **settings.read_words(words)}
     if slash:
         values["model"] = _decode(model)
     devices = state.devices if device in state.devices else (*state.devices, device)

@@ -70,10 +70,8 @@ def plot(state: State) -> Plot:
 
 def curve(state: State, device: str) -> list[ServedLoad]:
     """Serve random arrivals on a device at `PARTS` of its capacity. Raises DoesNotFitError."""
-    (request, load), served = engine.load_of(state), engine.serve_load(state, device)
+    load, served = engine.load_of(state)[1], engine.serve_load(state, device)
     capacity_per_s = served.server.capacity_per_s(served.load)
-    loads = [
-        with_fields(load, rate=float(f"{part * capacity_per_s:.3g}"), concurrency=0, requests="") for part in PARTS
-    ]
-    names = [request.with_load(each, *request.shares) for each in loads]
-    return [engine.serve_load(replace(state, model=name), device).row for name in names]
+    rates = [float(f"{part * capacity_per_s:.3g}") for part in PARTS]
+    loads = [with_fields(load, rate=rate, concurrency=0, requests="") for rate in rates]
+    return [engine.serve_load(replace(state, load=",".join(each.words)), device).row for each in loads]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from analysis.document import Column, columns, record
-from analysis.estimate.alternatives import alternatives
 from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.explore.advice import Advice, Suggestion, advise
@@ -17,12 +15,9 @@ from analysis.text.insight import UNMEASURED, accuracy_note
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, name_list, option
-from hwexplorer.state import State, configuration_name, with_setting
+from hwexplorer.state import State, configuration_name
 from hwexplorer.text.next_command import command
 from hwexplorer.views.plain import Text
-
-if TYPE_CHECKING:
-    from analysis.serving.serving_report import ServingReport
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,37 +115,6 @@ def _commands(advice: Advice, state: State) -> Text:
     return Text("savings", "", tuple(sections))
 
 
-def _serve_changes(state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool) -> ServingReport:
-    """Serve the load as it is, with each change, and on the same number of other devices. Skip those too small."""
-    from analysis.serving.serving_report import AIMS
-    from hwexplorer.reports.show import load
-
-    others = alternatives(engine.serve_load(state).server.first)
-    changes = [one for one in others if one.kind in ("precision", "runtime")]
-    count = engine.split_count(state.on)[1]
-    devices = () if instead in (None, CATALOGUE) else instead or ()
-    cases = [
-        ("now", state, state.on),
-        *((one.change, with_setting(state, one.setting), state.on) for one in changes),
-        *((f"device {name}", state, f"{name}*{count}" if count and "*" not in name else name) for name in devices),
-    ]
-    served = load.serve_cases(state, aim if aim in AIMS else "edp", [[case] for case in cases])
-    return msgspec.structs.replace(served, not_fitting=())
-
-
-def _of_load() -> Report:
-    """Return the report on changes for a model under a load."""
-    from hwexplorer.reports.show.load import LOADS
-    from hwexplorer.reports.show.load import VERB as LOAD
-
-    first, *others = LOADS.brief["columns"]
-    shown = (msgspec.structs.replace(first, title="Change"), *others)
-    table = msgspec.structs.replace(LOADS, columns=shown, footer=(), brief={})
-    return msgspec.structs.replace(
-        VERB, document=_serve_changes, parts=(LOAD.parts[0], table), main="loads", on_screen=False
-    )
-
-
 CATALOGUE = ("catalogue",)
 VERB = Report(
     subject=DEVICE,
@@ -167,6 +131,5 @@ VERB = Report(
     parts=(Rows("advise", _heading, COLUMNS, of=_changes, leads=lambda change: change.leads), _commands),
     main="advise",
     section=Section(100, "What to change"),
-    of_load=_of_load,
     examples={"advise": "conv2d --on h100_sxm"},
 )  # fmt: skip

@@ -7,9 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import Any
 
 from analysis.document import Column, columns
 from analysis.estimate.figures import Figures
@@ -35,9 +33,6 @@ from hwexplorer.process import output
 from hwexplorer.settings import IMAGE_MAX
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import MARKED, figures_lead, headline_of_state
-
-if TYPE_CHECKING:
-    from analysis.serving.serving_report import ServingReport
 
 ROWS = columns(
     Figures,
@@ -96,10 +91,8 @@ def _document(
     image_sizes: _Wholes,
     on_paper: bool,
     tick: Callable[[int, int], None] | None = None,
-    **of_load: object,
+    **_: object,
 ) -> Sweep:
-    if wrong := [name for name in ("rates", "clients") if of_load.get(name)]:
-        raise RequestError(f"--{wrong[0]} needs a load, e.g. llama3_8b:serve,in=512,out=64, not {state.model[:60]}")
     workloads = [engine.workload(each) for each in _states(state, image_sizes)]
     return run_sweep(
         workloads,
@@ -109,33 +102,6 @@ def _document(
         engine.scenario(state),
         tick,
         asks_for_paper(state, on_paper),
-    )
-
-
-def _serve_loads(
-    state: State, rates: tuple[float, ...] | None = None, clients: _Wholes = None, **given: Any
-) -> ServingReport:
-    """Serve these rates and numbers of clients on each device, by default the load of the state and its neighbours."""
-    from hwexplorer.reports.show.load import find_document
-
-    for name in ("batches", "precisions", "image_sizes"):
-        if given.get(name):
-            raise RequestError(f"--{name.replace('_', '-')} applies to one batch; a load takes --rates or --clients")
-    spec = engine.load_of(state)[1]
-    loads = [msgspec.structs.replace(spec, rate=rate, concurrency=0, requests="") for rate in rates or ()]
-    loads += [msgspec.structs.replace(spec, rate=0.0, concurrency=count, requests="") for count in clients or ()]
-    return find_document(state, loads or spec.neighbours())
-
-
-def _of_load() -> Report:
-    """Return the report on several loads, from light to heavy."""
-    from hwexplorer.reports.show.load import LOADS
-    from hwexplorer.reports.show.load import VERB as LOAD
-
-    shown = tuple(msgspec.structs.replace(one, keep=0) if one.key == "load" else one for one in LOADS.columns)
-    table = msgspec.structs.replace(LOADS, columns=shown, footer=(), brief={"first": 15})
-    return msgspec.structs.replace(
-        LOAD, options=(), document=_serve_loads, brief_parts=(), parts=(LOAD.parts[0], table), examples={}
     )
 
 
@@ -228,14 +194,23 @@ VERB = Report(
     options=(
         *GRID,
         INCLUDE_PAPER,
-        option("--rates", type=amounts("rate", "1/s"), metavar="R,..", help="for a load: requests/s, e.g. 1,2,4"),
+        option(
+            "--rates",
+            type=amounts("rate", "1/s"),
+            metavar="R,..",
+            applies_to="load",
+            help="for a load: requests/s, e.g. 1,2,4",
+        ),
         option(
             "--clients",
             type=whole_list("clients", MOST_CLIENTS),
             metavar="N,..",
+            applies_to="load",
             help="for a load: clients that each wait for their answer",
         ),
-        option("--image-sizes", type=whole_list("image size", IMAGE_MAX), metavar="S,..", help="pixels"),
+        option(
+            "--image-sizes", type=whole_list("image size", IMAGE_MAX), metavar="S,..", applies_to="batch", help="pixels"
+        ),
         option("--workers", type=whole(1, 256), metavar="N", help="processes of --all (default: cores)"),
     ),
     document=_document,
@@ -269,7 +244,6 @@ VERB = Report(
     ),
     main="sweep",
     states=_states,
-    of_load=_of_load,
     ticks="configurations",
     run=_run,
     examples={"sweep": "conv2d --batches 1,8 --precisions fp32 --on h100_sxm,tpu_v4"},

@@ -30,12 +30,11 @@ LINE, LINE_WITH_MORE = 90, 70  # most characters of a title that lists devices, 
 def headline_of_state(state: State, settings: str = "") -> str:
     """Return the subject of figures in one line: model, batch, precision, runtime, and devices, or the number of
     devices if the line is too long. `settings` replaces batch and precision if there are several."""
-    is_load = engine.ref(state).load is not None
-    if len(state.devices) == 1 and not is_load:
+    if len(state.devices) == 1 and not state.load:
         return place_in_words(replace(state, on=state.devices[0]), settings, at="")
     runtime = "usual runtimes" if state.execution == AUTO else ""
     subject = f"{_name_with_size(state)}, {scenario_words(state, runtime, settings)}"
-    line = f"{subject} on {', '.join(name if is_load else engine.device(name).key for name in state.devices)}"
+    line = f"{subject} on {', '.join(map(engine.device_key, state.devices))}"
     most = LINE_WITH_MORE if settings else LINE
     return line if len(line) <= most or len(state.devices) == 1 else f"{subject} on {len(state.devices)} devices"
 
@@ -43,7 +42,7 @@ def headline_of_state(state: State, settings: str = "") -> str:
 def _name_with_size(state: State) -> str:
     """Return the name of the model, with the image size if the state sets one, or with the phase `prefill`."""
     workload = engine.workload(state)
-    name = workload.name if engine.ref(state).load is None else workload.name.partition(":serve")[0]
+    name = workload.name.partition(":serve")[0]
     if state.image_size:
         return f"{name} at {state.image_size} px"
     return f"{name} (prefill)" if workload.kind == "prefill" and ":" not in name else name

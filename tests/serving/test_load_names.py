@@ -93,11 +93,15 @@ def test_a_wrong_load_is_one_line(name: str, says: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_the_path_of_a_trace_is_part_of_the_model() -> None:
+def test_a_load_in_a_name_is_a_setting_of_the_state() -> None:
     state = states.parse("llama3_8b:serve,in=256,out=32,requests=/data/monday.csv,cached=8/l4*8,h100_sxm")
     assert state.devices == ("l4*8", "h100_sxm")
-    assert request_named(state.model).load == LoadSpec(requests="/data/monday.csv", cached=8)
+    assert (state.model, state.load) == ("llama3_8b:request,in=256,out=32", "requests=/data/monday.csv,cached=8")
+    assert engine.ref(state) == request_named(f"{HEAD},requests=/data/monday.csv,cached=8")
     assert states.parse(states.format(state)) == state
+    same = states.parse("llama3_8b:request,in=256,out=32@cached=8,requests=%2Fdata%2Fmonday.csv/l4*8,h100_sxm")
+    assert same == state
+    assert states.replace(state, load="rate=2").model == state.model
 
 
 @pytest.mark.parametrize(
@@ -107,9 +111,12 @@ def test_the_path_of_a_trace_is_part_of_the_model() -> None:
         (["compare", f"{HEAD},rate=5", "--on", "l4", "--batch", "8"], "has no batch"),
         (["compare", f"{HEAD},rate=5", "--on", "l4", "--kv", "8"], "has no --kv"),
         (["compare", f"{HEAD},rate=5,dp=2", "--on", "l4*3"], "does not divide 3"),
-        (["compare", f"{HEAD},rate=5", "--on", "l4,l4*2", "--level", "operator"], "compares one batch"),
+        (["compare", f"{HEAD},rate=5", "--on", "l4,l4*2", "--level", "operator"], "--level applies to one batch"),
         (["compare", f"{HEAD},requests=/nowhere.csv", "--on", "l4"], "cannot read /nowhere.csv"),
         (["tree", "llama3_8b:serve,rate=5,tp=3", "--on", "l4"], "tp=3 does not divide"),
+        (["tree", "resnet18", "--load", "rate=5", "--on", "l4"], "resnet18 has no load"),
+        (["tree", "llama3_8b", "--load", "rat=5", "--on", "l4"], "did you mean rate"),
+        (["tree", "llama3_8b@rate=5,rate=6", "--on", "l4"], "rate is given twice: 5 and 6"),
     ],
 )
 def test_wrong_words_are_one_line(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

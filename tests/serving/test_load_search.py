@@ -14,7 +14,7 @@ from analysis.serving.request_load import Lengths, open_load
 from analysis.serving.server_flags import command_lines
 from hwexplorer import engine
 from hwexplorer.cli import main
-from hwexplorer.reports.search import _load as search_load
+from hwexplorer.reports import _under_load as search_load
 from hwexplorer.state import State
 
 MODEL = "llama3_8b:serve,in=256,out=32,rate=4"
@@ -75,7 +75,7 @@ def test_a_sweep_goes_from_light_to_heavy(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["search", "resnet18", "--on", "l4", "--max-ttft", "1s"], "limit a load"),
+        (["search", "resnet18", "--on", "l4", "--max-ttft", "1s"], "--max-ttft needs a load"),
         (["sweep", MODEL, "--on", "l4", "--batches", "1,2"], "applies to one batch"),
     ],
 )

@@ -21,10 +21,10 @@ async def test_the_batch_keys_turn_the_load() -> None:
         assert "tokens/s" in text
         assert "EDP mJ·s/token" in text
         await pilot.press("]")
-        assert app.state.model == "llama3_8b:serve,in=256,out=32,rate=10"
+        assert (app.state.model, app.state.load) == ("llama3_8b:request,in=256,out=32", "rate=10")
         assert app.state.batch == 1
         await pilot.press("[", "[")
-        assert app.state.model == "llama3_8b:serve,in=256,out=32,rate=2"
+        assert app.state.load == "rate=2"
         assert "2 requests/s" in screen_text(app)
     assert app.session.failures == []
 
@@ -33,11 +33,11 @@ async def test_a_load_follows_the_phases_of_a_model() -> None:
     app = HwExplorer(parse("llama3_8b:request@b8,fp8/l4"), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("r")
-        assert app.state.model == "llama3_8b:serve,rate=1"
+        assert (app.state.model, app.state.load) == ("llama3_8b:request", "rate=1")
         assert (app.state.batch, app.state.precision) == (1, "fp8")
         assert "1 request/s" in screen_text(app)
         await pilot.press("r")
-        assert app.state.model == "llama3_8b"
+        assert (app.state.model, app.state.load) == ("llama3_8b", "")
     assert app.session.failures == []
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # OWNER/NAME in the address of a model's page or file, with what precedes it.
 _OWNED = r"[\w.-]+/[\w.-]+"
 _HUB_ADDRESS = re.compile(r"^(hf:)?https?://[^/\s]+/([\w.-]+/[\w.-]+)(?:/(?:tree|blob|resolve|raw)/[^:@?\s]*|/)?", re.I)
+_LOAD = re.compile(r"[:,] *(serve|rate=|concurrency=|requests=)", re.I)  # in a name that states a load
 # The meaning of a name: a frozen value. `str` gives a name that is parsed to the same value.
 ModelRef: TypeAlias = "zoo.Spec | Target | Request"
 
@@ -104,18 +105,20 @@ def phases(model: str) -> dict[str, str]:
     return {} if meant is None else meant.phases
 
 
-def load_words(model: str) -> str:
-    """Return the load in a model's name in words: `5 requests/s`; '' for a name without a load."""
-    meant = _meaning(model)
-    return "" if meant is None or meant.load is None else meant.load.text
-
-
-def scale_load(model: str, up: bool) -> str | None:
-    """Return the name of a model with the next higher or lower load; None for a model without a load."""
-    meant = _meaning(model)
+def split_load(model: str) -> tuple[str, str]:
+    """Return the name of a model without its load, and the words of the load: a name may state both. Return the name
+    and '' if it has no load, or is wrong."""
+    meant = _meaning(model) if _LOAD.search(model) else None
     if meant is None or meant.load is None:
-        return None
-    return meant.with_load(meant.load.scaled(up), *meant.shares)
+        return model, ""
+    return meant.request, ",".join(meant.load.words)
+
+
+def with_load(model: ModelRef, words: str) -> ModelRef:
+    """Return a model under a load, `rate=5`: it serves requests of its lengths. Raises a `ModelSpecError`."""
+    if isinstance(model, zoo.Spec | Target) or not model.phases:
+        raise ModelSpecError(f"{model.label[:60]} has no load: only language models serve requests")
+    return refer(model.serve(words))
 
 
 def _meaning(model: str) -> ModelRef | None:

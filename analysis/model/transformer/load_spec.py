@@ -12,6 +12,7 @@ from analysis.model.model_errors import ModelSpecError
 from analysis.model.request_bounds import whole_option
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
+from hardware.names import hint
 from hardware.quantity import quantity
 
 LEAST_RATE, MOST_RATE = 1e-6, 1e5  # requests a second
@@ -45,7 +46,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The options of a name that state this load, without defaults."""
+        """The options that state this load, without defaults."""
         fields, plain = msgspec.structs.asdict(self), LoadSpec()
         given = {name: value for name, value in fields.items() if value != getattr(plain, name)}
         written = {name: f"{value:g}" if isinstance(value, float) else value for name, value in given.items()}
@@ -86,8 +87,21 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
 OPTIONS = LoadSpec.__struct_fields__
 
 
+def read_load(text: str) -> LoadSpec:
+    """Return the load that words such as `rate=5,dp=2` state. Raises ModelSpecError."""
+    options: dict[str, str] = {}
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if not equals or name not in OPTIONS:
+            listing = f"allowed: {', '.join(OPTIONS)}"
+            raise ModelSpecError(f"a load has no {word[:40]!r}; {hint(name, OPTIONS, listing)}")
+        if options.setdefault(name, value) != value:
+            raise ModelSpecError(f"{name} is given twice: {options[name][:40]} and {value[:40]}")
+    return parse_load("a load", options, 10**9, MOST_DEVICES)
+
+
 def parse_load(head: str, options: dict[str, str], prompt: int, layers: int) -> LoadSpec:
-    """Return the load that the options of a name state. Raises ModelSpecError."""
+    """Return the load that options state, of requests with prompts of so many tokens. Raises ModelSpecError."""
     given = [name for name in ARRIVALS if options.get(name)]
     if len(given) != 1:
         wrong = f"{' and '.join(given)} exclude each other" if given else "a served model needs a load"

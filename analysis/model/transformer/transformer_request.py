@@ -90,6 +90,15 @@ class Request(msgspec.Struct, frozen=True):
         """The options that state how devices share each operator."""
         return tuple(f"{name}={n}" for name, n in (("tp", self.run.tp), ("ep", self.run.ep)) if n > 1)
 
+    @property
+    def request(self) -> str:
+        """The name of one such request, without a load."""
+        return parse(self.spell("request", *self.lengths)).text
+
+    def serve(self, words: str) -> str:
+        """Return the name of the model under a load of such requests, of the usual ones in another phase."""
+        return self.spell(SERVE, *(self.lengths if self.run.phase == "request" else ()), words)
+
     def with_load(self, load: LoadSpec, *shares: str) -> str:
         """Return the name of the model under a load of such requests, with `shares` as its options tp and ep."""
         return self.spell(SERVE, *self.lengths, *load.words, *shares, without=("tp", "ep"))

@@ -248,18 +248,12 @@ def pane_table(state: State) -> Table:
     return replace(brief, title=full.title, columns=(*brief.columns, *beside), rows=rows, footer=lines)
 
 
-def _of_load() -> Report:
-    from hwexplorer.reports.show.load import VERB as LOAD
-
-    return LOAD
-
-
 VERB = Report(
     subject=DEVICES,
     options=(
         BASELINE,
         INCLUDE_PAPER,
-        choice("--level", LEVELS, default="summary", metavar="LEVEL"),
+        choice("--level", LEVELS, default="summary", metavar="LEVEL", applies_to="batch"),
         choice("--metric", ADDITIVE, metavar="M", help="what --level subgraph and operator compare"),
     ),
     document=_document,
@@ -267,7 +261,6 @@ VERB = Report(
     brief=_brief,
     view_columns=DETAILED,
     pane=pane_table,
-    of_load=_of_load,
     examples={
         "compare": "conv2d",
         "compare_detailed": "conv2d --level detailed --batch 64",

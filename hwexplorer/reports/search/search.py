@@ -37,14 +37,9 @@ def _document(
     power_modes: bool,
     on_paper: bool,
     caps: bool,
-    most: int = 8,
-    max_ttft: float | None = None,
-    max_tpot: float | None = None,
     tick: Callable[[int, int], None] | None = None,
     **given: float | None,
 ) -> ConstrainedSearch:
-    if max_ttft or max_tpot:
-        raise RequestError("--max-ttft and --max-tpot limit a load, as llama3_8b:serve,in=1024,out=256,rate=5")
     limits = []
     for option_name, value in given.items():
         figure = option_name.partition("_")[2]
@@ -114,12 +109,6 @@ def _limit(flag: str, metric: Metric) -> Any:
     return option(flag, type=amount(metric.unit or "USD"), metavar="X", help=says)
 
 
-def _of_load() -> Report:
-    from hwexplorer.reports.search._load import VERB as LOAD
-
-    return LOAD
-
-
 VERB = Report(
     subject=EVERYWHERE,
     options=(
@@ -135,6 +124,7 @@ VERB = Report(
             default=8,
             dest="most",
             metavar="N",
+            applies_to="load",
             help="for a load: most devices of a kind (default 8)",
         ),
     ),
@@ -148,7 +138,6 @@ VERB = Report(
     ),
     main="search",
     ticks="configurations",
-    of_load=_of_load,
     on_screen=False,
     examples={"search": "conv2d --on h100_sxm,tpu_v4 --max-latency 1ms"},
 )

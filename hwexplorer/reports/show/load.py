@@ -14,7 +14,6 @@ from analysis.serving.request_load import ask_load
 from analysis.serving.served_load import ServedLoad
 from analysis.serving.serving_report import ServingReport, serving_report
 from analysis.serving.waits import Wait
-from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import DEVICES, Report, Rows, summary_text
 from hwexplorer.options import LOAD_LIMITS
@@ -32,7 +31,7 @@ _LOADS = columns(
 )  # fmt: skip
 # The columns of brief text, without --all.
 _SHOWN = "key layout ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization"
-_BRIEF = tuple(column for column in _LOADS if column.key in _SHOWN.split())
+BRIEF = tuple(column for column in _LOADS if column.key in _SHOWN.split())
 
 
 def add_limits(state: State, given: dict[str, Any]) -> State:
@@ -42,13 +41,10 @@ def add_limits(state: State, given: dict[str, Any]) -> State:
 
 
 def find_document(state: State, loads: Sequence[LoadSpec] = (), **given: Any) -> ServingReport:
-    """Serve these loads, or the load of the state, on the devices of the state. Raises RequestError for a `level`."""
-    if given.get("level", "summary") != "summary":
-        raise RequestError("--level compares one batch; of a load `hwexplorer tree` shows the parts")
-    request, load = engine.load_of(state)
+    """Serve these loads, or the load of the state, on the devices of the state."""
     state = add_limits(state, given)
-    names = [request.with_load(spec, *request.shares) for spec in loads or (load,)]
-    cases = ([(device, replace(state, model=name), device) for name in names] for device in state.devices)
+    words = [",".join(spec.words) for spec in loads or (engine.load_of(state)[1],)]
+    cases = ([(device, replace(state, load=each), device) for each in words] for device in state.devices)
     return serve_cases(state, state.metric, cases)
 
 
@@ -62,8 +58,9 @@ def serve_cases(state: State, metric: str, cases: Iterable[Sequence[tuple[str, S
             not_fitting.append(str(error))
         else:
             by_server.append([with_fields(one, row=with_fields(one.row, key=words)) for words, one in served])
-    asked = ask_load(engine.load_of(state)[0], state.limits)
-    return serving_report(state.model, metric, asked, by_server, not_fitting)
+    request = engine.load_of(state)[0]
+    asked = ask_load(request, state.limits)
+    return serving_report(request.text, metric, asked, by_server, not_fitting)
 
 
 def _title(report: ServingReport, state: State) -> str:
@@ -90,14 +87,15 @@ def _answer(report: ServingReport, state: State) -> Iterator[str]:
     yield from report.not_fitting
 
 
+ANSWER = summary_text(_answer)
 _MORE = "More: --all (what slow requests wait for, how steps are formed, all columns)"
-_TEXT = {"columns": _BRIEF, "footer": lambda report, state: (*_lines(report, state), _MORE)}
+_TEXT = {"columns": BRIEF, "footer": lambda report, state: (*_lines(report, state), _MORE)}
 LOADS = Rows("loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, optional=True, brief=_TEXT)
 
 
 def pane_table(state: State) -> Table:
     """Return a row and a line for each device that serves the load of a state, the best first."""
-    table = replace(LOADS, columns=_BRIEF)(find_document(state), state)
+    table = replace(LOADS, columns=BRIEF)(find_document(state), state)
     rows = tuple(replace(row, key=row.key.partition("/")[0]) for row in table.rows)
     return replace(table, name="compare", title=headline_of_state(state), rows=rows)
 
@@ -109,7 +107,7 @@ VERB = Report(
     document=find_document,
     title=_title,
     parts=(
-        summary_text(_answer),
+        ANSWER,
         LOADS,
         Rows("waits", "Where the time of a request goes", columns(Wait)),
         summary_text(lambda report, state: report.schedulers, "schedulers", "How steps are formed"),

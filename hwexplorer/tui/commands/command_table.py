@@ -65,10 +65,10 @@ def _change_setting(setting: Setting, session: Session, words: list[str]) -> Non
         _apply(session, **{setting.name: value})
 
 
-def _setting_command(setting: Setting) -> LineCommand:
+def _setting_command(setting: Setting, name: str) -> LineCommand:
     text = f"{setting.help} (default {setting.default_text})"
     run = partial(_change_setting, setting)
-    return LineCommand(f"{setting.name} {setting.metavar}", text, run, lambda session: setting.choices())
+    return LineCommand(f"{name} {setting.metavar}", text, run, lambda session: setting.choices())
 
 
 def _load_model(session: Session, words: list[str]) -> None:
@@ -295,7 +295,8 @@ def _session_names(session: Session) -> list[str]:
 
 
 COMMANDS: dict[str, LineCommand] = {
-    **{name: _setting_command(setting) for name, setting in SETTINGS.items()},
+    **{name: _setting_command(setting, name) for name, setting in SETTINGS.items()},
+    "serve": _setting_command(SETTINGS["load"], "serve"),  # `load` opens a saved state
     "model": LineCommand("model NAME [INPUT..]", "open one; your own: net.py:make 1x3x224x224", _load_model, _models),
     "on": LineCommand("on DEV", "go to a device, or add it", _go_to_device, _catalogue),
     "devices": LineCommand("devices [DEV,..]", "choose the devices, or name them", _choose_devices, _catalogue),

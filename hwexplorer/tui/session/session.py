@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=8)  # called with every key
-def current_phase(model: str) -> str:
-    """Return the phase that the name of a language model asks for; '' for any other model."""
-    return next(iter(phases(model)), "")
+def current_phase(model: str, load: str = "") -> str:
+    """Return the phase that a language model runs: that of its name, `serve` under a load; '' for any other model."""
+    return "serve" if load else next(iter(phases(model)), "")
 
 
 class Session:
@@ -249,9 +249,11 @@ class Session:
 
     def do_phase(self) -> None:
         """Go to the next phase of a language model: its prompt, a token after it, the whole request, a load."""
-        following = [*phases(self.state.model).values()][1:]
-        if following:
-            self.apply(self.with_model(following[0]))
+        names = phases(self.state.model)
+        if names:
+            order = [*names]
+            following = order.index(current_phase(self.state.model, self.state.load)) + 1
+            self.apply(self.with_model(names[order[following % len(order)]]))
         else:
             self.say("only a language model has phases: prefill, decode, request", "dim")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from analysis.model.names.model_ref import scale_load
+from analysis.model.transformer.load_spec import read_load
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
@@ -30,8 +30,8 @@ def cycle(field: str, values: tuple[str, ...], step: int = 1, **others: object) 
 
 def scale_batch(state: State, double: bool) -> State:
     """Double or halve the batch within its limits. For a load, scale its clients or take the next rate instead."""
-    if (heavier := scale_load(state.model, double)) is not None:
-        return replace(state, model=heavier)
+    if state.load:
+        return replace(state, load=",".join(read_load(state.load).scaled(double).words))
     batch = min(settings.BATCH_MAX, state.batch * 2) if double else max(1, state.batch // 2)
     return replace(state, batch=batch)
 

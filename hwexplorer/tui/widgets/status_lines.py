@@ -70,8 +70,8 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
         row.add((role, text), action=action)
         row.add(("dim", space))
 
-    phase = current_phase(state.model)
-    name = state.model.removesuffix(f":{phase}").replace(f":{phase},", ":")
+    phase, named = current_phase(state.model, state.load), current_phase(state.model)
+    name = state.model.removesuffix(f":{named}").replace(f":{named},", ":")
     chip("title", " " + shorten(safe(name), max(8, width // 3), True), "pane_models", " " if phase else "  ")
     if phase:
         chip("text", phase, "phase", "  ")
@@ -82,7 +82,9 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
     chip("strong", safe(state.on), "devices", "")
     pin = pinned(state) if state.pin else None
     if pin is not None:
-        is_changed = any(getattr(pin, name) != getattr(state, name) for name in ("batch", "precision", "execution"))
+        is_changed = any(
+            getattr(pin, name) != getattr(state, name) for name in ("load", "batch", "precision", "execution")
+        )
         text = f"{safe(pin.on)} {settings_text(pin) if is_changed else ''}".strip()
         row.add(("dim", "  vs "))
         chip("warn", text if state.diff else f"({text})", "swap", "")
@@ -137,7 +139,7 @@ def hint_line(hints: Sequence[Hint], width: int, palette: Palette, status: str =
 
 def name_load(state: State, hints: Sequence[Hint]) -> list[Hint]:
     """Return the hints; for a load, the word of the batch keys is `load`."""
-    names = {"batch": "load"} if current_phase(state.model) == "serve" else {}
+    names = {"batch": "load"} if state.load else {}
     return [(action, key, names.get(word, word)) for action, key, word in hints]
 
 

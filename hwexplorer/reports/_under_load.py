@@ -1,4 +1,4 @@
-"""Find devices and layouts that serve one load within limits, and the commands that start the best one."""
+"""The reports that replace others for a model under a load: several loads, changes, devices and layouts."""
 
 from __future__ import annotations
 
@@ -8,38 +8,86 @@ from typing import Any
 from msgspec.structs import replace as with_fields
 
 from analysis.document import columns
+from analysis.estimate.alternatives import alternatives
 from analysis.explore import verdict
 from analysis.explore.deployment_cost import hired_devices
 from analysis.serving.deployment import ParallelDegrees, Server
 from analysis.serving.load_search import LoadCandidate, LoadSearch, search_layouts
 from analysis.serving.request_load import NO_LIMITS, ask_load
 from analysis.serving.served_load import ServedLoad
-from analysis.serving.serving_report import AIMS
+from analysis.serving.serving_report import AIMS, ServingReport
 from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import catalogue
 from hwexplorer.configurations import devices as configured
 from hwexplorer.declare import EVERYWHERE, Report, Rows, summary_text
-from hwexplorer.reports.show.load import EDP, add_limits
-from hwexplorer.state import State, replace
+from hwexplorer.reports import advise
+from hwexplorer.reports.show import load
+from hwexplorer.state import State, replace, with_setting
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.plain import Text
 
+# --- sweep: several loads on each device ---------------------------------------------------------------------
+
+
+def _serve_several(
+    state: State, rates: tuple[float, ...] | None, clients: tuple[int, ...] | None, **given: Any
+) -> ServingReport:
+    """Serve these rates and numbers of clients on each device, by default the load of the state and its neighbours."""
+    spec = engine.load_of(state)[1]
+    loads = [with_fields(spec, rate=rate, concurrency=0, requests="") for rate in rates or ()]
+    loads += [with_fields(spec, rate=0.0, concurrency=count, requests="") for count in clients or ()]
+    return load.find_document(state, loads or spec.neighbours())
+
+
+_BY_LOAD = tuple(with_fields(column, keep=0) if column.key == "load" else column for column in load.LOADS.columns)
+_SWEEP = with_fields(
+    load.VERB, document=_serve_several, brief_parts=(),
+    parts=(load.ANSWER, with_fields(load.LOADS, columns=_BY_LOAD, footer=(), brief={"first": 15})),
+)  # fmt: skip
+
+# --- advise: the load with each change -----------------------------------------------------------------------
+
+
+def _serve_changes(state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool) -> ServingReport:
+    """Serve the load as it is, with each change, and on the same number of other devices. Skip those too small."""
+    others = alternatives(engine.serve_load(state).server.first)
+    changes = [one for one in others if one.kind in ("precision", "runtime")]
+    count = engine.split_count(state.on)[1]
+    devices = () if instead in (None, advise.CATALOGUE) else instead or ()
+    cases = [
+        ("now", state, state.on),
+        *((one.change, with_setting(state, one.setting), state.on) for one in changes),
+        *((f"device {name}", state, f"{name}*{count}" if count and "*" not in name else name) for name in devices),
+    ]
+    served = load.serve_cases(state, aim if aim in AIMS else "edp", [[case] for case in cases])
+    return with_fields(served, not_fitting=())
+
+
+_KEY, *_FIGURES = load.BRIEF
+_BY_CHANGE = (with_fields(_KEY, title="Change"), *_FIGURES)
+_ADVISE = with_fields(
+    advise.VERB, document=_serve_changes, main="loads", on_screen=False,
+    parts=(load.ANSWER, with_fields(load.LOADS, columns=_BY_CHANGE, footer=(), brief={})),
+)  # fmt: skip
+
+# --- search: devices and layouts -----------------------------------------------------------------------------
+
 SHOWN = 40
-_COLUMNS = columns(
+_FOUND = columns(
     ServedLoad,
     "key layout ttft_p99 tpot_p99 edp energy_per_token usd_per_million_tokens utilization odds tokens good power",
-    *columns(LoadCandidate, "odds", odds=1), with_fields(EDP, of="row.edp_js"),
+    *columns(LoadCandidate, "odds", odds=1), with_fields(load.EDP, of="row.edp_js"),
     within="row", key={"of": "row.marked_key"}, layout=0, tokens=2, good=3, power=4,
 )  # fmt: skip
 _AIMS = {**AIMS, "throughput": "most tokens/s of each device", "cost": "USD per token"}
 
 
-def _document(
+def _search(
     state: State, most: int, order: str, tick: Callable[[int, int], None] | None = None, **given: Any
 ) -> LoadSearch:
     request, _ = engine.load_of(state)
-    asked = ask_load(request, add_limits(state, given).limits)
+    asked = ask_load(request, load.add_limits(state, given).limits)
     everywhere = set(state.devices) >= set(catalogue())
     devices = [name for name in state.devices if not everywhere or name in hired_devices()]
     if given.get("caps"):
@@ -52,7 +100,7 @@ def _document(
     return search_layouts(request, asked, devices, most, order, find_server, tick)
 
 
-def _answer(search: LoadSearch, state: State) -> Iterator[str]:
+def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
     """Yield the best deployment with its odds, then the cheapest and the one with fewest devices, if they differ."""
     if not search.found:
         yield f"No deployment keeps {search.limits}"
@@ -106,18 +154,18 @@ def _commands(search: LoadSearch, state: State) -> Text:
     return Text("commands", "", (("Commands that start the first", lines),) if lines else ())
 
 
-VERB = Report(
+_SEARCH = Report(
     subject=EVERYWHERE,
-    document=_document,
+    document=_search,
     title=lambda search, state: (
         f"{headline_of_state(replace(state, devices=search.devices))}; {search.limits}; sorted by {_AIMS[search.order]}"
     ),
     parts=(
-        summary_text(_answer),
+        summary_text(_best_deployment),
         Rows(
             "search",
             "",
-            _COLUMNS,
+            _FOUND,
             of=lambda search: search.found[:SHOWN],
             key=("row.key", "row.layout"),
             notes=_left_out,
@@ -128,3 +176,6 @@ VERB = Report(
     main="search",
     on_screen=False,
 )
+
+# The report of a verb under a load; other verbs answer about an average step.
+UNDER_LOAD = {"compare": load.VERB, "sweep": _SWEEP, "advise": _ADVISE, "search": _SEARCH}
