@@ -85,9 +85,9 @@ def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttle
         steepness = (chip_j + waiting_j * voltage) * voltage + surplus_j + 2.0 * slope * clock * chip_j
         step = np.maximum(over_j, 0.0) / np.maximum(steepness, 1e-300)
         step[step < _SMALL] = 0.0  # each kernel by itself, whatever others are solved with it
-        if not step.any():
+        highest, clock = clock.max(axis=0), np.maximum(clock - step, 0.0)
+        if (clock.max(axis=0) == highest).all():  # the lower ones no longer matter
             break
-        clock = np.maximum(clock - step, 0.0)
     lowest = np.maximum(clock.max(axis=0), budget.least_clock)
     seconds = (constant_s[:2] + cycles_s[:2] / lowest).max(axis=0)
     saved_s = np.maximum(needs.own_s - lowest * seconds, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
-from hardware.mapping.tiling import NO_TILES, Bools, Tiling, choose, vector_seconds
+from hardware.mapping.tiling import Bools, Tiling, choose, vector_seconds
 from hardware.plan import Plan
 from hardware.setup import Setup
 
@@ -237,7 +237,7 @@ def assemble(
         unpacked_s = unpack_seconds(demand, setup)
         vector_s, vector_ideal_s = vector_s + unpacked_s / compute_rate, vector_ideal_s + unpacked_s
         demand = demand.with_values(vector_flops=demand.vector_flops + unpack_flops(demand, device))
-    chosen = choose(contraction, choose(on_matrix, matrix, vector), NO_TILES)
+    chosen = choose(on_matrix, matrix, vector)
     units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
     return Mapping(
         matrix_s=matrix_s,

@@ -75,8 +75,12 @@ def schedules(gemm: Floats, fabric: Fabric, stretches: tuple[float, ...], splits
     weights = keep_operand(gemm, fabric, rows, columns, split)
     inputs = keep_operand(gemm[[0, 2, 1, 3]], fabric, rows, columns, split, INPUTS)
     inputs = msgspec.structs.replace(inputs, tile_m=inputs.tile_n, tile_n=inputs.tile_m)
-    kinds = keep_results(gemm, fabric, rows, columns, split), weights, inputs
-    return Tiling(*(np.concatenate([getattr(kind, name) for kind in kinds]) for name in Tiling.__struct_fields__))
+    kinds, names = (keep_results(gemm, fabric, rows, columns, split), weights, inputs), Tiling.__struct_fields__
+    every = np.empty((len(names), len(kinds), len(ways), gemm.shape[1]))
+    for part, name in zip(every, names, strict=True):
+        for of_kind, kind in zip(part, kinds, strict=True):
+            of_kind[...] = getattr(kind, name)
+    return Tiling(*every.reshape(len(names), -1, gemm.shape[1]))
 
 
 def fastest_schedule(every: Tiling) -> Tiling:
@@ -107,7 +111,7 @@ def keep_results(gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, spli
     else:
         cycles = steady + np.maximum(skew, 2.0 * load + drain) + (groups - 1.0) * (2.0 * load + drain)
     cycles = np.where(np.greater(split, 1) & (results >= fabric.units), np.inf, cycles)
-    return _tiling(g, cycles, fabric, blocks, waves, (rows, columns, split, RESULTS))
+    return _tiling(cycles, fabric, blocks, waves, (rows, columns, split, RESULTS))
 
 
 def _buffered(
@@ -149,14 +153,8 @@ def keep_operand(
     load = high * np.maximum(wide, np.minimum(part, fabric.side)) * fabric.operand_bytes / fabric.bus_bytes
     cycles = waves * (part * beat + 2.0 * high + wide - 2.0) + 2.0 * load * (waves if fabric.has_barriers else 1.0)
     useless = np.greater(split, 1) & (blocks / split >= fabric.units)
-    return _tiling(
-        g,
-        np.where(useless, np.inf, cycles),
-        fabric,
-        blocks,
-        waves,
-        (part, columns, k / np.maximum(high, 1.0), stationary),
-    )
+    sizes = part, columns, k / np.maximum(high, 1.0), stationary
+    return _tiling(np.where(useless, np.inf, cycles), fabric, blocks, waves, sizes)
 
 
 def windows(demand: Demand, fabric: Fabric) -> Tiling:
@@ -173,14 +171,13 @@ def windows(demand: Demand, fabric: Fabric) -> Tiling:
     moves = (2.0 * inputs * fabric.operand_bytes + fabric.cells * fabric.result_bytes) / fabric.bus_bytes
     hidden = 0.0 if fabric.has_barriers else fabric.rows + fabric.columns - 2.0
     cycles = waves * (k * beat + moves) + np.maximum(hidden - moves, 0.0)
-    return _tiling(g, cycles, fabric, blocks, waves, (fabric.rows, fabric.columns, 1.0, RESULTS))
+    return _tiling(cycles, fabric, blocks, waves, (fabric.rows, fabric.columns, 1.0, RESULTS))
 
 
-def _tiling(
-    g: Floats, cycles: Floats, fabric: Fabric, blocks: Floats, waves: Floats, sizes: tuple[Sizes, ...]
-) -> Tiling:
-    every = cycles / fabric.clock_hz, blocks, waves, np.minimum(blocks, fabric.units), *sizes
-    return Tiling(*(np.where(g > 0, each, 0.0) for each in np.broadcast_arrays(*every)))
+def _tiling(cycles: Floats, fabric: Fabric, blocks: Floats, waves: Floats, sizes: tuple[Sizes, ...]) -> Tiling:
+    tile_m, tile_n, split, stationary = map(np.asarray, sizes)
+    seconds, units = cycles / fabric.clock_hz, np.minimum(blocks, fabric.units)
+    return Tiling(seconds, blocks, waves, units, tile_m, tile_n, split, stationary)
 
 
 def filling_cycles(gemm: Floats, tiling: Tiling) -> Floats:

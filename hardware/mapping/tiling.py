@@ -36,18 +36,18 @@ class Tiling(msgspec.Struct, frozen=True):
         return Tiling(*(column[index] if isinstance(column, np.ndarray) else column for column in columns))
 
 
-NO_TILES = Tiling(*[np.zeros(1)] * 7)
-
-
 def by_shape(demand: Demand, gemm: Floats, tiled: Callable[[Floats], Tiling]) -> Tiling:
     """Tile each distinct shape of a demand's contractions once. `gemm` (4, n) are their sizes, or those of products
-    that replace them, zero without a product. `tiled` takes the sizes of distinct shapes, after a column of zeros."""
+    that replace them, zero without a product. `tiled` takes the sizes of distinct shapes."""
     first, shape_of = demand.shapes
     sizes = gemm[:, first]
     taken = np.flatnonzero(sizes[0])
-    place = np.zeros(len(first) + 1, dtype=np.int64)
-    place[taken + 1] = np.arange(1, len(taken) + 1)
-    return tiled(np.hstack([np.zeros((4, 1)), sizes[:, taken]])).take(place[shape_of])
+    if not len(taken):
+        return Tiling(*np.zeros((len(Tiling.__struct_fields__), demand.n)))
+    tiling, tiles = tiled(sizes[:, taken]), np.zeros((len(Tiling.__struct_fields__), len(first) + 1))
+    for row, name in zip(tiles, Tiling.__struct_fields__, strict=True):
+        row[taken + 1] = getattr(tiling, name)
+    return Tiling(*tiles[:, shape_of])
 
 
 def tile_menu(
