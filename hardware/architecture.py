@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from hardware.device import Device
     from hardware.efficiency import Efficiency
     from hardware.mapping.common import Mapping
+    from hardware.mapping.stages import Stages
     from hardware.setup import Setup
 
     MapOperators = Callable[[Demand, Setup, Efficiency], Mapping]
     Sentence = Callable[[Demand, Setup, Mapping, int], str]
     Levels = Callable[[Device], tuple[tuple[str, float], ...]]
     Occupancy = Callable[[Demand, Device, Mapping], Floats]
+    DivideStages = Callable[[Stages, Demand, Setup, Mapping, int], Stages]
 
 
 class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -45,7 +47,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     activations stay on chip. `is_searched`: mapping a model takes seconds. `describe(hierarchy)` returns the
     architecture of files with a hierarchy. `reachable_bandwidth(device)` is a limit below the memory's. `misses` are
     rates by name: (events missed, all events). `occupancy` is the share of resident threads. `count_instruction`
-    returns the events of one instruction, (e,), of those that units execute while they wait."""
+    returns the events of one instruction, (e,), of those that units execute while they wait. `divide_stages` divides
+    the cycles of a product on arrays of cells into filling, streaming and draining."""
 
     id: str
     name: str
@@ -72,6 +75,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reachable_bandwidth: Callable[[Device], float] | None = None
     misses: dict[str, tuple[str, str]] = {}
     occupancy: Occupancy | None = None
+    divide_stages: DivideStages | None = None
     count_instruction: Callable[[Architecture], Floats] | None = None
     describe: Callable[[Hierarchy], Architecture] | None = None
 

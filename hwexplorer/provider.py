@@ -21,6 +21,7 @@ from hwexplorer.views.measured_times import is_read, trace_annex, trace_warning
 from hwexplorer.views.plain import Page, Table, Text
 
 if TYPE_CHECKING:
+    from analysis.explore.wavefront_phases import Wavefront
     from hwexplorer.export.sheet import Sheet
     from hwexplorer.reports.why.why import NodeGain
 
@@ -140,6 +141,15 @@ class EngineProvider:
         view = pane(state) if pane is not None else Answer(name, state).view()
         assert isinstance(view, Table | Text | Page)
         return view
+
+    def wavefront(self, state: State) -> Wavefront:
+        """Return the operator under the cursor on all devices; beside a single one, on the usual ones of other
+        architectures."""
+        from hwexplorer.reports.show.wavefront import document
+
+        names, known = state.devices, {engine.device(name).architecture for name in state.devices}
+        usual = [name for name in State().devices if engine.device(name).architecture not in known]
+        return document(replace(state, devices=names if len(names) > 1 else (*names, *usual)), 0.0)
 
     def at_its_batch(self, state: State) -> State:
         """Return the state at the only batch of its model, unchanged if it takes any. The model must be ready."""

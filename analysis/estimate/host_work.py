@@ -20,7 +20,7 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     """Return the estimate without the host's work between kernels, and that work alone (None if there is none). Both
     keep the totals of the model."""
     run, demand, runtime, arch = result.run, result.demand, result.runtime, result.device.arch
-    times = _runs_of_kernels(result)
+    times = runs_of_kernels(result)
     waits_s = result.setup.call_s * demand.starts.begins
     sequences_s = runtime.sequence_s.value * demand.starts.sequences
     added_s = np.minimum((waits_s + sequences_s) * times, run.overhead_s)
@@ -60,7 +60,7 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     return divided
 
 
-def _runs_of_kernels(result: Estimate) -> Floats:
+def runs_of_kernels(result: Estimate) -> Floats:
     """Return how often each kernel runs in the estimate, (k,)."""
     workload, demand = result.workload, result.demand
     times = np.full(demand.n_kernels, float(result.waves))

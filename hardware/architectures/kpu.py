@@ -17,13 +17,16 @@ from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.recurrence_schedules import (
     KEPT,
+    RESULTS,
     Fabric,
+    divide_cycles,
     fastest_schedule,
     filling_cycles,
     movements,
     schedules,
     windows,
 )
+from hardware.mapping.stages import DRAIN, FILL, LOAD, STREAM, Stages
 from hardware.mapping.tiling import Bools, Tiling, by_shape, choose, vector_tiling
 from hardware.power_limit import KernelNeeds, lower_clocks
 from hardware.precision import FORMATS
@@ -248,6 +251,22 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     return f"{elements(demand, i, 'elements')} streamed through {units} ({plan.vector})"
 
 
+def _divide_stages(stages: Stages, demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:
+    """Divide the cycles of a schedule. A tile's cells take the shape of its domain."""
+    fabric, tiling = fabric_of(setup), mapping.tiling.take(np.full(1, i))
+    stride = max(float(demand.windows[4, i]), 1.0) if demand.is_depthwise[i] else 0.0
+    load, fill, stream, drain = divide_cycles(demand.gemm[:, [i]], tiling, fabric, stride)
+    stays = int(float(np.broadcast_to(tiling.stationary, 1)[0]))
+    tile_m, tile_n = float(tiling.tile_m[0]), float(tiling.tile_n[0])
+    rows = (tile_m, fabric.cells / tile_n, fabric.cells / tile_m)[stays]
+    columns = fabric.cells / rows
+    in_turn = (FILL, STREAM, DRAIN) if stays != RESULTS else (LOAD, STREAM) if stages.rounds > 1 else (STREAM,)
+    return msgspec.structs.replace(
+        stages, load=load, fill=fill, stream=stream, drain=drain, repeated=in_turn, cells=(round(rows), round(columns)),
+        block=(rows, columns, stages.block[2]) if stride else stages.block, keeps=KEPT[stays],
+    )  # fmt: skip
+
+
 ARCHITECTURE = Architecture(
     id="kpu",
     name="KPU",
@@ -258,4 +277,5 @@ ARCHITECTURE = Architecture(
     map_operators=map_operators,
     sentence=_sentence,
     execution="fused",
+    divide_stages=_divide_stages,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 
@@ -11,6 +13,7 @@ from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, total_units, traffic
+from hardware.mapping.stages import Stages
 from hardware.mapping.tiling import Bools, Tiling, by_shape, choose, vector_tiling
 from hardware.precision import FORMATS
 from hardware.quantity import percent
@@ -128,6 +131,19 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     return f"{elements(demand, i, 'elements')} on the vector unit ({plan.vector})"
 
 
+def _divide_stages(stages: Stages, demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:
+    """Fill and drain the arrays once; the weights of a pass load during the pass before it."""
+    rows, columns, (m, n, k) = setup.device.array_rows, setup.device.array_columns, stages.block
+    cycles = float(mapping.tiling.seconds[i]) * setup.device.clock_hz
+    along_n, groups = math.ceil(demand.gemm[2, i] / columns), demand.gemm[0, i]
+    layers = max(round(groups * math.ceil(demand.gemm[3, i] / rows)), 1)
+    blocks = max(round(float(mapping.tiling.blocks[i]) / (along_n * layers)), 1), along_n, layers
+    return msgspec.structs.replace(
+        stages, blocks=blocks, clock_hz=setup.device.clock_hz, fill=rows, drain=columns, stream=cycles - rows - columns,
+        cells=(round(rows), round(columns)), keeps="weights", block=(m, n, min(k, rows)),
+    )  # fmt: skip
+
+
 ARCHITECTURE = Architecture(
     id="tpu",
     name="TPU",
@@ -140,4 +156,5 @@ ARCHITECTURE = Architecture(
     sentence=_sentence,
     execution="fused",
     instruction_event="control.bundle_issue",
+    divide_stages=_divide_stages,
 )

@@ -105,21 +105,21 @@ class LayeredScreen(Screen[None]):
 
     # --- overlays -----------------------------------------------------------------------------------------
 
-    def _show_text(self, name: str, heading: str, text: Text) -> None:
+    def _show_text(self, name: str, heading: str, text: Text, words: tuple[str, ...] = ()) -> None:
         from hwexplorer.tui.overlays.overlay_screen import TextReader  # not needed to start, as other imports below
 
-        self.app.push_screen(TextReader(self, name, heading, text))
+        self.app.push_screen(TextReader(self, name, heading, text, words))
 
     def _show_sheet(self, event: SheetOpened) -> None:
         sheet = event.sheet
         if sheet.table is None:
             text = Text(name="report", title=sheet.title, sections=(("", tuple(sheet.text.rstrip().split("\n"))),))
-            self._show_text("report", event.name.title(), text)
+            self._show_text("report", event.name.title(), text, event.words)
         else:
             from hwexplorer.tui.overlays.result_table import ResultTable
 
             state_of = event.state_of or (lambda configuration: open_configuration(self.session.state, configuration))
-            self.app.push_screen(ResultTable(self, event.name, sheet, sheet.table, state_of))
+            self.app.push_screen(ResultTable(self, event.name, sheet, sheet.table, state_of, event.words))
 
     def do_palette(self) -> None:
         """Open the command palette."""
@@ -132,6 +132,13 @@ class LayeredScreen(Screen[None]):
         from hwexplorer.tui.overlays.device_picker import DevicePicker
 
         self.app.push_screen(DevicePicker(self))
+
+    def do_wavefront(self) -> None:
+        """Play the operator under the cursor on every device. Raises RequestError if it has no schedule."""
+        from hwexplorer.tui.overlays.wavefront_player import WavefrontPlayer
+
+        found = self.session.provider.wavefront(self.session.state)
+        self.app.push_screen(WavefrontPlayer(self, found.node, found.machines))
 
     def do_sessions(self) -> None:
         """Open the saved sessions."""

@@ -21,6 +21,7 @@ VERBS = {
         "energy",
         "events",
         "fallback",
+        "wavefront",
         "load",
         "mapping",
         "memory",

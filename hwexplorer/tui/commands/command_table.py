@@ -184,6 +184,15 @@ def _go_to_pane(pane: str, session: Session, words: list[str]) -> None:
         _apply(session, pane=pane)
 
 
+def _play_wavefront(session: Session, words: list[str]) -> None:
+    if words and words[0].startswith("-"):
+        run_verb(session, ["wavefront", *words])
+        return
+    if words:
+        _go_to_node(session, words)
+    session.request("wavefront")
+
+
 def _request_action(action: str) -> Run:
     return lambda session, words: session.request(action)
 
@@ -255,14 +264,23 @@ def run_verb(session: Session, words: list[str]) -> None:
     if not rest and session.views is not None:
         sheet = session.provider.sheet(session.state, verb, width)
         if sheet is not None:
-            session.emit(SheetOpened(verb, sheet))
+            session.emit(SheetOpened(verb, sheet, words=tuple(words)))
             return
     if registry.is_report(verb) and not {"--format", "-o", "--output"} & set(rest):
         rest = [*rest, "--format", SCREEN]
     if registry.takes_model(verb) and not (verb == "sweep" and "--all" in rest):
         state = states.format(replace(session.state, open=()))
         rest = ["--model", state, *rest] if registry.names_model(verb) else [state, *rest]
-    session.start(VerbJob([verb, *rest], width, lambda job: session.emit(SheetOpened(verb, job.sheet()))))
+
+    def finish(job: VerbJob) -> None:
+        """Show what the verb printed, or say that it wrote a file."""
+        sheet = job.sheet()
+        if sheet.text or not {"-o", "--output"} & set(rest):
+            session.emit(SheetOpened(verb, sheet, words=tuple(words)))
+        else:
+            session.say(f"{verb} written to {rest[rest.index('-o') + 1 if '-o' in rest else -1]}", "good")
+
+    session.start(VerbJob([verb, *rest], width, finish))
 
 
 def _resolve(words: list[str]) -> list[str]:
@@ -333,6 +351,8 @@ COMMANDS: dict[str, LineCommand] = {
     "sessions": LineCommand("sessions", "saved states", _list_sessions),
     "device": LineCommand("device [DEV]", "show its facts, each with its source",
         lambda session, words: session.do_sheet(*words[:1]), _catalogue),
+    "wavefront": LineCommand("wavefront [NODE]", "play an operator as it runs on every device", _play_wavefront,
+        lambda session: session.index.place),
     "undo": LineCommand("undo", "undo the last change", _request_action("undo")),
     "redo": LineCommand("redo", "redo the last undone change", _request_action("redo")),
     "keys": LineCommand("keys", "all keys", _request_action("help")),

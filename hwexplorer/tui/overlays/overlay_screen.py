@@ -16,6 +16,7 @@ from hwexplorer.tui.keys import key_table
 from hwexplorer.tui.keys.key_table import Keymap, key_sign
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompts.prompt import Prompt, footer
+from hwexplorer.tui.prompts.prompt_kinds import ExportPrompt
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets.framed_pane import Content, FramedPane, StatusLine
 from hwexplorer.tui.widgets.prose import Prose
@@ -23,6 +24,7 @@ from hwexplorer.tui.widgets.table_columns import TableHeads
 from hwexplorer.views.plain import Text
 
 CLOSE = Binding("escape,q,ctrl+c", "close", "closes")
+EXPORT = Binding("e", "export", "exports")
 
 
 class Host(Protocol):
@@ -54,7 +56,8 @@ def _sign(keys: str) -> str:
 
 
 class OverlayScreen(ModalScreen[None]):
-    """`BINDINGS` are its own keys, each with its word in the footer. Cursor keys work as in every pane."""
+    """`BINDINGS` are its own keys, each with its word in the footer. Cursor keys work as in every pane. `words` of the
+    `:` line print what it shows: it can be exported."""
 
     DEFAULT_CSS = """
     OverlayScreen { layout: vertical; background: $background; overflow: hidden; }
@@ -63,6 +66,7 @@ class OverlayScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [CLOSE]
     content: Any
+    words: tuple[str, ...] = ()
 
     def __init__(self, host: Host, name: str, content: Content) -> None:
         super().__init__(name=name, classes="overlay")
@@ -88,7 +92,8 @@ class OverlayScreen(ModalScreen[None]):
     @property
     def keys(self) -> list[Binding]:
         """The key bindings that the footer shows."""
-        return [binding for binding in self.BINDINGS if isinstance(binding, Binding)]
+        bindings = [binding for binding in self.BINDINGS if isinstance(binding, Binding)]
+        return [binding for binding in bindings if binding.action != "export" or self.words]
 
     def show_footer(self) -> None:
         """Draw the footer."""
@@ -102,6 +107,10 @@ class OverlayScreen(ModalScreen[None]):
             self.host.show()
 
     action_close = close
+
+    def action_export(self) -> None:
+        """Ask for a file to write to."""
+        self.host.ask(ExportPrompt(self.session, self.words))
 
     def on_key(self, event: events.Key) -> None:
         """Pass a key to the host, which gives it to the uppermost layer."""
@@ -152,12 +161,13 @@ class TextReader(OverlayScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         CLOSE,
         Binding("slash", "search", "searches"),
+        EXPORT,
         Binding("question_mark,f1,i", "close", ""),  # the keys that opened the text close it
         Binding("colon", "command", "command"),
     ]
 
-    def __init__(self, host: Host, name: str, heading: str, text: Text) -> None:
-        self.content = Prose()
+    def __init__(self, host: Host, name: str, heading: str, text: Text, words: tuple[str, ...] = ()) -> None:
+        self.content, self.words = Prose(), words
         super().__init__(host, name, self.content)
         self.pane.heading = heading
         self._all = text  # the whole text; a search shows a part

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from hardware.errors import RequestError
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State, pin_string, replace
-from hwexplorer.tui.overlays.overlay_screen import CLOSE, Host, OverlayScreen
+from hwexplorer.tui.overlays.overlay_screen import CLOSE, EXPORT, Host, OverlayScreen
 from hwexplorer.tui.prompts.prompt_kinds import FindPrompt
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session_events import SheetOpened
@@ -34,10 +34,14 @@ class ResultTable(OverlayScreen):
         Binding("slash", "find", "finds"),
         Binding("n", "find_next", ""),
         Binding("t", "text", "all of it as text"),
+        EXPORT,
     ]
 
-    def __init__(self, host: Host, name: str, sheet: Sheet, table: Table, state_of: Callable[[str], State]) -> None:
-        self.content = TreeTable(tree=False)
+    def __init__(
+        self, host: Host, name: str, sheet: Sheet, table: Table, state_of: Callable[[str], State],
+        words: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self.content, self.words = TreeTable(tree=False), words
         super().__init__(host, "results", self.content)
         self._sheet, self._table, self._state_of = sheet, table, state_of
         self._heading, self._clicked = name, ""
@@ -87,7 +91,7 @@ class ResultTable(OverlayScreen):
     def action_text(self) -> None:
         """Show the report as text."""
         self.close()
-        self.session.emit(SheetOpened(self._heading, Sheet(self._sheet.title, self._sheet.text)))
+        self.session.emit(SheetOpened(self._heading, Sheet(self._sheet.title, self._sheet.text), words=self.words))
 
     def action_sort(self) -> None:
         """Sort by the column under the cursor, ascending; if it is sorted so, descending."""

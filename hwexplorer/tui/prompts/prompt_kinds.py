@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -11,6 +11,7 @@ from hardware.errors import RequestError
 from hwexplorer.export import files
 from hwexplorer.state import replace
 from hwexplorer.tui.commands import command_line
+from hwexplorer.tui.commands.command_table import run_verb
 from hwexplorer.tui.prompts.prompt import Prompt
 from hwexplorer.tui.session import row_query, state_changes
 from hwexplorer.tui.session.session import Session
@@ -120,13 +121,14 @@ class CommandPrompt(Prompt):
 
 
 class ExportPrompt(Prompt):
-    """Asks for a file name and proposes one."""
+    """Asks for a file name and proposes one. It writes the focused pane, or what the `words` of a verb print."""
 
     label = "export to"
 
-    def __init__(self, session: Session) -> None:
-        state = session.state
-        self._stem = f"{state.model.rpartition('/')[2].partition(':')[0]}_{state.pane}"
+    def __init__(self, session: Session, words: Sequence[str] = ()) -> None:
+        state, self._words = session.state, words
+        subject = words[0] if words else state.pane
+        self._stem = f"{state.model.rpartition('/')[2].partition(':')[0]}_{subject}"
         self._error = ""
         super().__init__(session, f"{self._stem}.txt", selected=True)
 
@@ -160,6 +162,8 @@ class ExportPrompt(Prompt):
                 return "expected a file name, e.g. resnet50.json"
             path = path.expanduser()
             files.format_of(path, dict.fromkeys(SUFFIXES, ""))
+            if self._is_of_verb and path.exists():
+                return f"{path.name} exists: choose another name"
             return "" if path.parent.is_dir() else "that folder does not exist"
         except (OSError, RequestError, RuntimeError, ValueError) as error:
             return str(error)
@@ -170,7 +174,14 @@ class ExportPrompt(Prompt):
 
     def enter(self) -> None:
         """Write the file."""
-        self.session.request("export", self._path())
+        if self._is_of_verb:
+            run_verb(self.session, [*self._words, "-o", str(Path(self._path()).expanduser())])
+        else:
+            self.session.request("export", self._path())
+
+    @property
+    def _is_of_verb(self) -> bool:
+        return bool(self._words) and not self._path().endswith(PICTURE)
 
 
 class OverwritePrompt(Prompt):

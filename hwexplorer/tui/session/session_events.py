@@ -33,11 +33,13 @@ class TextOpened(SessionEvent, frozen=True):
 
 
 class SheetOpened(SessionEvent, frozen=True):
-    """A report is to be shown. `state_of` parses the state that a row leads to; without it rows are configurations."""
+    """A report is to be shown. `state_of` parses the state that a row leads to; without it rows are configurations.
+    `words` are those of the `:` line that print the report."""
 
     name: str
     sheet: Sheet
     state_of: Callable[[str], State] | None = None
+    words: tuple[str, ...] = ()
 
 
 class ActionRequested(SessionEvent, frozen=True):

@@ -1,0 +1,76 @@
+"""Show an operator as it runs on several machines: phases, cycles, energy, and what moves at a moment."""
+
+from __future__ import annotations
+
+import msgspec
+
+from analysis.document import Column
+from analysis.explore.wavefront_phases import Wavefront, WavefrontPhase, make_wavefront
+from hardware.errors import RequestError
+from hardware.quantity import percent
+from hwexplorer import engine
+from hwexplorer.declare import Report, Rows, Subject
+from hwexplorer.options import MODEL, NODE, ON_SEVERAL, OWN_MODEL, SCENARIO, option
+from hwexplorer.state import State
+from hwexplorer.views.captions import MARKED
+from hwexplorer.views.plain import Text
+from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines
+
+WIDTH, HEIGHT, COLUMNS = 78, 16, 2  # columns of text, lines of a machine, and machines side by side
+
+
+class _Row(msgspec.Struct, frozen=True):
+    device: str
+    phase: WavefrontPhase
+
+
+def _part(text: str) -> float:
+    """Convert a part of the time, `0.3` or `30%`, for the option."""
+    try:
+        part = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        part = -1.0
+    if not 0.0 <= part <= 1.0:
+        raise RequestError(f"{text[:40]!r} is no part of the time: expected 0 to 1, e.g. 0.3 or 30%")
+    return part
+
+
+def document(state: State, moment: float) -> Wavefront:
+    """Return the operator of the state's node on its devices."""
+    return make_wavefront([engine.result(state, name) for name in state.devices], state.at, moment)
+
+
+def _drawings(answer: Wavefront, state: State) -> Text:
+    pairs = list(zip(answer.machines, answer.states, strict=True))
+    drawings = draw_machines(pairs, WIDTH, HEIGHT * -(-len(pairs) // COLUMNS), COLUMNS)
+    lines = tuple("".join(text for text, _ in line).rstrip() for line in drawings)
+    return Text("machines", "", (("", (*lines, LEGEND)),))
+
+
+_PHASE_COLUMNS = (
+    Column("device", "Device", role="text", keep=0, of=lambda row: MARKED[row.device]),
+    Column("phase", "Phase", role="text", keep=0, of="phase.name"),
+    Column("rounds", "Rounds", "count", of="phase.rounds"),
+    Column("cycles", "Cycles", "count", of=lambda row: float(round(row.phase.cycles))),
+    Column("schedule", "Without waiting", "count", keep=3, of=lambda row: float(round(row.phase.schedule_cycles))),
+    Column("seconds", "Time", "s", role="quantity", of="phase.seconds"),
+    Column("energy", "Energy", "J", role="quantity", of="phase.energy_j"),
+    Column("per_cycle", "Per cycle", "J", role="quantity", of="phase.joules_per_cycle"),
+)
+
+VERB = Report(
+    subject=Subject(options=(MODEL, *SCENARIO, *OWN_MODEL, ON_SEVERAL, NODE), several=True),
+    options=(
+        option("--at", dest="moment", type=_part, default=0.5, metavar="PART",
+               help="part of each machine's time, as 0.3 or 30% (default 0.5)"),
+    ),
+    document=document,
+    title=lambda answer, state: f"{answer.node} of {answer.model}, machines at {percent(answer.moment)} of their time",
+    parts=(
+        _drawings,
+        Rows("phases", "Phases", _PHASE_COLUMNS, key=lambda row: f"{row.device}.{row.phase.name}",
+             of=lambda answer: [_Row(m.device, phase) for m in answer.machines for phase in m.phases]),
+    ),
+    brief_parts=("machines",),
+    examples={"wavefront": "conv2d --on tpu_v4,kpu_t256 --at 0.3"},
+)  # fmt: skip

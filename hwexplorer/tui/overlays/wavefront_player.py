@@ -1,0 +1,192 @@
+"""An overlay that plays an operator as it runs on several machines, beside each other."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
+from textual.timer import Timer
+
+from analysis.explore.wavefront_phases import WavefrontMachine, WavefrontState, machine_state
+from hwexplorer.tui.overlays.overlay_screen import CLOSE, EXPORT, Host, OverlayScreen
+from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.widgets.framed_pane import Content, FramedPane
+from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines, fit_machines
+
+FRAME_S = 0.1
+DURATION_S = 8.0  # of the whole operator, at speed 1
+STEP = 0.01  # of the time, by a key
+SPEEDS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+class MachineGrid(Content):
+    """Machines at a moment, as many as have room. With `one_clock` all have the time of the slowest."""
+
+    def __init__(self, machines: tuple[WavefrontMachine, ...]) -> None:
+        self.machines, self.first, self.at, self.one_clock = machines, 0, 0.0, False
+        self._lines: list[list[Segment]] | None = None
+
+    def forget(self) -> None:
+        """Drop the drawing."""
+        self._lines = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The columns and rows of machines."""
+        return fit_machines(len(self.machines), self.width, self.height)
+
+    @property
+    def visible(self) -> tuple[WavefrontMachine, ...]:
+        """The machines on screen."""
+        columns, rows = self.shape
+        return self.machines[self.first : self.first + columns * rows]
+
+    def states(self) -> list[WavefrontState]:
+        """Return the moment of each machine on screen."""
+        longest_s = max(machine.latency_s for machine in self.machines)
+        ends = [longest_s / machine.latency_s if machine.latency_s else 1.0 for machine in self.visible]
+        return [
+            machine_state(machine, self.at * (end if self.one_clock else 1.0))
+            for machine, end in zip(self.visible, ends, strict=True)
+        ]
+
+    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        """Return line `y` of the drawings."""
+        if self._lines is None:
+            pairs = list(zip(self.visible, self.states(), strict=True))
+            lines = draw_machines(pairs, self.width, self.height, min(self.shape[0], len(pairs)))
+            self._lines = [[Segment(text, palette.get(role)) for text, role in line] for line in lines]
+        return self._lines[y] if y < len(self._lines) else []
+
+
+class WavefrontPlayer(OverlayScreen):
+    """Plays the time of an operator: each machine its own, or all on one clock."""
+
+    content: MachineGrid
+    words: tuple[str, ...] = ("wavefront",)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        CLOSE,
+        Binding("space", "play", "plays"),
+        Binding("left,h", "before", "steps", key_display="← →"),
+        Binding("right,l", "after", ""),
+        Binding("home,g,0", "start", "start"),
+        Binding("end,G", "end", ""),
+        Binding("plus,equals_sign,up,k", "faster", "speed", key_display="+ -"),
+        Binding("minus,down,j", "slower", ""),
+        Binding("c", "clock", "one clock"),
+        Binding("tab,n", "others", "other machines"),
+        EXPORT,
+        Binding("W", "close", ""),
+    ]
+
+    def __init__(self, host: Host, node: str, machines: tuple[WavefrontMachine, ...]) -> None:
+        self.content = MachineGrid(machines)
+        super().__init__(host, "wavefront", self.content)
+        self.pane.heading = f"Wavefront · {node}"
+        self.speed, self.is_playing = 1.0, False
+        self._timer: Timer | None = None
+
+    def on_mount(self) -> None:
+        """Draw the first moment and play."""
+        super().on_mount()
+        self._timer = self.set_interval(FRAME_S, self.advance)
+        self._play(True)
+
+    def on_resize(self) -> None:
+        """Draw for the new size."""
+        super().on_resize()
+        self.content.first = 0
+        self.call_after_refresh(self._draw)
+
+    @property
+    def keys(self) -> list[Binding]:
+        """The keys, without that for other machines if all are on screen."""
+        is_whole = len(self.content.visible) == len(self.content.machines)
+        return [key for key in super().keys if not (is_whole and key.action == "others")]
+
+    def _draw(self) -> None:
+        content = self.content
+        content.forget()
+        clock = "one clock" if content.one_clock else "each its own time"
+        self.pane.remark = f"{'plays' if self.is_playing else 'paused'} · {self.speed:g}x · {clock}"
+        self.pane.caption = [Segment(LEGEND, self.pane.palette.get("dim"))] if self.size.width > len(LEGEND) + 8 else []
+        self.pane.redraw()
+
+    def _go(self, at: float) -> None:
+        self.content.at = min(max(at, 0.0), 1.0)
+        self._draw()
+
+    def _play(self, is_playing: bool) -> None:
+        self.is_playing = is_playing
+        if self._timer is not None:
+            (self._timer.resume if is_playing else self._timer.pause)()
+        self._draw()
+
+    def advance(self) -> None:
+        """Go on by one frame; pause at the end."""
+        self._go(self.content.at + FRAME_S * self.speed / DURATION_S)
+        if self.content.at >= 1.0:
+            self._play(False)
+
+    def action_play(self) -> None:
+        """Play, from the beginning if it has ended, or pause."""
+        if not self.is_playing and self.content.at >= 1.0:
+            self.content.at = 0.0
+        self._play(not self.is_playing)
+
+    def _step(self, by: float) -> None:
+        self._play(False)
+        self._go(round(self.content.at / STEP) * STEP + by)
+
+    def action_before(self) -> None:
+        """Step back and pause."""
+        self._step(-STEP)
+
+    def action_after(self) -> None:
+        """Step on and pause."""
+        self._step(STEP)
+
+    def action_start(self) -> None:
+        """Go to the first cycle."""
+        self._go(0.0)
+
+    def action_end(self) -> None:
+        """Go to the last cycle, where the figures are those of the estimate."""
+        self._play(False)
+        self._go(1.0)
+
+    def _change_speed(self, by: int) -> None:
+        self.speed = SPEEDS[min(max(SPEEDS.index(self.speed) + by, 0), len(SPEEDS) - 1)]
+        self._draw()
+
+    def action_faster(self) -> None:
+        """Play twice as fast."""
+        self._change_speed(1)
+
+    def action_slower(self) -> None:
+        """Play half as fast."""
+        self._change_speed(-1)
+
+    def action_clock(self) -> None:
+        """Show all machines on one clock, or each at the same part of its own time."""
+        self.content.one_clock = not self.content.one_clock
+        self._draw()
+
+    def action_others(self) -> None:
+        """Show the machines that have no room beside these."""
+        content = self.content
+        content.first += len(content.visible)
+        content.first *= content.first < len(content.machines)
+        self._draw()
+
+    def action_export(self) -> None:
+        """Ask for a file to write this moment to."""
+        self._play(False)
+        devices = ",".join(machine.device for machine in self.content.machines)
+        self.words = ("wavefront", "--at", f"{self.content.at:.4g}", "--on", devices)
+        super().action_export()
+
+    def click(self, at: FramedPane.Clicked) -> None:
+        """Play or pause."""
+        self.action_play()

@@ -1,0 +1,123 @@
+"""Wavefronts: what is drawn adds up to the estimate, for drawn operators on drawn devices."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+
+import numpy as np
+import pytest
+
+from analysis.estimate.estimate import estimate
+from analysis.estimate.host_work import divide_host_work
+from analysis.estimate.outline import HOST
+from analysis.estimate.scenario import Scenario
+from analysis.explore.wavefront_phases import machine_state, make_machine, make_wavefront
+from hardware.device_catalog import device_files, load_device
+from hardware.errors import RequestError
+from hardware.mapping.recurrence_schedules import Fabric, divide_cycles, schedules
+from hwexplorer import cli
+from hwexplorer.views.wavefront_drawing import LEAST, draw_machines, fit_machines
+from tests.models import load_once
+from tests.sampling import for_each
+
+MODELS = ("resnet18", "mobilenet_v2", "vit_b_16", "llama3_8b:decode", "llama3_8b:in=64,out=8", "gpt2")
+KEYS = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256", "kpu_t64", "hailo8", "jetson_agx_orin:30w")
+DRAWN = random.Random(38)
+
+
+def _cases(count: int) -> list[tuple[str, str, int, str]]:
+    every = [*KEYS, *(key for key in device_files(()) if load_device(key).architecture in ("cpu", "gpu", "tpu", "kpu"))]
+    return [
+        (
+            DRAWN.choice(MODELS),
+            DRAWN.choice(every if n % 2 else KEYS),
+            DRAWN.choice((1, 8, 64)),
+            ("fp16", "int8")[n % 2],
+        )
+        for n in range(count)
+    ]
+
+
+@for_each("case", _cases(40))
+def test_phases_add_up_to_the_estimate(case: tuple[str, str, int, str]) -> None:
+    model, key, batch, precision = case
+    result = estimate(load_once(model), load_device(key), Scenario(batch, precision))
+    rest, tiling = divide_host_work(result)[0].run, result.run.mapping.tiling
+    for i in DRAWN.sample(range(result.demand.n), min(result.demand.n, 12)):
+        machine = make_machine(result, result.partition.operator_id[i])
+        phases = machine.phases
+        assert machine.latency_s == rest.latency_s[i]
+        assert machine.energy_j == rest.energy_j[i]
+        assert sum(phase.seconds for phase in phases) == pytest.approx(rest.latency_s[i], rel=1e-9)
+        assert sum(phase.cycles for phase in phases) == pytest.approx(machine.cycles, rel=1e-9)
+        assert sum(phase.energy_j for phase in phases) == pytest.approx(rest.energy_j[i], rel=1e-9)
+        assert all(min(phase.cycles, phase.energy_j, phase.schedule_cycles) >= 0.0 for phase in phases)
+        if tiling.tile_m[i] and tiling.seconds[i]:  # the schedule is that of the estimate's tiles
+            stages = machine.stages
+            assert sum(stages.cycles.values()) == pytest.approx(tiling.seconds[i] * stages.clock_hz, rel=1e-9)
+            assert np.prod(stages.blocks) == pytest.approx(tiling.blocks[i], rel=0.2, abs=1.0)
+            assert stages.rounds == np.ceil(tiling.waves[i])
+        states = [machine_state(machine, at) for at in np.linspace(0.0, 1.0, 23)]
+        last = states[-1]
+        assert (last.cycle, last.blocks_running) == (machine.cycles, 0)
+        assert last.energy_j == pytest.approx(machine.energy_j, rel=1e-9)
+        for before, after in itertools.pairwise(states):
+            assert before.energy_j <= after.energy_j * (1 + 1e-12)
+            assert before.blocks_done <= after.blocks_done
+            assert (before.round, before.cycle) <= (after.round, after.cycle)
+
+
+def test_stages_of_a_fabric_are_those_of_its_recurrence() -> None:
+    """A block of results fills and drains the cells once, a block that keeps an operand in each round."""
+    facts = {"macs_per_clock": 64.0, "clock_hz": 1.0, "bus_bytes": 1e12, "buffer_bytes": 1e12}
+    fabric = Fabric(rows=8.0, columns=8.0, units=1.0, operand_bytes=1.0, result_bytes=1.0, **facts)
+    gemm = np.array([[1.0], [24.0], [16.0], [40.0]])
+    every = schedules(gemm, fabric, (1.0,), (1,))
+    for way in range(len(every.seconds)):
+        tiling = every.take(np.full(1, way), np.zeros(1, dtype=int))
+        load, fill, stream, drain = divide_cycles(gemm, tiling, fabric, 0.0)
+        assert load + fill + stream + drain == pytest.approx(every.seconds[way, 0])
+        assert min(load, fill, stream, drain) >= -1e-6
+        if (float(tiling.tile_m[0]), float(tiling.stationary[0])) == (8.0, 0.0):
+            assert (fill, stream, drain) == (7.0, 6 * 40.0, 7.0)
+        if (float(tiling.tile_n[0]), float(tiling.stationary[0])) == (8.0, 1.0):
+            assert (fill, stream, drain) == (10 * 15.0, 10 * 24.0, 10 * 7.0)
+
+
+def test_operator_of_a_node_is_the_heaviest() -> None:
+    results = [estimate(load_once("resnet18"), load_device(key), Scenario(1, "int8")) for key in KEYS[:4]]
+    document = make_wavefront(results, "layer1.0.conv1", 0.3)
+    assert document.node == "layer1.0.conv1/conv1"
+    assert [state.moment for state in document.states] == [0.3] * 4
+    hidden = make_wavefront(results, "layer1.0.conv1/relu", 1.0).machines[3]
+    assert (hidden.hidden_in, hidden.cycles) == ("layer1.0.conv1/conv1", 0.0)
+    assert hidden.energy_j > 0.0
+    with pytest.raises(RequestError, match="host's work has no schedule"):
+        make_wavefront(results, HOST, 0.0)
+
+
+@pytest.mark.parametrize(("width", "height", "shape"), [(76, 21, (2, 1)), (116, 37, (2, 2)), (156, 45, (2, 2))])
+def test_machines_fit_their_room(width: int, height: int, shape: tuple[int, int]) -> None:
+    results = [estimate(load_once("mobilenet_v2"), load_device(key), Scenario(8, "int8")) for key in KEYS[:4]]
+    machines = make_wavefront(results, "features.2.conv.1", 0.5).machines
+    assert fit_machines(4, width, height) == shape
+    for at in (0.0, 0.05, 0.5, 0.99, 1.0):
+        pairs = [(each, machine_state(each, at)) for each in machines[: shape[0] * shape[1]]]
+        lines = draw_machines(pairs, width, height, shape[0])
+        assert height - shape[1] < len(lines) <= height
+        assert all(len("".join(text for text, _ in line).rstrip()) <= width for line in lines)
+    assert LEAST[0] <= width
+
+
+def test_words_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "show wavefront resnet18 --on cpu,kpu --node layer1.0.conv1 --at 30%"
+    assert cli.main([*words.split(), "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [machine["architecture"] for machine in document["machines"]] == ["cpu", "kpu"]
+    assert [state["moment"] for state in document["states"]] == [0.3, 0.3]
+    assert cli.main([*words.split()]) == 0
+    assert "steady 2/7" in capsys.readouterr().out
+    assert cli.main([*words.split()[:-1], "2"]) == 2
+    assert "expected 0 to 1" in capsys.readouterr().err
