@@ -31,7 +31,7 @@ _MOVED = ("on-chip memory", "DRAM")
 
 
 class WavefrontPhase(msgspec.Struct, frozen=True, kw_only=True):
-    """A phase, summed over all rounds that have it. `schedule_cycles` are those without waiting."""
+    """A phase, summed over all rounds of all runs. `schedule_cycles` are those without waiting."""
 
     name: str
     rounds: int
@@ -70,13 +70,15 @@ class WavefrontMachine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WavefrontState(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine at the `moment`, a part of its time: the phase, the round and the part of it that is done, the share of
-    cells of busy units that compute, blocks that are done and under way, and energy so far."""
+    """A machine at the `moment`, a part of its time: the run of its kernel, the phase, the round and the part of it
+    that is done, the share of cells of busy units that compute, blocks of this run that are done and under way, and
+    energy so far."""
 
     device: str
     moment: float
     cycle: float
     seconds: float
+    run: int
     phase: str
     round: int
     round_done: float
@@ -155,6 +157,7 @@ def _bound(result: Estimate, kernel: int) -> str:
 def _phases(result: Estimate, i: int, stages: Stages, start_s: float) -> tuple[WavefrontPhase, ...]:
     work_s, planned = float(result.run.latency_s[i]) - start_s, stages.cycles
     schedule = sum(planned.values())
+    runs = float(runs_of_kernels(result)[result.demand.kernel[i]])
     stretch = work_s / schedule if schedule else 0.0
     seconds = {START: start_s} | {name: cycles * stretch for name, cycles in planned.items()}
     if not schedule:
@@ -167,7 +170,7 @@ def _phases(result: Estimate, i: int, stages: Stages, start_s: float) -> tuple[W
             name=name,
             rounds=stages.rounds if name in stages.repeated else 1,
             cycles=length_s * stages.clock_hz,
-            schedule_cycles=planned.get(name, 0.0),
+            schedule_cycles=planned.get(name, 0.0) * runs,
             seconds=length_s,
             energy_j=sum(families),
             energy_by_family_j=dict(zip(FAMILIES, families, strict=True)),
@@ -200,25 +203,26 @@ def _energy_by_phase(result: Estimate, i: int, names: Sequence[str], seconds: Fl
 
 def machine_state(machine: WavefrontMachine, moment: float) -> WavefrontState:
     """Return a machine at a part of its time, 0 to 1."""
-    moment, stages = min(max(moment, 0.0), 1.0), machine.stages
-    now, blocks = moment * machine.latency_s, math.prod(stages.blocks)
+    moment, stages, runs = min(max(moment, 0.0), 1.0), machine.stages, max(machine.runs, 1.0)
+    run, blocks = min(math.floor(moment * runs), math.ceil(runs) - 1), math.prod(stages.blocks)
+    now = moment * machine.latency_s - run * machine.latency_s / runs
     begin_s, parts, current, rounds_done = 0.0, dict[str, float](), (machine.phases[0], 1.0), 0.0
     in_turn = [phase for phase in machine.phases if phase.name in stages.repeated]
     for phase in machine.phases:
         if phase not in in_turn:
-            parts[phase.name] = _part(now - begin_s, phase.seconds)
+            parts[phase.name] = _part(now - begin_s, phase.seconds / runs)
             current = (phase, parts[phase.name]) if now >= begin_s else current
-            begin_s += phase.seconds
+            begin_s += phase.seconds / runs
         elif phase is in_turn[0]:
-            together_s = sum(turn_phase.seconds for turn_phase in in_turn)
+            together_s = sum(turn_phase.seconds for turn_phase in in_turn) / runs
             rounds_done = _part(now - begin_s, together_s) * stages.rounds
             turn = min(math.floor(rounds_done), stages.rounds - 1)
             within_s, offset_s = (rounds_done - turn) * together_s / stages.rounds, 0.0
             for turn_phase in in_turn:
-                share = _part(within_s - offset_s, turn_phase.seconds / stages.rounds)
+                share = _part(within_s - offset_s, turn_phase.seconds / runs / stages.rounds)
                 parts[turn_phase.name] = (turn + share) / stages.rounds
                 current = (turn_phase, share) if now >= begin_s and within_s >= offset_s else current
-                offset_s += turn_phase.seconds / stages.rounds
+                offset_s += turn_phase.seconds / runs / stages.rounds
             begin_s += together_s
     phase, share = current
     turn = min(math.floor(rounds_done), stages.rounds - 1)
@@ -228,14 +232,15 @@ def machine_state(machine: WavefrontMachine, moment: float) -> WavefrontState:
         device=machine.device,
         moment=moment,
         cycle=moment * machine.cycles,
-        seconds=now,
+        seconds=moment * machine.latency_s,
+        run=run + 1,
         phase=phase.name,
         round=turn + 1,
         round_done=rounds_done - turn,
         active={FILL: share, STREAM: 1.0, DRAIN: 1.0 - share}.get(phase.name, 0.0),
         blocks_done=finished,
         blocks_running=min(stages.units, blocks - finished) if is_at_work else 0,
-        energy_j=sum(part.energy_j * parts[part.name] for part in machine.phases),
+        energy_j=sum(part.energy_j * (run + parts[part.name]) / runs for part in machine.phases),
         joules_per_cycle=phase.joules_per_cycle,
     )
 

@@ -54,7 +54,7 @@ def draw_machines(
 def draw_machine(machine: WavefrontMachine, state: WavefrontState, width: int, height: int) -> list[Line]:
     """Return the drawing in exactly `height` lines of at most `width` columns."""
     stages = machine.stages
-    lines = [[(MARKED[machine.device][:width], "title")], [(_fit(_schedule(machine), width), "text")]]
+    lines = [[(MARKED[machine.device][:width], "title")], [(_fit(_schedule(machine, state), width), "text")]]
     lines += [[(_fit(_moment(machine, state), width), "strong")], _phase_bar(machine, width)]
     lines += [_marker(state, width), *_energy(machine, state, width)]
     rows = max(height - len(lines) - 3, 1)
@@ -74,18 +74,15 @@ def _fit(parts: Sequence[str], width: int) -> str:
     return " · ".join(parts[:count])[:width]
 
 
-def _schedule(machine: WavefrontMachine) -> tuple[str, ...]:
+def _schedule(machine: WavefrontMachine, state: WavefrontState) -> tuple[str, ...]:
     stages = machine.stages
     if machine.hidden_in:
         return (f"inside {machine.hidden_in}", "no time of its own")
     sizes = [whole(size) for size in stages.block if size > 1.0] or ["1"]
     noun = "blocks of" if len(sizes) > 1 else "blocks, elements:"
     keeps = (f"{stages.keeps} stay",) if stages.keeps else ()
-    return f"{whole(math.prod(stages.blocks))} {noun} {' x '.join(sizes)}", *keeps, *_runs(machine)
-
-
-def _runs(machine: WavefrontMachine) -> tuple[str, ...]:
-    return (f"runs {whole(machine.runs)} times",) if machine.runs > 1.0 else ()
+    runs = (f"run {whole(state.run)} of {whole(machine.runs)}",) if machine.runs > 1.0 else ()
+    return f"{whole(math.prod(stages.blocks))} {noun} {' x '.join(sizes)}", *runs, *keeps
 
 
 def _moment(machine: WavefrontMachine, state: WavefrontState) -> tuple[str, ...]:

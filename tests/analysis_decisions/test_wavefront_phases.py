@@ -65,8 +65,8 @@ def test_phases_add_up_to_the_estimate(case: tuple[str, str, int, str]) -> None:
         assert last.energy_j == pytest.approx(machine.energy_j, rel=1e-9)
         for before, after in itertools.pairwise(states):
             assert before.energy_j <= after.energy_j * (1 + 1e-12)
-            assert before.blocks_done <= after.blocks_done
-            assert (before.round, before.cycle) <= (after.round, after.cycle)
+            assert (before.run, before.round, before.cycle) <= (after.run, after.round, after.cycle)
+            assert (before.run, before.blocks_done) <= (after.run, after.blocks_done)
 
 
 def test_stages_of_a_fabric_are_those_of_its_recurrence() -> None:

@@ -61,6 +61,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "crossover": ("crossover", "conv2d", "abacus", "h100_sxm", "--knob", "clock_hz"),
     "design": ("design", "--base", "abacus", "--workload", "conv2d", "--knobs", "clock_hz=1e6..4e6"),
     "diff": ("diff", "conv2d", "conv2d", *ON),
+    "wavefront": ("wavefront", "conv2d", *ON),
     "progression": ("progression", "conv2d", "abacus", "h100_sxm"),
 }
 NOT_ABOUT_DEVICES = {
