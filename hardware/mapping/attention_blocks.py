@@ -53,7 +53,9 @@ def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficien
     tiles = seen / tile_keys + assumed("attention_partial_tile")
     splits = np.where(rows <= assumed("attention_rows"), np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
     is_step = rows <= assumed("packed_rows")
-    padding = tiles / splits * tile_keys * tile_rows * np.ceil(blocks / device.units) * device.units / (g * rows * seen)
+    # A block reads one tile at least, if there are so many keys.
+    tiles_each = np.maximum(tiles / splits, np.minimum(tiles, 1.0))
+    padding = tiles_each * tile_keys * tile_rows * np.ceil(blocks / device.units) * device.units / (g * rows * seen)
     macs_per_s = device.units * device.matrix_sustained * setup.plan.matrix_rate * kernels.macs_per_s
     products_s = demand.macs[index] / macs_per_s / rates.compute[:, demand.op_class[index]]
     special_s = demand.special[index] / (device.units * device.special_per_clock * device.vector_clock_hz)
