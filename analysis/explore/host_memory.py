@@ -125,11 +125,11 @@ class _Placement(msgspec.Struct, frozen=True, dict=True):
 
 def find_offload(result: Estimate, host: Estimate) -> OffloadReport:
     """Return the ways to run a language model with weights in the memory of a host. Raises RequestError for other
-    models, and for a device that is no GPU."""
+    models, and for a device that has no host or shares its memory."""
     places = _Placement(result)
-    if result.workload.work != "language" or not places.layers or result.device.architecture != "gpu":
+    if not can_offload(result) or not places.layers:
         raise RequestError(
-            f"{result.workload.name} on {result.device.name}: name a language model and a GPU, whose host keeps layers"
+            f"{result.workload.name} on {result.device.name}: name a language model and a device beside a host"
         )
     ways = sorted(_ways(places, host), key=lambda way: (not way.fits, way.latency_s))
     return OffloadReport(
@@ -140,6 +140,12 @@ def find_offload(result: Estimate, host: Estimate) -> OffloadReport:
         host_bytes=host.device.memory_bytes,
         ways=tuple(ways),
     )
+
+
+def can_offload(result: Estimate) -> bool:
+    """Return True for a language model on a device whose host has memory of its own."""
+    device = result.device
+    return result.workload.work == "language" and not (device.arch.is_host or device.software.shares_host_memory)
 
 
 def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> OffloadWay:
@@ -174,7 +180,7 @@ def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> Off
 
 def host_bandwidth(device: Device) -> float:
     """Return the bandwidth between a device and the memory of its host, byte/s: of its links, at most of PCIe 5.0."""
-    return min(device.link_bandwidth, device.arch.data.assumed("pair_link_bandwidth"))
+    return min(device.link_bandwidth, device.arch.data.assumed("pair_link_bandwidth") or np.inf)
 
 
 def _ways(places: _Placement, host: Estimate) -> Iterator[OffloadWay]:

@@ -38,8 +38,9 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 def systolic(gemm: Floats, device: Device, macs_per_s: float) -> Tiling:
     """Return weight-stationary passes: K x N in array-sized tiles, M rows streamed through each.
 
-    A pass takes max(M, rows) cycles while the next weights load; each round is filled and drained once. M may
-    be divided among idle arrays; a format faster than one MAC per cell and clock shortens the streaming."""
+    A pass takes max(M, rows) cycles while the next weights load; each round is filled and drained once. M may be
+    divided among idle arrays. A format faster than one MAC per cell and clock shortens streaming and loading: a column
+    takes in the same bytes per clock."""
     g, m, n, k = gemm
     rows, columns = device.array_rows, device.array_columns
     arrays = device.units * device.arrays_per_unit
@@ -51,13 +52,19 @@ def systolic(gemm: Floats, device: Device, macs_per_s: float) -> Tiling:
         passes = tiles_kn * division
         rounds = np.ceil(passes / arrays)
         rows_each = np.ceil(m / division)
-        stream = np.maximum(rows_each / per_cell, rows)
+        stream = _pass_cycles(rows_each, per_cell, rows)
         cycles = rounds * stream + (rows + columns) * (rounds > 0)
         sizes = np.minimum(passes, arrays), rows_each, np.full_like(m, columns), np.ones_like(m)
         tiling = Tiling(cycles / device.clock_hz, passes, rounds, *sizes)
         best = tiling if best is None else choose(tiling.seconds < best.seconds, tiling, best)
     assert best is not None
     return best
+
+
+def _pass_cycles(streamed: Floats, per_cell: float, rows: float) -> Floats:
+    """Return the cycles of a pass: its rows stream through the array while the next weights load."""
+    cycles: Floats = np.maximum(streamed / per_cell, rows / max(per_cell, 1.0))
+    return cycles
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
@@ -81,7 +88,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     lane_bytes = vector_macs * FORMATS[plan.vector_mac].bytes  # weight and sum stay in registers
     cells, per_cell = rows * columns, device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz
     per_cell /= device.arrays_per_unit * cells
-    streamed_rows = tiling.blocks * np.maximum(tiling.tile_m / per_cell, rows)
+    streamed_rows = tiling.blocks * _pass_cycles(tiling.tile_m, per_cell, rows)
     array_cycles = (streamed_rows + tiling.units * (rows + columns)) * on_matrix
 
     counts[row["systolic.mac"]] = macs

@@ -74,6 +74,8 @@ NOT_ABOUT_DEVICES = {
     "measure",
     "calibrate",
     "mission",
+    "fallback",
+    "offload",
 }  # the screen is opened below
 
 
