@@ -83,6 +83,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     epilog = _sections(full_name) + _examples(full_name, example_words(verb))
     summary = _summary(name, {option.name for option in verb.all_options()})
     parser = _Parser(full_name, description=summary, epilog=epilog)
+    if "--schema" in words and registry.is_report(name):  # which needs no model
+        return argparse.Namespace(verb=name, run=lambda _: answers.print_schema(name))
     options.add_options(parser, (*verb.all_options(), options.DEVICES_DIR))
     parser.set_defaults(verb=name, run=verb.run or partial(answers.print_report, name))
     words = [_flag(word, parser) for word in words]

@@ -232,6 +232,7 @@ OUTPUT = (
     ALL,
     _output("--format", choices=(*FORMATS, SCREEN), metavar="F", help=f"{', '.join(FORMATS)} (default text)"),
     _output("-o", "--output", metavar="FILE", help="write here; the suffix picks the format"),
+    _output("--schema", action="store_true", help="print the schema of the JSON, and nothing else"),
     _output("--ascii", action="store_true", help="ASCII characters only, as a terminal without Unicode gets"),
 )
 

@@ -28,7 +28,7 @@ TASKS = {
     "decide": ("why", "advise", "search", "sweep", "cost", "check", "mission"),
     "what if": ("tune",),
     "measure": ("measure", "trace", "validate"),
-    "files": ("capture", "open", "completion"),
+    "files": ("capture", "open", "completion", "mcp"),
 }
 
 OLD_NAMES = {"elasticity": "knobs"}  # old section -> its replacement: the old name works, but is not listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -49,6 +50,21 @@ def to_contract(document: Any, gap: str = "", limits: Any = None) -> dict[str, A
     lacks = {"incomplete": gap} if gap else {}
     held = {"limits": msgspec.to_builtins(limits)} if limits is not None else {}
     return {"schema": SCHEMA, **lacks, **held, **msgspec.to_builtins(document, enc_hook=_encode_command)}
+
+
+def json_schema(title: str, kinds: Sequence[Any]) -> str:
+    """Return the JSON schema of documents of these types, any of them, as `encode` writes them."""
+    references, structs = msgspec.json.schema_components(kinds, schema_hook=_schema_of_command)
+    added = {"schema": {"const": SCHEMA}, "incomplete": {"type": "string"}, "limits": {"type": "object"}}
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, "type": "object",
+              "properties": added, "required": ["schema"], "anyOf": list(references), "$defs": structs}  # fmt: skip
+    return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
+
+
+def _schema_of_command(kind: type) -> dict[str, str]:
+    """Return the schema of a value that is no struct: a next step is written as a command line, an object may be any
+    document."""
+    return {"description": "any document"} if kind is object else {"type": "string", "description": "a command line"}
 
 
 def _encode_command(value: Any) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 
 from hwexplorer import registry
 from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
+from hwexplorer.export.render import json_schema
 from hwexplorer.headless import asked_state
 from hwexplorer.process import output
 from hwexplorer.state import State
@@ -29,6 +32,16 @@ def find_answer(name: str, arguments: argparse.Namespace, progress: output.Progr
     if report.ticks:
         options["tick"] = progress.ticking(report.ticks)
     return Answer(name, state, **options)
+
+
+def print_schema(name: str) -> None:
+    """Print the JSON schema of a report, and of the report that replaces it under a load."""
+    kinds = list[Any]()
+    for report in (registry.load(name), registry.load(name, True)):
+        assert isinstance(report, Report)
+        union = get_type_hints(report.document)["return"]
+        kinds += get_args(union) if isinstance(union, UnionType) else [union]
+    output.put(json_schema(f"hwexplorer {registry.full_name(name)}", tuple(dict.fromkeys(kinds))))
 
 
 def print_report(name: str, arguments: argparse.Namespace) -> None:

@@ -6,10 +6,12 @@ diff. Numbers are compared to four digits, so that another machine's last bits d
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +45,46 @@ def test_prints_what_it_printed(name: str, capsys: pytest.CaptureFixture[str]) -
 
 def _rounded(text: str) -> str:
     return NUMBER.sub(lambda match: f"{float(match[0]):.4g}", text)
+
+
+def faults(value: Any, schema: dict[str, Any], structs: dict[str, Any], path: str = "$") -> list[str]:
+    """Return where a value breaks a JSON schema, by the keywords that msgspec writes."""
+    if "$ref" in schema:
+        return faults(value, structs[schema["$ref"].rpartition("/")[2]], structs, path)
+    if "anyOf" in schema:
+        each = [faults(value, one, structs, path) for one in schema["anyOf"]]
+        return [] if [] in each else min(each, key=len)
+    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "boolean": bool,
+             "null": type(None)}  # fmt: skip
+    if "type" in schema and not isinstance(value, kinds[schema["type"]]):
+        return [f"{path}: {value!r} is no {schema['type']}"]
+    if value not in schema.get("enum", [value]) or value != schema.get("const", value):
+        return [f"{path}: {value!r}"]
+    found = []
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        found = [f"{path}: no {name}" for name in schema.get("required", ()) if name not in value]
+        for name, part in value.items():
+            rule = properties.get(name, schema.get("additionalProperties", {}))
+            found += faults(part, rule if isinstance(rule, dict) else {}, structs, f"{path}.{name}")
+    elif isinstance(value, list):
+        rules = schema.get("prefixItems", [schema.get("items") or {}] * len(value))
+        found = [] if len(rules) == len(value) else [f"{path}: {len(value)} items"]
+        for place, (part, rule) in enumerate(zip(value, rules, strict=False)):
+            found += faults(part, rule, structs, f"{path}[{place}]")
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_json_is_as_its_schema_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([CASES[name][0], "--schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    document = json.loads((FILES / f"{name}.json").read_text(encoding="utf-8"))
+    properties = {"properties": schema["properties"], "required": schema["required"]}
+    assert faults(document, properties, schema["$defs"]) == []
+    assert faults(document, {"anyOf": schema["anyOf"]}, schema["$defs"]) == []
+    if schema["anyOf"] != [{"type": "object"}]:  # a report of parts is a plain object
+        assert faults({"schema": document["schema"]}, {"anyOf": schema["anyOf"]}, schema["$defs"])
 
 
 def test_no_file_is_left_over() -> None:

@@ -50,7 +50,7 @@ def act(folder: Path, **inputs: str) -> tuple[int, str]:
 def test_the_action_checks_rules(tmp_path: Path) -> None:
     code, summary = act(tmp_path, model="mlp", options="--on t4 --batch 8", rules="energy < 1J\nlatency < 1ns\n")
     assert code == 1
-    assert "| pass | energy &lt; 1J |" in summary
+    assert "| PASS | energy &lt; 1J |" in summary
     assert "| FAIL | latency &lt; 1ns |" in summary
 
 
@@ -130,5 +130,5 @@ def test_a_model_that_the_branch_adds_is_held_against_the_rules_alone_on_each_de
                         rules="energy < 1J\nchange(energy) < 5%")  # fmt: skip
     assert code == 0
     assert "is new" in summary
-    assert summary.count("| pass | energy &lt; 1J |") == 2
+    assert summary.count("| PASS | energy &lt; 1J |") == 2
     assert not subprocess.check_output(["git", "worktree", "list"], cwd=clone, text=True).count("/base")

@@ -45,12 +45,13 @@ VERBS = {
     "devices": ("devices", "device"),
     "capture": ("capture", "graph"),
     "open": (),
+    "mcp": (),
     "completion": (),
 }
 SECTIONS = [(verb, section) for verb, sections in VERBS.items() for section in sections if section != verb]
 
 
-def test_there_are_twenty() -> None:
+def test_verbs_and_sections_are_these() -> None:
     assert set(registry.verbs()) == set(VERBS)
     assert {verb: set(registry.sections(verb)) for verb in VERBS} == {verb: set(names) for verb, names in VERBS.items()}
 

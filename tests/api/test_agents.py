@@ -1,0 +1,157 @@
+"""Agents: what the protocol answers, and that each number of an answer is the command line's."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwexplorer.annexes._agent_protocol import serve
+from hwexplorer.annexes._agent_tools import TOOLS, count_tokens, round_figure
+from hwexplorer.cli import main
+
+MODELS = ("resnet18", "vit_b_16", "yolov8n", "llama3_8b:decode,kv=512", "bert_base", "qwen3_8b:prefill,in=256")
+DEVICES = (
+    "h100_sxm",
+    "l4",
+    "t4",
+    "xeon_8490h",
+    "jetson_agx_orin",
+    "tpu_v4",
+    "apple_m4_pro_gpu",
+    "rtx_4090",
+    "kpu_t256",
+)
+SKILL = Path(__file__).parents[2] / "docs" / "SKILL.md"
+
+
+def ask(*requests: Any) -> list[dict[str, Any]]:
+    """Return the replies to requests, or to raw lines."""
+    lines = [one if isinstance(one, bytes) else json.dumps({"jsonrpc": "2.0", **one}).encode() for one in requests]
+    out = io.BytesIO()
+    serve(lines, out)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def call(tool: str, **arguments: Any) -> dict[str, Any]:
+    (reply,) = ask({"id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
+    return dict(reply["result"])
+
+
+def numbers(value: Any) -> set[float]:
+    """Return every number of a document, rounded as answers round them."""
+    if isinstance(value, dict | list):
+        return set().union(*map(numbers, value.values() if isinstance(value, dict) else value), set())
+    return {round_figure(float(value))} if isinstance(value, int | float) else set()
+
+
+def texts(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "\n".join(map(texts, value.values() if isinstance(value, dict) else value))
+    return str(value)
+
+
+def questions() -> list[tuple[str, dict[str, Any]]]:
+    """Return 50 sizing questions, drawn from models, devices and kinds."""
+    draw, asked = random.Random(50), list[tuple[str, dict[str, Any]]]()
+    kinds = ["check"] * 14 + ["compare"] * 16 + ["why"] * 8 + ["search"] * 4 + ["serve"] * 4 + ["models", "devices"] * 2
+    for kind in kinds:
+        model, devices = draw.choice(MODELS), draw.sample(DEVICES, draw.randint(2, 3))
+        asked.append(
+            (kind, {
+                "check": {"model": model, "on": devices[0], "rule": [
+                    f"latency < {draw.choice((1, 5, 20))}ms", f"energy < {draw.choice((10, 900))}mJ", "memory < 8GB"]},
+                "compare": {"model": model, "on": devices, "batch": draw.choice((1, 4, 16))},
+                "why": {"model": model, "on": devices[: draw.randint(1, 2)]},
+                "search": {"model": draw.choice(MODELS[:3]), "on": devices[:2], "max_latency": "10ms"},
+                "serve": {"model": f"llama3_8b:serve,in=256,out=64,rate={draw.choice((1, 4))}", "on": devices[0]},
+                "models": {"find": draw.choice(("llama", "resnet"))},
+                "devices": {"find": draw.choice(("jetson", "rtx"))},
+            }[kind])
+        )  # fmt: skip
+    return asked
+
+
+def test_fifty_answers_have_the_numbers_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = []
+    for tool, arguments in questions():
+        result = call(tool, **arguments)
+        text = result["content"][0]["text"]
+        if result["isError"]:  # a load on a device without software for it: one line
+            assert (tool, text.count("\n")) == ("serve", 0)
+            continue
+        answer = json.loads(text)
+        assert main([*shlex.split(answer["command"])[1:], "--format", "json"]) in (0, 1)
+        document = json.loads(capsys.readouterr().out)
+        assert not numbers(answer.get("rows", [])) - numbers(document), (tool, arguments)
+        said, known = texts([answer["verdict"], answer.get("notes", [])]), texts(document)
+        if tool not in ("models", "devices", "serve"):
+            assert all(line.strip() in known for line in re.sub(r"(?m)^\w+: ", "", said).splitlines()), said
+        counts.append(count_tokens(text))
+    assert len(counts) >= 48
+    assert max(counts) <= 400
+    print(f"{len(counts)} answers: {max(counts)} tokens at most, {sum(counts) / len(counts):.0f} on average")
+
+
+def test_more_tokens_give_more_and_fewer_keep_the_verdict() -> None:
+    short, usual, long = (
+        json.loads(call("devices", find="rtx", tokens=n)["content"][0]["text"]) for n in (60, 400, 20_000)
+    )
+    assert short["verdict"] == usual["verdict"] == long["verdict"]
+    assert len(short["rows"]) < len(usual["rows"]) < len(long["rows"])
+    assert usual["left_out"] == len(long["rows"]) - len(usual["rows"])
+
+
+def test_wrong_questions_are_answered_and_end_nothing() -> None:
+    for tool, arguments, says in (
+        ("compar", {}, "did you mean compare"), ("compare", {"modl": "resnet50"}, "did you mean model"),
+        ("compare", {"model": "resnet5", "on": "l4"}, "did you mean resnet50"), ("compare", [1], "Expected `object`"),
+        ("compare", {"model": "mlp", "on": "h10_sxm"}, "did you mean h100"), ("devices", {"find": "qqqqqq"}, "unknown"),
+        ("check", {"model": "mlp", "on": "l4", "rule": "energy < 5"}, "no unit"), ("check", {}, "field `model`"),
+        ("compare", {"model": "mlp", "batch": "many"}, "$.batch"), ("compare", {"model": "a.py:f"}, "no file"),
+    ):  # fmt: skip
+        result = ask({"id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})[0]["result"]
+        assert result["isError"], (tool, arguments)
+        assert says in result["content"][0]["text"]
+    lines = (b"not json\n", b"[1]\n", b"\n", b'{"id": 5, "method": "ping"}\n', b"[" * 100_000 + b"\n", b"\xff\n")
+    assert [reply["error"]["code"] for reply in ask(*lines)] == [-32700, -32600, -32600, -32700, -32700]
+    unknown, started, alive = ask(
+        {"id": "a", "method": "tools/lst"}, {"method": "notifications/initialized"},
+        {"id": 2, "method": "initialize", "params": {"protocolVersion": "1999-01-01"}}, {"id": 3, "method": "ping"},
+    )  # fmt: skip
+    assert unknown["error"]["code"] == -32601
+    assert "tools/list" in unknown["error"]["message"]
+    assert started["result"]["capabilities"] == {"tools": {}}
+    assert alive == {"jsonrpc": "2.0", "id": 3, "result": {}}
+
+
+def test_code_of_a_model_does_not_run(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ndef make(): pass\n")
+    result = call("compare", model=f"{file}:make", on="l4")
+    assert "an agent runs no code" in result["content"][0]["text"]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_each_tool_is_listed_with_a_schema_of_its_arguments() -> None:
+    (reply,) = ask({"id": 1, "method": "tools/list"})
+    tools = {tool["name"]: tool["inputSchema"] for tool in reply["result"]["tools"]}
+    assert tools.keys() == TOOLS.keys()
+    assert all(schema["type"] == "object" and not schema["additionalProperties"] for schema in tools.values())
+    assert all(one["description"] for schema in tools.values() for one in schema["properties"].values())
+    assert count_tokens(json.dumps(reply)) < 4000
+
+
+def test_each_command_of_the_skill_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = re.findall(r"`hwexplorer (.+?)`", SKILL.read_text(encoding="utf-8"))
+    assert len(commands) > 8
+    for command in commands:
+        if command != "mcp":
+            assert main([*shlex.split(command)]) == 0, command
+            assert capsys.readouterr().out
