@@ -52,9 +52,9 @@ class Column(msgspec.Struct, frozen=True):
 
     @property
     def si_name(self) -> str:
-        """The name of the column in CSV: its key with the SI unit of its numbers."""
-        suffix = _SUFFIX.get(self.unit, "")
-        return self.key if suffix == f"_{self.key}" else self.key + suffix
+        """The name of the column in CSV and JSON: its key with the SI unit of its numbers, `energy_j_per_inference`."""
+        suffix, (stem, per, what) = _SUFFIX.get(self.unit, ""), self.key.partition("_per_")
+        return self.key if suffix == f"_{self.key}" else stem + suffix + per + what
 
     @property
     def si_names(self) -> tuple[str, ...]:

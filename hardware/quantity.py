@@ -20,7 +20,7 @@ _UNITS = {
     "FLOP": ("FLOP", 1.0, 1e18),
     "MAC": ("MAC", 1.0, 1e18),
     "FLOP/s": ("FLOP/s", 1.0, 1e18),
-    "OP/s": ("OPS", 1.0, 1e18),
+    "OP/s": ("OPS", 1.0, 1e12),
     "FLOP/J": ("FLOP/J", 1.0, 1e18),
     "byte/s": ("B/s", 1.0, 1e18),
 }

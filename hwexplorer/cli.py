@@ -10,9 +10,11 @@ import argparse
 import gc
 import os
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from shutil import get_terminal_size
 from typing import Any, NoReturn
 
 from hardware.errors import RequestError, unknown
@@ -116,8 +118,14 @@ def _examples(name: str, shown: Sequence[str]) -> str:
 def _sections(verb: str) -> str:
     """Return the help lines of the sections of a verb, except the section with the verb's name."""
     names = [name for name in registry.sections(verb) if name != verb]
-    lines = [f"  {registry.full_name(name):20} {registry.help_of(name)}" for name in names]
+    lines = [_help_line(f"{registry.full_name(name):20}", registry.help_of(name)) for name in names]
     return "\n".join([f"sections (hwexplorer {verb} SECTION --help for options):", *lines, "", ""]) if lines else ""
+
+
+def _help_line(name: str, help: str) -> str:
+    """Return a line of a list, wrapped to the width that argparse uses."""
+    indent = " " * (len(name) + 3)
+    return textwrap.fill(help, get_terminal_size().columns - 2, initial_indent=f"  {name} ", subsequent_indent=indent)
 
 
 def _group_parser(verb: str) -> argparse.ArgumentParser:
@@ -166,7 +174,7 @@ def _overview() -> argparse.ArgumentParser:
     helps = registry.helps()
     lines: list[str] = []
     for task, verbs in {"used most": registry.FIRST, **registry.TASKS, "other": tuple(helps)}.items():
-        listed = [f"  {name:12} {helps.pop(name)}" for name in verbs if name in helps]
+        listed = [_help_line(f"{name:12}", helps.pop(name)) for name in verbs if name in helps]
         lines += [f"{task}:", *listed] if listed else []
     parser = _Parser(
         usage="hwexplorer [MODEL | STATE | VERB] [options]",

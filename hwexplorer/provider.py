@@ -48,6 +48,10 @@ class EngineProvider:
         is_of_model = is_read(state.trace) or not engine.is_ready(state)
         return engine.capture_job(state) if is_of_model else trace_annex().reading_job(state.trace)
 
+    def under_traced_runtime(self, state: State) -> State:
+        """Return the state with the runtime that its trace was recorded with, if it has no other one."""
+        return state if not state.trace or not self.ready(state) else trace_annex().under_runtime(state)
+
     def keep(self, state: State, made: Any) -> None:
         """Use the workload that a job made. A trace is kept by its job."""
         if isinstance(made, Workload):

@@ -90,8 +90,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The subject of a document. `execution` and `layout` are set if they depend on a device, `device` and
-    `execution_run` if it is about one; `sequence`, `kv` and `output` if the model has these lengths."""
+    """The subject of a document. `execution` and `layout` are set if they depend on a device; `device`,
+    `execution_run`, `runtime` and `precision_run` if it is about one; `sequence`, `kv` and `output` if the model has
+    these lengths."""
 
     model: str
     batch: int
@@ -101,6 +102,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     image_size: int | None
     device: str | msgspec.UnsetType = msgspec.UNSET
     execution_run: str | msgspec.UnsetType = msgspec.UNSET
+    runtime: str | msgspec.UnsetType = msgspec.UNSET
+    precision_run: str | msgspec.UnsetType = msgspec.UNSET
     sequence: int | msgspec.UnsetType = msgspec.UNSET
     kv: int | msgspec.UnsetType = msgspec.UNSET
     output: int | msgspec.UnsetType = msgspec.UNSET
@@ -161,11 +164,14 @@ def serving(result: Estimate) -> Serving | None:
 
 
 def head_fields(result: Estimate, on_device: bool = False) -> dict[str, Any]:
-    """Return the fields of a Head. `on_device` adds the device, and the execution mode that runs on it."""
+    """Return the fields of a Head. `on_device` adds the device, and the mode, runtime and format that run on it."""
     scenario = result.scenario
     head = model_head_fields(result.workload, scenario.batch, scenario.precision)
     head |= {"execution": scenario.execution, "layout": scenario.layout}
-    return head | ({"device": result.device.key, "execution_run": result.execution} if on_device else {})
+    if on_device:
+        head |= {"device": result.device.key, "execution_run": result.execution, "runtime": result.runtime.name}
+        head["precision_run"] = result.precision_run
+    return head
 
 
 def model_head_fields(workload: Workload, batch: int, precision: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.totals import ratio
 from analysis.model.ir.workload import Floats
+from hardware.execute import LAUNCH
 from hardware.memo import memoize
 from hardware.setup import Setup
 
@@ -40,12 +41,18 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
         counts[arch.row[arch.sampling_event]] = run.counts[arch.row[arch.sampling_event]]
     energy_j: Floats = run.prices.value @ run.scale_counts(counts)
     host = msgspec.structs.replace(run, latency_s=latency_s, energy_j=energy_j, counts=counts)
+    kernel_s, overhead_s = run.kernel_s - added_s * throttle, run.overhead_s - added_s
+    waits_most = np.stack([run.kernel_compute_s, run.kernel_memory_s, overhead_s]).argmax(axis=0)
     rest = msgspec.structs.replace(
         run,
         latency_s=run.latency_s - latency_s,
         energy_j=run.energy_j - energy_j,
         counts=run.counts - counts,
-        overhead_s=run.overhead_s - added_s,
+        overhead_s=overhead_s,
+        kernel_s=kernel_s,
+        unthrottled_s=run.unthrottled_s - added_s,
+        utilization=run.utilization * ratio(run.kernel_s, kernel_s, 1.0),
+        bound=np.where((added_s > 0.0) & (run.bound == LAUNCH), waits_most, run.bound),
     )
     none = msgspec.structs.replace(runtime.sequence_s, value=0.0, low=0.0, high=0.0)
     # A second division finds no work of the host.

@@ -51,10 +51,11 @@ class Branch(msgspec.Struct, frozen=True):
         for child in self.children:
             yield from child.walk(depth + 1)
 
-    def divide(self, share: Callable[[Branch], float], has_parts: Callable[[Branch], bool]) -> Iterator[Branch]:
-        """Yield the branches below. A branch that is LARGE and has parts is replaced by its parts."""
+    def divide(self, share: Callable[[Branch], float]) -> Iterator[Branch]:
+        """Yield the branches below. A branch that is LARGE and has blocks in it is replaced by its parts."""
         for child in self.children:
-            yield from child.divide(share, has_parts) if share(child) > LARGE and has_parts(child) else (child,)
+            has_blocks = any(part.kind == "group" for part in child.children)
+            yield from child.divide(share) if share(child) > LARGE and has_blocks else (child,)
 
     @property
     def counted_name(self) -> str:

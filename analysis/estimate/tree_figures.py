@@ -11,7 +11,7 @@ less its EDP with each subgraph run as one kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -302,6 +302,13 @@ def _modifier_parts(level: TreeLevel) -> Floats:
     return np.stack([level.base_edp_js, level.utilization * level.latency_s, ~np.isnan(level.modifier)])
 
 
+def _blocks(ids: Sequence[str]) -> Iterator[str]:
+    """Yield the path of each block above some nodes."""
+    for name in ids:
+        words = name.split(".")
+        yield from (".".join(words[:count]) for count in range(1, len(words)))
+
+
 @memoize(keep=64)
 def find_node(result: Estimate, path: str) -> tuple[str, int]:
     """Return ('model', 0), ('subgraph', s) or ('operator', i) for a node id, a module path or a unique ending. Return
@@ -319,7 +326,9 @@ def find_node(result: Estimate, path: str) -> tuple[str, int]:
         return "operator", endings[0]
     if outline.members(result, path) is not None:
         return "group", 0
-    raise unknown("node", path, [*parts.id, *parts.operator_id], listing="`hwexplorer tree` lists them")
+    raise unknown(
+        "node", path, [*_blocks(parts.id), *parts.id, *parts.operator_id], listing="`hwexplorer tree` lists them"
+    )
 
 
 def estimate_of_node(result: Estimate, path: str) -> Estimate:

@@ -15,6 +15,7 @@ from analysis.explore.next_step import NextStep, request_of
 from analysis.explore.odds import odds, odds_sentence
 from analysis.text.insight import NOTICEABLE, change_effects
 from hardware.device import Device
+from hardware.engines.runtime import FRAMEWORK_MODES
 from hardware.errors import unknown
 
 
@@ -127,11 +128,12 @@ def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
 def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion]:
     """Return the devices with the least energy and the least latency, among others that run the model at a lower EDP:
     a tenth of the energy in a hundred times the time is no advice."""
+    # A device whose runtime is a mode alone has no framework in that mode.
     others = [estimate(result.workload, one, result.scenario) for one in devices if one.id != result.device.id]
     fitting = [
         _try(result, Alternative("device", f"device {after.device.marked_key}", after.device.key, after))[0]
         for after in others
-        if after.can_win and gain_per_inference(result, after).mean > 1.0
+        if after.can_win and after.runtime.id not in FRAMEWORK_MODES and gain_per_inference(result, after).mean > 1.0
     ]
     best = [min(fitting, key=lambda s: METRICS[name].figure(s.after), default=None) for name in ("energy", "latency")]
     return [s for i, s in enumerate(best) if s is not None and s not in best[:i]]

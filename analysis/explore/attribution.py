@@ -207,11 +207,15 @@ class SoftwareShare(msgspec.Struct, frozen=True):
     chip: float
     cause: str
 
-    @property
-    def text(self) -> str:
-        """Return the sentence, as `15.5x = 1.9x (chip) x 8.1x (host dispatch: PyTorch eager against XLA)`."""
-        chip, software = quantity(self.chip, "x", digits=2), quantity(self.software, "x", digits=2)
-        return f"{quantity(self.ratio, 'x')} = {chip} (chip) x {software} ({self.cause})"
+    def describe(self, is_slower: bool = True) -> str:
+        """Write the factors of the slower side or the quicker one: `20x slower (chip), 8.7x faster (software: ..)`."""
+        parts = ((self.chip, "chip"), (self.software, self.cause))
+        return ", ".join(_factor(ratio if is_slower else 1.0 / ratio, cause) for ratio, cause in parts)
+
+
+def _factor(ratio: float, cause: str) -> str:
+    change = quantity(max(ratio, 1.0 / ratio), "x", digits=2)
+    return f"{change} {'slower' if ratio >= 1.0 else 'faster'} ({cause})"
 
 
 def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare | None:
@@ -235,6 +239,6 @@ def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare 
 
 
 def software_words(one: Estimate, other: Estimate) -> str:
-    """Return how much of the slower side's longer latency is due to software; '' if too little to name."""
+    """Return how chip and software make `other` slower or faster than `one`; '' if too little is due to software."""
     software = attribute_to_software(*sorted((one, other), key=lambda side: -side.latency_s))
-    return "" if software is None else software.text
+    return "" if software is None else software.describe(other.latency_s >= one.latency_s)

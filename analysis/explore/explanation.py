@@ -16,6 +16,7 @@ from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, percent, quantity
 
 EXPLAINED = (*ADDITIVE, "memory")
+SAME_COST = 0.001  # a smaller difference, as a fraction, is none
 WORTH_NAMING = 0.1  # share of the difference from which a cause is named
 
 
@@ -86,7 +87,7 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
     names = name_side(more, less), name_side(less, more)
     amounts = f"{quantity(high, unit)} against {quantity(low, unit)}"
     lines = [f"{names[0]} takes {quantity(ratio, 'x')} the {what} of {names[1]}: {amounts}"]
-    if ratio < 1.001:
+    if ratio < 1.0 + SAME_COST:
         lines = [f"{names[0]} and {names[1]} take the same {what}, {quantity(high, unit)}"]
     if metric == "memory":
         return (*lines, *_memory_sentences(groups, swapped))
@@ -100,7 +101,7 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
         return quantity(abs(part.difference), unit) if cancel else f"{percent(abs(part.fraction))}"
 
     for part in sorted(main, key=lambda p: -sign * p.difference):
-        if sign * part.difference < WORTH_NAMING * whole or ratio < 1.001:
+        if sign * part.difference < WORTH_NAMING * whole or ratio < 1.0 + SAME_COST:
             break
         timed = metric == "latency" or part.name.startswith("time: ")
         name = part.name.removeprefix("energy: ").removeprefix("time: ")
@@ -112,7 +113,7 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
         for part in sorted(against, key=lambda p: p.fraction)
     )
     if metric in ("latency", "edp") and (software := attribute_to_software(more, less)):
-        lines.append(f"of the time, {software.text}")
+        lines.append(f"{quantity(software.ratio, 'x')} slower = {software.describe()}")
     lines.extend(under_utilisation(more, less) if metric in ("latency", "edp") else ())
     lines.extend(_paper_band(each) for each in (more, less) if metric != "latency" and not each.device.silicon)
     return tuple(lines)

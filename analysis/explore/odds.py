@@ -18,6 +18,7 @@ from hardware.quantity import percent
 
 BEATS = {"latency": "is faster", "energy": "needs less energy"}
 DOUBT = (0.05, 0.95)  # odds between which a comparison is in doubt
+SAFE = 0.75  # odds of keeping limits from which a configuration leads a search
 _CONSTANTS = Path(__file__).with_suffix(".toml")
 LEAST = 1e-6  # fraction of a figure, taken as the low end of a band that begins at 0
 

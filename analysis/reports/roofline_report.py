@@ -16,14 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.document import column, none_unless, records
-from analysis.estimate.causes import LAUNCH, causes
+from analysis.estimate import causes
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.host_work import divide_host_work
+from analysis.estimate.outline import host_branches
 from analysis.estimate.totals import ratio
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernels, kernels_of
 from analysis.text.bound_reasons import bound_change
-from hardware.execute import BOUNDS
+from hardware.execute import BOUNDS, LAUNCH
 from hardware.sentence import count_noun
 
 
@@ -86,7 +88,8 @@ class KernelRoof(TraceTimes, frozen=True, kw_only=True):
 class RooflineReport(Head, frozen=True, kw_only=True):
     """`peaks` are FLOP/s by unit and format; `ridge` is of the unit and format of most contractions.
     `average_intensity` is FLOP / bytes of memory traffic of all kernels together, None if no data leaves the chip.
-    `launch_dominated` is the number of kernels that take longer to launch than to execute."""
+    `launch_dominated` is the number of kernels that take longer to launch than to execute. The last of the `kernels`
+    of a model is the work of the host between runs, if there is any: it executes no operator."""
 
     node: str
     latency_s: float
@@ -105,14 +108,16 @@ class RooflineReport(Head, frozen=True, kw_only=True):
 def roofline(result: Estimate, path: str = "", measured_s: Floats | None = None) -> RooflineReport:
     """Return the kernels below a node ('' is the model). `measured_s` (n,) are measured seconds of each operator, NaN
     if not measured. Raises RequestError for an unknown node."""
+    whole, (result, host) = result, divide_host_work(result)
     chosen = kernels_of(result, path)
     rows = _kernels(result, chosen, measured_s)
     name, peak = main_peak(result)
+    start = () if host is None or path else (_start_of_run(whole, float(host.run.latency_s.sum())),)
     moved = sum(row.dram_bytes for row in rows)
     return RooflineReport(
-        **head_fields(result, on_device=True),
+        **head_fields(whole, on_device=True),
         node=path,
-        latency_s=sum(row.latency_s for row in rows),
+        latency_s=sum(row.latency_s for row in (*rows, *start)),
         average_intensity=sum(row.flops for row in rows) / moved if moved else None,
         launch_dominated=int(is_launch_dominated(result)[chosen].sum()),
         memory_bandwidth=result.device.memory_bandwidth,
@@ -122,8 +127,18 @@ def roofline(result: Estimate, path: str = "", measured_s: Floats | None = None)
         left=sum(row.side == "left" for row in rows),
         right=sum(row.side == "right" for row in rows),
         bound_counts={bound: sum(row.bound == bound for row in rows) for bound in BOUNDS},
-        kernels=rows,
+        kernels=(*rows, *start),
     )
+
+
+def _start_of_run(result: Estimate, seconds: float) -> KernelRoof:
+    """Return the work of the host between runs as a row."""
+    return KernelRoof(
+        id=host_branches(result)[0].name, type="host", operators=0, flops=0.0, dram_bytes=0.0, chip_bytes=0.0,
+        intensity=None, ridge=None, side="", compute_s=0.0, memory_s=0.0, overhead_s=seconds, latency_s=seconds,
+        bound=BOUNDS[LAUNCH], resource="", achieved_flop_per_s=0.0, attainable_flop_per_s=0.0, efficiency=0.0,
+        flips="", parts=(),
+    )  # fmt: skip
 
 
 def contraction(result: Estimate) -> tuple[str, str]:
@@ -163,7 +178,7 @@ def points(result: Estimate) -> Points:
 
 def is_launch_dominated(result: Estimate) -> NDArray[np.bool_]:
     """Return True for each kernel (k,) that spends more time on launching and dispatching than on all else."""
-    launch_s = result.demand.per_kernel(causes(result).time_s[LAUNCH])
+    launch_s = result.demand.per_kernel(causes.causes(result).time_s[causes.LAUNCH])
     return launch_s > result.run.kernel_s / 2
 
 

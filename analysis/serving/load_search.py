@@ -11,7 +11,7 @@ import msgspec
 
 from analysis.document import column
 from analysis.explore import verdict
-from analysis.explore.odds import odds_below
+from analysis.explore.odds import SAFE, odds_below
 from analysis.model.transformer.config import Config, degrees
 from analysis.model.transformer.transformer_request import Request
 from analysis.serving.deployment import DoesNotFitError, ParallelDegrees, Server
@@ -32,7 +32,8 @@ class LoadCandidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """The deployments that serve a load within limits, the best first: for each device and layout the fewest replicas.
+    """The deployments that serve a load within limits, the best first of those that are SAFE, then of the bolder ones:
+    for each device and layout the fewest replicas.
     `first_odds` is the probability that the first is better than the second, None by cost and throughput, which the
     load fixes if it is kept up with. `nearest` exceeds the limits least, if nothing is found."""
 
@@ -134,11 +135,16 @@ def search_layouts(
     )
 
 
-def _order(served: Served, order: str) -> tuple[bool, float, int]:
-    """Return the sort key of a deployment: devices on paper come last."""
-    row = served.row
+def order_figure(row: ServedLoad, order: str) -> float:
+    """Return the figure that an order minimises."""
     own = {"cost": row.usd_per_million_tokens or math.inf, "throughput": -row.tokens_per_s / row.devices}
-    return not served.server.first.device.silicon, own.get(order, row.figure(order)), row.devices
+    return own.get(order, row.figure(order))
+
+
+def _order(served: Served, order: str) -> tuple[bool, bool, float, int]:
+    """Return the sort key of a deployment: those that are SAFE come first, devices on paper last."""
+    is_bold = _odds_of_keeping(served) < SAFE
+    return not served.server.first.device.silicon, is_bold, order_figure(served.row, order), served.row.devices
 
 
 def _odds_of_keeping(served: Served) -> float:

@@ -168,12 +168,12 @@ def format_rule(device: Device, kernels: tuple[str, ...], asked: str, operator: 
     )
 
 
-_TYPICAL = {"eager": "pytorch_eager", "compiled": "torch_compile"}
+FRAMEWORK_MODES = {"eager": "pytorch_eager", "compiled": "torch_compile"}  # each with its typical runtime
 
 
 @lru_cache(maxsize=2 * len(MODES))
 def _plain_mode(mode: str, resident: str) -> Runtime:
-    costs = runtimes()[_TYPICAL[mode]] if mode in _TYPICAL else None
+    costs = runtimes()[FRAMEWORK_MODES[mode]] if mode in FRAMEWORK_MODES else None
     dispatch = costs.dispatch if costs else exact_value(float(mode != "fused"))
     engine = mode == "fused"  # built for inference
     return Runtime(
@@ -188,7 +188,7 @@ def runtime_of_mode(device: Device, mode: str) -> Runtime:
     compiler = _usual_runtime(device, WORK[0]) if device.arch.is_managed else None
     if compiler is not None and mode == compiler.mode:
         return compiler
-    typical = find_runtime(device, _TYPICAL.get(mode, ""))
+    typical = find_runtime(device, FRAMEWORK_MODES.get(mode, ""))
     if typical is not None and device.software_class in typical.runs_on:
         return typical
     return _plain_mode(mode, compiler.resident if compiler is not None else "")

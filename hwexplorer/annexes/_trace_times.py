@@ -77,8 +77,12 @@ def measured_operators(state: State, result: Estimate) -> MeasuredOperators | No
         return None
 
 
-def under_runtime(state: State, trace: Trace) -> State:
-    """Return the state with the runtime of the trace, if the state has `auto` and the device can run it."""
+def under_runtime(state: State) -> State:
+    """Return the state with the runtime of its trace, if the state has `auto` and the device can run it."""
+    try:
+        trace = load_trace(state.trace)
+    except RequestError:
+        return state
     result = engine.result(state)
     if state.execution == AUTO and trace.runtime:
         runtime = find_runtime(result.device, trace.runtime)

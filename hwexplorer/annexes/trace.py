@@ -20,7 +20,7 @@ from hwexplorer.annexes._trace_times import load_trace, report_lines, under_runt
 from hwexplorer.declare import Report, Rows, Subject, summary_text
 from hwexplorer.headless import answers
 from hwexplorer.options import option
-from hwexplorer.state import State
+from hwexplorer.state import State, replace
 from hwexplorer.views.measured_times import TERMS
 
 _TERM = {"shown": TERMS}
@@ -31,7 +31,7 @@ UNMATCHED = columns(UnmatchedRow)
 
 def _document(state: State, file: Path) -> TraceReport:
     trace = load_trace(str(file))
-    return make_trace_report(trace, engine.result(under_runtime(state, trace)))
+    return make_trace_report(trace, engine.result(under_runtime(replace(state, trace=str(file)))))
 
 
 def _run(arguments: argparse.Namespace) -> None:

@@ -13,6 +13,7 @@ from hardware import safe_text
 from hwexplorer.export.text import LEFT, columns_as_text, list_points, sections
 from hwexplorer.text.number_format import safe
 from hwexplorer.views.plain import Band, Page, Plot, Row, Stack, Table, Text, View, for_reading
+from hwexplorer.views.tables import keep_columns, repeats_bar
 
 
 def as_csv(view: View | Page) -> str:
@@ -29,9 +30,11 @@ def grid(view: View | Page) -> Iterator[Sequence[Cell]]:
     elif isinstance(view, Table):
         stacks = [i for i in range(len(view.columns)) if any(isinstance(row.cells[i], Stack) for row in view.rows)]
         by_cause = [f"{view.columns[i].key}_{cause}" for i in stacks for cause in CAUSES]
-        yield "key", "depth", *(name for column in view.columns for name in column.si_names), *by_cause
-        for row in view.rows:
-            yield row.key, row.depth, *_values(view, row), *(part for i in stacks for part in _parts(row.cells[i]))
+        # A bar whose number the next column repeats is not a column of its own.
+        plain = keep_columns(view, [i for i in range(len(view.columns)) if not repeats_bar(view, i + 1)])
+        yield "key", "depth", *(name for column in plain.columns for name in column.si_names), *by_cause
+        for row, shown in zip(view.rows, plain.rows, strict=True):
+            yield row.key, row.depth, *_values(plain, shown), *(part for i in stacks for part in _parts(row.cells[i]))
     elif isinstance(view, Plot):
         yield "series", "label", "x", "y"
         yield from list_points(view)

@@ -101,13 +101,11 @@ def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:
     alone = sum(row.depth == 0 for row in view.rows) == 1
     opened: list[int] = []
     bars = [i for i, column in enumerate(view.columns) if column.role == "bar"]
-    parts = [float(row.cells[i] or 0) for row in view.rows if row.depth for i in bars]
-    largest = max(parts, default=1.0) or 1.0
     for r, row in enumerate(view.rows):
         while opened and opened[-1] >= row.depth:
             opened.pop()
             yield "</details>\n"
-        cells = _cells(view, row, [column[r + 1] for column in shown], 100 / (largest if row.depth else 1.0))
+        cells = _cells(view, row, [column[r + 1] for column in shown])
         dim = " dim" if row.dim else ""
         if row.has_children:
             opened.append(row.depth)
@@ -118,12 +116,12 @@ def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:
     yield "</details>" * len(opened)
 
 
-def _cells(view: Table, row: Row, texts: list[str], full: float) -> str:
+def _cells(view: Table, row: Row, texts: list[str]) -> str:
     cells = [f'<span class="text name" style="--depth:{row.depth}">{text(texts[0].strip())}</span>']
     for c, (column, value) in enumerate(zip(view.columns, row.cells, strict=True)):
         if c:
             if column.role == "bar":
-                cells.append(f'<span class="text stack">{bar(value, full, "%")}</span>')
+                cells.append(f'<span class="text stack">{bar(value, 100.0, "%")}</span>')
             else:
                 cells.append(f'<span class="{_class(view, c)}">{text(texts[c].strip())}</span>')
     return "".join(cells)

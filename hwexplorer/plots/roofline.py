@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.tree_figures import operators_of, tree
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.roofline_report import (
@@ -27,7 +28,7 @@ from hwexplorer.views.tree_view import shares
 
 def plot(state: State) -> Plot:
     """Return the roofline of a state, a point per kernel. Kernels of the node under the cursor are emphasised."""
-    result = engine.result(state)
+    result = divide_host_work(engine.result(state))[0]
     shown = points(result)
     below = set(operators_of(result, state.at).tolist()) if state.at else set()
     dominated = is_launch_dominated(result)

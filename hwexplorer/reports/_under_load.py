@@ -12,7 +12,7 @@ from analysis.estimate.alternatives import alternatives
 from analysis.explore import verdict
 from analysis.explore.deployment_cost import hired_devices
 from analysis.serving.deployment import ParallelDegrees, Server
-from analysis.serving.load_search import LoadCandidate, LoadSearch, search_layouts
+from analysis.serving.load_search import LoadCandidate, LoadSearch, order_figure, search_layouts
 from analysis.serving.request_load import NO_LIMITS, ask_load
 from analysis.serving.served_load import ServedLoad
 from analysis.serving.serving_report import AIMS, ServingReport
@@ -101,7 +101,8 @@ def _search(
 
 
 def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
-    """Yield the best deployment with its odds, then the cheapest and the one with fewest devices, if they differ."""
+    """Yield the best deployment that is likely to keep the limits, then a bolder one, the cheapest and the one with
+    fewest devices, if they differ."""
     if not search.found:
         yield f"No deployment keeps {search.limits}"
         if search.nearest is not None:
@@ -121,13 +122,16 @@ def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
             else "the next is too close to call; "
         )
     yield f"least {_AIMS[search.order]}: {describe(best.row)} ({sure}{percent(best.odds)} sure to keep the limits)"
-    priced = [one.row for one in existing if one.row.usd_per_million_tokens is not None]
-    cheapest = min(priced, key=lambda row: row.usd_per_million_tokens or 0.0, default=best.row)
-    fewest = min((one.row for one in existing), key=lambda row: row.devices)
-    uncapped = next((one.row for one in existing if not engine.device(one.row.key).power_cap), best.row)
-    for what, row in (("without a cap", uncapped), ("cheapest", cheapest), ("fewest devices", fewest)):
-        if row is not best.row:
-            yield f"{what}: {describe(row)}"
+    priced = [one for one in existing if one.row.usd_per_million_tokens is not None]
+    others = {
+        "bolder": min(existing, key=lambda one: order_figure(one.row, search.order)),
+        "without a cap": next((one for one in existing if not engine.device(one.row.key).power_cap), best),
+        "cheapest": min(priced, key=lambda one: one.row.usd_per_million_tokens or 0.0, default=best),
+        "fewest devices": min(existing, key=lambda one: one.row.devices),
+    }
+    for place, (what, other) in enumerate(others.items()):
+        if other not in (best, *list(others.values())[:place]):
+            yield f"{what}: {describe(other.row)} ({percent(other.odds)} sure)"
     if on_paper:
         yield f"on paper, not counted: {describe(on_paper[0].row)}"
 

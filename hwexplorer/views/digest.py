@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from math import prod
 
 import msgspec
 
@@ -13,6 +15,7 @@ from hardware.sentence import count_noun
 from hwexplorer.views.plain import Row, Table, Text
 
 MOST = 10
+_BLOCK_NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+")
 
 
 class Digest(msgspec.Struct, frozen=True):
@@ -69,26 +72,24 @@ def _merge_names(alike: Sequence[Row]) -> str:
 
 
 def name_pattern(name: str) -> str:
-    """Return a name without its numbers, `layers.0.mlp` as `layers.#.mlp`: rows with one pattern can merge."""
-    return ".".join("#" if part.isdigit() else part for part in name.split("."))
+    """Return a name without the numbers of its blocks, `layers.#.mlp` or `layer_#.mlp`: rows with one pattern can
+    merge."""
+    return _BLOCK_NUMBER.sub("#", name)
 
 
 def merge_names(names: Sequence[str]) -> str:
-    """Return one name for names that differ in one number, `layers.0-31.q_proj`; else the first name."""
-    split = [name.split(".") for name in names]
-    if len(set(map(len, split))) != 1:
+    """Return one name for names that differ in the numbers of their blocks, `layers.0-31.q_proj`; else the first."""
+    numbers = [sorted(set(map(int, each))) for each in zip(*map(_BLOCK_NUMBER.findall, names), strict=False)]
+    if len(set(map(name_pattern, names))) != 1 or prod(map(len, numbers)) != len(names):
         return names[0]
-    differing = [place for place, parts in enumerate(zip(*split, strict=True)) if len(set(parts)) > 1]
-    if len(differing) != 1:
-        return names[0]
-    values = [parts[differing[0]] for parts in split]
-    if not all(value.isdigit() for value in values):
-        return names[0]
-    numbers = sorted(map(int, values))
-    is_range = numbers == list(range(numbers[0], numbers[-1] + 1))
-    parts = list(split[0])
-    parts[differing[0]] = f"{numbers[0]}-{numbers[-1]}" if is_range else ",".join(map(str, numbers))
-    return ".".join(parts)
+    ranges = iter(numbers)
+    return _BLOCK_NUMBER.sub(lambda _: _write_range(next(ranges)), names[0])
+
+
+def _write_range(numbers: Sequence[int]) -> str:
+    first, last = numbers[0], numbers[-1]
+    is_range = len(numbers) > 1 and last - first == len(numbers) - 1
+    return f"{first}-{last}" if is_range else ",".join(map(str, numbers))
 
 
 def list_by_kind(table: Table, hint: str, most: int = 0) -> Text:

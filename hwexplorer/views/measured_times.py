@@ -17,6 +17,7 @@ from hwexplorer.state import State
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Stack, WaterfallStep
 
+RATIO_MAX = 1000.0  # measured over predicted; a larger one is of an operator that takes no time of its own
 TERMS = {"": "", **{cause: look.name for cause, look in zip(CAUSES, LOOKS, strict=True)}}
 
 
@@ -73,7 +74,9 @@ def trace_annex() -> Any:
 def measured_cells(times: MeasuredTimes, members: Sequence[int] | Ints) -> tuple[Cell, ...]:
     """Return the measured seconds, their ratio to the predicted seconds, and the term; empty if not in the trace."""
     time = times.time(members)
-    return (None, None, "") if time.ratio is None else (time.measured_s, time.ratio, TERMS[time.term])
+    if time.ratio is None:
+        return None, None, ""
+    return time.measured_s, time.ratio if time.ratio < RATIO_MAX else None, TERMS[time.term]
 
 
 def add_measured_step(

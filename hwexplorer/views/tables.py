@@ -8,8 +8,9 @@ from typing import Any
 
 from analysis.document import Cell, Column
 from hwexplorer.state import replace
-from hwexplorer.views.plain import Row, Table
+from hwexplorer.views.plain import NUMBERS, Row, Table
 
+SAME = 1e-9  # sums in another order differ by less
 # The source of the key of a row: a field, several fields joined by `/`, or a function of the row.
 Named = str | tuple[str, ...] | Callable[[Any], str]
 
@@ -71,6 +72,14 @@ def keep_columns(table: Table, kept: Sequence[int]) -> Table:
     """Return the table with the columns at these places."""
     rows = tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in table.rows)
     return replace(table, columns=tuple(table.columns[place] for place in kept), rows=rows)
+
+
+def repeats_bar(table: Table, index: int) -> bool:
+    """Return True if a column repeats the percentages of the bar to its left."""
+    if not 0 < index < len(table.columns) or table.columns[index - 1].role != "bar" or table.columns[index].unit != "%":
+        return False
+    pairs = ((row.cells[index - 1], row.cells[index]) for row in table.rows)
+    return all(abs(a - b) < SAME if isinstance(a, NUMBERS) and isinstance(b, NUMBERS) else a == b for a, b in pairs)
 
 
 def sort_by_column(table: Table, place: int, is_falling: bool = False) -> Table:

@@ -14,7 +14,7 @@ from analysis.estimate import causes
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.outline import KIND, Branch, host_branches, outline
+from analysis.estimate.outline import Branch, host_branches, outline
 from analysis.estimate.tree_figures import (
     TreeFigures,
     TreeLevel,
@@ -28,7 +28,7 @@ from analysis.estimate.tree_figures import (
 )
 from analysis.model.ir.workload import Floats
 from hardware.errors import unknown
-from hardware.execute import BOUNDS
+from hardware.execute import BOUNDS, RESOURCES
 from hardware.quantity import percent
 from hardware.sentence import count_noun
 from hwexplorer import engine
@@ -54,7 +54,7 @@ COLUMNS = (
     ),
     Column("latency", "Latency s", "s", role="quantity", keep=1),
     Column("energy_per_inference", "Energy/inf J", "J", role="quantity", keep=1),
-    Column("bound", "Limit", role="text", keep=2),
+    Column("bound", "Limit", role="text", keep=2, help="memory: DRAM; on-chip: memory on the chip"),
     Column("cumulative", "Cum %", "%", keep=3, help="cumulative share, with the level sorted by share"),
     Column("kind", "Kind", role="text", keep=4),
     Column("fused", "Kernel", role="text", keep=5, help="fused with others, its own, or part of one"),
@@ -64,10 +64,18 @@ COLUMNS = (
     Column("modifier", "Modifier", "x", role="quantity", keep=8, help=_MODIFIER),
     Column("benefit", "Fusion J·s", "Js", role="quantity", keep=9, help="EDP that fusion saves in this node"),
 )
+LIMITS = (*BOUNDS, "on-chip")  # `memory` is DRAM
 HALF, NAMED = 0.5, 3  # the footer counts the fewest parts with this share of the model, and names so many
 MEASURED = (
     Column("measured", "Measured", "s", keep=0, help="from the trace that the state names"),
-    Column("ratio", "vs predicted", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
+    Column(
+        "ratio",
+        "vs predicted",
+        "x",
+        role="quantity",
+        keep=0,
+        help="measured over predicted, of operators that the trace shows",
+    ),
     Column("term", "Term", role="text", keep=2, help="cause of the operators with the largest difference"),
 )
 DELTA = Column(
@@ -97,7 +105,7 @@ def tree(state: State) -> Table:
     is_summed = state.sort in ("share", "graph") and state.descending  # in order of share, or as in JSON
     columns = tuple(column for column in _columns(state.metric) if column.key != "cumulative" or is_summed)
     deltas = _deltas(state, branches)
-    trace_cells, trace_columns = _trace_cells(state, result, branches)
+    trace_cells, notes_of_trace = _trace_cells(state, result, branches)
     are_separate, without_rule = _any_of(add_up, ~figures.fused, ~result.workload.operators.has_rule)
     by_key = _cells(figures, nodes, level, parts, add_up, are_separate)
     cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
@@ -115,11 +123,17 @@ def tree(state: State) -> Table:
     return Table(
         "tree",
         _title(state, result),
-        (*columns, *delta, *(MEASURED if trace_cells else ())),
+        (*columns, *delta, *(_measured_columns(result) if trace_cells else ())),
         tuple(rows),
         footer=_footer(figures, root, state, dict(zip(map(id, branches), parts.sum(axis=0).tolist(), strict=True))),
-        notes=(*trace_columns, *describe_deviations(result)),
+        notes=(*notes_of_trace, *describe_deviations(result)),
     )
+
+
+def _measured_columns(result: Estimate) -> tuple[Column, ...]:
+    """Return the columns of measured times. The runtime that they are compared with heads the ratio."""
+    measured, ratio, term = MEASURED
+    return measured, msgspec.structs.replace(ratio, title=f"vs {result.runtime.name}"), term
 
 
 def _sorted_places(nodes: list[tuple[int, Branch]], ranks: Sequence[Any], is_falling: bool) -> Iterator[int]:
@@ -164,7 +178,7 @@ def _trace_cells(
         for branch in branches
         if times
     ]
-    return cells, trace_notes(state, result)
+    return cells, tuple(note for note in trace_notes(state, result) if note != trace_warning(state, result))
 
 
 def _footer(figures: TreeFigures, root: Branch, state: State, share: dict[int, float]) -> tuple[str, ...]:
@@ -173,7 +187,7 @@ def _footer(figures: TreeFigures, root: Branch, state: State, share: dict[int, f
     counts = ((len(result.partition.id), "subgraph"), (result.workload.n_operators, "operator"))
     line = ", ".join(count_noun(*count) for count in (*counts, (result.demand.n_kernels, "kernel")))
     parts = sorted(
-        root.divide(lambda part: share[id(part)], lambda part: part.kind == "group" and not part.key.startswith(KIND)),
+        root.divide(lambda part: share[id(part)]),
         key=lambda part: -share[id(part)],
     )
     half = _half(parts, [share[id(part)] for part in parts], state)
@@ -290,9 +304,10 @@ def _cells(
     result = figures.estimate
     run, kernel = result.run, result.demand.kernel
     share = parts.sum(axis=0)
-    bound_s = np.zeros((len(BOUNDS), len(run.latency_s)))
-    # An operator that takes no time has the bound of its kernel.
-    bound_s[run.bound[kernel], np.arange(len(run.latency_s))] = np.maximum(run.latency_s, np.finfo(float).tiny)
+    bound_s = np.zeros((len(LIMITS), len(run.latency_s)))
+    is_on_chip = (run.bound == BOUNDS.index("memory")) & (run.resource == RESOURCES.index("on-chip memory"))
+    limit = np.where(is_on_chip, LIMITS.index("on-chip"), run.bound)
+    bound_s[limit[kernel], np.arange(len(run.latency_s))] = run.latency_s
     bound = add_up(bound_s).argmax(axis=0)
     bound[[branch.kind == "host" for _, branch in nodes]] = BOUNDS.index("launch")
     modifier = level.modifier.copy()
@@ -304,7 +319,8 @@ def _cells(
         "edp": level.edp_js.tolist(),
         "latency": level.latency_s.tolist(),
         "energy_per_inference": (level.energy_j / result.scenario.batch).tolist(),
-        "bound": [BOUNDS[b] for b in bound.tolist()],
+        # A fused operator that adds no time has no limit.
+        "bound": [LIMITS[b] if s else "" for b, s in zip(bound.tolist(), level.latency_s.tolist(), strict=True)],
         "cumulative": _running(np.array([depth for depth, _ in nodes]), share).tolist(),
         "kind": [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
         "fused": [_fused(figures, branch, is_separate) for (_, branch), is_separate in zip(nodes, apart, strict=True)],

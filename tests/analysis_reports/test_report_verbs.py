@@ -16,7 +16,10 @@ import reports_grid as grid
 from hwexplorer.cli import main
 from tests.sampling import for_each
 
-ON_DEVICE = {"schema", "model", "device", "batch", "precision", "execution", "execution_run", "layout", "image_size"}
+ON_DEVICE = {
+    "schema", "model", "device", "batch", "precision", "execution", "execution_run", "layout", "image_size", "runtime",
+    "precision_run",
+}  # fmt: skip
 OF_MODEL = {"schema", "model", "batch", "precision", "image_size"}
 
 KEYS = {
@@ -61,11 +64,11 @@ COLUMNS = {
     "concurrency": "key,depth,subgraph,threads,minimum,optimal,total,best_s,time_s,splits",
     "roofline": "key,depth,kernel,bound,latency_s,compute_s,memory_s,overhead_s,intensity,ridge,side,"
     "achieved_flop_per_s,attainable_flop_per_s,efficiency,flops,dram_bytes,flips",
-    "energy": "key,depth,name,kind,bar,fraction,cumulative,per_inference_j,compute_per_inference_j,"
-    "memory_per_inference_j,static_per_inference_j,latency_s,energy_j,compute_j,memory_j,static_j",
+    "energy": "key,depth,name,kind,fraction,cumulative,per_inference_j,compute_j_per_inference,"
+    "memory_j_per_inference,static_j_per_inference,latency_s,energy_j,compute_j,memory_j,static_j",
     "memory": "key,depth,kernel,bar,total_bytes,activations_bytes,workspace_bytes",
     "edp": "key,depth,name,kind,share,cumulative,edp_js,compute_js,memory_js,static_js,base_js,modifier,fused,"
-    "benefit_js,energy_per_inference_j,latency_s",
+    "benefit_js,energy_j_per_inference,latency_s",
 }
 # The JSON list that the CSV's rows are, and one figure of both: (list, field, CSV column).
 ROWS = {

@@ -113,7 +113,7 @@ def test_arguments_are_the_words(
 
 def test_rows_of_a_view_alone_are_those_of_csv() -> None:
     tree = hx.tree("resnet18", on="gpu")
-    assert tree.rows[0]["energy_per_inference_j"] == pytest.approx(tree.energy_j)
+    assert tree.rows[0]["energy_j_per_inference"] == pytest.approx(tree.energy_j)
     assert {"key", "depth", "name", "share"} <= tree.rows[0].keys()
 
 

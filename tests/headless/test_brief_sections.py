@@ -75,7 +75,7 @@ def test_energy_is_explained_per_inference(call: Call) -> None:
 
 def test_int8_is_counted_in_operations_and_a_power_in_watts(call: Call) -> None:
     device = call("device", "h100_sxm", "--all").out
-    assert " 1.98 POPS" in next(line for line in device.splitlines() if "matrix int8" in line)
+    assert " 1979 TOPS" in next(line for line in device.splitlines() if "matrix int8" in line)
     assert "Int8 TOPS" in call("devices").out
     assert "105 W " in call("coefficients", "--on", "h100_sxm").out
     assert "J/s" not in call("knobs", "resnet18", "--on", "h100_sxm").out
@@ -151,7 +151,7 @@ def test_price_of_a_second_is_a_power(call: Call) -> None:
 def test_roofline_counts_all_kernels_and_has_the_average_intensity(call: Call) -> None:
     words = ("roofline", "llama3_8b:decode", "--batch", "32", "--precision", "fp16", "--on", "tpu_v4")
     document = json.loads(call(*words, "--format", "json").out)
-    kernels = document["kernels"]
+    kernels = [kernel for kernel in document["kernels"] if kernel["type"] != "host"]
     flops, moved = (sum(kernel[name] for kernel in kernels) for name in ("flops", "dram_bytes"))
     assert document["average_intensity"] == pytest.approx(flops / moved)
     note = f"{document['launch_dominated']} of {len(kernels)} kernels take longer to launch than to run"
@@ -217,7 +217,7 @@ def test_first_line_says_model_batch_format_runtime_and_device(call: Call, words
 
 def test_no_line_about_a_device_of_a_comparison_wraps(call: Call) -> None:
     lines = call("compare", "resnet50", "--on", "tpu_v4,h100_sxm,xeon_8490h").out.splitlines()
-    told = [line for line in lines if "(chip) x" in line]
+    told = [line for line in lines if "(chip)" in line]
     assert len(told) == 2
     assert all(len(line) <= 100 for line in told), told
 

@@ -420,7 +420,7 @@ def rows_of(call: Call, *words: str) -> list[dict[str, str]]:
 
 COMPARED = {
     "latency_s": ("Latency", "latency_s"),
-    "energy_per_inference_j": ("Energy/inf", "energy_j_per_inference"),
+    "energy_j_per_inference": ("Energy/inf", "energy_j_per_inference"),
     "edp_js": ("EDP", "edp_js"),
     "throughput_per_s": ("Rate", "throughput_per_s"),
     "power_w": ("Power", "average_power_w"),
@@ -456,7 +456,7 @@ def test_compare_in_every_format(
 
 TREED = {
     "latency_s": ("Latency", "latency_s"),
-    "energy_per_inference_j": ("Energy/inf", "energy_j"),
+    "energy_j_per_inference": ("Energy/inf", "energy_j"),
     "share": ("%", "share"),
     "cumulative": ("Cum", "cumulative"),
     "modifier": ("Modifier", "architectural_modifier"),

@@ -38,7 +38,7 @@ def test_latency_times_energy_is_edp(call: Call, name: str) -> None:
     rows = list(csv.DictReader(io.StringIO(call(*ROWS[name], "--format", "csv").out)))
     assert rows
     for row in rows:
-        product = float(row["latency_s"]) * float(row["energy_per_inference_j"])
+        product = float(row["latency_s"]) * float(row["energy_j_per_inference"])
         assert product == pytest.approx(float(row["edp_js"]), rel=1e-9), row
 
 

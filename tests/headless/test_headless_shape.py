@@ -20,17 +20,17 @@ def parts(column: str) -> str:
 
 
 CSV_HEADERS = {
-    ("compare", "resnet18"): "key depth device latency_s energy_per_inference_j edp_js ratio throughput_per_s"
+    ("compare", "resnet18"): "key depth device latency_s energy_j_per_inference edp_js ratio throughput_per_s"
     " power_w utilization memory_bytes bound known verdict causes runtime precision trust"
     " latency_low_s latency_high_s energy_low_j energy_high_j " + parts("causes"),
-    ("compare", "resnet18", "--level", "detailed"): "key depth device latency_s energy_per_inference_j edp_js ratio"
+    ("compare", "resnet18", "--level", "detailed"): "key depth device latency_s energy_j_per_inference edp_js ratio"
     " throughput_per_s power_w utilization memory_bytes bound known verdict causes runtime precision trust"
-    " latency_low_s latency_high_s energy_low_j energy_high_j compute_per_inference_j memory_per_inference_j"
-    " static_per_inference_j energy_j weights_bytes activations_bytes limit_w tdp_w kernels bounds latency_ratio"
+    " latency_low_s latency_high_s energy_low_j energy_high_j compute_j_per_inference memory_j_per_inference"
+    " static_j_per_inference energy_j weights_bytes activations_bytes limit_w tdp_w kernels bounds latency_ratio"
     " energy_ratio die_mm2 throughput_per_mm2 die_usd " + parts("causes"),
-    ("tree", "resnet18"): "key depth name bar share edp_js latency_s energy_per_inference_j bound cumulative kind"
+    ("tree", "resnet18"): "key depth name share edp_js latency_s energy_j_per_inference bound cumulative kind"
     " fused utilization macs dram_bytes modifier benefit_js " + parts("bar"),
-    ("events", "resnet18"): "key depth event bar fraction energy_per_inference_j waits count unit each_j"
+    ("events", "resnet18"): "key depth event fraction energy_j_per_inference waits count unit each_j"
     " each_low_j each_high_j source energy_j " + parts("bar"),
     ("why", "resnet18"): "section text",
     ("models",): "key depth name family parameters macs input accuracy",

@@ -25,7 +25,7 @@ STATE = "resnet18@b8,fp16?pane=compare&zoom=1"
 # What is told of each device: the title of its column, its name in CSV, its key in JSON.
 TOLD = (
     ("Latency", "latency_s", "latency_s"),
-    ("Energy/inf", "energy_per_inference_j", "energy_j_per_inference"),
+    ("Energy/inf", "energy_j_per_inference", "energy_j_per_inference"),
     ("Rate", "throughput_per_s", "throughput_per_s"),
     ("Power", "power_w", "average_power_w"),
     ("Util", "utilization", "utilization"),

@@ -73,7 +73,7 @@ def readme() -> str:
 
 def terms_page() -> str:
     """Return docs/terms.md."""
-    lines = ["# Terms\n", "`?` shows them on the screen; `<` and `>` explain the column under the cursor."]
+    lines = ["# Terms\n", "`?` shows them on the screen; `<` and `>` move to a column and explain it."]
     for group, members in terms.groups().items():
         lines += [f"\n## {group}\n", "| term | meaning |\n|---|---|"]
         lines += [f"| {term.name} | {_md(term.says)} |" for term in members]

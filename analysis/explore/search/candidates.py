@@ -16,7 +16,7 @@ from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import METRICS, Metric
 from analysis.explore.constraint import Constraint
 from analysis.explore.deployment_cost import CostSettings, cost_per_million
-from analysis.explore.odds import DOUBT, odds_below
+from analysis.explore.odds import DOUBT, SAFE, odds_below
 from analysis.model.ir.workload import Floats
 from analysis.model.names import zoo
 from analysis.text.evidence import is_backed
@@ -121,9 +121,9 @@ def distinct_candidates(evaluated: Sequence[Candidate]) -> list[Candidate]:
     return list(runs.values())
 
 
-def is_beyond_doubt(c: Candidate) -> bool:
-    """Return True if a measurement would surely satisfy the limits of the search."""
-    return c.odds is not msgspec.UNSET and c.odds >= DOUBT[1]
+def is_sure(c: Candidate, least: float = DOUBT[1]) -> bool:
+    """Return True if a measurement satisfies the limits of the search with these odds, by default almost surely."""
+    return c.odds is not msgspec.UNSET and c.odds >= least
 
 
 def select_measured(group: Sequence[Candidate]) -> list[Candidate]:
@@ -187,19 +187,19 @@ def _check_accuracies(evaluated: Sequence[Candidate]) -> None:
 
 
 def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: str = "edp") -> ConstrainedSearch:
-    """Return the candidates that fit and keep all limits, best first. Raises RequestError without any limit."""
+    """Return the candidates that fit and keep all limits, the best first of those that are SAFE, then of the bolder
+    ones. Raises RequestError without any limit."""
     if not limits:
         raise RequestError(f"search needs a limit (one or more of {', '.join(limit_flags())})")
     evaluated = distinct_candidates(evaluated)
     has_silicon = any(c.point.silicon for c in evaluated)
-    ordered = sorted(
-        (c for c in evaluated if c.point.fits), key=lambda c: (_sort_key(c, order), c.point.energy_j_per_inference)
-    )
+    ordered = sort_candidates([c for c in evaluated if c.point.fits], order)
     allowed = [
         msgspec.structs.replace(c, odds=min(odds_of_keeping(limit, c) for limit in limits))
         for c in ordered
         if c.point.can_win and all(_excess(limit, c) <= 1.0 for limit in limits)
     ]
+    allowed.sort(key=lambda c: not is_sure(c, SAFE))
     fitting, within = ([c for c in group if c.point.silicon is has_silicon] for group in (ordered, allowed))
     on_paper = [c for c in allowed if has_silicon and not c.point.silicon]
 
@@ -218,7 +218,7 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
         not_fitting=len(evaluated) - len(ordered),
         found=tuple(c for c in allowed if c.point.silicon),
         design_targets=tuple(c for c in allowed if not c.point.silicon),
-        verdict=_verdict(within, on_paper, fitting, limits, constraint_effects),
+        verdict=_verdict(within, on_paper, fitting, limits, constraint_effects, len(evaluated)),
         rulings=constraint_effects,
         nearest=nearest,
         nearest_excess=max((_excess(limit, nearest) for limit in limits), default=1.0) if nearest is not None else 1.0,
@@ -227,6 +227,11 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
 
 def _excess(limit: Constraint, c: Candidate) -> float:
     return limit.excess(candidate_figure(c, limit.figure))
+
+
+def sort_candidates(group: Sequence[Candidate], order: str) -> list[Candidate]:
+    """Sort candidates by a metric, the best first."""
+    return sorted(group, key=lambda c: (_sort_key(c, order), c.point.energy_j_per_inference))
 
 
 def _sort_key(c: Candidate, order: str) -> float:
@@ -248,15 +253,13 @@ def _verdict(
     fitting: Sequence[Candidate],
     limits: Sequence[Constraint],
     constraint_effects: Sequence[ConstraintEffect],
+    evaluated: int,
 ) -> str:
     """Say how many configurations keep the limits, or what rules all out. Designs count if there is nothing else."""
     designs = ", ".join(dict.fromkeys(c.point.device for c in on_paper))
     if within:
-        surely = sum(map(is_beyond_doubt, within))
-        running = sum(c.point.can_win for c in fitting)
-        count = f"{len(within):,} of {running:,} configurations keep all limits, {surely:,} almost surely"
-        if out := len(fitting) - running:
-            count += f"; {out:,} more run in a wider format than asked, or by no known software"
+        surely = sum(map(is_sure, within))
+        count = f"{len(within):,} of {evaluated:,} configurations keep all limits, {surely:,} almost surely"
         return f"{count}; on paper {len(on_paper)} more ({designs})" if on_paper else count
     if on_paper:
         kept = f"{count_noun(len(on_paper), 'configuration')} of {designs} keep all limits"

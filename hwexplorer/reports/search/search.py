@@ -12,9 +12,9 @@ from analysis.explore.search.candidates import (
     Candidate,
     ConstrainedSearch,
     candidate_figure,
-    is_beyond_doubt,
     limit_flags,
     select_measured,
+    sort_candidates,
 )
 from analysis.explore.search.candidates import search as within
 from hardware.errors import RequestError
@@ -52,12 +52,12 @@ def _document(
 
 
 def _title(search: ConstrainedSearch, state: State) -> str:
-    subject = headline_of_state(state, f"{search.evaluated:,} configurations")
+    subject = headline_of_state(state, "all batches and formats")
     return f"{subject}: {', '.join(search.constraints)}, sorted by {METRICS[search.order].noun}"
 
 
 def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
-    """Yield the best configuration, the best measured one, and the best that keeps the limits beyond doubt."""
+    """Yield the best configuration that is likely to keep the limits, a bolder one, and the best measured one."""
     yield search.verdict
     best = next(iter(search.found), None)
     if best is None:
@@ -66,11 +66,12 @@ def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
     yield f"{least}: {describe_candidate(best)}"
     if engine.device(best.point.device).power_cap:
         yield _against_uncapped(best.point, state)
-    sure = next((c for c in search.found if is_beyond_doubt(c)), None)
+    bolder = next(iter(sort_candidates(search.found, search.order)), best)
     measured = next(iter(select_measured(search.found)), None)
-    for what, other in (("that almost surely keeps the limits", sure), ("with measurements behind it", measured)):
-        if other is not best:
-            yield f"{least} {what}: {describe_candidate(other) if other else 'none'}"
+    if bolder is not best:
+        yield f"bolder: {describe_candidate(bolder)}"
+    if measured not in (best, bolder):
+        yield f"{least} with measurements behind it: {describe_candidate(measured) if measured else 'none'}"
 
 
 def _words(search: ConstrainedSearch, state: State) -> Text:

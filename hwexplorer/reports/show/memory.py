@@ -16,10 +16,12 @@ from analysis.reports.memory_report import (
     memory_report,
 )
 from hardware.quantity import percent, quantity
+from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.state import State
 from hwexplorer.views.digest import Digest
 
+NOTICEABLE_REUSE = 1.05  # times; below it activations hardly share memory
 SAVINGS = (
     *columns(Quantization, "change peak saved"),
     Column("latency", "Latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),
@@ -34,18 +36,27 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     cache = f"key-value cache {quantity(cached, 'byte')} + " if cached else ""
     kept = report.checkpointing
     again = kept.latency_s / kept.forward_s if kept.forward_s else 0.0
-    return (
+    result = engine.result(state)
+    lines = [
         f"peak {quantity(report.peak_bytes, 'byte')} = weights {quantity(report.weight_bytes, 'byte')} + {cache}"
         f"activations {quantity(report.activation_bytes - cached, 'byte')} + workspace {scratch}, in "
         f"{report.peak_kernel}",
-        f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')}",
-        f"workspace: {report.workspace_rule or workspace.UNKNOWN}",
-        f"activations reuse their memory {report.reuse:.1f} times: all values together would take "
-        f"{quantity(report.total_activation_bytes, 'byte')}",
-        f"training would keep {quantity(kept.kept_bytes, 'byte')} of activations, or "
-        f"{quantity(kept.checkpointed_bytes, 'byte')} with checkpoints in {kept.segments} segments and "
-        f"{percent(again)} more forward time",
-    )
+        f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')} "
+        f"({report.device_bytes / 2**30:.3g} GiB)",
+        f"workspace: {report.workspace_rule or workspace.describe_unknown(result.device)}",
+    ]
+    if report.reuse > NOTICEABLE_REUSE:
+        lines.append(
+            f"activations reuse their memory {report.reuse:.1f} times: all values together would take "
+            f"{quantity(report.total_activation_bytes, 'byte')}"
+        )
+    if result.workload.work != "language":  # a step of a served model is not trained
+        lines.append(
+            f"training would keep {quantity(kept.kept_bytes, 'byte')} of activations, or "
+            f"{quantity(kept.checkpointed_bytes, 'byte')} with checkpoints in {kept.segments} segments and "
+            f"{percent(again)} more forward time"
+        )
+    return tuple(lines)
 
 
 VERB = Report(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from analysis.document import columns
-from analysis.reports.kernel_rows import describe_host_work
 from analysis.reports.roofline_report import KernelRoof, RooflineReport, describe_launch_dominated, roofline
 from hardware.precision import rate_unit
-from hardware.quantity import quantity
+from hardware.quantity import plain_number, quantity
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, summary_text
@@ -26,15 +25,14 @@ def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
     unit, _, form = report.peak.partition(".")
     peak = quantity(report.peaks[report.peak], rate_unit(form))
     intensity = report.average_intensity
-    average = "no bytes leave the chip" if intensity is None else f"average intensity {intensity:.3g} FLOP/byte"
+    average = f"average intensity {plain_number(intensity)} FLOP/byte" if intensity else "no bytes leave the chip"
     return (
-        describe_launch_dominated(report.launch_dominated, len(report.kernels)),
+        describe_launch_dominated(report.launch_dominated, sum(report.bound_counts.values())),
         f"kernels by what limits them, {quantity(report.latency_s, 's')} together: {bounds}",
         f"{average}; the ridge is at {report.ridge:.3g} FLOP/byte: {peak} ({unit} unit, {form}) over "
         f"{quantity(report.memory_bandwidth, 'byte/s')} of memory",
         f"without overhead, memory would limit {count_noun(report.left, 'kernel')} (below the ridge) and arithmetic "
         f"{report.right}",
-        *describe_host_work(engine.result(state)),
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from analysis.document import Column
 from analysis.estimate.metrics import METRICS
 from analysis.explore.attribution import Part, parts_cancel
-from analysis.explore.explanation import EXPLAINED, Explanation
+from analysis.explore.explanation import EXPLAINED, SAME_COST, Explanation
 from analysis.explore.explanation import explain as explain_pair
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -145,6 +145,8 @@ _BRIEF = {"energy": ("family", "subgraph"), "memory": ("kind", "live at the peak
 def _brief(state: State, a: str | None, b: str | None, measure: str | None) -> Page:
     explained = _document(state, a, b, measure)
     names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
+    if abs(explained.ratio - 1.0) < SAME_COST:  # the words say so; parts of no difference say nothing
+        return Page("explain", _title(explained, state), (_words(explained),))
     subgraphs = 9 if len(explained.reasons) < 8 else 4  # one screen in all
     tables = (_brief_table(explained, name, most) for name, most in zip(names, (6, subgraphs), strict=True))
     return Page("explain", _title(explained, state), (_words(explained), *tables))

@@ -174,7 +174,8 @@ def _lay_trace(session: Session, words: list[str]) -> None:
         from hwexplorer.views.measured_times import trace_annex
 
         trace_annex().file_stamp(words[0])  # raises the error here instead of in the tree
-    _apply(session, trace="".join(words), pane="tree")
+    state = replace(session.state, trace="".join(words), pane="tree")
+    session.apply(session.provider.under_traced_runtime(state))
 
 
 def _go_to_pane(pane: str, session: Session, words: list[str]) -> None:

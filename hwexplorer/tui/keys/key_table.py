@@ -51,6 +51,7 @@ def _action(
 
 
 _FAR = 10**9
+_TABLES = "tree compare events models knobs"
 _GROUPS: dict[str, tuple[Action, ...]] = {
     "Panes": (
         *(
@@ -145,6 +146,8 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             changes.cycle("rank", states.RANKS, rank_reverse=False), panes="compare", hint="order"),
         _action("rank_reverse", "S", "Order reversed", "Reverse the order of the devices", changes.flip("rank_reverse"),
             panes="compare"),
+        _action("column_before", "<", "Column before", "Explain the column to the left", "column", -1, panes=_TABLES),
+        _action("column_after", ">", "Next column", "Explain the column to the right", "column", 1, panes=_TABLES),
         _action("sheet", "i", "Device sheet", "Show the device under the cursor with the source of every fact"),
     ),
     "View": (

@@ -82,6 +82,12 @@ class ViewPane(FramedPane):
         """Move by pages."""
         self.do_move(direction * self.content.page())
 
+    def do_column(self, by: int) -> None:
+        """Move the column cursor and explain the column that it is on."""
+        self.content.move_column(by)
+        self.redraw()
+        self.session.say(self.content.column_help())
+
     def do_find(self, step: int) -> None:
         """Go to the next match of this pane's search (step 0 may stay). Without a search, search in the tree."""
         if not self.finds_rows or not self.content.find:

@@ -339,7 +339,7 @@ class Session:
             self.history = History(present=self.provider.at_its_batch(wanted))
             self.apply(self.state, self.history)
         elif wanted.trace != self.state.trace:
-            self.apply(wanted)
+            self.apply(self.provider.under_traced_runtime(wanted))
         else:
             state = self.with_model(wanted.model, wanted.image_size)
             self.apply(state, self.history if state == self.state else None)  # the same model, captured again

@@ -12,10 +12,9 @@ from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import CAUSE, PLAIN, Palette
 from hwexplorer.views.cause_looks import LOOKS, cells
 from hwexplorer.views.plain import NUMBERS, Row, Table
-from hwexplorer.views.tables import keep_columns
+from hwexplorer.views.tables import keep_columns, repeats_bar
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
-SAME = 1e-9  # sums in another order differ by less
 TRACE = 0.5  # cells; a shorter bar fills no cell of any cause
 
 
@@ -27,16 +26,8 @@ def plain(text: Cell, palette: Palette) -> str:
 
 def drop_columns(table: Table, hide: Collection[str]) -> Table:
     """Return the table without columns of the hidden roles (a delta while diff is off) and repeated numbers of bars."""
-    keep = [i for i, c in enumerate(table.columns) if c.role not in hide and not _said_by_bar(table, i)]
+    keep = [i for i, c in enumerate(table.columns) if c.role not in hide and not repeats_bar(table, i)]
     return table if len(keep) == len(table.columns) else keep_columns(table, keep)
-
-
-def _said_by_bar(table: Table, index: int) -> bool:
-    """Return True if the column repeats the percentages that the screen prints for the bar to its left."""
-    if not index or table.columns[index - 1].role != "bar" or table.columns[index].unit != "%":
-        return False
-    pairs = ((row.cells[index - 1], row.cells[index]) for row in table.rows)
-    return all(abs(a - b) < SAME if isinstance(a, NUMBERS) and isinstance(b, NUMBERS) else a == b for a, b in pairs)
 
 
 def bar(fraction: float, width: int, ascii: bool = False) -> str:
