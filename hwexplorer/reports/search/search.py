@@ -52,7 +52,7 @@ def _document(
 
 
 def _title(search: ConstrainedSearch, state: State) -> str:
-    subject = headline_of_state(state, "all batches and formats")
+    subject = headline_of_state(state, f"{search.evaluated:,} configurations")
     return f"{subject}: {', '.join(search.constraints)}, sorted by {METRICS[search.order].noun}"
 
 
