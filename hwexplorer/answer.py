@@ -144,6 +144,8 @@ class Answer:
         """Return the answer in a format. `width` is the columns to fit, 0 for all; text is brief unless `is_whole`."""
         from hwexplorer.export.render import encode, plain
 
+        if form in self.report.exports:
+            return self.report.exports[form](self.document, self.state)
         if form == "json":
             return encode(self.document, self.missing_rules, self.limits_check)
         is_whole = is_whole or form != "text"

@@ -192,13 +192,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     ticks: str = ""
     # Replaces printing, for a verb that sometimes does something else.
     run: Callable[[argparse.Namespace], None] | None = None
+    # export[format](document, state): the text of a format that only this report has.
+    exports: dict[str, Callable[[Any, State], str]] = {}
     # Words after the verb, by the name of the golden file with their output; words that help shows before these.
     examples: dict[str, str] = {}
     shown: tuple[str, ...] = ()
 
     def all_options(self) -> tuple[Option, ...]:
         """Return all options of the verb."""
-        return (*self.subject.options, *self.options, *options.OUTPUT)
+        return (*self.subject.options, *self.options, *options.output_options(*self.exports))
 
     def views(self, document: Any, state: State, is_whole: bool) -> tuple[View, ...]:
         """Return the views that the parts make of a document, whole or brief."""

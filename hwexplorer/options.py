@@ -228,13 +228,21 @@ TOP = option("--top", type=whole(1, 100_000), default=10, metavar="TOP", help="n
 BASELINE = option("--baseline", metavar="DEV", help="the device others are compared with (default: the GPU)")
 _output = partial(option, group="output")
 ALL = _output("--all", action="store_true", help="text in full: every row, column and section")
-OUTPUT = (
-    ALL,
-    _output("--format", choices=(*FORMATS, SCREEN), metavar="F", help=f"{', '.join(FORMATS)} (default text)"),
-    _output("-o", "--output", metavar="FILE", help="write here; the suffix picks the format"),
-    _output("--schema", action="store_true", help="print the schema of the JSON, and nothing else"),
-    _output("--ascii", action="store_true", help="ASCII characters only, as a terminal without Unicode gets"),
-)
+
+
+def output_options(*exports: str) -> tuple[Option, ...]:
+    """Return the options of the output; `exports` are formats of one report alone."""
+    formats = (*FORMATS, *exports)
+    return (
+        ALL,
+        _output("--format", choices=(*formats, SCREEN), metavar="F", help=f"{', '.join(formats)} (default text)"),
+        _output("-o", "--output", metavar="FILE", help="write here; the suffix picks the format"),
+        _output("--schema", action="store_true", help="print the schema of the JSON, and nothing else"),
+        _output("--ascii", action="store_true", help="ASCII characters only, as a terminal without Unicode gets"),
+    )
+
+
+OUTPUT = output_options()
 
 DEVICES_DIR = option(
     "--devices-dir", action="append", default=[], type=Path, metavar="DIR", help="a folder of your device files"

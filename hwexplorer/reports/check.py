@@ -40,6 +40,12 @@ def _tally(document: Findings, state: State) -> tuple[str, ...]:
     return (tally, *(line for line in unknown if not line.endswith(": .")))
 
 
+def _metrics(document: Findings, state: State) -> str:
+    from hwexplorer.export.prometheus import as_prometheus  # not needed to print a table
+
+    return as_prometheus(document)
+
+
 VERB = Report(
     subject=DEVICE,
     options=(
@@ -62,6 +68,7 @@ VERB = Report(
         ),
     ),
     fails=broken_rules,
+    exports={"prometheus": _metrics},
     on_screen=False,
     examples={"check": 'conv2d --rule "energy(h100_sxm) < 1J"'},
 )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from analysis.document import Column, columns
 from analysis.reports.kernel_rows import describe_host_work
 from analysis.reports.mapping_report import Bound, KernelRow, MappingReport, mapping_report
+from analysis.reports.run_timeline import run_timeline
 from hardware.quantity import percent, quantity
 from hardware.sentence import count_noun
 from hwexplorer import engine
@@ -54,6 +57,12 @@ _BRIEF = (
     *columns(KernelRow, "occupancy units_fraction", occupancy=4, units_fraction=4),
 )
 
+
+def _timeline(report: MappingReport, state: State) -> str:
+    """Return the whole run in the trace event format."""
+    return msgspec.json.encode(run_timeline(engine.result(state))).decode() + "\n"
+
+
 VERB = Report(
     subject=NODE,
     document=document_of_estimate(mapping_report),
@@ -71,5 +80,6 @@ VERB = Report(
     ),
     brief_parts=("summary", "kernels"),
     section=Section(10, "How the device runs it"),
+    exports={"perfetto": _timeline},
     examples={"mapping": "conv2d --on h100_sxm"},
 )  # fmt: skip
