@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from hardware.errors import RequestError, unknown
 from hardware.names import split_list
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.settings import BATCH_MAX, SETTINGS, LoadSetting, NumberSetting, PrecisionSetting, Setting
+from hwexplorer.views.layout import wrap
 
 WIDTH = 96  # characters of a note in help
 
@@ -119,7 +119,7 @@ def add_options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) ->
             places[each.excludes] = parser.add_mutually_exclusive_group()
         if each.group not in places:
             title, _, note = each.group.partition("\n")
-            places[each.group] = parser.add_argument_group(title, fill(note, WIDTH) or None)
+            places[each.group] = parser.add_argument_group(title, "\n".join(wrap(note, WIDTH)) or None)
         places[each.excludes or each.group].add_argument(
             *each.flags, help=each.help.replace("%", "%%"), **each.settings
         )

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from analysis.document import Cell
 from analysis.estimate.causes import CAUSES
 from hardware import safe_text
-from hwexplorer.export.text import LEFT, columns_as_text, list_points, sections
+from hwexplorer.export.text import columns_as_text, list_points, sections
 from hwexplorer.text.number_format import safe
+from hwexplorer.views.layout import LEFT
 from hwexplorer.views.plain import Band, Page, Plot, Row, Stack, Table, Text, View, for_reading
 from hwexplorer.views.tables import keep_columns, repeats_bar
 

@@ -15,10 +15,11 @@ from analysis.document import Column
 from hwexplorer.export import html_tree
 from hwexplorer.export.html_tree import bar, colours
 from hwexplorer.export.html_tree import text as _text
-from hwexplorer.export.text import LEFT, columns_as_text
+from hwexplorer.export.text import columns_as_text
 from hwexplorer.text.number_format import quantity
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.version import VERSION
+from hwexplorer.views.layout import LEFT
 from hwexplorer.views.plain import Page, Plot, Row, Series, Stack, Table, Text, View
 from hwexplorer.views.plot_axis import Axis, axis
 

@@ -10,10 +10,10 @@ from html import escape
 from zlib import crc32
 
 from analysis.document import Cell
-from hwexplorer.export.text import LEFT, fit_places
 from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.views.cause_looks import LOOKS
+from hwexplorer.views.layout import LEFT, fit_places
 from hwexplorer.views.plain import Card, Row, Stack, Table, WaterfallStep
 
 WIDEST = 40  # most characters of a column

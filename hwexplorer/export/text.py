@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from analysis.document import Cell, Column
 from hardware.sentence import count_noun
-from hwexplorer.text.number_format import delta, header, quantity, safe, scale_for
+from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.views.cause_looks import HELP, cause_bar
+from hwexplorer.views.layout import LEFT, fit_places, measure, shorten, width_of, wrap
 from hwexplorer.views.plain import (
-    NUMBERS,
     SUMMARY,
     Page,
     Plot,
@@ -23,14 +21,11 @@ from hwexplorer.views.plain import (
     Text,
     View,
     for_reading,
-    scale_values,
-    write_amount,
 )
 from hwexplorer.views.tables import keep_columns
 
 BAR = 12
 STEPS = 32
-LEFT = ("text", "bar")  # roles whose cells are left-aligned
 POINTS = 12  # rows of a plot in brief text
 NAME_LEAST = 16
 
@@ -40,7 +35,7 @@ def render(view: View | Page, width: int = 0, is_whole: bool = True) -> str:
     if isinstance(view, Page):
         said = [part for part in for_reading(view).parts if is_whole or getattr(part, "rows", True) or part.title]
         parts = (render(part, width, is_whole) for part in said)  # a table without rows and title says nothing
-        return "\n".join(["\n".join(_wrap(safe(view.title), width)) + "\n", *parts])
+        return "\n".join(["\n".join(_wrapped(safe(view.title), width)) + "\n", *parts])
     if isinstance(view, Table):
         return table(view if is_whole else _first_rows(view), width)
     return prose(view, width) if isinstance(view, Text) else points(view, width, is_whole)
@@ -69,11 +64,14 @@ def table(view: Table, width: int = 0) -> str:
     """Return title, header, rows indented by depth, footer and notes. Columns that do not fit are dropped by `keep` and
     named; a stacked table shows them below the others."""
     cells = columns_as_text(view)
-    lines = [*_wrap(safe(view.title), width), ""] if view.title else []
+    lines = [*_wrapped(safe(view.title), width), ""] if view.title else []
     shown, rest = [0], list(range(1, len(view.columns)))
     while rest and (len(shown) == 1 or view.is_stacked):
         kept = fit_places(
-            [view.columns[c] for c in (0, *rest)], [_width(cells[c]) for c in (0, *rest)], width, view.is_stacked
+            [view.columns[c] for c in (0, *rest)],
+            [max(map(width_of, cells[c])) for c in (0, *rest)],
+            width,
+            view.is_stacked,
         )
         if len(kept) == 1:
             break
@@ -93,99 +91,45 @@ def table(view: Table, width: int = 0) -> str:
     if below:
         lines.append("")
     for line in below:
-        lines.extend(_wrap(line, width))
+        lines.extend(_wrapped(line, width))
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def _lines(view: Table, cells: list[list[str]], kept: list[int], width: int) -> list[str]:
     """Return the head and the rows of some columns. If these do not fit, the first one is shortened."""
-    widths = {c: _width(cells[c]) for c in kept}
+    widths = {c: max(map(width_of, cells[c])) for c in kept}
     gap = "  " if not width or sum(widths.values()) + 2 * len(kept) - 2 <= width else " "
     first = kept[0]
     over = sum(widths.values()) + len(gap) * (len(kept) - 1) - width
     if width and over > 0:
         widths[first] = max(widths[first] - over, NAME_LEAST)
-        cells[first] = [_shorten(text, widths[first]) for text in cells[first]]
+        cells[first] = [shorten(text, widths[first], True) for text in cells[first]]
     lines = []
     for r in range(len(view.rows) + 1):
         parts = []
         for c in kept:
             text = cells[c][r]
-            space = " " * (widths[c] - _cells(text))
+            space = " " * (widths[c] - width_of(text))
             parts.append(text + space if view.columns[c].role in LEFT else space + text)
         lines.append(gap.join(parts).rstrip())
     return lines
 
 
-def _width(column: list[str]) -> int:
-    return max(map(_cells, column))
-
-
-def _cells(text: str) -> int:
-    """Return the terminal columns of a text: wide characters take two, combining ones none."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in ("W", "F")) for c in text)
-
-
-def _shorten(text: str, width: int) -> str:
-    """Shorten a text to `width` columns in its middle: the end of a module path tells more."""
-    if _cells(text) <= width:
-        return text
-    while _cells(text) > width - 1:
-        cut = max(len(text) * 2 // 5, len(text) - len(text.lstrip()))
-        text = text[:cut] + text[cut + 1 :]
-    cut = max(len(text) * 2 // 5, len(text) - len(text.lstrip()))
-    return text[:cut] + "…" + text[cut:]
-
-
-def _wrap(line: str, width: int, indent: str = "") -> list[str]:
+def _wrapped(line: str, width: int, indent: str = "") -> list[str]:
     """Return the line in pieces that fit, all but the first indented by two more; in one piece if `width` is 0."""
-    if not width or len(indent + line) <= width:
-        return [indent + line]
-    whole, later = line.replace(" %", "\xa0%"), indent + "  "
-    pieces = textwrap.wrap(
-        whole, max(width, 20), initial_indent=indent, subsequent_indent=later, break_on_hyphens=False
-    )
-    return [piece.replace("\xa0%", " %") for piece in pieces]
-
-
-def fit_places(columns: Sequence[Column], widths: list[int], width: int, is_stacked: bool = False) -> list[int]:
-    """Return the places of the columns that fit with two spaces between them. A stacked table keeps all columns if they
-    fit with one space."""
-    kept = list(range(len(columns)))
-    if not width or (is_stacked and sum(widths) + len(widths) - 1 <= width):
-        return kept
-    while sum(widths[c] + 2 for c in kept) - 2 > width:
-        last = max(kept, key=lambda c: (columns[c].keep, c))
-        if columns[last].keep == 0:
-            break
-        kept.remove(last)
-    return kept
+    return [indent + part for part in (wrap(line, max(width, 20) - len(indent), 2) if width else [line])]
 
 
 def columns_as_text(view: Table) -> list[list[str]]:
-    """Return each column of a table as text, its head first."""
-    return [_column(view.columns, index, view.rows) for index in range(len(view.columns))]
-
-
-def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...]) -> list[str]:
-    """Return the head and the cells of a column as text."""
-    column = columns[index]
-    values = [row.cells[index] for row in rows]
-    if column.role == "text":
-        indent = ["  " * row.depth if index == 0 else "" for row in rows]
-        words = ["" if value is None else safe(value) for value in values]
-        return [column.title, *(pad + word for pad, word in zip(indent, words, strict=True))]
-    numbers = [value if isinstance(value, NUMBERS) else None for value in values]
-    if column.role == "bar":
-        return [column.title, *(bar(value) for value in values)]
-    if column.role == "delta":
-        return [column.title, *(delta(value) for value in numbers)]
-    if column.role == "quantity":
-        return [column.title, *(write_amount(value, column) for value in numbers)]
-    scale = scale_for(scale_values(columns, index, rows), column.unit)
-    return [header(column.title, scale.label), *(scale.cell(value) for value in numbers)]
+    """Return each column of a table as text, its head first; the first is indented by depth."""
+    measures = [measure(view.columns, place, view.rows) for place in range(len(view.columns))]
+    columns = [
+        [one.header, *((bar if one.column.role == "bar" else one.write)(row.cells[place]) for row in view.rows)]
+        for place, one in enumerate(measures)
+    ]
+    if columns and view.columns[0].role == "text":
+        columns[0][1:] = ["  " * row.depth + name for row, name in zip(view.rows, columns[0][1:], strict=True)]
+    return columns
 
 
 def bar(fraction: Cell) -> str:
@@ -211,11 +155,11 @@ def sections(view: Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def prose(view: Text, width: int = 0) -> str:
     """Return a text as its title and headed paragraphs."""
-    lines = [*_wrap(safe(view.title), width), ""] if view.title else []
+    lines = [*_wrapped(safe(view.title), width), ""] if view.title else []
     for heading, paragraph in sections(view):
-        lines.extend(_wrap(safe(heading), width) if heading else [])
+        lines.extend(_wrapped(safe(heading), width) if heading else [])
         for line in paragraph:
-            lines.extend(_wrap(safe(line), width, "  "))
+            lines.extend(_wrapped(safe(line), width, "  "))
         lines.append("")
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 

@@ -27,9 +27,9 @@ from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.typing_screen import TypingScreen
 from hwexplorer.tui.widgets import status_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip
-from hwexplorer.tui.widgets.cell_text import whole
 from hwexplorer.tui.widgets.framed_pane import FramedPane, PaneLayout, StatusLine
 from hwexplorer.tui.widgets.tree_table import TreeTable
+from hwexplorer.views.layout import whole
 from hwexplorer.views.plain import Text
 
 MESSAGE_SECONDS = 6.0

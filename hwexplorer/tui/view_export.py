@@ -15,7 +15,7 @@ from hwexplorer.export import files
 from hwexplorer.state import format as format_state
 from hwexplorer.tui.prompts.prompt_kinds import PICTURE, OverwritePrompt
 from hwexplorer.tui.session.session import Session
-from hwexplorer.tui.widgets.cell_text import shorten
+from hwexplorer.views.layout import shorten
 
 
 def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwritePrompt], None]) -> None:

@@ -13,11 +13,11 @@ from hwexplorer.tui.session.screen_layout import arrange
 from hwexplorer.tui.session.state_changes import next_match
 from hwexplorer.tui.widgets.braille import Braille
 from hwexplorer.tui.widgets.cell_drawing import bar
-from hwexplorer.tui.widgets.cell_text import shorten, width_of, wrap
 from hwexplorer.tui.widgets.line_editor import EditedLine, insert_text, press_key
 from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
+from hwexplorer.views.layout import shorten, width_of, wrap
 from hwexplorer.views.plain import Plot, Row, Series, Table, Text
 from hwexplorer.views.table_tree import TreeIndex
 from tests.tui.fake import Fake, render

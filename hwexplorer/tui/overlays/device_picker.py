@@ -9,10 +9,10 @@ from hwexplorer.state import replace
 from hwexplorer.tui.overlays.overlay_screen import Host, OverlayScreen
 from hwexplorer.tui.prompts.prompt import Prompt
 from hwexplorer.tui.session import row_query
-from hwexplorer.tui.widgets.cell_text import whole
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.status_lines import settings_text
 from hwexplorer.tui.widgets.tree_table import TreeTable
+from hwexplorer.views.layout import whole
 
 EXAMPLES = ("L<5ms", "E<1J", "P<30W", "M<8GB")
 

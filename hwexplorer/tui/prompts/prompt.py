@@ -12,9 +12,9 @@ from hwexplorer.tui.keys.key_table import Hint
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets import line_editor, status_lines
-from hwexplorer.tui.widgets.cell_text import shorten, whole
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.line_editor import EditedLine
+from hwexplorer.views.layout import shorten, whole
 
 
 class Prompt:

@@ -25,7 +25,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
 from hwexplorer.process import signals
-from hwexplorer.tui.widgets.cell_text import ascii_cells
+from hwexplorer.views.layout import ascii_cells
 
 READ_BYTES = 4096
 PASTED = 1000  # printable characters in one read: no hand types as many, so they are pasted

@@ -16,8 +16,8 @@ from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import answer_lines
 from hwexplorer.tui.widgets.cell_drawing import stacked
-from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of, wrap
 from hwexplorer.views.captions import metric_word
+from hwexplorer.views.layout import pad, shorten, whole, width_of, wrap
 from hwexplorer.views.plain import Card, CardFigure
 
 LEFT = 4  # cells: the cursor's sign and the rank

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from hwexplorer.text.number_format import safe
 from hwexplorer.tui.palette import CLICK, Palette
-from hwexplorer.tui.widgets.cell_text import ascii_cells, shorten, whole, width_of
+from hwexplorer.views.layout import ascii_cells, shorten, whole, width_of
 
 FAR = 10**6  # more rows than any table has
 FRAME, CAPTION = -1, -2  # `y` of a click on no line of the content

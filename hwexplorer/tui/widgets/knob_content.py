@@ -11,8 +11,8 @@ from analysis.estimate.metrics import METRICS
 from hwexplorer.text.number_format import delta
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
-from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of
 from hwexplorer.tui.widgets.tree_table import TreeTable
+from hwexplorer.views.layout import pad, shorten, whole, width_of
 from hwexplorer.views.plain import EMPTY_TABLE, Page, Row, Table
 
 SPARKS, SPARKS_ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"

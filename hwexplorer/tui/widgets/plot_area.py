@@ -8,9 +8,9 @@ from rich.segment import Segment
 
 from hwexplorer.text.number_format import safe
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.widgets.cell_text import shorten, width_of
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.tui.widgets.plot_drawing import Drawing, draw, say, titled
+from hwexplorer.views.layout import shorten, width_of
 from hwexplorer.views.plain import Plot
 
 REACH = 2  # cells at most from a click to the point that it means

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import SERIES, Palette
 from hwexplorer.tui.widgets.braille import Braille
-from hwexplorer.tui.widgets.cell_text import ascii_cells, shorten, width_of
+from hwexplorer.views.layout import ascii_cells, shorten, width_of
 from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.plot_axis import Axis, axis
 

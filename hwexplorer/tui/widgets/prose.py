@@ -7,8 +7,8 @@ from rich.segment import Segment
 from hwexplorer.text.number_format import quantity, safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import stacked
-from hwexplorer.tui.widgets.cell_text import pad, width_of, wrap
 from hwexplorer.tui.widgets.framed_pane import Content
+from hwexplorer.views.layout import pad, width_of, wrap
 from hwexplorer.views.plain import Text, WaterfallStep
 
 KEY = 18  # cells at least for the key of a line

@@ -20,9 +20,9 @@ from hwexplorer.tui.keys.key_table import PAIRS, Hint
 from hwexplorer.tui.palette import CAUSE, CLICK, CURSOR, PLAIN, Palette
 from hwexplorer.tui.session.session import current_phase
 from hwexplorer.tui.widgets.cell_drawing import bar
-from hwexplorer.tui.widgets.cell_text import shorten, whole, width_of
 from hwexplorer.tui.widgets.line_editor import EditedLine
 from hwexplorer.views.cause_looks import LOOKS
+from hwexplorer.views.layout import shorten, whole, width_of
 
 KEYS_WIDTH_MIN = 15  # cells; fewer show nothing useful
 Part = tuple[str, str]  # role, text

@@ -13,12 +13,12 @@ from rich.segment import Segment
 from analysis.document import Cell
 from hardware.names import fold_name, matching_places
 from hardware.quantity import percent
-from hwexplorer.text.number_format import delta, safe
+from hwexplorer.text.number_format import safe
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
 from hwexplorer.tui.widgets.cell_drawing import bar, device_cell_role, drop_columns, highlighted, plain, stacked
-from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of, wrap
-from hwexplorer.tui.widgets.table_columns import GAP, PERCENT, Measure, TableHeads, fit, is_of_device, measure
-from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Row, Stack, Table, write_amount
+from hwexplorer.tui.widgets.table_columns import GAP, PERCENT, TableHeads, fit_widths, is_of_device, measure_table
+from hwexplorer.views.layout import LEFT, Measure, pad, shorten, whole, width_of, wrap
+from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Row, Stack, Table
 
 TALL_ENOUGH = 8  # lines; a higher table wraps its first footer line
 ON_ROOT_SCALE = 0.25  # if a bar exceeds this share of the root, bars are on the root's scale
@@ -273,8 +273,10 @@ class TreeTable(TableHeads):
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
         if not self._widths:
             # Opening a branch changes no measure, so thousands of rows are measured once.
-            self._measures = self._measures or measure(self.table, self._names, self.width)
-            self._widths, self._gap = fit(self._measures, self.width, self._empty()) if self._measures else ([], GAP)
+            self._measures = self._measures or measure_table(self.table, self._names, self.width)
+            self._widths, self._gap = (
+                fit_widths(self._measures, self.width, self._empty()) if self._measures else ([], GAP)
+            )
         if y == 0 and self.height > 1:
             return self.heads(palette)
         footer, notes = self._remarks()
@@ -362,19 +364,13 @@ class TreeTable(TableHeads):
         role = measure.column.role
         if role == "bar":
             return self._bar(value, width, palette, ground, base)
-        if role == "text" or isinstance(value, str):
-            text = plain("" if value is None else value, palette)
-            return [Segment(pad(text, width, role == "number"), palette.get(base, ground))]
-        number = None if value is None else float(value)
+        text, sense, number = plain(measure.write(value), palette), base, value if isinstance(value, NUMBERS) else None
         if role == "delta":
             sense = "dim" if not number or abs(number) < 0.0005 else "bad" if number > 0 else "good"
-            return [Segment(pad(delta(number), width, True), palette.get(sense, ground))]
-        amount = write_amount(value, measure.column) if role == "quantity" else measure.scale.cell(number)
-        if is_of_device(measure.column):
+        elif is_of_device(measure.column) and not isinstance(value, str):
             sense, sign = device_cell_role(self.table, row, measure.column.key, number)
-            return [Segment(pad(plain(amount, palette) + sign, width, True), palette.get(sense, ground))]
-        text = plain(amount, palette)
-        return [Segment(pad(text, width, True), palette.get(base, ground))]
+            text += sign
+        return [Segment(pad(text, width, role not in LEFT), palette.get(sense, ground))]
 
     def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
         fraction = float(value) if isinstance(value, NUMBERS) else 0.0

@@ -1,0 +1,181 @@
+"""Layout of text in cells, for terminals, the screen and HTML: width, cut, pad, wrap, and the columns of tables.
+
+Wide characters take two cells, combining ones none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from analysis.document import Cell, Column
+from hwexplorer.text.number_format import ASCII, Scale, delta, header, safe, scale_for
+from hwexplorer.views.plain import NUMBERS, Row, scale_values, write_amount
+
+LEFT = ("text", "bar")  # roles whose cells are left-aligned
+
+
+def width_of(text: str) -> int:
+    """Return the width of a text in cells."""
+    if text.isascii() and text.isprintable():
+        return len(text)
+    from rich.cells import cell_len  # not needed to start
+
+    return cell_len(text)
+
+
+def _cut(text: str, width: int) -> str:
+    """Return as much of the beginning of a text as fits."""
+    text = text[:width]
+    while width_of(text) > width:
+        text = text[:-1]
+    return text
+
+
+def pad(text: str, width: int, right: bool = False) -> str:
+    """Return a text in exactly `width` cells; longer text is cut with an ellipsis."""
+    missing = width - width_of(text)
+    if missing < 0:
+        return pad(shorten(text, width), width, right)  # the cut may have dropped a space
+    return " " * missing + text if right else text + " " * missing
+
+
+@lru_cache(4096)
+def shorten(text: str, width: int, middle: bool = False) -> str:
+    """Return a text in at most `width` cells, with an ellipsis at the end or, for dotted names, in the middle."""
+    if width_of(text) <= width:
+        return text
+    if width <= 1:
+        return "…"[:width]
+    if not middle or width < 8:
+        return _cut(text, width - 1).rstrip() + "…"
+    # The end of a module path tells more than its beginning.
+    tail = width * 3 // 5
+    back = text[-tail:]
+    while width_of(back) > tail:
+        back = back[1:]
+    return _cut(text, width - 1 - width_of(back)).rstrip() + "…" + back
+
+
+def whole(text: str, width: int, between: str = " · ") -> str:
+    """Return as many leading parts of a text as `width` cells hold, each of them whole; '' if none fits."""
+    while text and width_of(text) > width:
+        text = text.rpartition(between)[0]
+    return text
+
+
+def ascii_cells(text: str) -> str:
+    """Return a text in ASCII that is as many cells wide, for text that has its place on the screen already."""
+    if text.isascii():
+        return text
+    return "".join(c if c.isascii() else ASCII.get(ord(c), "?")[0] * max(0, width_of(c)) for c in text)
+
+
+def wrap(text: str, width: int, indent: int = 0) -> list[str]:
+    """Return lines of at most `width` cells; all but the first are indented by `indent`."""
+    if width < 4:
+        return [shorten(text, max(width, 0))]
+    if width_of(text) <= width:
+        return [text]
+    indent = min(indent, width // 2)
+    lines: list[str] = []
+    current = ""
+    for word in re.split(r"(?<=\S) (?!%)", text):  # 38 % stays on one line
+        room = width - (indent if lines else 0)
+        candidate = f"{current} {word}" if current else word
+        if width_of(candidate) <= room:
+            current = candidate
+            continue
+        if current:
+            lines.append(current)
+            word = word.lstrip(" ")
+        while width_of(word) > width - indent:
+            lines.append(_cut(word, width - indent))
+            word = word[len(lines[-1]) :]
+        current = word
+    lines.append(current)
+    return lines[:1] + [" " * indent + line for line in lines[1:]]
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """A column as it is written: its scale and head, and the least and the most cells that it can use. `short` is a
+    head for the least width; `narrow` are lesser widths for want of room."""
+
+    column: Column
+    scale: Scale = Scale()
+    header: str = ""
+    least: int = 0
+    most: int = 0
+    short: str = ""
+    narrow: tuple[int, ...] = ()
+
+    def write(self, value: Cell) -> str:
+        """Return a cell as text. A bar has none."""
+        role = self.column.role
+        if role == "text" or isinstance(value, str):
+            return "" if value is None else safe(value)
+        number = value if isinstance(value, NUMBERS) else None
+        if role == "delta":
+            return delta(number)
+        return write_amount(number, self.column) if role == "quantity" else self.scale.cell(number)
+
+
+def measure(columns: Sequence[Column], place: int, rows: Sequence[Row]) -> Measure:
+    """Return the scale and the head of a column of these rows."""
+    column = columns[place]
+    if column.role != "number":
+        return Measure(column, header=column.title)
+    scale = scale_for(scale_values(columns, place, rows), column.unit)
+    return Measure(column, scale, header(column.title, scale.label))
+
+
+def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int] = ()) -> list[int]:
+    """Return the width of each column with so many cells between them, 0 if it is dropped or empty. Short of room,
+    columns with the highest `keep` are dropped first, those with 0 never."""
+    kept = [place for place in range(len(measures)) if place not in empty]
+    if not kept:
+        return [0] * len(measures)
+
+    def least() -> int:
+        """Return the least cells that the kept columns need."""
+        return sum(measures[i].least for i in kept) + gap * (len(kept) - 1)
+
+    while least() > total and len(kept) > 1:
+        droppable = [i for i in kept if measures[i].column.keep > 0]
+        if not droppable:
+            break
+        worst = max(measures[i].column.keep for i in droppable)
+        slack = sum(max(0, measures[i].least - measures[i].narrow[0]) for i in kept if measures[i].narrow)
+        if worst == 1 and least() - slack <= total:
+            break  # a shorter bar says more than a missing figure
+        kept.remove(max(i for i in droppable if measures[i].column.keep == worst))
+    widths = [measures[i].least if i in kept else 0 for i in range(len(measures))]
+    spare = total - least()
+    if spare < 0:  # the kept columns still have no room: bars become numbers, then the name is cut
+        narrowed = sorted(((i, width) for i in kept for width in measures[i].narrow), key=lambda pair: -pair[1])
+        for index, narrow in narrowed:
+            given = max(0, min(-spare, widths[index] - narrow))
+            widths[index] -= given
+            spare += given
+        widths[kept[0]] = max(4, widths[kept[0]] + min(0, spare))
+        spare = max(0, spare)
+    # Spare cells go to the name first, then to long heads, then to long texts, then to bars.
+    heads = [i for i in kept if measures[i].short]
+    texts, bars = ([i for i in kept[1:] if measures[i].column.role == role] for role in ("text", "bar"))
+    for index in (kept[0], *heads, *texts, *bars):
+        more = max(0, min(spare, measures[index].most - widths[index]))
+        widths[index] += more
+        spare -= more
+    return widths
+
+
+def fit_places(columns: Sequence[Column], widths: Sequence[int], total: int, is_stacked: bool = False) -> list[int]:
+    """Return the places of the columns of these widths that fit with two spaces between them; all if `total` is 0. A
+    stacked table keeps all columns if they fit with one space."""
+    if not total or (is_stacked and sum(widths) + len(widths) - 1 <= total):
+        return list(range(len(columns)))
+    measures = [Measure(column, least=width, most=width) for column, width in zip(columns, widths, strict=True)]
+    return [place for place, width in enumerate(fit(measures, total, 2)) if width]
