@@ -61,7 +61,7 @@ class Option(msgspec.Struct, frozen=True):
     @property
     def takes_value(self) -> bool:
         """True if a value follows the flag."""
-        return not str(self.settings.get("action", "")).startswith("store_")
+        return not (self.is_word or str(self.settings.get("action", "")).startswith("store_"))
 
     @property
     def default(self) -> Any:

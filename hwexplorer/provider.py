@@ -171,6 +171,10 @@ class EngineProvider:
 
 def _shown_answer(view: str, state: State) -> Answer:
     """Return the answer that a view shows. A tree is shown whole: `at` is only its cursor."""
+    if view == "events" and state.zoom:
+        from hwexplorer.reports.show import events
+
+        view = "progression" if events.compares_devices(state) else view
     if view == "knobs":
         from hwexplorer.reports.tune import knobs
 

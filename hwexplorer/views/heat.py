@@ -47,18 +47,24 @@ def heat(table: Table, state: State) -> Table:
     on_paper = [name for name in fitting if name not in silicon]
     kept = [i for i, column in enumerate(table.columns) if column.key in _KEPT]
     deltas = [i for i, column in enumerate(table.columns) if column.role == "delta"]
-    columns = [*(table.columns[i] for i in kept), *(_column(state, name) for name in state.devices), WINS]
-    columns += [*([TARGET] if on_paper else []), *(table.columns[i] for i in deltas)]
     wins: Counter[str] = Counter()
-    rows = []
+    compared = []
     for row in table.rows:
         values = {name: figures[name].get(row.key) for name in state.devices}
         winner = _least(values, silicon)
         if row.depth == 1:
             wins[winner] += 1
-        told = (winner, *([_target(values, _least(values, on_paper), winner)] if on_paper else []))
-        cells = (*(row.cells[i] for i in kept), *values.values(), *told, *(row.cells[i] for i in deltas))
-        rows.append(replace(row, cells=cells))
+        words = (winner, *([_target(values, _least(values, on_paper), winner)] if on_paper else []))
+        compared.append((row, values, words))
+    # The winner of the first row comes first, then those of most parts: a narrow screen leaves out the others.
+    best = compared[0][2][0] if compared else ""
+    order = sorted(state.devices, key=lambda name: (name != best, -wins[name]))
+    columns = [*(table.columns[i] for i in kept), *(_column(name, state, order) for name in order), WINS]
+    columns += [*([TARGET] if on_paper else []), *(table.columns[i] for i in deltas)]
+    rows = []
+    for row, values, words in compared:
+        before, after = ([row.cells[i] for i in places] for places in (kept, deltas))
+        rows.append(replace(row, cells=(*before, *map(values.get, order), *words, *after)))
     parts = wins.total()
     tied = f", {wins.pop(TIE)} tied" if wins[TIE] else ""
     won = ", ".join(f"{name} wins {count}" for name, count in wins.most_common() if name) + tied
@@ -68,9 +74,9 @@ def heat(table: Table, state: State) -> Table:
     return replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)
 
 
-def _column(state: State, name: str) -> Column:
+def _column(name: str, state: State, order: list[str]) -> Column:
     metric, mark = METRICS[state.metric], ON if engine.device(name).silicon else PAPER
-    keep = 1 if name == state.on else 2
+    keep = 0 if name == order[0] else 1 if name == state.on else 2
     return Column(
         mark + name, MARKED[name], metric.unit, role="quantity", keep=keep, help=f"{metric.title} of the row by itself"
     )

@@ -97,16 +97,15 @@ def test_a_device_worse_in_energy_and_time_never_wins_a_row() -> None:
             metric: heat.heat(tree(replace(state, metric=metric)), replace(state, metric=metric))
             for metric in ("edp", "energy", "latency")
         }
-        columns = [column.key for column in figures["edp"].columns]
-        places, wins = [columns.index(f"on:{name}") for name in devices], columns.index("wins")
-        by_key = {name: {row.key: row.cells for row in table.rows} for name, table in figures.items()}
+        by_key = {
+            name: {row.key: dict(zip([c.key for c in table.columns], row.cells, strict=True)) for row in table.rows}
+            for name, table in figures.items()
+        }
         for row in figures["edp"].rows:
-            if row.cells[wins] not in devices:
-                continue
-            won = places[devices.index(row.cells[wins])]
+            wins = by_key["edp"][row.key]["wins"]
             energy, latency = by_key["energy"][row.key], by_key["latency"][row.key]
-            for place in places:
-                pairs = [(cells[place], cells[won]) for cells in (energy, latency)]
+            for name in devices if wins in devices else ():
+                pairs = [(cells[f"on:{name}"], cells[f"on:{wins}"]) for cells in (energy, latency)]
                 assert not all(other is not None and other < own * (1 - 1e-9) for other, own in pairs), (state, row.key)
 
 

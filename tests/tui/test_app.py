@@ -657,6 +657,14 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.batch == 2
 
 
+@case("wavefront")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("W")
+    assert app.explorer.overlay == "wavefront"
+    await pilot.press("W")
+    assert not app.explorer.overlay
+
+
 @case("sessions")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("R")

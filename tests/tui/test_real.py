@@ -110,3 +110,23 @@ def test_an_animation_shows_each_picture_once_a_turn() -> None:
     assert svg.startswith('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">')
     assert "@keyframes f0 { 0.000% { visibility: visible } 25.000% { visibility: hidden } }" in svg
     assert "@keyframes f1 { 25.000% { visibility: visible } 100% { visibility: hidden } }" in svg
+
+
+async def test_several_devices_stand_side_by_side() -> None:
+    """Pane 4 alone has the families of all devices; `:why a b` names devices; the winner's column comes first."""
+    app = HwExplorer(parse("resnet18@b8,int8/xeon_8490h,h100_sxm,kpu_t256?at=layer1.0.conv1"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4", "z")
+        assert [c.key for c in app.explorer.panes["events"].content.table.columns[1::2]] == [*app.state.devices]
+        await pilot.press("e", "ctrl+u", *"families.csv", "enter")
+        assert Path("families.csv").read_text().startswith("key,depth,family,xeon_8490h_j")
+        await pilot.press("z")
+        assert app.explorer.panes["events"].content.table.columns[0].key == "event"
+        await pilot.press(":", *"why kpu_t256 h100_sxm", "enter")
+        await settle_until(pilot, lambda: not app.session.jobs)
+        assert "on kpu_t256 against" in screen_text(app)
+        await pilot.press("escape", "3", "H")
+        await pilot.resize_terminal(80, 24)
+        await settle_until(pilot, lambda: "h100_sxm" in screen_text(app).split("Tree")[1].split("Why")[1])
+        assert app.explorer.outline.table.columns[2].key == "on:h100_sxm"
+    assert app.session.failures == []

@@ -19,6 +19,7 @@ from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.headless import answers
+from hwexplorer.reports.why import progression
 from hwexplorer.state import State, pinned
 from hwexplorer.views.captions import amount_of_one, category_words, energy_words, place_in_words
 from hwexplorer.views.cause_looks import HELP
@@ -192,10 +193,18 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
 
 
 def _pane(state: State) -> Table:
-    """Return the view, without the energy of the batch if the batch is one inference."""
+    """Return the view, without the energy of the batch if the batch is one inference. With the whole screen, return the
+    families of several devices."""
+    if compares_devices(state):
+        return progression.family_table(state)
     table = view(state)
     is_one = engine.result(state).scenario.batch == 1
     return keep_columns(table, [c for c, column in enumerate(table.columns) if not (is_one and column.key == "energy")])
+
+
+def compares_devices(state: State) -> bool:
+    """Return True if the pane has room for a column of each device: all of the screen, and no pin to compare with."""
+    return state.zoom and len(state.devices) > 1 and not (state.diff and state.pin)
 
 
 def _run(arguments: argparse.Namespace) -> None:

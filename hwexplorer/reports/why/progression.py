@@ -40,8 +40,9 @@ def _columns(document: Progression) -> tuple[Column, ...]:
     columns = [Column("family", "Events", role="text", keep=0, of="name")]
     for side in document.sides:
         energy, share = partial(_energy_on, side.device), partial(_bar_on, side.device)
-        columns.append(Column(side.device, MARKED[side.device], "J", role="quantity", keep=0, of=energy))
-        columns.append(Column(f"{side.device}_bar", "", "%", role="bar", keep=1, of=share))
+        columns.append(Column(side.device, side.device, "J", role="quantity", keep=0, of=energy))
+        mark = MARKED[side.device].removeprefix(side.device).strip()
+        columns.append(Column(f"{side.device}_bar", mark, "%", role="bar", keep=1, of=share))
     return tuple(columns)
 
 
@@ -71,6 +72,11 @@ def _table(document: Progression) -> Table:
         rows(columns, items, key="name"),
         footer=("Bars have one scale for all devices", *runs),
     )
+
+
+def family_table(state: State) -> Table:
+    """Return the families of events on each device of the state, for its node."""
+    return _table(_document(state, ()))
 
 
 def _view(state: State, several: Sequence[str]) -> Page:
