@@ -31,6 +31,7 @@ class OpClass(IntEnum):
     GATHER = 10  # embedding, indexing, scatter, resampling, sorting
     OTHER = 11  # no rule: bytes only
     ROW_NORM = 12  # layer and group normalisation: statistics over a row before the first result
+    FACTOR = 13  # LU, Cholesky, triangular solves: each column depends on the one before
 
 
 READ, READ_WEIGHT, WRITE = range(3)

@@ -39,6 +39,10 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = _with_library_rates(mapping, demand, setup, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
     mapping = time_attention(mapping, demand, setup, rates)
     mapping = quantise_activations(mapping, demand, setup, rates)
+    is_factor = demand.op_class == OpClass.FACTOR
+    if is_factor.any():
+        columns_s = demand.gemm[2] * setup.device.arch.data.assumed("dependent_step_s")
+        mapping = add_serial(mapping, demand, blocks_s=np.where(is_factor, columns_s, 0.0))
     if demand.links is None:
         return mapping
     busy_s = None if mapping.busy_s is None else mapping.busy_s + kernel_link_s

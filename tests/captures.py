@@ -57,8 +57,8 @@ def _packed(ref: zoo.Spec | Target) -> tuple[str, Workload]:
 
 
 def _shipped() -> list[zoo.Spec]:
-    """Blocks with default parameters (gemm needs no capture) and every model at each published crop size."""
-    blocks = [zoo.spec(name) for name in zoo.BLOCKS if name != "gemm"]
+    """Captured blocks with default parameters and every model at each published crop size."""
+    blocks = [spec for name in zoo.BLOCKS if (spec := zoo.spec(name)).is_captured]
     models = [info for info in zoo.models() if info.family != "quantized"]
     return blocks + [zoo.resize(zoo.spec(info.name), size) for info in models for size in crop_sizes(info)]
 

@@ -20,6 +20,7 @@ from hardware.mapping.recurrence_schedules import (
     RESULTS,
     Fabric,
     divide_cycles,
+    factorisations,
     fastest_schedule,
     filling_cycles,
     movements,
@@ -44,12 +45,16 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     on_array = common.on_matrix_unit(demand, plan)
     vector = vector_tiling(demand, setup, elsewhere=on_array)
     array = by_shape(demand, demand.gemm, lambda few: fastest_schedule(_schedules(few, setup)))
+    is_factor = demand.op_class == OpClass.FACTOR
     if demand.is_depthwise.any():
         array = choose(demand.is_depthwise, windows(demand, fabric_of(setup)), array)
+    if is_factor.any():
+        array = choose(is_factor, factorisations(demand.gemm, fabric_of(setup)), array)
     flow = common.traffic(demand, device)
     mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
     mapping = _reduce_on_fabric(demand, setup, rates, mapping)
-    mapping = _within_power(demand, setup, mapping, np.flatnonzero(on_array & ~demand.is_depthwise), setup.prices)
+    is_product = on_array & ~(demand.is_depthwise | is_factor)
+    mapping = _within_power(demand, setup, mapping, np.flatnonzero(is_product), setup.prices)
     hops_s = mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device)
     return msgspec.structs.replace(mapping, chip_s=np.maximum(mapping.chip_s, hops_s))
 
@@ -242,11 +247,17 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     tiling = mapping.tiling
     units = f"{whole(mapping.units[i])}/{whole(device.units)} tiles"
     if mapping.on_matrix[i]:
+        blocks = f"{whole(tiling.blocks[i])} blocks of {whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}"
+        if demand.op_class[i] == OpClass.FACTOR:
+            m, n = demand.gemm[1:3, i]
+            return (
+                f"recurrence over {whole(m)} x {whole(n)} results that stay ({plan.matrix}), index (i, j, k) at cycle "
+                f"i + j + k: {blocks}, {units}"
+            )
         stays = KEPT[int(np.broadcast_to(tiling.stationary, demand.n)[i])]
         return (
-            f"{product(demand, i)} as a domain flow ({plan.matrix}), {stays} stay: {whole(tiling.blocks[i])} blocks of "
-            f"{whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}{split(mapping, i)}, {units}, "
-            f"{count_noun(tiling.waves[i], 'wavefront')}"
+            f"{product(demand, i)} as a domain flow ({plan.matrix}), {stays} stay: {blocks}"
+            f"{split(mapping, i)}, {units}, {count_noun(tiling.waves[i], 'wavefront')}"
         )
     return f"{elements(demand, i, 'elements')} streamed through {units} ({plan.vector})"
 

@@ -164,6 +164,20 @@ def keep_operand(
     return _tiling(np.where(useless, np.inf, cycles), fabric, blocks, waves, sizes)
 
 
+def factorisations(gemm: Floats, fabric: Fabric) -> Tiling:
+    """Return the schedule of LU, Cholesky and triangular solves, (n,), products (G, M, N, K) whose N columns follow
+    each other: the index space is the part of (i, j, k) with k <= j, results stay, and the linear schedule (1, 1, 1)
+    ends at cycle M + 2 N - 2. Larger matrices take blocks, each once for every block of columns before it."""
+    g, m, n, k = gemm
+    side = np.minimum(np.floor(np.sqrt(fabric.cells)), np.maximum(n, 1.0))
+    blocks = np.ceil(g * np.ceil(m / side) * np.ceil(n / side) * (k / side + 0.5))
+    waves = np.ceil(blocks / fabric.units)
+    busy = waves * side * fabric.beat(side, side) + np.minimum(m, side) + side - 2.0
+    moves = g * m * n * (fabric.operand_bytes + fabric.result_bytes) / fabric.bus_bytes
+    cycles = np.maximum(m + 2.0 * n - 2.0, np.maximum(busy, moves / np.maximum(np.minimum(blocks, fabric.units), 1.0)))
+    return _tiling(g, cycles, fabric, blocks, waves, (side, side, 1.0, RESULTS))
+
+
 def windows(demand: Demand, fabric: Fabric) -> Tiling:
     """Return the schedule of convolutions without a reduction over channels, (n,): results stay, inputs move to the
     cells beside, so that each enters once for all windows of a block."""

@@ -16,6 +16,7 @@ from hardware.mapping.recurrence_schedules import (
     RESULTS,
     WEIGHTS,
     Fabric,
+    factorisations,
     fastest_schedule,
     keep_operand,
     keep_results,
@@ -221,3 +222,37 @@ def test_events_of_a_product_and_a_convolution_by_hand() -> None:
     stem = int(np.flatnonzero(result.demand.macs)[0])
     assert result.run.counts[result.device.arch.row["tile.mac"], stem] == 112 * 112 * 64 * 7 * 7 * 3
     assert counts["domain_flow.token_match"] == 2 * result.demand.macs.sum()
+
+
+@for_each(("rows", "columns"), [(4, 4), (6, 6), (4, 3), (9, 5), (1, 7)])
+def test_factorisations_of_one_tile_end_with_the_free_schedule(rows: int, columns: int) -> None:
+    """Every index of LU (square) or a solve of some rows fires a cycle after the last it depends on, in one tile."""
+    at: dict[tuple[int, int, int], int] = {}
+    for k in range(columns):
+        for j in range(k, columns):
+            for i in range(k if rows == columns else 0, rows):
+                before = [(i, j, k - 1), (i, k, k) if j > k else None, (k, j, k) if rows == columns and i > k else None]
+                beside = [(i - 1, j, k), (i, j - 1, k)]
+                at[i, j, k] = 1 + max((at[index] for index in (*before, *beside) if index in at), default=0)
+    cycles = factorisations(_column(1, rows, columns, columns / 3), _fabric(16, 16)).seconds[0]
+    assert cycles == max(at.values()) == rows + 2 * columns - 2
+
+
+@pytest.mark.parametrize(("model", "flops"), [
+    ("lu:96", 2 / 3 * 96**3 - 96**2 / 2 - 96 / 6), ("cholesky:96", 96**3 / 3 + 96**2 / 2 + 96 / 6),
+    ("fir:4x32x1000", 2 * 4 * 32 * 1000), ("stencil:64x3x5", 2 * 9 * 64 * 64 * 5),
+    ("kalman:4x2x1", 2 * (16 + 128 + 32 + 16 + 1 + 8 + 8 + 32 + 8) + 16 + 4 + 3 + 16 + 2 + 4 + 16),
+])  # fmt: skip
+def test_recurrences_beyond_networks_count_as_lapack_does(model: str, flops: float) -> None:
+    for device in grid.DEFAULTS:
+        result = grid.run(model, device, 2, "fp32", "auto")
+        assert result.demand.flops.sum() == pytest.approx(2 * flops)
+        assert result.run.utilization.max() <= 1.0
+
+
+def test_a_factorisation_waits_for_its_columns_but_on_a_fabric() -> None:
+    """Matrices side by side wait together; a fabric runs one of them near the rate of its cells."""
+    one, many = (grid.run("lu", "h100_sxm", batch, "fp32", "auto").latency_s for batch in (1, 8))
+    assert 0.6e-3 < one < many < 4 * one
+    mapping = grid.run("lu:4096", "kpu_t256", 1, "fp32", "auto").run.mapping
+    assert mapping.matrix_ideal_s.sum() > 0.95 * mapping.matrix_s.sum()

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import BUFFER, WEIGHT
-from analysis.model.lowering.graph_lowering import gemm_workload
 from analysis.model.names import zoo
+from analysis.model.written_blocks import write_block
 
 
 def module(function: Any, **parts: nn.Module) -> nn.Module:
@@ -320,7 +320,7 @@ def test_gemm_without_torch_equals_the_captured_one() -> None:
     from analysis.capture.torchvision_models import capture
 
     spec = zoo.spec("gemm", "M=32,N=48,K=64")
-    written, captured = gemm_workload(str(spec), *dict(spec.parameters).values()), capture(spec)
+    written, captured = write_block(spec), capture(spec)
     assert written.operators.path == captured.operators.path == ("matmul",)
     assert gemm(written, "matmul", 2) == gemm(captured, "matmul", 2) == (1, 64, 48, 64)
     assert reads(written, "matmul", 2) == reads(captured, "matmul", 2) == {"a": 4096, "weight": 3072}

@@ -19,7 +19,7 @@ RunnableModel = tuple[Any, tuple[Any, ...]]  # a module in evaluation mode, its 
 def prepare_model(ref: ModelRef, batch: int, device: str = TORCH_HOST, dtype: Any = torch.float32) -> RunnableModel:
     """Build the module of a model and its inputs on the device. Raises CaptureError for a model that cannot run."""
     torch.manual_seed(0)
-    if not isinstance(ref, zoo.Spec):
+    if not isinstance(ref, zoo.Spec) or (not ref.is_captured and ref.name != "gemm"):
         raise CaptureError(f"{ref.label} is not timed here: name models of torchvision or building blocks")
     module, inputs = _prepare_block(ref, batch) if ref.is_block else _prepare_torchvision(ref, batch)
     with torch.no_grad():

@@ -28,6 +28,7 @@ _KINDS = (
     ("alone", OpClass.POOL, "max_pool avg_pool"),
     ("alone", OpClass.MOVEMENT, "copy cat pad roll fill all_reduce all_gather all_to_all"),
     ("alone", OpClass.GATHER, "gather scatter embedding resample sort roi_align"),
+    ("alone", OpClass.FACTOR, "lu cholesky solve"),
     ("alone", OpClass.OTHER, "fft linalg custom unknown"),
 )
 KINDS = {name: OperatorKind(op_class, fuses) for fuses, op_class, names in _KINDS for name in names.split()}

@@ -25,8 +25,11 @@ SCHEMA = "hwexplorer-workload/1"
 
 _KEEP_BOUND = 16
 
-# Kinds of work for the evidence of estimates: images, encoders, one token per step, a prompt, a request, a block.
-KINDS = ("vision", "encoder", "decode", "prefill", "request", "kernel")
+# Kinds of work for the evidence of estimates: images, encoders, one token per step, a prompt, a request, a block, a
+# block that factorises matrices.
+KINDS = ("vision", "encoder", "decode", "prefill", "request", "kernel", "solver")
+
+_FACTORISATIONS = frozenset(("lu", "cholesky", "solve"))
 
 # Tensor roles.
 ACTIVATION, INPUT, WEIGHT, BUFFER = range(4)
@@ -154,7 +157,8 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     def kind(self) -> str:
         """The kind of work that measurements distinguish: one of KINDS."""
         if self.work != "language":
-            return "kernel" if self.family == "block" else self.work
+            is_solver = not _FACTORISATIONS.isdisjoint(self.operators.kind)
+            return self.work if self.family != "block" else "solver" if is_solver else "kernel"
         if "output" in self.defaults:
             return "request"
         return "decode" if self.defaults.get("sequence") == 1 else "prefill"

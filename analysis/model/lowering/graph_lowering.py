@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Scope, Source, base_name, references
-from analysis.model.ir.poly import Poly, SizeError, dim, is_negative, poly, smaller
-from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, InputSpec, Workload
+from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Source, base_name, references
+from analysis.model.ir.poly import Poly, SizeError, is_negative, poly, smaller
+from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
 from analysis.model.lowering.workload_arrays import OperatorRow, TensorRow, assemble
 from analysis.model.model_errors import EmptyModelError
 from analysis.model.operators import element_costs
@@ -259,19 +259,3 @@ def _lifetimes(walk: Lowering, outputs: set[int]) -> list[int]:
         if tensor.role in (WEIGHT, BUFFER, INPUT) or index in outputs:
             live[index] = end
     return live
-
-
-def gemm_workload(name: str, rows: int, columns: int, inner: int) -> Workload:
-    """Return the workload of A B, where A is (batch, `rows`, `inner`) and B is (`inner`, `columns`)."""
-    batch = dim("batch")
-    shapes = (batch, poly(rows), poly(inner)), (poly(inner), poly(columns)), (batch, poly(rows), poly(columns))
-    left, right, out = (Meta(shape, "float32", storage) for storage, shape in enumerate(shapes))
-    scope = Scope("L__self__", "", "Gemm")
-    graph = Graph(
-        sources=(Source("b", "weight", WEIGHT, right), Source("a", "a", INPUT, left)),
-        nodes=(GraphNode("matmul", "aten.matmul.default", {"self": Ref("a"), "other": Ref("b")}, (out,), (scope,)),),
-        outputs=("matmul",),
-        parameters=inner * columns,
-        inputs=(InputSpec("a", "float32", ("batch", rows, inner)),),
-    )
-    return lower_graph(graph, name, family="block", origin="building block")

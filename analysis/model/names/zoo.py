@@ -23,6 +23,7 @@ FAMILIES = ("classification", "segmentation", "detection", "video", "optical_flo
 
 _DATA = file_access.table(Path(__file__).with_suffix(".toml"))
 BLOCKS: dict[str, dict[str, int]] = _DATA["blocks"]
+WRITTEN = ("gemm", "lu", "cholesky", "fir", "stencil", "kalman")  # blocks whose graph is written from their parameters
 
 
 class Proposals(msgspec.Struct, frozen=True):
@@ -94,7 +95,7 @@ class Spec(msgspec.Struct, frozen=True):
     @property
     def is_captured(self) -> bool:
         """True if its workload comes from a capture rather than from its parameters."""
-        return self.name != "gemm"
+        return self.name not in WRITTEN
 
     @property
     def capture_name(self) -> str:

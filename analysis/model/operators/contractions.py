@@ -32,7 +32,8 @@ def _convolution(call: OperatorCall) -> OperatorCost:
     c_in, *kernel = (size.constant() for size in inner)
     groups = poly(call.args.get("groups", 1))
     group_out = (c_out // groups).constant()
-    is_depthwise = groups != ONE and c_in <= DEPTHWISE_CHANNELS and group_out <= DEPTHWISE_CHANNELS
+    is_filter = groups != ONE or c_in == group_out == 1  # as one channel of an image or a signal
+    is_depthwise = is_filter and c_in <= DEPTHWISE_CHANNELS and group_out <= DEPTHWISE_CHANNELS
     gemm = (groups, call.result.numel // c_out, poly(group_out), poly(c_in * prod(kernel)))
     return _gemm_cost("depthwise_conv" if is_depthwise else "conv", gemm)
 

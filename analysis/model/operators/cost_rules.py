@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 
 from analysis.model.ir.operator_graph import Meta, Ref
@@ -177,6 +178,18 @@ def _decomposition(cubes: float, call: OperatorCall) -> OperatorCost:
     return OperatorCost("linalg", product(tensor.shape[:-2]) * each)
 
 
+def _factorisation(kind: str, call: OperatorCall) -> OperatorCost:
+    """Count LU and Cholesky of n x n matrices and triangular solves of n rows as LAPACK does (working note 41). The
+    product with as many multiply-adds has the n columns, which follow each other, and the mean depth as K."""
+    tensor = call.tensors()[0]
+    matrices, n = product(tensor.shape[:-2]), tensor.shape[-1].constant()
+    rows = call.result.shape[-1].constant() if kind == "solve" else n
+    macs = {"lu": (n - 1) * n * (2 * n - 1) // 6, "cholesky": (n**3 - n) // 6, "solve": n * (n - 1) // 2 * rows}[kind]
+    flops = {"lu": n * (n - 1) // 2, "cholesky": n * (n + 1) // 2, "solve": n * rows}[kind]
+    gemm = (matrices, poly(rows), poly(n), Poly({(): Fraction(macs, n * rows)} if macs else {}))
+    return OperatorCost(kind, matrices * flops, matrices * n, matrices * macs, gemm)
+
+
 def _stft(call: OperatorCall) -> OperatorCost:
     """Count per frame the window function and a real transform of n points."""
     points = int(whole_numbers(call.args["n_fft"])[0])
@@ -261,6 +274,7 @@ _RULES: dict[str, Rule] = {
     "embedding_bag": _embedding_bag,
     "_embedding_bag": _embedding_bag,
     **{name: partial(_decomposition, cubes) for name, cubes in element_costs.DECOMPOSITIONS.items()},
+    **{name: partial(_factorisation, kind) for name, kind in element_costs.FACTORISATIONS.items()},
     "pdist": _pairs,
     "_pdist_forward": _pairs,
     "stft": _stft,

@@ -32,6 +32,7 @@ ELEMENTWISE = _rows(_TABLE["elementwise"])
 REDUCTIONS = _rows(_TABLE["reductions"])
 POOLS, MOVEMENT, GATHERS = (_by_name(_TABLE[name]) for name in ("pools", "movement", "gathers"))
 RESAMPLE = {name: int(flops) for name, flops in _by_name(_TABLE["resample"]).items()}
+FACTORISATIONS = _by_name(_TABLE["factorisations"])
 DECOMPOSITIONS = {name: float(Fraction(cubes)) for name, cubes in _by_name(_TABLE["decompositions"]).items()}
 ALIASES = _by_name(_TABLE["aliases"])
 SORTS, FACTORIES, RANDOM, IDENTITIES, OVERWRITES, ATTENTIONS, BIASED = (
