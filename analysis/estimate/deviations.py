@@ -20,10 +20,8 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
         phrases.append(
             f"{runtimes()[asked].name} does not run {_WORK[workload.work]} on it: {runtime.name} takes its place"
         )
-    if result.is_split:
-        phrases.append(
-            f"the compiler runs the batch in {result.waves} parts of {result.wave_batch}: activations stay on chip"
-        )
+    if result.part:
+        phrases.append(f"the compiler runs the batch in parts of {result.part}: activations stay on chip")
     elif result.waves > 1:
         phrases.append(
             f"{result.scenario.batch} requests do not fit together: {result.waves} waves of {result.wave_batch}, "

@@ -40,8 +40,8 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 
     `utilization` is the time that the busiest unit would need at its full peak (of the format it runs), over the
     latency. `bound` is what bounds the most time, `bound_s` the time by each of hardware.execute.BOUNDS. Requests that
-    do not fit into memory together run in `waves`, one after another; memory is then that of one wave. With `is_split`
-    the waves are parts of one call, in which a compiler keeps activations on chip."""
+    do not fit into memory together run in `waves`, one after another; memory is then that of one wave. If a compiler
+    runs a batch in parts, whose activations stay on chip, `part` is their size, and the last may be smaller."""
 
     workload: Workload
     scenario: Scenario
@@ -61,7 +61,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     work_class: str
     trust: Trust
     waves: int = 1
-    is_split: bool = False
+    part: int = 0
 
     @property
     def device(self) -> Device:
@@ -107,7 +107,12 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     @property
     def wave_batch(self) -> int:
         """The inferences that run at once: the whole batch if all fit."""
-        return -(-self.scenario.batch // self.waves)
+        return self.part or -(-self.scenario.batch // self.waves)
+
+    @property
+    def runs(self) -> float:
+        """How often kernels run: for each wave, or for each part of the batch; the last may be smaller."""
+        return self.scenario.batch / self.part if self.part else float(self.waves)
 
     @property
     def fits(self) -> bool:
@@ -233,7 +238,7 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
     in_parts = split_batches(whole, [workload], batches, setup) if waves == 1 else {}
     for place, (run, batch, memory) in enumerate(zip(whole.runs(), batches, memories, strict=True)):
         scenario = base if batch == base.batch else msgspec.structs.replace(base, batch=batch)
-        parts, evaluation = in_parts.get(place, (waves, whole))
+        part, evaluation = in_parts.get(place, (0, whole))
         run, i = (evaluation.run, 0) if place in in_parts else (run, place)
         is_alone = place in in_parts or len(batches) == 1
         needs = evaluation.demand if is_alone else demand(workload, batch, widths, joins)
@@ -261,8 +266,8 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
             precision_run=precision_run(setup.plan, bundle.mostly_convolution[place]),
             work_class=work,
             trust=trust,
-            waves=parts,
-            is_split=place in in_parts,
+            waves=waves,
+            part=part,
         )
 
 

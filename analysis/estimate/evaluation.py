@@ -22,6 +22,8 @@ _BY_KERNEL = (  # of an execution
     "pipelined_s", "kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s",
     "kernel_memory_s", "bound", "resource", "utilization",
 )  # fmt: skip
+# Sizes of the parts of a batch, four between powers of two.
+PARTS: tuple[int, ...] = (*range(1, 8), *(part << step for step in range(1, 15) for part in (4, 5, 6, 7)))
 _BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale")  # of an execution
 
 
@@ -48,8 +50,8 @@ class Evaluation(msgspec.Struct, frozen=True):
             yield msgspec.structs.replace(run, mapping=mapping, **own)
 
 
-def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
-    """Execute a bundle on a device, in so many waves, one after another."""
+def evaluate(bundle: Bundle, setup: Setup, waves: float = 1) -> Evaluation:
+    """Execute a bundle on a device, in so many waves, one after another; the last may be a part of one."""
     demand, run = bundle.demand, execute(bundle.demand, setup)
     if bundle.repeats is not None:
         run, demand = repeat_kernels(run, demand, bundle.repeats * waves)
@@ -61,17 +63,17 @@ def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
 def split_batches(
     whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup
 ) -> dict[int, tuple[int, Evaluation]]:
-    """Return the parts in which a compiler runs a batch, one after another, and their evaluation, by the place of an
-    estimate in `whole`: where activations leave the chip and those of a part do not, and this is quicker."""
+    """Return the size of the parts in which a compiler runs a batch, one after another, and their evaluation, by the
+    place of an estimate in `whole`: where activations leave the chip, and this is quicker."""
     if not setup.device.arch.splits_batches:
         return {}
     found, estimates = dict[int, tuple[int, Evaluation]](), product(batches, workloads)
     for place, (batch, workload) in enumerate(estimates):
         if batch > 1 and workload.kind != "request" and _leaves_chip(whole, place):
-            parts = _fastest_parts(workload, batch, setup)
-            split = evaluate(_bundle_of_part(workload, batch, parts, setup), setup, parts)
+            size = _fastest_part(workload, batch, setup)
+            split = evaluate(_bundle_of_part(workload, batch, size, setup), setup, batch / size)
             if split.totals.latency_s[0] < whole.totals.latency_s[place]:
-                found[place] = parts, split
+                found[place] = size, split
     return found
 
 
@@ -100,20 +102,19 @@ def _leaves_chip(whole: Evaluation, place: int) -> bool:
     return float(whole.run.mapping.traffic.dram_write[first:end].sum()) > results * (1.0 + 1e-9)
 
 
-def _fastest_parts(workload: Workload, batch: int, setup: Setup) -> int:
-    """Return the number of parts in which a batch is quickest, of all; the host starts the call once."""
-    by_size = {-(-batch // number): number for number in range(batch, 1, -1)}
-    bundle = make_bundle([workload], list(by_size), setup.plan.widths, usual_joins(workload, setup.joins))
-    numbers = np.array(list(by_size.values()))
-    latency_s = evaluate(bundle, setup).totals.latency_s * numbers - setup.call_s * (numbers - 1)
-    return int(numbers[latency_s.argmin()])
+def _fastest_part(workload: Workload, batch: int, setup: Setup) -> int:
+    """Return the size of the parts in which a batch is quickest; the host starts the call once. Sizes do not depend on
+    the batch, so that a larger one is never quicker."""
+    sizes: list[int] = [size for size in PARTS if size < batch]
+    bundle = make_bundle([workload], sizes, setup.plan.widths, usual_joins(workload, setup.joins))
+    each_s = (evaluate(bundle, setup).totals.latency_s - setup.call_s) / np.array(sizes)
+    return sizes[int(each_s.argmin())]
 
 
-def _bundle_of_part(workload: Workload, batch: int, parts: int, setup: Setup) -> Bundle:
+def _bundle_of_part(workload: Workload, batch: int, size: int, setup: Setup) -> Bundle:
     """Return the bundle of one part of a batch, with its share of the host's start of the call."""
-    joins = usual_joins(workload, setup.joins)
-    part = make_bundle([workload], [-(-batch // parts)], setup.plan.widths, joins)
-    calls = msgspec.structs.replace(part.demand.calls, begins=part.demand.calls.begins / parts)
+    part = make_bundle([workload], [size], setup.plan.widths, usual_joins(workload, setup.joins))
+    calls = msgspec.structs.replace(part.demand.calls, begins=part.demand.calls.begins * (size / batch))
     repeats = np.ones(part.demand.n) if part.repeats is None else part.repeats
     return msgspec.structs.replace(part, demand=part.demand.with_values(calls=calls), repeats=repeats)
 

@@ -70,7 +70,7 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
 def runs_of_kernels(result: Estimate) -> Floats:
     """Return how often each kernel runs in the estimate, (k,)."""
     workload, demand = result.workload, result.demand
-    times = np.full(demand.n_kernels, float(result.waves))
+    times = np.full(demand.n_kernels, result.runs)
     if workload.repeats is not None:
-        times[demand.kernel] = workload.repeats @ workload.value_at(batch=result.wave_batch) * result.waves
+        times[demand.kernel] = workload.repeats @ workload.value_at(batch=result.wave_batch) * result.runs
     return times

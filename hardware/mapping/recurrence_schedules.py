@@ -175,7 +175,7 @@ def factorisations(gemm: Floats, fabric: Fabric) -> Tiling:
     busy = waves * side * fabric.beat(side, side) + np.minimum(m, side) + side - 2.0
     moves = g * m * n * (fabric.operand_bytes + fabric.result_bytes) / fabric.bus_bytes
     cycles = np.maximum(m + 2.0 * n - 2.0, np.maximum(busy, moves / np.maximum(np.minimum(blocks, fabric.units), 1.0)))
-    return _tiling(g, cycles, fabric, blocks, waves, (side, side, 1.0, RESULTS))
+    return _tiling(cycles, fabric, blocks, waves, (side, side, np.ones_like(side), RESULTS))
 
 
 def windows(demand: Demand, fabric: Fabric) -> Tiling:

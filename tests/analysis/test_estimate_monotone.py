@@ -158,7 +158,7 @@ def test_better_hardware_is_never_slower(name: str, what: str, tmp_path: Path) -
                     before, after = (r.run.kernel_s for r in (a, b))
                     if original.arch.places_models:
                         before, after = (r.run.unthrottled_s.sum(keepdims=True) for r in (a, b))
-                    elif mode != "fused" or a.is_split or b.is_split:
+                    elif mode != "fused" or a.part or b.part:
                         before, after = (each.sum(keepdims=True) for each in (before, after))
                     slower = np.flatnonzero(after > before * ROUNDING)
                     if len(slower):
@@ -196,7 +196,7 @@ def test_a_memory_bound_kernel_does_not_change_with_the_peak(name: str, tmp_path
         for precision in ("fp32", "fp16", "int8"):
             for mode in grid.MODES:
                 a, b = (grid.run(model, d, 64, precision, mode) for d in (grid.device(name), quick))
-                if a.is_split or b.is_split:
+                if a.part or b.part:
                     continue
                 bound = a.run.bound == 1
                 seen += int(bound.sum())

@@ -65,8 +65,8 @@ def test_a_compiler_splits_a_batch_whose_activations_leave_the_chip(device: str,
         assert large.latency_s > small.latency_s
         if not left_over:
             assert large.latency_s <= times * small.latency_s * (1 + 1e-9)
-        if large.is_split:
-            assert any(f"{large.waves} parts of" in phrase for phrase in describe_deviations(large))
+        if large.part:
+            assert any(f"parts of {large.part}" in phrase for phrase in describe_deviations(large))
 
 
 def test_what_cannot_hold_one_request_does_not_fit() -> None:
