@@ -266,7 +266,11 @@ def _divide_stages(stages: Stages, demand: Demand, setup: Setup, mapping: Mappin
     """Divide the cycles of a schedule. A tile's cells take the shape of its domain."""
     fabric, tiling = fabric_of(setup), mapping.tiling.take(np.full(1, i))
     stride = max(float(demand.windows[4, i]), 1.0) if demand.is_depthwise[i] else 0.0
-    load, fill, stream, drain = divide_cycles(demand.gemm[:, [i]], tiling, fabric, stride)
+    if demand.op_class[i] == OpClass.FACTOR:
+        load, fill = 0.0, float(np.minimum(demand.gemm[1, i], tiling.tile_m[0]) + tiling.tile_n[0]) / 2.0 - 1.0
+        stream, drain = float(tiling.seconds[0]) * fabric.clock_hz - 2.0 * fill, fill
+    else:
+        load, fill, stream, drain = divide_cycles(demand.gemm[:, [i]], tiling, fabric, stride)
     stays = int(float(np.broadcast_to(tiling.stationary, 1)[0]))
     tile_m, tile_n = float(tiling.tile_m[0]), float(tiling.tile_n[0])
     rows = (tile_m, fabric.cells / tile_n, fabric.cells / tile_m)[stays]
