@@ -138,7 +138,7 @@ def make_machine(result: Estimate, operator: str) -> WavefrontMachine:
         says=device.arch.sentence(demand, result.setup, run.mapping, i),
         hidden_in="" if latency_s > 0.0 else result.partition.operator_id[head],
         bound=_bound(result, kernel),
-        runs=float(runs_of_kernels(result)[kernel]),
+        runs=float(math.ceil(runs_of_kernels(result)[kernel])),  # the last part of a batch may be smaller
         cycles=latency_s * stages.clock_hz,
         latency_s=latency_s,
         energy_j=float(run.energy_j[i]),
