@@ -1,5 +1,6 @@
 """Design search: what it finds is what one finds by evaluating each design alone, whoever computes it."""
 
+import msgspec
 import pytest
 
 from analysis.annexes.silicon.design_search import (
@@ -64,17 +65,51 @@ def test_the_best_is_least_and_the_front_is_not_beaten() -> None:
             assert not all(better)
 
 
-def test_limits_hold_and_say_how_many_they_refused() -> None:
+def test_limits_hold_and_say_what_they_exclude() -> None:
+    """A limit of power lowers the clock, one of area excludes designs, even a better one, which is named."""
     free = _found(_study("units=64..1024"))
-    power_w, area_mm2 = (sorted(getattr(d, name) for d in free.best)[1] for name in ("power_w", "area_mm2"))
-    small = _found(
-        _study("units=64..1024", limits=(Constraint("power", "<=", power_w), Constraint("area", "<=", area_mm2)))
-    )
-    assert 0 < len(small.best) < len(free.best)
-    assert small.refused == len(free.best) - len(small.best)
-    assert all(design.power_w <= power_w and design.area_mm2 <= area_mm2 for design in small.best)
+    area_mm2 = sorted(design.area_mm2 for design in free.best)[1]
+    limits = (Constraint("power", "<=", 15.0), Constraint("area", "<=", area_mm2))
+    small = _found(_study("units=64..1024", limits=limits))
+    assert (len(free.best), len(small.best), small.refused) == (5, 2, 3)
+    assert all(design.power_w <= 15.0 and design.area_mm2 <= area_mm2 for design in small.best)
+    assert small.excluded is not None
+    assert small.excluded.score < small.best[0].score
+    assert all(sum(design.binds.values()) == pytest.approx(1.0) for design in small.best)
     with pytest.raises(RequestError, match="none of 5 designs can be: its die is larger than allowed"):
         _found(_study("units=64..1024", limits=(Constraint("area", "<=", 1.0),)))
+
+
+def test_a_mix_at_rates_adds_up_a_second() -> None:
+    """Energy and busy time of a second by hand; rates for which the units have no time are refused."""
+    found = _found(_study("units=128|256", at_rates=True))
+    for design in found.best:
+        joules, seconds = (
+            sum(getattr(cost, name) * rate for cost, rate in zip(design.costs, (1.0, 3.0), strict=True))
+            for name in ("energy_j_per_inference", "latency_s")
+        )
+        assert design.score == pytest.approx(joules * seconds / found.as_it_is.second.edp_js)  # type: ignore[union-attr]
+    many = msgspec.structs.replace(_study("units=128|256", at_rates=True), models=(("conv2d", 1e5), ("resnet18", 1e5)))
+    with pytest.raises(RequestError, match="no time for these rates"):
+        _found(many)
+
+
+def test_the_tile_count_for_15_w_within_the_envelope() -> None:
+    """256 tiles have the least EDP within 15 W, 128 are second by less than 15 %, on two thirds of the area; the limit
+    holds at every node and size of memory, and a newer node or more bandwidth is never worse."""
+    five = tuple((name, 1.0) for name in ("resnet18", "mobilenet_v2", "vit_b_16", "efficientnet_b0", "bert_base"))
+    limits = (Constraint("power", "<=", 15.0),)
+    study = msgspec.structs.replace(_study("units=16..1024", limits=limits), models=five)
+    best, second, *_ = _found(study).best
+    assert (best.changes, second.changes) == ("units=256", "units=128")
+    assert 1.0 < second.score / best.score < 1.15
+    assert second.area_mm2 < 0.7 * best.area_mm2
+    knobs = ("units=64..1024", "process_nm=28|16|7|5", "tile_memory_bytes=8192|32768")
+    found = _found(_study(*knobs, limits=limits))
+    assert all(design.power_w <= 15.0 * (1 + 1e-9) for design in found.best)
+    score = {design.values: design.score for design in found.best}
+    for (units, node, memory), edp in score.items():
+        assert edp >= score[units, {28: 16, 16: 7, 7: 5, 5: 5}[node], memory]
 
 
 def test_a_chip_that_cannot_be_is_no_design() -> None:

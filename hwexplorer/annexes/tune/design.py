@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 
 from analysis.annexes.silicon.design_search import Design, DesignReport, DesignStudy, parse_knob, search_designs
 from analysis.document import Column
+from analysis.estimate.metrics import METRICS
 from analysis.explore.constraint import Constraint
 from analysis.explore.tuning.knob_bench import KNOB_METRICS
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
 from hardware.names import split_list
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import OWN_MODEL, SCENARIO, amount, choice, option, whole
@@ -20,7 +21,11 @@ from hwexplorer.state import State, replace
 
 
 def _device(design: Design) -> str:
-    return design.device.partition("{")[2].rstrip("}") or design.device
+    return design.changes or design.device
+
+
+def _binds(design: Design) -> str:
+    return next((f"{name} {percent(share)}" for name, share in design.binds.items()), "")
 
 
 def _costs(design: Design) -> str:
@@ -35,6 +40,7 @@ COLUMNS = (
     Column("power", "Power", "W", keep=1, of="power_w", help="highest average power of a model"),
     Column("area_mm2", "mm2", keep=1, help="area of the die, by published rules (hardware/area.toml)"),
     Column("cost_usd", "Die USD", keep=3, help="good die only, by the price of wafers: no package, memory, test"),
+    Column("binds", "Binds", role="text", keep=2, of=_binds, help="what limits most of the time"),
     Column("costs", "Latency and energy/inf by model", role="text", keep=2, of=_costs),
 )  # fmt: skip
 
@@ -52,7 +58,7 @@ def _workloads(text: str) -> tuple[str, ...]:
 
 def _model_and_weight(workload: str) -> tuple[str, float]:
     model, star, weight = workload.rpartition("*")
-    return (model, parse_amount(weight, "")) if star else (workload, 1.0)
+    return (model, parse_amount(weight.removesuffix("/s"), "")) if star else (workload, 1.0)
 
 
 def _states(state: State, workload: tuple[str, ...] | None, **_: object) -> tuple[State, ...]:
@@ -76,7 +82,10 @@ def _document(
     device = engine.device(base)
     models = tuple(map(_model_and_weight, workload))
     if any(weight <= 0 for _, weight in models):
-        raise RequestError("the weight of a model must be greater than 0, e.g. resnet50*2")
+        raise RequestError("the weight or rate of a model must be greater than 0, e.g. resnet50*2 or resnet50*30/s")
+    at_rates = {one.endswith("/s") for one in workload}
+    if len(at_rates) > 1:
+        raise RequestError("either all models have a rate, e.g. resnet50*30/s, or none has")
     area_mm2 = None if max_area is None else parse_amount(max_area.removesuffix("mm2"), "")
     limits = {"power": max_power, "area": area_mm2}
     study = DesignStudy(
@@ -85,32 +94,59 @@ def _document(
         models=models,
         scenario=engine.scenario(state),
         metric=measure or "edp",
+        at_rates=True in at_rates,
         limits=tuple(Constraint(figure, "<=", most) for figure, most in limits.items() if most is not None),
     )
     return search_designs(study, tick, top or 20)
 
 
+_UNITS = {"power": "W", "area": "mm2"}
+_BINDS = {"power": "the power limit", "memory": "memory", "compute": "arithmetic", "launch": "starts of kernels"}
+
+
+def _answer(document: DesignReport) -> Iterable[str]:
+    """Yield which design is best within the limits, which is second, and what binds."""
+    first, *others = document.best
+    limits = [f"{amount:g} {_UNITS[figure]}" for figure, amount in document.limits.items()]
+    within = f" within {' and '.join(limits)}" if limits else ""
+    second = f"; second {_device(others[0])}, {others[0].score / first.score:.3g}x" if others else ""
+    yield f"least {METRICS[document.metric].noun}{within}: {_device(first)}{second}"
+    shares = [f"{_BINDS[name]} {percent(share)}" for name, share in first.binds.items() if share >= 0.005]
+    yield f"what binds it, in parts of its time: {', '.join(shares)}"
+    if first.second is not None:
+        joules = quantity(first.second.energy_j_per_inference, "J")
+        yield f"in one second it is busy for {quantity(first.second.latency_s, 's')} and takes {joules}, without rest"
+    if (out := document.excluded) is not None:
+        better = f"{_device(out)}, {out.score / first.score:.3g}x"
+        yield f"better but for a limit: {better}; {out.refused}, {out.area_mm2:.3g} mm2"
+
+
 def _footer(document: DesignReport, state: State) -> Iterable[str]:
     base = document.as_it_is
+    yield from _answer(document)
     yield f"base: {base.power_w:.3g} W, {base.area_mm2:.3g} mm2, {base.cost_usd:.3g} USD a die"
     yield f"score: {document.metric} over the base's; best {document.best[0].score:.3g}: {document.best[0].device}"
     if document.refused:
         out = f"{document.refused:,} of {document.evaluated:,}"
         yield f"{out} cannot be or exceed a limit, most: {document.why_refused}"
-    yield f"to compare a design: hwexplorer compare MODEL --on {document.base},'{document.base}{{DESIGN}}'"
+    changed = f"{document.base.removesuffix('}')},DESIGN}}" if "{" in document.base else f"{document.base}{{DESIGN}}"
+    yield f"to compare a design: hwexplorer compare MODEL --on '{document.base},{changed}'"
 
 
 VERB = Report(
     subject=Subject(options=(*SCENARIO[:5], *OWN_MODEL)),
     options=(
         option("--base", required=True, metavar="DEV", help="the device that is changed"),
-        option("--workload", required=True, type=_workloads, metavar="M,..", help="models, with weights: resnet50*2"),
+        option(
+            "--workload", required=True, type=_workloads, metavar="M,..",
+            help="models with weights or rates: resnet50*2, vit_b_16*30/s",
+        ),
         option(
             "--knobs", required=True, type=lambda text: tuple(split_list(text)), metavar="K=A..B,..",
             help="facts with ranges (in powers of 2) or values: units=64..1024,array=8|16|32",
         ),
         choice("--metric", KNOB_METRICS, metavar="M", dest="measure", help="what is made least"),
-        option("--max-power", type=amount("W"), metavar="W", help="limit of the average power: 30W"),
+        option("--max-power", type=amount("W"), metavar="W", help="limit of power; a lower clock holds it: 15W"),
         option("--max-area", metavar="MM2", help="limit of the die area: 200mm2"),
         option("--top", type=whole(1, 1000), metavar="N", help="designs shown (default 20)"),
     ),
