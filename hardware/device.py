@@ -37,11 +37,12 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     clock_share: float = 1.0  # of the clock of its matrix units, under a clock lock
 
     def __getattr__(self, name: str) -> float:
-        """The value of a fact by its name, in its SI unit: `device.tdp_w`."""
+        """The value of a fact by its name, in its SI unit: `device.tdp_w`. It is an attribute from then on."""
         try:
-            return self.values[name]
+            value = vars(self)[name] = self.values[name]
         except KeyError:
             raise AttributeError(name) from None
+        return value
 
     @cached_property
     def values(self) -> dict[str, float]:
@@ -111,7 +112,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         """The class of software whose fitted efficiencies apply: stated in its file, else given by its memory."""
         return self.file.software or self.arch.data.software_for(self.memory_technology)
 
-    @property
+    @cached_property
     def software(self) -> Software:
         """The rates that its customary software reaches: measured on it, else those of its class."""
         return self.file.rates or self.arch.data.software[self.software_class]
