@@ -1,11 +1,11 @@
 """Build the Demand, which is what a workload asks of a device, from operators and a way to group them into kernels.
 
-A runtime groups operators in one of seven ways (`Setup.joins`, here `execution`): `eager` runs each operator as a
+A runtime groups operators in one of eight ways (`Setup.joins`, here `execution`): `eager` runs each operator as a
 kernel, but a bias with its contraction; `apart` is the same, except that the bias of a convolution is a kernel;
-`split` is `eager` with some activations in parts; `compiled` runs contractions alone and the operators after each as
-one kernel; `served` joins products of one input; `fused` runs each subgraph as one kernel; `clamped` does both, but
-smooth activations leave a contraction. Values between the operators of a kernel stay on chip; all others are transfers.
-Each has the traffic since its data was last touched, which decides whether a cache still holds it.
+`split` and `modules` are `eager` with some operators in parts; `compiled` runs contractions alone and the operators
+after each as one kernel; `served` joins products of one input; `fused` runs each subgraph as one kernel; `clamped` does
+both, but smooth activations leave a contraction. Values between the operators of a kernel stay on chip; all others are
+transfers. Each has the traffic since its data was last touched, which decides whether a cache still holds it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.estimate.dependencies import row_lags
-from analysis.estimate.roles import Values, right_roles, roles, select_values
+from analysis.estimate.roles import Values, is_expert, right_roles, roles, select_values
 from analysis.estimate.subgraphs import op_classes, partition
 from analysis.estimate.windows import windows
 from analysis.model.ir.operator_kinds import KINDS
@@ -32,7 +32,12 @@ _Move = tuple[int, int, int, int, int, int, bool]  # op, role, row of numel, ten
 _SMOOTH = {"silu", "sigmoid", "hardswish", "hardsigmoid", "tanh"}  # activations that do not only clamp
 # The same for a model without these operators; heads of attention have products of one input.
 _USUAL = {"clamped": ("fused", {*_SMOOTH, "attention", "softmax"}), "split": ("eager", _SMOOTH)}
-_PARTS = {"silu": 1, "hardswish": 3}  # kernels before the last: a sigmoid; a sum, a clamp and a product
+# Passes of whole tensors before the last of an operator in parts, by kind or call.
+_PARTS = {
+    "split": {"silu": 1, "hardswish": 3},  # a sigmoid; a sum, a clamp and a product
+    # To fp32, which is twice as wide, a square, a product, to 16 bits; two products, halves negated and joined.
+    "modules": {"norm": 7, "hwexplorer.rotary.default": 4},
+}
 _KEEP = 16  # cached demands per workload: neighbouring batches and precisions while a user steps through them
 
 
@@ -187,6 +192,7 @@ def structure(workload: Workload, execution: str) -> Structure:
     local: list[tuple[int, int, int]] = []  # operator, tensor, row of numel
     read_inside: set[int] = set()
     rows: list[_Move] = []
+    parts, of_tensor, op_class = _PARTS.get(execution, {}), roles(workload), op_classes(workload)
     for k, i in order:
         for e in range(in_ptr[i], in_ptr[i + 1]):
             t = in_tensor[e]
@@ -197,10 +203,11 @@ def structure(workload: Workload, execution: str) -> Structure:
                 read_inside.add(t)
                 continue
             is_weight = role_of[t] in (WEIGHT, BUFFER)
-            previous = seen[-1] if seen else made_in
-            role = READ_WEIGHT if is_weight else READ
+            role, previous = READ_WEIGHT if is_weight else READ, seen[-1] if seen else made_in
             rows.append((i, role, e, t, k, previous, is_weight and not seen))
             touched.setdefault(t, []).append(k)
+            if execution == "modules" and of_tensor[t] == CACHE and producer[t] < 0:  # joined with what is new
+                rows += [(i, role, e, t, k, k, False) for role in (WRITE, READ)]
     for k, i in order:
         for t in out_tensor[out_ptr[i] : out_ptr[i + 1]]:
             leaves = is_output[t]
@@ -209,7 +216,8 @@ def structure(workload: Workload, execution: str) -> Structure:
                 rows.append((runs[k][0], WRITE, first_tensor + t, t, k, last, False))
             if t in read_inside and t not in touched:
                 local.append((i, t, first_tensor + t))
-            if passes := _PARTS.get(ops.kind[i], 0) * (execution == "split"):
+            if passes := parts.get(ops.target[i], parts.get(ops.kind[i], 0)):
+                op_class[i] = OpClass.ELEMENTWISE
                 kept = [(i, role, first_tensor + t, t, k, k, False) for role in (WRITE, READ)]
                 rows += kept * passes + kept[1:]  # the last part also reads the argument
     written = np.zeros((n, len(workload.monomials)))
@@ -217,7 +225,7 @@ def structure(workload: Workload, execution: str) -> Structure:
     moves = _moves(workload, rows, numel)
     inside = np.array([t for _, t, _ in local], dtype=np.int32)
     return Structure(
-        op_class=op_classes(workload),
+        op_class=op_class,
         kernel=np.array(kernel, dtype=np.int32),
         head=head,
         n_kernels=len(runs),
@@ -226,7 +234,7 @@ def structure(workload: Workload, execution: str) -> Structure:
             op=np.array([i for i, _, _ in local], dtype=np.int32),
             numel=numel[np.array([row for _, _, row in local], dtype=np.int64)],
             fixed_bytes=tensors.fixed_bytes[inside],
-            precision_role=roles(workload)[inside],
+            precision_role=of_tensor[inside],
         ),
         weights=select_values(workload, np.flatnonzero(np.bincount(moves.tensor[moves.is_weight])).astype(np.int32)),
         elements=written,
@@ -335,7 +343,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         lag=row_lags(workload),
         windows=shape[:6],
         patches=gemm[1] * shape[6],
-        is_expert=_is_expert(workload),
+        is_expert=is_expert(workload),
         mean_work=_mean_work(workload, batch, s.prompts),
     )
 
@@ -346,12 +354,7 @@ def _mean_work(workload: Workload, batch: int, prompts: Floats) -> Floats | None
     if routing is None or routing.devices == 1:
         return None
     prompt, token = (routing.mean_load(batch * n) for n in (workload.defaults.get("sequence", 1), 1))
-    return np.where(_is_expert(workload), np.where(prompts > 0, prompt, token), 1.0)
-
-
-@memoize(shared=True)
-def _is_expert(workload: Workload) -> Bools:
-    return np.array([".experts." in f"{path}." for path in workload.operators.path])
+    return np.where(is_expert(workload), np.where(prompts > 0, prompt, token), 1.0)
 
 
 def _distances(s: Structure, moved: Floats) -> Floats:

@@ -15,6 +15,7 @@ from analysis.model.ir.workload import Workload
 from analysis.reports.nodes import node
 from hardware.device import Device
 from hardware.plan import make_plan
+from tests.models import load_once
 from tests.sampling import for_each, slow
 
 BATCHES = (1, 64, 512)
@@ -206,6 +207,18 @@ def test_activations_in_parts_move_their_value_again() -> None:
     size = [float((moves.numel @ one).sum()) for moves in (eager, split)]
     silu = [t for t in range(len(work.tensors.producer)) if _kind(work, t) == "silu"]
     assert size[1] - size[0] == pytest.approx(3.0 * float((work.tensors.numel[silu] @ one).sum()))
+
+
+def test_norms_of_python_modules_pass_their_values_again() -> None:
+    """LlamaRMSNorm in 16 bits writes seven tensors before its result and reads eight more, rotation four and five."""
+    work = load_once("llama3_2_1b")
+    one, ops = work.value_at(batch=1), work.operators
+    eager, modules = (structure(work, mode).moves for mode in ("eager", "modules"))
+    size = [float((moves.numel @ one).sum()) for moves in (eager, modules)]
+    passes = [
+        15 * (kind == "norm") + 9 * ("rotary" in target) for kind, target in zip(ops.kind, ops.target, strict=True)
+    ]
+    assert size[1] - size[0] == pytest.approx(float(passes @ (structure(work, "eager").elements @ one)))
 
 
 def _kind(work: Workload, tensor: int) -> str:
