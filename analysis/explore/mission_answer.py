@@ -18,7 +18,7 @@ import numpy as np
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
-from analysis.explore.unit_schedule import Task, schedule
+from analysis.explore.unit_schedule import FrameRun, Task, schedule
 from hardware import file_access
 from hardware.device import Device
 from hardware.errors import RequestError, unknown
@@ -31,6 +31,7 @@ _ROUNDS = 12  # of waits for memory, until they agree with the rates of the task
 _MOST_SHARE = 0.9  # of the time in which others use the memory
 _FRAMES, _MOST_FRAMES = 400.0, 20_000.0  # of the fastest task in a simulated schedule, unless another is slow
 _TURNS = 20.0  # of all tasks in a simulated schedule, if none has a rate
+_PERIODS = 4.0  # of all tasks in a timeline, if none has a rate
 _DIVISIONS = 256  # ways to divide tasks among units that are tried
 _STEPS = 12  # of a search for the largest rates
 
@@ -50,20 +51,31 @@ class Mission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A task on its unit. Seconds are of one frame: alone, and beside the other tasks (mean and longest, from its
-    arrival to its end). `missed_share` is the share of frames that are dropped."""
+    arrival to its end), and `busy_s` of its unit. `missed_share` is the share of frames that are dropped. `place` is
+    that of the unit in the module."""
 
     model: Annotated[str, column("Task")]
     unit: Annotated[str, column("Unit")]
     precision_run: Annotated[str, column("Format", keep=3)]
     rate_hz: Annotated[float, column("Asked/s", keep=1)]
     done_hz: Annotated[float, column("Done/s")]
-    alone_s: Annotated[float, column("Alone", "s")]
+    alone_s: Annotated[float, column("Alone", "s", keep=2)]
     together_s: Annotated[float, column("Together", "s")]
     longest_s: Annotated[float, column("Longest", "s", keep=2)]
-    due_s: Annotated[float | None, column("Deadline", "s")]
+    due_s: Annotated[float | None, column("Deadline", "s", keep=1)]
     missed_share: Annotated[float, column("Missed", "%")]
     energy_j: Annotated[float, column("Energy/frame", "J", keep=1)]
     power_w: Annotated[float, column("Power", "W")]
+    busy_s: float
+    place: int
+
+
+class UnitTimeline(msgspec.Struct, frozen=True, kw_only=True):
+    """The first frames on a unit, until `end_s`. Frames name their tasks by their places in the mission."""
+
+    unit: str
+    end_s: float
+    frames: tuple[FrameRun, ...]
 
 
 class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +103,7 @@ class MissionChange(msgspec.Struct, frozen=True):
 
 class MissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The document of `hwexplorer mission`: the module asked for, or the one that takes least power; `modules` are all
-    that were tried, `ways` what would make an impossible mission possible."""
+    that were tried, `ways` what would make an impossible mission possible. `timelines` are of the units of `best`."""
 
     mission: str
     verdict: str
@@ -99,6 +111,7 @@ class MissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     n_possible: int
     modules: tuple[ModuleAnswer, ...]
     ways: tuple[MissionChange, ...]
+    timelines: tuple[UnitTimeline, ...]
 
 
 Find = Callable[[Task, str], Estimate]  # the estimate of a task on a device, by its key
@@ -199,10 +212,11 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
     dues = [task.due_s if np.isfinite(task.due_s) else None for task in mission.task]
     tasks = tuple(
         TaskAnswer(
-            model=task.model, unit=result.device.label, precision_run=result.precision_run, rate_hz=task.rate_hz,
+            model=task.model, unit=result.device.key, precision_run=result.precision_run, rate_hz=task.rate_hz,
             done_hz=float(rates_hz[i]), alone_s=result.latency_s, together_s=float(mean_s[i]),
             longest_s=float(longest_s[i]), due_s=dues[i], missed_share=float(missed_share[i]),
             energy_j=float(dynamic_j[i]), power_w=float(dynamic_j[i] * rates_hz[i]),
+            busy_s=float(taken_s[i]), place=places[i],
         )
         for i, (task, result) in enumerate(zip(mission.task, results, strict=True))
     )  # fmt: skip
@@ -349,8 +363,21 @@ def answer_mission(
         )
     return MissionAnswer(
         mission=name, verdict=_verdict(best, possible, len(tried)), best=best, n_possible=possible,
-        modules=tuple(answer for _, _, answer in tried), ways=ways,
+        modules=tuple(answer for _, _, answer in tried), ways=ways, timelines=_timelines(mission.task, best),
     )  # fmt: skip
+
+
+def _timelines(tasks: Sequence[Task], module: ModuleAnswer) -> tuple[UnitTimeline, ...]:
+    """Return the frames on each unit at work, in a period of the slowest task."""
+    periods_s = [task.period_s for task in tasks if task.rate_hz]
+    end_s = max(periods_s) if periods_s else _PERIODS * sum(task.busy_s for task in module.tasks)
+    timelines = []
+    for place in sorted({task.place for task in module.tasks}):
+        members = [i for i, task in enumerate(module.tasks) if task.place == place]
+        frames = schedule([tasks[i] for i in members], [module.tasks[i].busy_s for i in members], end_s)
+        runs = (msgspec.structs.replace(run, task=members[run.task]) for run in frames.recorded if run.begin_s < end_s)
+        timelines.append(UnitTimeline(unit=module.tasks[members[0]].unit, end_s=end_s, frames=tuple(runs)))
+    return tuple(timelines)
 
 
 def _verdict(best: ModuleAnswer, possible: int, tried: int) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from hardware.demand import Floats
 from hardware.precision import DEFAULT
 
+_RECORDED = 200  # frames at the beginning of a schedule
 _DIGITS = 9  # of times in a schedule: frames that are due together run in the order of the tasks
 
 
@@ -37,15 +38,26 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.deadline_s or self.period_s
 
 
+class FrameRun(msgspec.Struct, frozen=True):
+    """A frame of a task, by its place: the unit works on it from `begin_s` to `end_s`, not at all if it is dropped."""
+
+    task: int
+    begin_s: float
+    end_s: float
+    is_dropped: bool
+
+
 class Frames(msgspec.Struct, frozen=True):
     """The frames of tasks on one unit, (n,) by task: done in a second, the share dropped, and their mean and longest
-    seconds from arrival to end. `busy` is the share of time in which the unit works."""
+    seconds from arrival to end. `busy` is the share of time in which the unit works; `recorded` are the first frames in
+    order."""
 
     rates_hz: Floats
     missed_share: Floats
     mean_s: Floats
     longest_s: Floats
     busy: float
+    recorded: tuple[FrameRun, ...]
 
 
 def schedule(tasks: Sequence[Task], seconds: Sequence[float], horizon_s: float) -> Frames:
@@ -53,6 +65,7 @@ def schedule(tasks: Sequence[Task], seconds: Sequence[float], horizon_s: float) 
     first, and drops a frame that cannot end in time. A task without a rate is due when its last frame began plus the
     time of all tasks, so it takes turns with its like."""
     n, now, busy, turn_s = len(tasks), 0.0, 0.0, sum(seconds)
+    recorded: list[FrameRun] = []
     frames, ended, dropped, total_s, longest_s = (np.zeros(n) for _ in range(5))
     queue = [(round(task.due_s, _DIGITS) if task.rate_hz else turn_s, i, 0.0) for i, task in enumerate(tasks)]
     arrivals = [(task.period_s, i, 1) for i, task in enumerate(tasks) if task.rate_hz]
@@ -70,6 +83,8 @@ def schedule(tasks: Sequence[Task], seconds: Sequence[float], horizon_s: float) 
         frames[i] += 1.0
         is_late = bool(tasks[i].rate_hz) and now + seconds[i] > due + 10.0**-_DIGITS
         dropped[i] += is_late
+        if len(recorded) < _RECORDED:
+            recorded.append(FrameRun(i, now, now + seconds[i] * (not is_late), is_late))
         if is_late:
             continue
         now, busy = round(now + seconds[i], _DIGITS), busy + seconds[i]
@@ -83,4 +98,5 @@ def schedule(tasks: Sequence[Task], seconds: Sequence[float], horizon_s: float) 
         np.divide(total_s, ended, out=np.full(n, np.nan), where=ended > 0.0),
         longest_s,
         min(busy / now, 1.0),
+        tuple(recorded),
     )

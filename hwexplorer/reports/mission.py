@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,13 +14,17 @@ from analysis.explore import mission_answer
 from analysis.explore.mission_answer import MissionAnswer, MissionChange, ModuleAnswer, TaskAnswer
 from analysis.explore.unit_schedule import Task
 from hardware.device_catalog import catalogue_devices
+from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER
 from hwexplorer.declare import Report, Rows, Subject, summary_text
 from hwexplorer.options import OWN_MODEL, option
 from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED
+from hwexplorer.views.plain import Text
 
+_CELLS, _DROPPED = 48, "!"  # of a timeline
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
 DEVICES = columns(ModuleAnswer, "device is_possible power busy missed_share hours why", device={"shown": MARKED})
 
 
@@ -56,6 +61,23 @@ def _power(answer: MissionAnswer, state: State) -> tuple[str, ...]:
     )
 
 
+def _timeline(answer: MissionAnswer, state: State) -> Text:
+    """Return a line for each unit: the task that it works on, by letter, where any begins or most of the time."""
+    lines = []
+    for timeline in answer.timelines:
+        cell_s = timeline.end_s / _CELLS
+        cells = ["."] * _CELLS
+        for run in timeline.frames:
+            begin, end = int(run.begin_s / cell_s), round(min(run.end_s, timeline.end_s) / cell_s)
+            cells[begin : max(end, begin + 1)] = (_DROPPED if run.is_dropped else _LETTERS[run.task]) * max(
+                end - begin, 1
+            )
+        lines.append(f"{timeline.unit}\t{''.join(cells[:_CELLS])}")
+    tasks = ", ".join(f"{letter} {task.model}" for letter, task in zip(_LETTERS, answer.best.tasks, strict=False))
+    title = f"Units of {answer.best.device} for {quantity(answer.timelines[0].end_s, 's')}"
+    return Text("timeline", title, (("", (*lines, f"{tasks}, {_DROPPED} a frame that is dropped, . idle")),))
+
+
 VERB = Report(
     subject=Subject(options=OWN_MODEL),
     options=(
@@ -69,6 +91,7 @@ VERB = Report(
         summary_text(lambda answer, state: (answer.verdict,)),
         Rows("tasks", lambda answer: f"Tasks on {answer.best.device}", columns(TaskAnswer),
              of=lambda answer: answer.best.tasks, key="model", footer=_power),
+        _timeline,
         Rows("ways", "Ways to make it possible", columns(MissionChange), key="change", optional=True),
         Rows("modules", "Devices", DEVICES, key="device", first=10),
     ),

@@ -335,3 +335,26 @@ async def test_two_slow_clicks_on_a_row_apply_it_and_the_first_says_so() -> None
             assert app.session.message[0].endswith(message)
         assert app.state != parse("resnet18")
     assert app.session.failures == []
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_mission_is_shown_and_exported(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Tasks, power and the timeline of units stand in the overlay; e writes the whole answer."""
+    monkeypatch.chdir(tmp_path)
+    example = Path(__file__).parents[2] / "examples" / "missions" / "robot.toml"
+    Path("robot.toml").write_text(example.read_text())
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=size) as pilot:
+        await pilot.press(":", *"mission ro", "tab", "enter")
+        await settle_until(pilot, lambda: not app.session.jobs)
+        await pilot.press("pagedown" if size[1] < 40 else "g")
+        shown = screen_text(app)
+        assert "12.8 W = 8.4 W at rest" in shown
+        assert re.search(r"jetson_orin_dla +B+\.+B", shown)
+        await pilot.press("e", "ctrl+u", *"answer.json", "enter")
+        await settle_until(pilot, lambda: not app.session.jobs)
+        assert json.loads(Path("answer.json").read_text())["best"]["is_possible"]
+        assert app.session.message == ("mission written to answer.json", "good")
+    assert app.session.failures == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
@@ -294,6 +295,12 @@ def _resolve(words: list[str]) -> list[str]:
     return [section, *others]
 
 
+def _mission_files() -> list[str]:
+    """Return the missions here and among the examples."""
+    files = (path for folder in (Path(), Path("examples/missions")) for path in sorted(folder.glob("*.toml")))
+    return [str(path) for path in files if "[[task]]" in path.read_text(encoding="utf-8", errors="ignore")]
+
+
 def _models(session: Session) -> list[str]:
     return [row.key for row in session.cache.view("models", replace(session.state, filter="")).rows]
 
@@ -354,6 +361,8 @@ COMMANDS: dict[str, LineCommand] = {
         lambda session, words: session.do_sheet(*words[:1]), _catalogue),
     "wavefront": LineCommand("wavefront [NODE]", "play an operator as it runs on every device", _play_wavefront,
         lambda session: session.index.place),
+    "mission": LineCommand("mission FILE", "run several models at their rates on one module, within its power",
+        lambda session, words: run_verb(session, ["mission", *words]), lambda session: _mission_files()),
     "undo": LineCommand("undo", "undo the last change", _request_action("undo")),
     "redo": LineCommand("redo", "redo the last undone change", _request_action("redo")),
     "keys": LineCommand("keys", "all keys", _request_action("help")),

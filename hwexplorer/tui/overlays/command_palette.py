@@ -46,6 +46,8 @@ TASKS = (
     ("Compare the devices", "table side by side against best chip", "pane_compare"),
     ("Compare with what is on screen now: pin it", "difference delta before after", "pin"),
     ("What if the chip were different: turn its facts", "knobs bandwidth clock units memory double", "pane_knobs"),
+    ("Play an operator on every device", "wavefront film animation cycles systolic domain flow", "wavefront"),
+    ("Run a mission: several models on one module ..", "drone robot battery hours watt deadlines rates", ":mission "),
     ("Find an operator ..", "search layer row node", "find"),
     ("Lay a measured trace beside the tree ..", "profile profiler kineto nsight measured", ":trace "),
     ("Export this view ..", "save file json csv html svg picture report write", "export"),
