@@ -111,8 +111,8 @@ def _argument(option: Option) -> tuple[Any, Any]:
         kind = Literal[tuple(choices)]
     elif option.settings.get("action") == "append" or option.name == "on":
         kind = str | list[str]
-    described = Annotated[kind, Meta(description=shorten(option.help, 64, placeholder=" .."))]
-    return (described, msgspec.NODEFAULT) if option.is_required else (described | msgspec.UnsetType, msgspec.UNSET)
+    annotated = Annotated[kind, Meta(description=shorten(option.help, 64, placeholder=" .."))]
+    return (annotated, msgspec.NODEFAULT) if option.is_required else (annotated | msgspec.UnsetType, msgspec.UNSET)
 
 
 def listing(tool: str) -> dict[str, Any]:

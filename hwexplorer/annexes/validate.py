@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from analysis.annexes.machine.operator_rows import is_operator_table, predict_op
 from analysis.annexes.machine.row_validation import LARGE, ClassErrors, PredictionPoint, Validation, validate
 from analysis.annexes.machine.serving_rows import TABLE as SERVED_TABLE
 from analysis.annexes.machine.serving_validation import ServedErrors, ServedGroups, predict_served, validate_served
+from analysis.annexes.machine.tool_results import tool_names
 from analysis.document import columns
 from analysis.estimate.trust import ClassEvidence
 from analysis.serving.served_load import load_evidence
@@ -53,20 +54,36 @@ class KernelGroups(msgspec.Struct, frozen=True):
     kernels: tuple[KernelErrors, ...]
 
 
+def _are_loads(paths: Sequence[Path]) -> bool:
+    """Return True if all files are of services under load: results of tools, or tables as the shipped one."""
+    try:
+        return all("load_kind" in row for row in read_rows(paths, ("load_kind",)))
+    except RequestError:  # a table of something else
+        return False
+
+
+def _on_device(rows: list[dict[str, str]], device: str | None) -> list[dict[str, str]]:
+    """Return the rows with this device where they state none. Raises RequestError if none is given."""
+    if not device and not all(row["device"] for row in rows):
+        raise RequestError("the result of a tool states no device: name it with --on DEV")
+    return [row | {"device": row["device"] or str(device)} for row in rows]
+
+
 def _document(
     state: State,
     data: list[Path] | None,
     kernels: bool,
     served: bool,
     cross_validate: bool,
+    base: str | None = None,
     tick: Callable[[int, int], None] | None = None,
 ) -> ModelGroups | KernelGroups | ServedGroups:
     if kernels and data:
         raise RequestError("--kernels validates the shipped table of kernels: remove --data")
     if kernels:
         return KernelGroups(validate_kernels())
-    if served:
-        loads = read_rows(data or [SHIPPED / SERVED_TABLE], SERVED_NEEDED)
+    if served or (data and _are_loads(data)):
+        loads = _on_device(read_rows(data or [SHIPPED / SERVED_TABLE], SERVED_NEEDED), base)
         predicted, skipped = predict_served(loads, engine.folders(), lambda done: tick and tick(done, len(loads)))
         return validate_served(predicted, skipped)
     folders, models = engine.folders(), list[dict[str, str]]()
@@ -80,7 +97,7 @@ def _document(
         elif is_kernel_table(names):
             found = kernel_points(path, folders)
         else:
-            models += read_rows((path,))
+            models += _on_device(read_rows((path,)), base)
         points += [msgspec.structs.replace(each, name=each.family) for each in found]
         skipped += left_out
     measured = models if data else shipped_rows()
@@ -146,25 +163,32 @@ def _served_line(errors: ClassEvidence) -> str:
 
 
 def _served_table(document: ServedGroups) -> Table:
-    footer = (
-        *map(_served_line, document.evidence),
-        f"knee within one doubling of the load on {percent(document.knees_found)} of {document.curves} curves",
-        f"of {document.choices} groups of three or more systems at one load, the best is chosen in "
-        f"{percent(document.best_chosen)}; tokens/s per device lost by the choice: median "
-        f"{percent(document.median_regret)}, worst {percent(document.worst_regret)}",
-    )
+    footer = [*map(_served_line, document.evidence)]
+    if document.curves:
+        footer.append(
+            f"knee within one doubling of the load on {percent(document.knees_found)} of "
+            f"{count_noun(document.curves, 'curve')}"
+        )
+    if document.choices:
+        footer.append(
+            f"of {document.choices} groups of three or more systems at one load, the best is chosen in "
+            f"{percent(document.best_chosen)}; tokens/s per device lost by the choice: median "
+            f"{percent(document.median_regret)}, worst {percent(document.worst_regret)}"
+        )
     notes = [f"{each.rows} runs not predicted: {each.reason}" for each in document.skipped]
     cells = rows(SERVED_COLUMNS, document.served, key=("figure", "group"), dim=lambda each: each.n < LARGE)
     title = "Services under load, predicted against measured"
-    return Table("validate", title, SERVED_COLUMNS, cells, footer=footer, notes=tuple(notes))
+    return Table("validate", title, SERVED_COLUMNS, cells, footer=tuple(footer), notes=tuple(notes))
 
 
 VERB = Report(
     subject=CATALOGUE,
     options=(
         option(
-            "--data", action="append", type=Path, metavar="FILE", help="CSV of measurements (default: shipped)"
+            "--data", action="append", type=Path, metavar="FILE",
+            help=f"CSV of measurements (default: shipped), or a result of {tool_names()}",
         ),
+        option("--on", dest="base", metavar="DEV", help="the device of results that state none"),
         option(
             "--kernels", action="store_true", excludes="what", help="single GPU kernels instead of whole models"
         ),
@@ -182,5 +206,5 @@ VERB = Report(
     view_columns=(*CLASSES, *SERVED_COLUMNS, *KERNEL_COLUMNS),
     ticks="rows predicted",
     on_screen=False,
-    shown=("", "--kernels", "--served", "--data measured.csv"),
+    shown=("", "--kernels", "--served", "--data measured.csv", "--data vllm.json --on h100_sxm"),
 )  # fmt: skip

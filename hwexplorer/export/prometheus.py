@@ -24,14 +24,14 @@ def _lines(document: Findings) -> Iterator[str]:
     labels = [head | {"rule": finding.rule, "unit": finding.unit} for finding in document.findings]
     for name, help_text in _GAUGES.items():
         yield from (f"# HELP hwexplorer_rule_{name} {help_text}", f"# TYPE hwexplorer_rule_{name} gauge")
-        for finding, own in zip(document.findings, labels, strict=True):
+        for finding, names in zip(document.findings, labels, strict=True):
             if (value := getattr(finding, name)) is not None:
-                yield f"hwexplorer_rule_{name}{_braces(own)} {value!r}"
+                yield f"hwexplorer_rule_{name}{_braces(names)} {value!r}"
     yield "# HELP hwexplorer_rule_verdict 1 for the verdict on a rule, 0 for the others."
     yield "# TYPE hwexplorer_rule_verdict gauge"
-    for finding, own in zip(document.findings, labels, strict=True):
+    for finding, names in zip(document.findings, labels, strict=True):
         for verdict in (PASS, FAIL, UNKNOWN):
-            yield f"hwexplorer_rule_verdict{_braces(own | {'verdict': verdict})} {int(finding.verdict == verdict)}"
+            yield f"hwexplorer_rule_verdict{_braces(names | {'verdict': verdict})} {int(finding.verdict == verdict)}"
 
 
 def _braces(labels: dict[str, str]) -> str:

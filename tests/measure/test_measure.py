@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 from analysis.annexes.machine import device_fit, few_rows, host_facts, torch_process
-from analysis.annexes.machine.language_rows import interpret_row
-from analysis.annexes.machine.measured_rows import read_rows
 from analysis.annexes.machine.measurement_log import (
     BenchmarkCase,
     LogLine,
@@ -424,28 +422,3 @@ def test_a_batch_that_a_model_has_not_is_not_predicted(tmp_path: Path) -> None:
         lines.append(BenchmarkCase(key=f"own {batch}", op="model", batch=batch, threads=4, model="own", workload=text))
         lines.append(Sample(of=f"own {batch}", seconds=1.0))
     assert [each.workload() is None for each in kept(tmp_path / "m", lines).timed] == [False, True]
-
-
-LLAMA_BENCH = [
-    {"gpu_info": "NVIDIA GeForce RTX 4090", "model_filename": "m/Meta-Llama-3-8B-Instruct-Q4_K_M.gguf", "n_prompt": n,
-     "n_gen": m, "avg_ts": speed}
-    for n, m, speed in ((512, 0, 12190.0), (0, 128, 150.2))
-]  # fmt: skip
-TRTEXEC = """&&&& RUNNING TensorRT.trtexec # trtexec --onnx=m/resnet50.onnx --fp16 --shapes=input:8x3x224x224
-[I] Selected Device: NVIDIA L4
-[I] === Performance summary ===
-[I] GPU Compute Time: min = 2.41 ms, max = 2.9 ms, mean = 2.55 ms, median = 2.54 ms
-"""
-
-
-@pytest.mark.parametrize(
-    ("text", "model", "batch", "seconds"),
-    [(json.dumps(LLAMA_BENCH), "llama3_8b", "1", 512 / 12190), (TRTEXEC, "resnet50", "8", 2.54e-3)],
-)
-def test_results_of_tools_are_rows(text: str, model: str, batch: str, seconds: float, tmp_path: Path) -> None:
-    (tmp_path / "result").write_text(text)
-    rows = read_rows([tmp_path / "result"])
-    assert (rows[0]["model"], rows[0]["batch"]) == (model, batch)
-    row = interpret_row({"device_mode": "", **rows[0]})
-    assert row.latency_s == pytest.approx(seconds)
-    assert main(["validate", "--data", str(tmp_path / "result")]) == 0

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.annexes.machine.tool_results import tool_rows
+from analysis.annexes.machine.tool_results import tool_names, tool_rows
 from analysis.estimate.scenario import Scenario
 from hardware import file_access, precision
 from hardware.device import Device
@@ -93,9 +93,11 @@ def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")
         try:
             data = file_access.read(path, DATA_MAX)
             plain = file_access.text(file_access.unzip(data, DATA_MAX) if path.suffix == ".gz" else data)
-            if told := tool_rows(plain):
-                rows.extend(told)
+            if results := tool_rows(plain, path, as_loads="load_kind" in needed):
+                rows.extend(results)
                 continue
+            if plain.lstrip().startswith(("{", "[")) or "=== " in plain[:4000] or ":::MLLOG" in plain[:4000]:
+                raise RequestError(f"{path.name}: not a result of a known tool ({tool_names()}), nor a CSV")
             reader = csv.DictReader(io.StringIO(plain, newline=""), restval="")
             present = reader.fieldnames or ()
             if missing := [name for name in needed if name not in present]:
@@ -178,7 +180,9 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     framework = row.get("framework", "").lower()
     named = find_runtime_name(framework, device.vendor) or "fused"
     execution = check_runtime(named, device, "encoder" if row.get("sequence") else "vision")
-    if execution == "tensorrt":  # MLPerf records engines as graphs, with plugins for BERT; others enqueue
+    if (
+        execution == "tensorrt" and "graphs" not in framework
+    ):  # MLPerf records engines as graphs, with plugins for BERT; others enqueue
         execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row.get("sequence") else execution
     if row.get("precision") == "fp32" and is_submission and execution.startswith(("tensorrt", "openvino")):
         raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")

@@ -197,6 +197,8 @@ def _precision(row: dict[str, str], model: str) -> str:
     for rule in file_access.shipped(_FACTS)["formats"]:
         if model.startswith(rule["model"]) and row["weights_format"] in rule["weights"]:
             return str(rule["is"])
+    if (stated := precision.find(row["weights_format"])) is not None and not stated.is_uniform:
+        return stated.name
     for rule in file_access.shipped(ROWS)["weights"]:
         if any(part in row["weights_format"] for part in rule["contains"]):
             return precision.canonical(next(name for name in rule["is"] if precision.find(name)))

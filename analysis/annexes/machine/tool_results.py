@@ -1,42 +1,116 @@
-"""Read results of benchmark tools as rows in the format of the shipped tables: llama-bench (JSON), trtexec (log)."""
+"""Read results of benchmark tools as rows in the format of the shipped tables; tool_results.toml lists the tools."""
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from analysis.model.names.model_ref import plain
+from hardware import file_access
 from hardware.precision import BASE, FORMATS
 
 Row = dict[str, str]
-# Columns of the table of language models that llama-bench does not state.
+_TOOLS = Path(__file__).with_suffix(".toml")
+# Columns of the tables of language models and of services that tools do not state.
 _UNSTATED = "device_mode kv_tokens activation_format kv_format energy_j_per_token power_w"
-_STORED = re.compile(r"[-.](I?Q\d\w*|F16|BF16)\.gguf$|\.gguf$", re.IGNORECASE)
-_TRTEXEC = {
-    "device": r"Selected Device: (.+)",
-    "model": r"--onnx=(?:\S*/)?([^\s/]+?)\.onnx",
-    "batch": r"--shapes=\S*?:(\d+)x",
-    "latency_ms": r"GPU Compute Time: [^\n]*?median = ([\d.]+) ms",
-}
+_LOAD_UNSTATED = "origin phase_split runtime_version flag note n_devices attention_data_parallel running_batch"
+_STORED = re.compile(r"[-.](I?Q\d\w*|F16|BF16|F32)\.gguf$|\.gguf$", re.IGNORECASE)
+_MULTISTREAM = "8"  # samples of a query, by MLPerf's rules
 
 
-def tool_rows(text: str) -> list[Row]:
-    """Return the rows of a tool's result, [] if the text is from no known tool."""
-    if "=== Performance summary ===" in text:
-        return _trtexec_rows(text)
+def tool_names() -> str:
+    """Return the names of the tools whose results are read."""
+    tools = file_access.shipped(_TOOLS)
+    return ", ".join(dict.fromkeys(tool["name"] for tool in (*tools["json"], *tools["log"])))
+
+
+def tool_rows(text: str, path: Path, as_loads: bool = False) -> list[Row]:
+    """Return the rows of a tool's result, [] if the text is from no known tool. Services under load are rows of the
+    table of services if `as_loads`, else of one of their steps of decoding."""
+    tools = file_access.shipped(_TOOLS)
+    for tool in tools["log"]:
+        if tool["mark"] in text:
+            return _log_rows(tool, text, path)
     if not text.lstrip().startswith(("[", "{")):
         return []
     try:
-        tests = json.loads(text) if text.lstrip().startswith("[") else map(json.loads, text.strip().splitlines())
-        return [_llama_row(test) for test in tests if not (test["n_prompt"] and test["n_gen"])]
+        documents = json.loads(text) if text.lstrip().startswith("[") else _documents(text)
+        rows = [row for document in documents if (row := _json_row(tools["json"], document)) is not None]
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return []
+    return [_step_row(row) if "load_kind" in row and not as_loads else row for row in rows]
+
+
+def _documents(text: str) -> list[Any]:
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        return list(map(json.loads, text.strip().splitlines()))
+
+
+def _json_row(tools: list[dict[str, Any]], document: dict[str, Any]) -> Row | None:
+    """Return the row of a document, None if it is from no known tool or states no figure."""
+    document = document | (document.get("records") or {})  # where early versions of aiperf keep their figures
+    tool = next((tool for tool in tools if all(_value(document, mark) for mark in tool["marks"])), None)
+    if tool is None:
+        return None
+    if tool["name"] == "llama-bench":
+        return None if document["n_prompt"] and document["n_gen"] else _llama_row(document)
+    row = {name: _value(document, path) for name, path in tool["columns"].items()}
+    is_open = row.get("request_rate_per_s", "inf") not in ("", "inf")
+    software = re.search("sglang|trt|tensorrt", row["runtime"].lower())
+    engine = "vllm" if software is None else "sglang" if software[0] == "sglang" else "trtllm"
+    facts = {
+        "source": "InferenceX, as kept" if tool["name"] == "InferenceX" else tool["name"],
+        "public_model": row["model"], "model": plain(row["model"]), "runtime": engine, "ttft_statistic": "median",
+        "weights_format": re.sub("^fp4$", "nvfp4", row.get("weights_format", "")),
+        "load_kind": "rate" if is_open else "concurrency" if row["concurrency"] else "one batch",
+        "concurrency": row["concurrency"] or ("" if is_open else row["requests"]),
+        "device": re.sub(r"^([a-z]+\d+\w*)-.*", r"\1", row["device"]) if "hw" in document else row["device"],
+    }  # fmt: skip
+    unstated = "requests itl_median_s request_rate_per_s tensor_parallel expert_parallel output_tokens_per_s"
+    return dict.fromkeys(f"{_LOAD_UNSTATED} {unstated}".split(), "") | row | facts
+
+
+def _value(document: Any, path: str) -> str:
+    """Return the value at the first of the paths that is there, as text; '' if none is."""
+    for way in path.split("|"):
+        way, _, factor = way.partition("*")
+        parts = [_at(document, name) for name in way.split("/")]
+        if any(part is None for part in parts):
+            continue
+        if len(parts) == 1 and not factor:
+            return str(parts[0])
+        return repr(float(parts[0]) / float(parts[1] if len(parts) > 1 else 1.0) * float(factor or 1.0))
+    return ""
+
+
+def _look_up(document: Any, path: str) -> Any:
+    for name in path.split("."):
+        if isinstance(document, list):
+            document = document[int(name)] if name.isdigit() and int(name) < len(document) else None
+        else:
+            document = document.get(name) if isinstance(document, dict) else None
+    return None if isinstance(document, dict | list) else document
+
+
+def _step_row(row: Row) -> Row:
+    """Return the decoding step of a service as a row of the table of language models: the gap between two tokens."""
+    gap_s = row["itl_median_s"] or row["tpot_s"]
+    running = row["concurrency"] or str(round(float(row["output_tokens_per_s"]) * float(gap_s)) or 1)
+    return dict.fromkeys(_UNSTATED.split(), "") | {
+        "source": row["source"], "device": row["device"], "n_devices": row["tensor_parallel"] or "1",
+        "model": row["model"], "phase": "decode", "batch": running, "latency_s": gap_s, "note": row["source"],
+        "runtime": row["runtime"], "weights_format": row["weights_format"] or "bf16", "throughput_tokens_per_s": "",
+        "prompt_tokens": row["prompt_tokens"], "output_tokens": row["output_tokens"],
+    }  # fmt: skip
 
 
 def _llama_row(test: dict[str, Any]) -> Row:
-    """Return a row of one test of `llama-bench -o json`: prompt tokens alone, or generated tokens alone (tests of both,
-    `-pg`, state no speed of either)."""
+    """Return a row of one test of llama-bench: prompt tokens alone, or generated tokens alone (tests of both, `-pg`,
+    state no speed of either)."""
     prompt, generated, speed = int(test["n_prompt"]), int(test["n_gen"]), float(test["avg_ts"])
     name = re.split(r"[\\/]", str(test["model_filename"]))[-1]
     format_name = _STORED.search(name)
@@ -50,10 +124,32 @@ def _llama_row(test: dict[str, Any]) -> Row:
     }  # fmt: skip
 
 
-def _trtexec_rows(text: str) -> list[Row]:
-    """Return the row of a log of trtexec: the median of the time on the GPU."""
-    found = {name: match[1] if (match := re.search(pattern, text)) else "" for name, pattern in _TRTEXEC.items()}
-    formats = (name for name in re.findall(r"--(\w+)", text) if name in FORMATS)
-    narrowest = min(formats, key=lambda name: FORMATS[name].bits, default=BASE)
-    stated = {"precision": narrowest, "framework": "TensorRT", "batch": found["batch"] or "1"}
-    return [{"source": "trtexec", **found, **stated}] if found["model"] and found["latency_ms"] else []
+def _log_rows(tool: dict[str, Any], text: str, path: Path) -> list[Row]:
+    """Return the row of a log, without one if it states no figure."""
+    matches = {name: re.search(expression, text) for name, expression in tool["columns"].items()}
+    row = {name: match[1].strip() if match is not None else "" for name, match in matches.items()}
+    if tool["name"] == "MLPerf":
+        row = _mlperf_row(row, path)
+    else:
+        formats = (name for name in re.findall(r"--(\w+)", text) if name in FORMATS)
+        row["precision"] = min(formats, key=lambda name: FORMATS[name].bits, default=BASE)
+        row |= {"framework": f"TensorRT {'with graphs' * bool(row['framework'])}", "batch": row["batch"] or "1"}
+    row["source"] = tool["name"]
+    return [row] if row["model"] and (row["latency_ms"] or row.get("throughput_per_s")) else []
+
+
+def _mlperf_row(row: Row, path: Path) -> Row:
+    """Return the row of a log of MLPerf, whose system and model are those of its folders:
+    SYSTEM/MODEL/SCENARIO/performance/run_1."""
+    parts = path.resolve().parts
+    place = parts.index("performance") if "performance" in parts else 0
+    system, model = (parts[place - 3], parts[place - 2]) if place > 2 else ("", "")
+    device, _, count = re.match(r"(.*?)(x(\d+))?(?:_|$)", system).groups()  # type: ignore[union-attr]
+    latency_ns = "" if row["scenario"] == "Offline" else row.pop("latency_ns")
+    software = f"{row['framework']} {system}"
+    return row | {
+        "device": device, "model": file_access.shipped(_TOOLS)["mlperf"].get(model, plain(model)),
+        "n_devices": count or "1", "batch": _MULTISTREAM if row["scenario"] == "MultiStream" else "",
+        "framework": "TensorRT" if "trt" in software.lower() else software,
+        "latency_ms": repr(float(latency_ns) * 1e-6) if latency_ns else "",
+    }  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from analysis.annexes.machine.tool_results import tool_rows
 from analysis.annexes.traces import runtime_profiles
 from analysis.annexes.traces.chrome import read_kineto
 from analysis.annexes.traces.nsight_tables import read_nsight_table
@@ -44,24 +45,12 @@ def read_trace(path: Path) -> Trace:
     if trace is None and path.suffix == ".zst":
         raise TraceError(f"{path.name}: zstd files are not read: unpack it with zstd -d")
     if trace is None:
-        raise TraceError(f"{path.name}: {_name_load_result(text) or f'not a known trace format (known: {FORMATS})'}")
+        what = f"not a known trace format (known: {FORMATS})"
+        if rows := tool_rows(text, path):
+            verb = f"`hwexplorer validate --data {path.name} --on DEV`"
+            what = f"a result of {rows[0]['source']}, not a trace: {verb} compares its figures with the prediction"
+        raise TraceError(f"{path.name}: {what}")
     return trace
-
-
-def _name_load_result(text: str) -> str:
-    """Say of a result of `vllm bench serve` what it is and which verb predicts its figures; '' for any other text."""
-    try:
-        result = json.loads(text)
-        requests = result["completed"]
-        tokens = [round(result[f"total_{way}_tokens"] / requests) for way in ("input", "output")]
-        rate, clients = result.get("request_rate"), result.get("max_concurrency")
-        load = f"rate={rate:g}" if isinstance(rate, int | float) else f"clients={clients:d}"
-    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
-        return ""
-    return (
-        f"a result of vllm bench serve, not a trace: `hwexplorer show load MODEL:serve,{load},in={tokens[0]},"
-        f"out={tokens[1]} --on DEV` predicts its TTFT and TPOT"
-    )
 
 
 def _unpacked_bytes(path: Path) -> bytes:

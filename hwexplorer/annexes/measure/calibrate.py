@@ -16,6 +16,7 @@ import msgspec
 from analysis.annexes.machine.device_fit import OwnDevice, TimingRow, fit_machine, fit_rows, median_error
 from analysis.annexes.machine.measured_rows import read_rows
 from analysis.annexes.machine.measurement_log import read_log
+from analysis.annexes.machine.tool_results import tool_names
 from analysis.document import Column, column, columns, record
 from hardware import places
 from hardware.device_catalog import device_files as shipped_files
@@ -166,7 +167,8 @@ VERB = Report(
     options=(
         option(
             "file", type=Path, nargs="?", metavar="FILE",
-            help="log of `measure` (default: this machine's), or a CSV of measurements with one row or more",
+            help="log of `measure` (default: this machine's), a CSV of one measurement or more, or a result of "
+            f"{tool_names()}",
         ),
         option("--from", dest="source", type=Path, metavar="FILE", help="the same file, as an option"),
         option("--name", dest="device_id", metavar="NAME", help="of the device (default this_cpu, this_gpu, my_DEV)"),
@@ -183,5 +185,5 @@ VERB = Report(
         ),
     ),
     on_screen=False,
-    shown=("", "measured.csv --on t4 --name my_t4"),
+    shown=("", "measured.csv --on t4 --name my_t4", "--from llama-bench.json --on rtx_4090"),
 )  # fmt: skip

@@ -1,0 +1,107 @@
+"""Results of tools, rebuilt from the fields that these publish, are measurements for `validate` and `calibrate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.annexes.machine.language_rows import interpret_row
+from analysis.annexes.machine.measured_rows import read_rows
+from analysis.annexes.machine.serving_rows import interpret_served_row
+from hwexplorer.cli import main
+
+LLAMA_BENCH = [
+    {"gpu_info": "NVIDIA GeForce RTX 4090", "model_filename": "m/Meta-Llama-3-8B-Instruct-Q4_K_M.gguf", "n_prompt": n,
+     "n_gen": m, "avg_ts": speed}
+    for n, m, speed in ((512, 0, 12190.0), (0, 128, 150.2))
+]  # fmt: skip
+TRTEXEC = """&&&& RUNNING TensorRT.trtexec # trtexec --onnx=m/resnet50.onnx --fp16 --shapes=input:8x3x224x224
+[I] Selected Device: NVIDIA L4
+[I] === Performance summary ===
+[I] GPU Compute Time: min = 2.41 ms, max = 2.9 ms, mean = 2.55 ms, median = 2.54 ms
+"""
+VLLM = {
+    "date": "20260901-101010", "endpoint_type": "vllm", "model_id": "meta-llama/Meta-Llama-3-8B", "num_prompts": 100,
+    "device": "h100_sxm", "request_rate": 4.0, "max_concurrency": None, "duration": 26.1, "completed": 100,
+    "total_input_tokens": 102400, "total_output_tokens": 12800, "output_throughput": 490.4, "median_ttft_ms": 55.0,
+    "median_tpot_ms": 9.0, "median_itl_ms": 8.4,
+}  # fmt: skip
+AIPERF = {
+    "input_config": {"endpoint": {"model_names": ["meta-llama/Llama-3.1-8B-Instruct"]}, "loadgen": {"concurrency": 32}},
+    "device": "h100_sxm", "request_count": {"avg": 256}, "input_sequence_length": {"avg": 1024.0},
+    "output_sequence_length": {"avg": 256.0}, "time_to_first_token": {"avg": 240.0, "p50": 186.0, "unit": "ms"},
+    "inter_token_latency": {"avg": 12.8, "p50": 12.5, "unit": "ms"}, "output_token_throughput": {"avg": 2228.5},
+}  # fmt: skip
+GENAI = AIPERF | {"input_config": {"model": ["Qwen/Qwen3-8B"], "backend": "tensorrtllm", "concurrency": [32]}}
+INFERENCEX = {
+    "hw": "h200-nv", "model": "openai/gpt-oss-120b", "framework": "trt", "precision": "fp4", "tp": 2, "ep": 1,
+    "conc": 64, "isl": 1024, "osl": 1024, "median_ttft": 0.21, "median_tpot": 0.0118, "median_itl": 0.011,
+    "joules_per_output_token": 0.16,
+}  # fmt: skip
+SUMMARY = """MLPerf Results Summary
+SUT name : LWIS_Server
+Scenario : Offline
+Samples per second: 704000
+50.00 percentile latency (ns)   : 16325180169
+"""
+DETAIL = "\n".join(
+    f':::MLLOG {{"key": "{key}", "value": {value}, "time_ms": 0.0}}'
+    for key, value in (("effective_scenario", '"SingleStream"'), ("result_50.00_percentile_latency_ns", 640000))
+)
+RUN = "performance/run_1/mlperf_log"
+# File -> its text, then the model and batch of the first row, and the seconds of that row.
+FILES: dict[str, tuple[Any, str, str, float]] = {
+    "llama.json": (LLAMA_BENCH, "llama3_8b", "1", 512 / 12190),
+    "trtexec.log": (TRTEXEC, "resnet50", "8", 2.54e-3),
+    "vllm.json": (VLLM, "llama3_8b", "4", 8.4e-3),
+    "profile_export_aiperf.json": (AIPERF, "llama3_8b", "32", 12.5e-3),
+    "profile_export_genai_perf.json": (GENAI, "qwen3_8b", "32", 12.5e-3),
+    "agg.json": ([INFERENCEX], "gpt_oss_120b", "64", 11e-3),
+    f"H100-SXM-80GBx8_TRT/resnet/Offline/{RUN}_summary.txt": (SUMMARY, "resnet50", "", 64 * 8 / 704000),
+    f"jetson_agx_orin_TRT/resnet50/SingleStream/{RUN}_detail.txt": (DETAIL, "resnet50", "", 0.64e-3),
+}
+
+
+def write(folder: Path, name: str) -> Path:
+    text = FILES[name][0]
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text if isinstance(text, str) else json.dumps(text), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_results_of_tools_are_rows(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, (_, model, batch, seconds) = write(tmp_path, name), FILES[name]
+    rows = read_rows([file])
+    assert (rows[0]["model"].partition(":")[0], rows[0]["batch"]) == (model, batch)
+    assert interpret_row({"device_mode": "", **rows[0]}).latency_s == pytest.approx(seconds)
+    assert main(["validate", "--data", str(file), "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert not document["skipped"]
+    assert main(["calibrate", "--from", str(file), "--on", "h100_sxm", "--name", "own", "--to", str(tmp_path)]) == 0
+
+
+def test_services_are_compared_under_their_load(tmp_path: Path) -> None:
+    (open_row,) = read_rows([write(tmp_path, "vllm.json")], ("load_kind",))
+    load = interpret_served_row(open_row).load
+    assert (load.requests, load.concurrency, load.arrivals_per_s) == (100, 0, pytest.approx(4.0, rel=0.3))
+    (closed_row,) = read_rows([write(tmp_path, "agg.json")], ("load_kind",))
+    served = interpret_served_row(closed_row)
+    assert (served.deployment.device.id, served.deployment.layout.tp, served.load.concurrency) == ("h200_sxm", 2, 64)
+    assert (served.deployment.runtime, served.deployment.precision) == ("tensorrt_llm", "mxfp4")
+    assert served.measured == {"TTFT": 0.21, "TPOT": 0.0118, "energy": 0.16}
+
+
+def test_what_is_not_known_says_what_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.json").write_text('{"a": 1}')
+    (tmp_path / "vllm.json").write_text(json.dumps({key: VLLM[key] for key in VLLM if key != "device"}))
+    assert main(["validate", "--data", str(tmp_path / "x.json")]) == 2
+    assert "vllm bench serve, aiperf or genai-perf, InferenceX, trtexec, MLPerf" in capsys.readouterr().err
+    assert main(["validate", "--data", str(tmp_path / "vllm.json")]) == 2
+    assert "--on DEV" in capsys.readouterr().err
+    assert main(["trace", str(tmp_path / "vllm.json"), "--model", "llama3_8b", "--on", "l4"]) == 2
+    assert "hwexplorer validate --data vllm.json --on DEV" in capsys.readouterr().err
