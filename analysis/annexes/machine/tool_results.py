@@ -78,7 +78,7 @@ def _value(document: Any, path: str) -> str:
     """Return the value at the first of the paths that is there, as text; '' if none is."""
     for way in path.split("|"):
         way, _, factor = way.partition("*")
-        parts = [_at(document, name) for name in way.split("/")]
+        parts = [_look_up(document, name) for name in way.split("/")]
         if any(part is None for part in parts):
             continue
         if len(parts) == 1 and not factor:
