@@ -1,8 +1,9 @@
 """Devices compared node by node: the winner of every subgraph or operator, and a tally.
 
 A node is compared by its energy per inference, its latency, and the product of both, so a device that loses both wins
-nothing. (Its part of the EDP of the model, which depends on the totals of the device, is `edp_js`.) Equal figures are a
-tie without a winner.
+nothing. (Its part of the EDP of the model, which depends on the totals of the device, is `edp_js`.) An operator that a
+kernel hides behind another takes no time of its own: where several devices hide it, the least energy has the least
+product. Equal figures are a tie without a winner.
 """
 
 from __future__ import annotations
@@ -33,6 +34,17 @@ class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
     share: float
     bound: str
     ratio_to_baseline: dict[str, float | None]
+
+    @property
+    def is_hidden(self) -> bool:
+        """True if the node takes energy but no time: a kernel does other work meanwhile."""
+        return self.latency_s == 0.0 < self.energy_j
+
+
+def _order(node: NodeFigures, metric: str) -> tuple[float, float]:
+    """Return what devices are sorted by in a metric: products without time are sorted by their energy."""
+    figure = node_figure(node, metric)
+    return figure, node.energy_j_per_inference if metric == "edp" and not figure else 0.0
 
 
 def node_figure(node: NodeFigures, metric: str) -> float:
@@ -99,7 +111,7 @@ def _count_passed_over(rows: Sequence[ComparedNode], metric: str, designs: Seque
     """Count the nodes on which each of the designs has less than every other device."""
     counts = dict.fromkeys(designs, 0)
     for row in rows if designs else ():
-        least = min(row.devices, key=lambda key: node_figure(row.devices[key], metric))
+        least = min(row.devices, key=lambda key: _order(row.devices[key], metric))
         if least in counts:
             counts[least] += 1
     return {key: count for key, count in counts.items() if count}
@@ -123,6 +135,10 @@ def _node_figures(result: Estimate, baseline: Estimate, level: str) -> tuple[Nod
         "latency": (figures.latency_s, reference.latency_s),
     }
     ratios = [list(map(_times, mine.tolist(), theirs.tolist())) for mine, theirs in pairs.values()]
+    are_hidden = (figures.latency_s == 0.0) & (reference.latency_s == 0.0)
+    ratios[0] = [
+        energy if hidden else edp for hidden, edp, energy in zip(are_hidden.tolist(), *ratios[:2], strict=True)
+    ]
     return records(
         NodeFigures,
         figures,
@@ -142,11 +158,12 @@ def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[d
     winner: dict[str, str] = dict.fromkeys(ADDITIVE, "")
     margin: dict[str, float | None] = dict.fromkeys(ADDITIVE, 1.0)
     for name in ADDITIVE:
-        values = sorted((node_figure(devices[key], name), key) for key in fitting)
-        if len(values) > 1 and values[1][0] <= values[0][0] * (1.0 + SAME):
+        ranked = sorted(fitting, key=lambda key: (*_order(devices[key], name), key))
+        if len(ranked) < 2:
+            winner[name] = next(iter(ranked), "")
             continue
-        if values:
-            winner[name] = values[0][1]
-        if len(values) > 1:
-            margin[name] = _times(values[1][0], values[0][0])
+        least, second = (_order(devices[key], name) for key in ranked[:2])
+        place = 0 if second[0] else 1  # 1: both are hidden
+        if second[place] > least[place] * (1.0 + SAME):
+            winner[name], margin[name] = ranked[0], _times(second[place], least[place])
     return winner, margin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.document import Column
 from analysis.estimate.metrics import METRICS
-from analysis.explore.node_comparison import ComparedNode, Levels, node_figure
+from analysis.explore.node_comparison import ComparedNode, Levels, NodeFigures, node_figure
 from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED, headline_of_state
 from hwexplorer.views.plain import Table
@@ -49,11 +49,17 @@ def _winner(node: ComparedNode, metric: str) -> str:
 def _of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
     return (
         Column(key, MARKED[key], METRICS[metric].unit, role="quantity", keep=2,
-               of=lambda node: node_figure(node.devices[key], metric)),
+               of=lambda node: _figure(node.devices[key], metric)),
         Column(f"{key}_ratio", "ratio", "x", keep=6, of=lambda node: node.devices[key].ratio_to_baseline[metric],
                help=f"to {baseline}"),
-        Column(f"{key}_bound", "Limit", role="text", keep=7, of=lambda node: node.devices[key].bound),
+        Column(f"{key}_bound", "Limit", role="text", keep=7,
+               of=lambda node: "hidden" if node.devices[key].is_hidden else node.devices[key].bound,
+               help="what limits the kernel; hidden: other work of its kernel takes as long, compared by energy"),
     )  # fmt: skip
+
+
+def _figure(node: NodeFigures, metric: str) -> float | None:
+    return None if metric == "edp" and node.is_hidden else node_figure(node, metric)
 
 
 def _tally(levels: Levels, metric: str) -> str:

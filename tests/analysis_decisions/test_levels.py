@@ -41,6 +41,8 @@ def test_winners_tally_and_sums(level: str, batch: int, on_paper: bool) -> None:
         assert sum(found.tally[metric].values()) + found.ties[metric] == len(found.rows)
         for row in found.rows:
             values = {key: node_figure(figures, metric) for key, figures in row.devices.items() if key in judged}
+            if metric == "edp" and sorted(values.values())[1] == 0.0:  # hidden by several devices: by energy
+                values = {key: row.devices[key].energy_j_per_inference for key in values if not values[key]}
             least, second = sorted(values.values())[:2]
             winner, margin = row.winner[metric], row.margin[metric]
             assert winner == ("" if second <= least * (1 + 1e-9) else min(values, key=values.__getitem__))
@@ -82,6 +84,7 @@ def test_what_a_kernel_hides_costs_little_and_not_nothing() -> None:
         assert all(figures.edp_js > 0 for figures in row.devices.values())
         assert row.winner["latency"] == ""
         assert row.margin["latency"] == 1.0
+        assert row.winner["edp"] == row.winner["energy"] != ""
     assert found.ties["latency"] >= len(hidden)
 
 
