@@ -23,9 +23,12 @@ from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
 from hardware.device_file import Fact
 from hardware.execute import execute
 from hardware.precision import BASE
+from hardware.quantity import percent
+from hardware.sentence import count_noun
 
 NEAR_BEST = 1.05
 HALF_SPEED = 2.0
+LITTLE = 1.5  # speed-up from branches below which concurrency between operators is little
 _PARTIAL_SUM_BYTES = 4.0  # partial results are exchanged in 32 bits
 
 
@@ -85,6 +88,14 @@ class SubgraphUnits(msgspec.Struct, frozen=True, kw_only=True):
     splits: tuple[SubgraphSplit, ...]
 
 
+class ConcurrencyCheck(msgspec.Struct, frozen=True):
+    """A check of figures that were computed independently, and the speed-up to expect from them."""
+
+    name: Annotated[str, column("Check")]
+    holds: Annotated[bool, column("", key="verdict", shown={True: "holds", False: "FAILS"})]
+    says: Annotated[str, column("", keep=1)]
+
+
 class ConcurrencyReport(Head, frozen=True, kw_only=True):
     """Stages, critical path and kinds of parallelism of a model, and the units that each subgraph can use."""
 
@@ -101,6 +112,7 @@ class ConcurrencyReport(Head, frozen=True, kw_only=True):
     unit_name: str
     stages: tuple[Stage, ...]
     units: tuple[SubgraphUnits, ...]
+    checks: tuple[ConcurrencyCheck, ...]
 
 
 def concurrency(result: Estimate) -> ConcurrencyReport:
@@ -128,7 +140,42 @@ def concurrency(result: Estimate) -> ConcurrencyReport:
         unit_name=result.device.file.unit_name,
         stages=stages,
         units=_units(result),
+        checks=_checks(result, path, stages, kinds),
     )
+
+
+def _checks(
+    result: Estimate, path: CriticalPath, stages: tuple[Stage, ...], kinds: tuple[Parallelism, ...]
+) -> tuple[ConcurrencyCheck, ...]:
+    """Check that speed-ups follow from the concurrency: a path that is too long or too short, a time that does not add
+    up or an operator in the wrong stage fails."""
+    near, total_s, staged_s = 1.0 + 1e-9, result.latency_s, sum(stage.time_s for stage in stages)
+    graph, batch, thread, _ = kinds
+    little = "little concurrency between operators, so limited speed-up: " if graph.speedup < LITTLE else ""
+    fill = "fill" if thread.mean >= thread.speedup else "do not fill"
+    times = f"{path.time_s * 1e3:.4g} <= {staged_s * 1e3:.4g} <= {total_s * 1e3:.4g} ms"
+    return (
+        ConcurrencyCheck(
+            "branches", graph.speedup * near >= 1.0 and graph.speedup <= graph.most * near,
+            f"{little}{graph.speedup:.2f}x from branches, at most {count_noun(graph.most, 'operator')} at once",
+        ),
+        ConcurrencyCheck(
+            "batch", batch.speedup <= result.scenario.batch,
+            f"batch {result.scenario.batch}: {'a larger one adds concurrency' if batch.most < 2 else 'inputs at once'}",
+        ),
+        ConcurrencyCheck(
+            "threads", 0.0 < thread.speedup <= thread.most * near,
+            f"a typical subgraph computes {thread.mean:,.0f} results at once, which {fill} the device",
+        ),
+        ConcurrencyCheck(
+            "critical path", max(path.time_fraction, path.flops_fraction) <= near,
+            f"{percent(path.time_fraction)} of the time, {percent(path.flops_fraction)} of the FLOPs, never above all",
+        ),
+        ConcurrencyCheck(
+            "stages", path.time_s <= staged_s * near and staged_s <= total_s * near,
+            f"critical path, stage after stage, one after another: {times}",
+        ),
+    )  # fmt: skip
 
 
 def _flops(result: Estimate) -> Floats:

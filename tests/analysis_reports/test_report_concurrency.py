@@ -54,9 +54,8 @@ def test_chain_has_no_branches() -> None:
 def test_invariants(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = concurrency(result)
-    staged = sum(stage.time_s for stage in found.stages)
     path = found.critical_path
-    assert path.time_s * (1 - 1e-9) <= staged <= result.latency_s * (1 + 1e-9)
+    assert all(check.holds for check in found.checks), found.checks
     assert path.flops <= found.total_flops * (1 + 1e-12)
     assert path.operators == found.operator_stages
     assert found.theoretical_speedup == pytest.approx(result.latency_s / longest(result, result.run.latency_s.tolist()))

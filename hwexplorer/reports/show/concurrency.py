@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analysis.document import Column, columns
 from analysis.reports.concurrency_report import (
+    ConcurrencyCheck,
     ConcurrencyReport,
     Parallelism,
     Stage,
@@ -66,13 +67,14 @@ VERB = Report(
     parts=(
         summary_text(_summary),
         Rows("parallelism", "Parallelism", columns(Parallelism)),
+        Rows("checks", "Checks", columns(ConcurrencyCheck)),
         Rows("stages", "Stages", STAGES),
         Rows(
             "units", lambda report: f"Hardware units ({report.unit_name}s) per subgraph", UNITS, kind="type",
             brief={"digest": Digest("best", "subgraph")},
         ),
     ),
-    brief_parts=("summary", "parallelism", "units"),
+    brief_parts=("summary", "parallelism", "checks", "units"),
     section=Section(60, "What could run at once"),
     examples={"concurrency": "conv2d --on h100_sxm"},
 )  # fmt: skip
