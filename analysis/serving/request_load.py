@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import math
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,18 +31,22 @@ MAX_REQUESTS = 20_000
 MOST_TRACE_BYTES = 32 << 20
 NO_LIMITS = "no limits"
 TRACE_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
+AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")  # of AzureLLMInferenceTrace_conv.csv
+# Of Mooncake's traces (FAST25-release/traces): milliseconds, tokens, and hashes of the blocks of a prompt.
+JSON_FIELDS, BLOCK = ("timestamp", "input_length", "output_length", "hash_ids"), 512
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
     """Requests in the order of their arrival, shape (n,): seconds, prompt tokens to compute, prompt tokens in the cache
     already, and tokens of the answer. In a closed load of `concurrency` clients the arrivals are 0, and a client sends
-    its next request when its last has ended."""
+    its next request when its last has ended. `blocks` identify the parts of BLOCK tokens of each prompt, if known."""
 
     arrival_s: Floats
     prompt: Counts
     cached: Counts
     output: Counts
     concurrency: int = 0
+    blocks: tuple[tuple[int, ...], ...] = ()
 
     @property
     def requests(self) -> int:
@@ -60,6 +68,22 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         """The requests that arrive per second, 0 for clients that wait for their answers."""
         last_s = float(self.arrival_s[-1])
         return self.requests / last_s if last_s and not self.concurrency else 0.0
+
+
+def reuse_prefixes(load: Load, room_tokens: float) -> Load:
+    """Return the load with the prefixes of prompts in the cache that earlier requests have left there. The cache holds
+    `room_tokens` and drops the blocks that were used least recently. An unfinished request counts as an earlier one."""
+    held: dict[int, None] = {}  # in the order of their last use
+    cached = np.zeros_like(load.prompt)
+    for place, blocks in enumerate(load.blocks):
+        hits = next((count for count, block in enumerate(blocks) if block not in held), len(blocks))
+        cached[place] = min(hits * BLOCK, load.prompt[place] - 1)
+        for block in blocks:
+            held.pop(block, None)
+            held[block] = None
+        while len(held) * BLOCK > room_tokens:
+            del held[next(iter(held))]
+    return msgspec.structs.replace(load, prompt=load.prompt - cached, cached=cached, blocks=()) if load.blocks else load
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,36 +208,72 @@ def read_load_file(path: str, cached: int) -> Load:
 
 
 def read_load(text: str, name: str, cached: int = 0) -> Load:
-    """Return the requests of a CSV with `TRACE_COLUMNS`, with `cached` tokens of each prompt in the cache. Raises
-    RequestError with the line that is wrong."""
+    """Return the requests of a CSV with `TRACE_COLUMNS` or the columns of Azure's traces, or of JSON lines as those of
+    Mooncake, with `cached` tokens of each prompt in the cache. Raises RequestError with the line that is wrong."""
     try:
-        load = _read_rows(csv.DictReader(io.StringIO(text, newline="")), name)
+        load = _read_requests(
+            _json_requests(text) if text.lstrip().startswith("{") else _csv_requests(text, name), name
+        )
     except csv.Error as error:
         raise RequestError(f"{name}: not a table of requests: {error}") from None
     held = np.minimum(cached, load.prompt - 1)
     return msgspec.structs.replace(load, prompt=load.prompt - held, cached=held)
 
 
-def _read_rows(rows: csv.DictReader[str], name: str) -> Load:
-    missing = [column for column in TRACE_COLUMNS if column not in (rows.fieldnames or ())]
-    if missing:
-        raise RequestError(f"{name}: no column {missing[0]}; a trace of requests has {', '.join(TRACE_COLUMNS)}")
-    values: list[tuple[float, int, int]] = []
+# A line of a file of requests: its number, time, tokens of prompt and answer, and blocks of the prompt.
+_Line = tuple[int, Any, Any, Any, tuple[int, ...]]
+
+
+def _csv_requests(text: str, name: str) -> Iterator[_Line]:
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    present = rows.fieldnames or ()
+    columns = next((known for known in (TRACE_COLUMNS, AZURE_COLUMNS) if set(known) <= set(present)), None)
+    if columns is None:
+        missing = next(column for column in TRACE_COLUMNS if column not in present)
+        kinds = f"{', '.join(TRACE_COLUMNS)}; {', '.join(AZURE_COLUMNS)}; or JSON lines with {', '.join(JSON_FIELDS)}"
+        raise RequestError(f"{name}: no column {missing}; a trace of requests has {kinds}")
+    first_s: float | None = None
     for row in rows:
+        time, prompt, output = (row[column] for column in columns)
+        if columns is AZURE_COLUMNS:
+            try:
+                time_s = datetime.fromisoformat(time).timestamp()
+            except (TypeError, ValueError):
+                time_s = math.nan
+            first_s = time_s if first_s is None else first_s
+            time = str(time_s - first_s)
+        yield rows.line_num, time, prompt, output, ()
+
+
+def _json_requests(text: str) -> Iterator[_Line]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                row = msgspec.json.decode(line)
+                time, prompt, output, blocks = (row[field] for field in JSON_FIELDS)
+                yield number, time / 1e3, prompt, output, tuple(map(int, blocks))
+            except (msgspec.DecodeError, LookupError, TypeError, ValueError):
+                yield number, None, None, None, ()
+
+
+def _read_requests(lines: Iterable[_Line], name: str) -> Load:
+    values: list[tuple[float, int, int]] = []
+    blocks: list[tuple[int, ...]] = []
+    for number, *texts, hashes in lines:
         if len(values) == MAX_REQUESTS:
             raise RequestError(f"{name}: more than {MAX_REQUESTS:,} requests")
         try:
-            arrival_s, prompt, output = float(row[TRACE_COLUMNS[0]]), *(int(row[key]) for key in TRACE_COLUMNS[1:])
+            arrival_s, prompt, output = float(texts[0]), int(texts[1]), int(texts[2])
         except (TypeError, ValueError):
-            raise RequestError(f"{name}, line {rows.line_num}: expected a time and two counts of tokens") from None
+            raise RequestError(f"{name}, line {number}: expected a time and two counts of tokens") from None
         if not (0 <= arrival_s < 1e9 and 1 <= prompt <= 1e7 and 1 <= output <= 1e7):
-            raise RequestError(
-                f"{name}, line {rows.line_num}: expected a time of 0 s or more, and 1 to 10 million tokens"
-            )
+            raise RequestError(f"{name}, line {number}: expected a time of 0 s or more, and 1 to 10 million tokens")
         if values and arrival_s < values[-1][0]:
-            raise RequestError(f"{name}, line {rows.line_num}: arrives before the request of the line above")
+            raise RequestError(f"{name}, line {number}: arrives before the request of the line above")
         values.append((arrival_s, prompt, output))
+        blocks.append(hashes)
     if not values:
         raise RequestError(f"{name}: no request")
     arrival, prompts, outputs = (np.array(column) for column in zip(*values, strict=True))
-    return Load(arrival_s=arrival, prompt=prompts, cached=np.zeros_like(prompts), output=outputs)
+    load = Load(arrival_s=arrival, prompt=prompts, cached=np.zeros_like(prompts), output=outputs)
+    return msgspec.structs.replace(load, blocks=tuple(blocks)) if any(blocks) else load

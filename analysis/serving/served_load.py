@@ -20,7 +20,7 @@ from analysis.estimate.trust import MOST, ClassEvidence
 from analysis.explore.deployment_cost import S_PER_HOUR
 from analysis.model.ir.workload import Floats
 from analysis.serving.deployment import Server
-from analysis.serving.request_load import MOST_OPEN, ROUNDS, AskedLoad, Load, closed_load, open_load
+from analysis.serving.request_load import MOST_OPEN, ROUNDS, AskedLoad, Load, closed_load, open_load, reuse_prefixes
 from analysis.serving.simulation import Run
 from hardware import file_access
 from hardware.device import ON_PAPER
@@ -173,7 +173,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
 def serve_load(server: Server, key: str, asked: AskedLoad) -> Served:
     """Serve a load on a server that is spelt `key`. Random arrivals are numerous enough that filling and draining the
     server takes only a small part of the run."""
-    load, rate = asked.load, asked.spec.rate
+    load, rate = reuse_prefixes(asked.load, server.costs.cache_tokens * server.layout.dp), asked.spec.rate
     run, full = server.serve(load), None
     if rate and (rate > NEAR * server.capacity_per_s(load) or _lag(load, run)):
         full = _serve_full(server, load, run, asked)

@@ -57,6 +57,10 @@ def serving_report(
         rows += own
         waits += list_waits(server.name, served[-1].run)
         answers += _answers(server, own, asked, says_lag=len(ordered) == 1 or not is_single)
+    for served in ordered if asked.trace is not None and asked.trace.blocks else ():
+        load, name = served[0].load, served[0].server.name
+        share = float(load.cached.sum() / (load.cached + load.prompt).sum())
+        answers.append(f"{name}: the prefix cache holds {percent(share)} of the prompt tokens")
     if count := max((one.load.requests for served in ordered for one in served if one.row.lag_per_s > 0), default=0):
         answers.append(f"TTFT of a load that falls behind covers {count:,} simulated requests: later ones wait longer")
     said = dict.fromkeys(

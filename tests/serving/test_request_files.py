@@ -1,0 +1,63 @@
+"""Files of requests as others publish them, and what a prefix cache keeps of their prompts."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from analysis.serving.request_load import BLOCK, Load, read_load, reuse_prefixes
+from hardware.errors import RequestError
+
+AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:46.6805900,374,44
+2023-11-16 18:15:50.9951690,396,109
+2023-11-16 18:15:51.2224670,879,55
+"""
+# Requests of Mooncake's synthetic trace: ms, tokens of prompt and answer, ranges of blocks.
+MOONCAKE = (
+    (3437, 2752, 35, [range(708, 714)]), (12709, 30575, 8, [range(1145, 1205)]),
+    (14514, 30397, 2, [range(1145, 1202), range(1339, 1342)]), (16669, 14624, 37, [range(1440, 1469)]),
+    (16801, 2754, 50, [range(708, 713), range(1469, 1470)]),
+    (17317, 15151, 5, [range(1440, 1468), range(1472, 1474)]),
+)  # fmt: skip
+
+
+def mooncake() -> Load:
+    lines = (
+        {"timestamp": at, "input_length": prompt, "output_length": output, "hash_ids": [i for r in ranges for i in r]}
+        for at, prompt, output, ranges in MOONCAKE
+    )
+    return read_load("\n".join(map(json.dumps, lines)), "trace.jsonl")
+
+
+def test_traces_of_azure_have_the_times_of_their_stamps() -> None:
+    load = read_load(AZURE, "azure.csv")
+    assert load.arrival_s.tolist() == pytest.approx([0.0, 4.314579, 4.541877], abs=1e-6)
+    assert (load.prompt.tolist(), load.output.tolist()) == ([374, 396, 879], [44, 109, 55])
+
+
+def test_prompts_that_begin_alike_are_in_the_cache() -> None:
+    load = mooncake()
+    reused = reuse_prefixes(load, math.inf)
+    assert reused.cached.tolist() == [0, 0, 57 * BLOCK, 0, 5 * BLOCK, 28 * BLOCK]
+    assert (reused.cached + reused.prompt).tolist() == load.prompt.tolist()
+    assert load.arrival_s[-1] == 17.317
+
+
+def test_a_smaller_cache_never_holds_more() -> None:
+    load = mooncake()
+    held = [int(reuse_prefixes(load, blocks * BLOCK).cached.sum()) for blocks in (0, 30, 66, 100, 1000)]
+    assert held == sorted(held)
+    assert held[0] == 0
+    assert held[-1] == 90 * BLOCK
+    same = '{"timestamp": 0, "input_length": 512, "output_length": 1, "hash_ids": [1]}'
+    assert reuse_prefixes(read_load(f"{same}\n{same}", "trace.jsonl"), math.inf).prompt.tolist() == [512, 1]
+
+
+@pytest.mark.parametrize("line", ['{"timestamp": 0}', "{}", '{"timestamp": "a", "input_length": 1}', "{"])
+def test_a_wrong_line_is_named(line: str) -> None:
+    good = '{"timestamp": 0, "input_length": 5, "output_length": 5, "hash_ids": [1]}'
+    with pytest.raises(RequestError, match="line 2: expected a time"):
+        read_load(f"{good}\n{line}\n", "trace.jsonl")
