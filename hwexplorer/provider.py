@@ -110,7 +110,7 @@ class EngineProvider:
         figures are None if the model does not fit. Return an empty tuple for a device that is not compared and whose
         mappings take seconds to search."""
         from analysis.estimate.estimate import estimate
-        from analysis.text.evidence import EVIDENCE
+        from analysis.text.evidence import evidence_word
 
         if engine.device(device).arch.is_searched and device not in state.devices:
             return ()
@@ -118,7 +118,7 @@ class EngineProvider:
         if not ran.fits:
             return ("does not fit", *(None,) * 4)
         figures = ran.latency_s, ran.energy_j_per_inference, ran.average_power_w, float(ran.memory.peak_bytes)
-        return EVIDENCE[ran.trust.level], *figures
+        return evidence_word(ran), *figures
 
     def operators_below(self, state: State) -> frozenset[str]:
         """Return the operators of the row `state.at`; if it merges blocks, the operators of every block."""

@@ -91,19 +91,17 @@ def compare(
         odds=odds(results, reference),
         insights=insights(results, reference),
         next=next_steps(results, scenario),
-        rows=device_figures(results, reference),
+        rows=tuple(
+            device_figures(result, reference, headline)
+            for result, headline in zip(results, headlines(results, reference), strict=True)
+        ),
     )
 
 
-def device_figures(results: Sequence[Estimate], reference: Estimate) -> tuple[Compared, ...]:
-    """Return the figures of each device with their ratios to the baseline's."""
-    lines, theirs = headlines(results, reference), figures(reference)
-    return tuple(_device_figures(result, theirs, headline) for result, headline in zip(results, lines, strict=True))
-
-
-def _device_figures(result: Estimate, theirs: Figures, headline: str) -> Compared:
+def device_figures(result: Estimate, reference: Estimate, headline: str) -> Compared:
+    """Return the figures of a device with their ratios to those of the reference."""
     mine, by_cause = figures(result), causes(result).sum_over(slice(None))
-    ratios = {m.ratio: m.figure(mine) / (m.figure(theirs) or 1.0) for m in METRICS.values() if m.ratio}
+    ratios = {m.ratio: m.figure(mine) / (m.figure(reference) or 1.0) for m in METRICS.values() if m.ratio}
     die = area(result.device)
     return record(
         Compared,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.estimate.estimate import Estimate
 from analysis.estimate.trust import Trust
 from hardware.quantity import percent
 from hardware.sentence import count_noun
@@ -19,6 +20,11 @@ _SENTENCES = {
 def is_backed(trust: Trust) -> bool:
     """Return True if the device or similar chips were measured."""
     return trust.level in ("measured", "siblings")
+
+
+def evidence_word(result: Estimate) -> str:
+    """Return the word for the evidence of an estimate; `none` for a device whose facts were changed."""
+    return "none" if result.device.changes else EVIDENCE[result.trust.level]
 
 
 def describe_evidence(trust: Trust) -> str:

@@ -53,29 +53,30 @@ def advantage(result: Estimate, other: Estimate) -> str:
     return f"{' and '.join(factors)} than" if factors else "much the same as"
 
 
-def headlines(
-    results: Sequence[Estimate], reference: Estimate, metric: str = "edp", leads_by: str = ""
-) -> tuple[str, ...]:
-    """Return a headline for each device: its rank by `metric` and its ratios to the reference (`1x`), with the ratio of
-    `leads_by` first. Design targets and devices that cannot run the model have no rank."""
+def headlines(results: Sequence[Estimate], reference: Estimate, metric: str = "edp") -> tuple[str, ...]:
+    """Return a headline for each device: its rank by `metric` and its ratios to the reference (`1x`), that of `metric`
+    first. Design targets and devices that cannot run the model have no rank."""
     ranks = rank_words(results, metric)
-    parts = [_parts(result, rank, reference, leads_by) for result, rank in zip(results, ranks, strict=True)]
+    parts = [_parts(result, rank, reference, metric) for result, rank in zip(results, ranks, strict=True)]
     return tuple(" · ".join(part for part in each if part and (part != "1x" or len(parts) > 1)) for each in parts)
+
+
+def rank_values(values: Sequence[float], competes: Sequence[bool]) -> list[int]:
+    """Return the place of each value among those that compete, from 1; 0 for one that does not compete."""
+    rivals = sorted(value for value, is_rival in zip(values, competes, strict=True) if is_rival)
+    return [rivals.index(value) + 1 if is_rival else 0 for value, is_rival in zip(values, competes, strict=True)]
 
 
 def rank_words(results: Sequence[Estimate], metric: str) -> tuple[str, ...]:
     """Return `1st`, `2nd` .. among the devices that exist and can run the model, `on paper` for a design,
     `hypothetical` for changed facts."""
-    figure = METRICS[metric].figure
-    ranked = sorted((one for one in results if one.can_win and one.device.silicon), key=figure)
-    places = {id(one): place for place, one in enumerate(ranked, 1)}
+    competes = [one.can_win and one.device.silicon for one in results]
+    ranks = rank_values([METRICS[metric].figure(one) for one in results], competes)
     return tuple(
         (("hypothetical" if one.device.changes else "on paper") if one.fits else "")
         if not one.device.silicon
-        else _ordinal(places[id(one)])
-        if len(ranked) > 1 and id(one) in places
-        else ""
-        for one in results
+        else _ordinal(rank) * (rank > 0 and sum(competes) > 1)
+        for one, rank in zip(results, ranks, strict=True)
     )
 
 
@@ -84,7 +85,7 @@ def _ordinal(place: int) -> str:
     return f"{place}{ending}"
 
 
-def _parts(result: Estimate, rank: str, reference: Estimate, leads_by: str) -> list[str]:
+def _parts(result: Estimate, rank: str, reference: Estimate, metric: str) -> list[str]:
     if not result.fits:
         needs, has = result.peak_memory_bytes, result.device.memory_bytes
         return [f"needs {quantity(needs, 'byte')}, has {quantity(has, 'byte')}"]
@@ -94,9 +95,9 @@ def _parts(result: Estimate, rank: str, reference: Estimate, leads_by: str) -> l
         cause, share = largest_cause(result)
         return [rank, "1x", *[describe_wait(cause, share)] * (share >= WAIT_MIN)]
     compared = compare_factors(result, reference, "the energy")
-    if leads_by == "energy":
+    if metric == "energy":
         compared.sort(key=lambda part: "energy" not in part)
-    elif leads_by == "edp":
+    elif metric == "edp":
         change = METRICS["edp"].figure(result) / (METRICS["edp"].figure(reference) or 1.0)
         compared[:0] = [describe_change(change, "less EDP", "more EDP", "the EDP") or "the same EDP"]
     compared = compared or ["within 5 % of the baseline"]

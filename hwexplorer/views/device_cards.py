@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.explore.outcome import Outcome
-from analysis.text.evidence import EVIDENCE
-from analysis.text.headline import headlines
 from hardware.quantity import Unit, decimals_for, fixed, prefix_for, quantity
 from hardware.what_if import split_changes
 from hwexplorer import engine
 from hwexplorer.state import State
+from hwexplorer.views.device_rows import FIGURES, DeviceFigure, DeviceRow, device_rows
 from hwexplorer.views.plain import Card, CardFigure, Stack
 
 _EXCESS = {
@@ -29,127 +26,58 @@ _EXCESS = {
 FAR = 4.0  # times the least value; longer bars exceed the common scale
 
 
-class _Column(msgspec.Struct, frozen=True):
-    """A figure of each card: label, unit, field of the load, request or estimate, and what it is counted per."""
-
-    label: str
-    unit: Unit
-    field: str
-    per: str = ""
-    more_is_better: bool = False
-
-
-_EDP = _Column("EDP", "Js", "edp_js")
-_USUAL = (
-    _Column("latency", "s", "latency_s"),
-    _Column("rate", "1/s", "throughput_per_s", more_is_better=True),
-    _Column("energy", "J", "energy_j_per_inference", "/inf"),
-    _EDP,
-)
-# Under a load, the slowest requests and the cost per token count.
-_LOAD = (
-    _Column("TTFT p99", "s", "ttft_p99_s"),
-    _Column("TPOT p99", "s", "tpot_p99_s"),
-    _Column("", "", "tokens_per_s", "tokens/s", more_is_better=True),
-    _Column("", "J", "energy_j_per_token", "/token"),
-    _Column("EDP", "Js", "edp_js", "/token"),
-)
-# Users of a language model judge a request, a prompt and a step of decoding by their tokens.
-_REQUEST = (
-    _Column("TTFT", "s", "time_to_first_token_s"),
-    _Column("TPOT", "s", "time_per_output_token_s"),
-    _Column("", "", "tokens_per_s", "tokens/s", more_is_better=True),
-    _Column("", "J", "energy_j_per_token", "/token"),
-    _EDP,
-)
-
-
-def _phase_columns(latency: str, what: str) -> tuple[_Column, ...]:
-    """Return the figures of a phase that processes prompts or makes tokens; `what` is one of them."""
-    return (
-        _Column(latency, "s", "latency_s"),
-        _Column("", "", "throughput_per_s", f"{what}s/s", more_is_better=True),
-        _Column("", "J", "energy_j_per_inference", f"/{what}"),
-        _EDP,
-    )
-
-
-_COLUMNS = {
-    "inference": _USUAL,
-    "request": _REQUEST,
-    "prompt": _phase_columns("TTFT", "prompt"),
-    "token": _phase_columns("TPOT", "token"),
-    "output token": _LOAD,
-}
-
-
 def cards(state: State) -> tuple[Card, ...]:
     """Return the cards in the order of the state's devices."""
-    outcomes = [engine.outcome(state, name) for name in state.devices]
-    results = [outcome.estimate for outcome in outcomes]
-    values = [outcome.aim(state.metric) for outcome in outcomes]
-    near = [value for value in values if value <= FAR * min(values)]
-    full = max(near) or 1.0
     reference = split_changes(state.baseline)[0]  # the baseline without its changes
-    phrases = headlines(results, engine.result(state, reference), state.metric, leads_by=state.metric)
-    figures = zip(*(_figures(column, outcomes) for column in _COLUMNS[outcomes[0].work]), strict=True)
-    ranks = _rank(outcomes, values)
-    said = [_words(state, outcome, phrase) for outcome, phrase in zip(outcomes, phrases, strict=True)]
+    rows = device_rows(state, reference)
+    least = min(row.value for row in rows)
+    full = max(row.value for row in rows if row.value <= FAR * least) or 1.0
+    figures = zip(*(_figures(figure, rows) for figure in FIGURES[rows[0].outcome.work]), strict=True)
     return tuple(
-        Card(
-            key=outcome.key,
-            name=_name(outcome),
-            evidence=EVIDENCE[result.trust.level],
-            runtime=result.runtime.name,
-            rank=rank,
-            on_paper=not result.device.silicon,
-            figures=own_figures,
-            rate_per_s=result.throughput_per_s,
-            latency_s=result.latency_s,
-            energy_j=result.energy_j_per_inference,
-            bar=Stack((shares(result, state.metric).sum(axis=1) * value / full).tolist()),
-            most=_high(result, state.metric) / METRICS[state.metric].figure(result) * value / full,
-            fits=outcome.fits,
-            over=words[:-1],
-            phrase=words[-1],
-            reference="" if outcome.is_simulated else reference,
-            unchanged_bar=_base_metric(state, outcome) / full,
-        )
-        for outcome, result, value, rank, own_figures, words in zip(
-            outcomes, results, values, ranks, figures, said, strict=True
-        )
+        _card(state, row, own_figures, full, reference) for row, own_figures in zip(rows, figures, strict=True)
     )
 
 
-def _figures(column: _Column, outcomes: Sequence[Outcome]) -> list[CardFigure]:
+def _card(state: State, row: DeviceRow, figures: tuple[CardFigure, ...], full: float, reference: str) -> Card:
+    outcome, result = row.outcome, row.run
+    over = _exceeded_limits(state, outcome)
+    is_behind = bool(over and outcome.figure("lag_per_s"))  # which comes before what it exceeds
+    return Card(
+        key=row.key,
+        name=_name(outcome),
+        evidence=row.evidence,
+        runtime=result.runtime.name,
+        rank=row.rank,
+        on_paper=not result.device.silicon,
+        figures=figures,
+        rate_per_s=result.throughput_per_s,
+        latency_s=result.latency_s,
+        energy_j=result.energy_j_per_inference,
+        bar=Stack((shares(result, state.metric).sum(axis=1) * row.value / full).tolist()),
+        most=_high(result, state.metric) / METRICS[state.metric].figure(result) * row.value / full,
+        fits=outcome.fits,
+        over=("falls behind", *over[:-1]) if is_behind else over,
+        phrase=over[-1] if is_behind else row.phrase,
+        reference="" if outcome.is_simulated else reference,
+        unchanged_bar=_base_metric(state, outcome) / full,
+    )
+
+
+def _figures(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> list[CardFigure]:
     """Return a figure of every device with three digits, all in the unit that takes the fewest cells."""
-    values = [outcome.figure(column.field) for outcome in outcomes]
-    candidates = [(1.0, "")] if not column.unit else [prefix_for(value, column.unit) for value in values]
+    values, unit = [row.outcome.figure(figure.field) for row in rows], figure.card_unit
+    candidates = [(1.0, "")] if not unit else [prefix_for(value, unit) for value in values]
     written = [
         (factor, label, [fixed(value / factor, decimals_for(value / factor, 3)) for value in values])
         for factor, label in sorted(set(candidates), reverse=True)
     ]
     _, label, texts = min(written, key=lambda form: max(map(len, form[2])))
-    rivals = [value for value, outcome in zip(values, outcomes, strict=True) if outcome.competes]
-    best = (max if column.more_is_better else min)(rivals, default=0.0) if len(rivals) > 1 else None
+    rivals = [value for value, row in zip(values, rows, strict=True) if row.rank]
+    best = (max if figure.more_is_better else min)(rivals, default=0.0) if len(rivals) > 1 else None
     return [
-        CardFigure(column.label, text, f"{label}{column.per}", is_best=value == best and outcome.competes)
-        for value, text, outcome in zip(values, texts, outcomes, strict=True)
+        CardFigure(figure.label, text, f"{label}{figure.per}", is_best=value == best and row.rank > 0)
+        for value, text, row in zip(values, texts, rows, strict=True)
     ]
-
-
-def _rank(outcomes: Sequence[Outcome], values: Sequence[float]) -> list[int]:
-    """Return the rank of each device that competes, from 1; 0 for a device that does not compete."""
-    rivals = sorted(value for value, outcome in zip(values, outcomes, strict=True) if outcome.competes)
-    return [rivals.index(value) + 1 if outcome.competes else 0 for value, outcome in zip(values, outcomes, strict=True)]
-
-
-def _words(state: State, outcome: Outcome, phrase: str) -> tuple[str, ...]:
-    """Return the exceeded limits, then the verdict. If a server falls behind and exceeds limits, that comes first."""
-    over = _exceeded_limits(state, outcome)
-    if over and outcome.figure("lag_per_s"):
-        return ("falls behind", *over)
-    return (*over, outcome.verdict(phrase))
 
 
 def _exceeded_limits(state: State, outcome: Outcome) -> tuple[str, ...]:

@@ -159,14 +159,13 @@ def test_nothing_on_paper_overtakes_unasked(verb: str, key: str) -> None:
 
 
 def test_the_screen_marks_and_asks_alike() -> None:
-    from hwexplorer.reports.compare.compare import by_device
     from hwexplorer.views.answer_lines import answer
+    from hwexplorer.views.device_rows import device_rows
 
     state = State("conv2d", devices=("h100_sxm", "kpu_t256", "kpu_t64"))
     assert any(line.startswith("On paper: ") and "not counted" in line for line in answer(state, on_paper=True))
     assert "KPU" not in answer(state)[0]
-    named = by_device(state)
-    assert [row.cells[0] for row in named.rows][1] == "Stillwater KPU-T256 (paper)"
+    assert device_rows(state, "h100_sxm")[1].run.device.label == "Stillwater KPU-T256 (paper)"
 
 
 def test_paper_is_priced_as_silicon_and_as_its_designer_hopes() -> None:

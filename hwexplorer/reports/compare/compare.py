@@ -2,54 +2,46 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from analysis.document import Column, columns
 from analysis.estimate.causes import shares
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.metrics import ADDITIVE
-from analysis.explore.comparison import Compared, Comparison, device_figures, insights
+from analysis.estimate.figures import serving
+from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.explore.attribution import software_words
+from analysis.explore.comparison import Compared, Comparison, insights
 from analysis.explore.comparison import compare as compare_devices
 from analysis.explore.node_comparison import Levels, compare_levels
-from analysis.text.evidence import EVIDENCE, describe_evidence
+from analysis.text.evidence import describe_evidence
+from analysis.text.headline import short_name
+from analysis.text.insight import fitting_format, setting_hint
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
+from hwexplorer.export.text import columns_as_text
 from hwexplorer.options import BASELINE, choice
-from hwexplorer.reports.compare._brief import brief_table, deviation_notes, device_pages
-from hwexplorer.state import RANKS, State, pinned
+from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
 from hwexplorer.views import levels
 from hwexplorer.views.answer_lines import answer
-from hwexplorer.views.captions import band_words, bound_counts, headline_of_state
+from hwexplorer.views.captions import band_words, bound_counts, headline_of_state, metric_word
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.device_limits import check_limits
+from hwexplorer.views.device_rows import DeviceRow, device_rows, figure_columns, sort_rows
 from hwexplorer.views.plain import Page, Stack, Table, Text
-from hwexplorer.views.tables import rows, sort_by_column
+from hwexplorer.views.tables import rows as make_rows
 
 NODES = 25  # rows in the brief text of a comparison node by node
 LEVELS = ("summary", "detailed", "subgraph", "operator")
-_BESIDE_BRIEF = ("bound", "power", "utilization", "memory", "delta")  # columns that a pane adds
-
-
-class _Device(NamedTuple):
-    """A row: a device as the state spells it, its estimate and figures, and the EDP of the pinned state or 0."""
-
-    spelt: str
-    run: Estimate
-    figures: Compared
-    pinned_edp_js: float
-
-    def per_inference(self, component: str) -> float:
-        """Return the energy of a component ('compute_j' ..) per inference."""
-        return float(getattr(self.figures, component)) / self.run.scenario.batch
-
-    def ratio(self, metric: str) -> float:
-        """Return the ratio of a metric to the metric of the baseline."""
-        return self.figures.ratio_to_baseline[metric]
+FITS_NOT = ": does not fit: "  # marks a note that the line of its device repeats
+MORE = "More: --all (memory, power, utilisation, causes, all sentences), --level detailed, --format csv"
+_BESIDE_BRIEF = ("bound", "power", "utilization", "memory")  # columns that a pane adds
 
 
 _KEYS = (
@@ -63,9 +55,9 @@ _MORE_KEYS = (
 SUMMARY = columns(
     Compared,
     _KEYS,
-    Column("device", "Device", role="text", keep=0, of=lambda row: row.run.device.label),
+    Column("device", "Device", role="text", keep=0, of="run.device.label"),
     Column("ratio", "EDP ratio", "x", keep=3, of=lambda row: row.ratio("edp"), help="to the baseline"),
-    Column("known", "Evidence", role="text", keep=2, of="figures.trust.level", shown=EVIDENCE),
+    Column("known", "Evidence", role="text", keep=2, of="evidence"),
     Column(
         "causes", "EDP by cause", role="bar", keep=5, help=HELP,
         of=lambda row: Stack(shares(row.run, "edp").sum(axis=1).tolist()),
@@ -103,8 +95,20 @@ READING = tuple(sorted(SUMMARY, key=lambda column: _READ.split().index(column.ke
 DETAILED = SUMMARY + columns(
     Compared,
     _MORE_KEYS,
-    Column("compute_per_inference", "Compute/inf", "J", keep=2, of=lambda row: row.per_inference("compute_j")),
-    Column("memory_per_inference", "Mem. energy/inf", "J", keep=2, of=lambda row: row.per_inference("memory_j")),
+    Column(
+        "compute_per_inference",
+        "Compute/inf",
+        "J",
+        keep=2,
+        of=lambda row: row.per_inference("compute_j"),
+    ),
+    Column(
+        "memory_per_inference",
+        "Mem. energy/inf",
+        "J",
+        keep=2,
+        of=lambda row: row.per_inference("memory_j"),
+    ),
     Column("static_per_inference", "Static/inf", "J", keep=2, of=lambda row: row.per_inference("static_j")),
     Column("kernels", "Kernels", "count", keep=5, of="run.demand.n_kernels"),
     Column(
@@ -115,19 +119,32 @@ DETAILED = SUMMARY + columns(
         of=lambda row: bound_counts(row.run),
         help="kernels by what bounds them",
     ),
-    Column("latency_ratio", "Latency ratio", "x", keep=3, of=lambda row: row.ratio("latency"), help="to the baseline"),
-    Column("energy_ratio", "Energy ratio", "x", keep=3, of=lambda row: row.ratio("energy"), help="to the baseline"),
+    Column(
+        "latency_ratio",
+        "Latency ratio",
+        "x",
+        keep=3,
+        of=lambda row: row.ratio("latency"),
+        help="to the baseline",
+    ),
+    Column(
+        "energy_ratio",
+        "Energy ratio",
+        "x",
+        keep=3,
+        of=lambda row: row.ratio("energy"),
+        help="to the baseline",
+    ),
     within="figures",
 )
-DELTA = Column(
-    "delta",
-    "vs pin",
-    "%",
-    role="delta",
-    keep=0,
-    of=lambda row: row.run.edp_js / row.pinned_edp_js - 1.0,
-    help="EDP against the pinned state",
-)
+
+
+def _delta(pinned_edp_js: float) -> Column:
+    """Return the column of the EDP against that of the pinned state."""
+    help = "EDP against the pinned state"
+    return Column(
+        "delta", "vs pin", "%", role="delta", keep=0, of=lambda row: row.run.edp_js / pinned_edp_js - 1.0, help=help
+    )
 
 
 def comparison(state: State, on_paper: bool = False) -> Comparison:
@@ -166,7 +183,10 @@ def _view(state: State, level: str, on_paper: bool) -> Table | Page:
 
 def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Table:
     more = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
-    return sort_rows(by_device(state, (*columns, *more)), state)
+    devices, results = device_rows(state, state.baseline), _results(state)
+    table = by_device(state, sort_rows(devices, state), (*columns, *more))
+    said = insights(results, devices[0].reference)
+    return replace(table, footer=said, notes=_deviation_notes(results))
 
 
 def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
@@ -174,8 +194,8 @@ def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
     if level in ("subgraph", "operator"):
         return replace(_view(state, level, on_paper), first=NODES)
     if level == "detailed":
-        return _page(state, on_paper, device_pages(_sorted_devices(state, level, READING), _steps(state)))
-    return _page(state, on_paper, brief_table(_results(state), engine.result(state, state.baseline), state.metric))
+        return _page(state, on_paper, _device_pages(_sorted_devices(state, level, READING), _steps(state)))
+    return _page(state, on_paper, _brief_table(device_rows(state, state.baseline)))
 
 
 def _steps(state: State) -> tuple[str, ...]:
@@ -189,63 +209,96 @@ def _page(state: State, on_paper: bool, view: Table | Text) -> Page:
     return Page("compare", headline_of_state(state), parts, main=len(parts) - 1, cards=cards(state))
 
 
-def by_device(state: State, columns: tuple[Column, ...] = READING) -> Table:
-    """Return one row per device, with the keys of `state.devices`."""
-    results, reference = _results(state), engine.result(state, state.baseline)
+def by_device(state: State, devices: Sequence[DeviceRow], columns: tuple[Column, ...]) -> Table:
+    """Return one row per device, with the keys of `state.devices`, and against the pin if there is one."""
     other = pinned(state) if state.diff else None
     against = engine.result(other).edp_js if other else 0.0
-    items = [
-        _Device(name, result, figures, against)
-        for name, result, figures in zip(state.devices, results, device_figures(results, reference), strict=True)
-    ]
-    shown = (*columns, DELTA) if against else columns
+    shown = (*columns, _delta(against)) if against else columns
     limits = check_limits(state)
-    table_rows = rows(
-        shown,
-        items,
-        key="spelt",
-        kind="figures.architecture",
-        dim=lambda row: row.spelt in limits.failing if limits else not row.run.fits,
-    )
-    return Table(
-        "compare", headline_of_state(state), shown, table_rows,
-        footer=insights(results, reference), notes=deviation_notes(results), is_stacked=True,
+    table_rows = make_rows(
+        shown, devices, key="key", kind="figures.architecture",
+        dim=lambda row: row.key in limits.failing if limits else not row.run.fits,
     )  # fmt: skip
-
-
-def sort_rows(table: Table, state: State) -> Table:
-    """Sort rows by `state.rank`, the best first unless `rank_reverse`; the rank `rank` keeps the order of the table.
-    Designs on paper come last."""
-    ordered = table.rows
-    if state.rank != RANKS[0]:
-        key = {"name": "device", "energy": "energy_per_inference"}.get(state.rank, state.rank)
-        place = next(i for i, column in enumerate(table.columns) if column.key == key)
-        ordered = sort_by_column(table, place, is_falling=state.rank == "throughput").rows
-    ordered = ordered[::-1] if state.rank_reverse else ordered
-    return replace(table, rows=tuple(sorted(ordered, key=lambda row: not engine.device(row.key).silicon)))
+    return Table("compare", headline_of_state(state), shown, table_rows, is_stacked=True)
 
 
 def pane_table(state: State) -> Table:
     """Return a row and a line for each device of a state, with the keys of `state.devices`, sorted by `state.rank`.
     Each line begins with the name of its device."""
-    full = by_device(state)
-    results = [engine.result(state, name) for name in state.devices]
-    brief = brief_table(results, engine.result(state, state.baseline), state.metric)
-    cells = {row.key: row.cells for row in brief.rows}
-    by_rank = sorted(full.rows, key=lambda row: list(cells).index(engine.device(row.key).key))
-    full = sort_rows(replace(full, rows=tuple(by_rank)), state)
-    places = [place for place, column in enumerate(full.columns) if column.key in _BESIDE_BRIEF]
-    rows = tuple(
-        replace(row, cells=(*cells[engine.device(row.key).key], *(row.cells[place] for place in places)))
-        for row in full.rows
+    devices = sorted(device_rows(state, state.baseline), key=lambda row: row.order)
+    # A narrow pane drops these columns before the columns of figures and bands.
+    beside = (replace(column, keep=max(5, column.keep)) for column in READING if column.key in _BESIDE_BRIEF)
+    table = by_device(state, sort_rows(devices, state), (*_brief_columns(devices), *beside))
+    return replace(table, footer=tuple(map(_device_line, devices)), notes=_brief_notes(devices))
+
+
+def _brief_columns(rows: Sequence[DeviceRow]) -> tuple[Column, ...]:
+    """Return the columns of a comparison in brief: rank, figures with their bands, software and evidence."""
+    return (
+        Column("device", "Device", role="text", keep=0, of="run.device.key"),
+        Column("verdict", _rank_title(rows[0].metric), role="text", keep=0),
+        *figure_columns(rows),
+        Column("software", "Software", role="text", keep=3,
+               of=lambda row: f"{row.run.runtime.name.removesuffix(' compiler')} ({row.run.precision_run})"),
+        Column("evidence", "Evidence", role="text", keep=2),
+    )  # fmt: skip
+
+
+def _rank_title(metric: str) -> str:
+    word = metric_word(metric)
+    return f"{word[0].upper()}{word[1:]} rank"
+
+
+def _brief_table(rows: Sequence[DeviceRow]) -> Table:
+    """Return a row for each device with its bands, the best first and designs on paper last. Footers describe each."""
+    ordered = sorted(rows, key=lambda row: row.order)
+    columns, noun = _brief_columns(rows), METRICS[rows[0].metric].noun
+    legend = f"{columns[1].title}: rank by {noun}, and {noun} over that of {rows[0].reference.device.key} (1x)"
+    lines = (legend, *map(_device_line, ordered), MORE)
+    return Table(
+        "compare", "Devices", columns, make_rows(columns, ordered, "key"), lines, _brief_notes(ordered), is_stacked=True
     )
-    # A narrow pane drops these columns before the columns of figures and bands. It keeps deltas.
-    beside = (
-        column if column.role == "delta" else replace(column, keep=max(5, column.keep))
-        for column in map(full.columns.__getitem__, places)
-    )
-    lines = brief.footer[1:-1]  # without the legend and the hint `MORE`
-    return replace(brief, title=full.title, columns=(*brief.columns, *beside), rows=rows, footer=lines)
+
+
+def _brief_notes(rows: Sequence[DeviceRow]) -> tuple[str, ...]:
+    """Return the deviations from the request without their reasons, and without what the lines of devices say."""
+    notes = _deviation_notes([row.run for row in rows])
+    return tuple(re.sub(r" \([^()]*\)$", "", note) for note in notes if FITS_NOT not in note)
+
+
+def _device_line(row: DeviceRow) -> str:
+    """Say how a device ranks, and how much of its ratio is software, or which setting helps most."""
+    one, reference = row.run, row.reference
+    said = [row.phrase.removeprefix("on paper: ").removeprefix("hypothetical: ").replace(" · ", ", ")]
+    if (served := serving(one)) is not None and one.fits:
+        said.append(f"{served.largest_batch} such requests fit at once")
+    elif not one.fits:
+        said.append(f"does not fit {fitting_format(one)}".rstrip())
+    elif one is not reference and reference.fits:
+        said.append(re.sub(r"software: [^)]*", "software", software_words(reference, one)))  # a column has it
+    else:
+        said.append(setting_hint(one))
+    return f"{short_name(one.device)}: {'; '.join(filter(None, said))}"
+
+
+def _deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:
+    """Return each deviation from the request, once with all devices that have it, and the notes of the model."""
+    names: dict[str, list[str]] = {}
+    for result in results:
+        for mark in describe_deviations(result):
+            names.setdefault(mark, []).append(short_name(result.device))
+    return (*(f"{', '.join(each)}: {mark}" for mark, each in names.items()), *results[0].workload.notes)
+
+
+def _device_pages(table: Table, steps: tuple[str, ...]) -> Text:
+    """Return a paragraph per device, with a figure in each line, and the next commands."""
+    names, *columns = columns_as_text(table)
+    width = max(len(column[0]) for column in columns)
+    pages = [
+        (name, tuple(f"{column[0]:<{width}}  {column[place].strip()}" for column in columns if column[place].strip()))
+        for place, name in enumerate(names[1:], 1)
+    ]
+    return Text("devices", "Device by device", (*pages, ("", steps)))
 
 
 VERB = Report(

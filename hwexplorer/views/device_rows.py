@@ -1,0 +1,197 @@
+"""The devices of a state in one comparison: figures, rank, evidence and phrase of each. Cards, the Compare pane, its
+text and HTML show these rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from analysis.document import Column
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.metrics import METRICS
+from analysis.explore.outcome import Outcome
+from analysis.text.evidence import evidence_word
+from analysis.text.headline import headlines, rank_values, rank_words
+from hardware.quantity import Unit, quantity
+from hwexplorer import engine
+from hwexplorer.state import RANKS, State
+from hwexplorer.text.number_format import header, scale_for
+from hwexplorer.views.captions import band_words
+
+if TYPE_CHECKING:
+    from analysis.explore.comparison import Compared
+
+
+class DeviceRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
+    """A device: `value` is the metric of the state, `rank` its place among the devices that compete, 0 for another
+    device, `rank_word` that place in words. `phrase` compares it with the `reference`."""
+
+    key: str
+    outcome: Outcome
+    reference: Estimate
+    metric: str
+    value: float
+    rank: int
+    rank_word: str
+    phrase: str
+
+    @property
+    def run(self) -> Estimate:
+        """The estimate of the device."""
+        return self.outcome.estimate
+
+    @property
+    def evidence(self) -> str:
+        """The word for the evidence of its figures."""
+        return evidence_word(self.run)
+
+    @cached_property
+    def figures(self) -> Compared:
+        """The figures of the device with their ratios to those of the reference."""
+        from analysis.explore.comparison import device_figures  # not needed to start the screen
+
+        return device_figures(self.run, self.reference, self.phrase)
+
+    def ratio(self, metric: str) -> float:
+        """Return the ratio of a metric to that of the reference."""
+        return self.figures.ratio_to_baseline[metric]
+
+    def per_inference(self, component: str) -> float:
+        """Return the energy of a component ('compute_j' ..) per inference."""
+        return float(getattr(self.figures, component)) / self.run.scenario.batch
+
+    @property
+    def order(self) -> tuple[bool, bool, float]:
+        """The sort key of devices by rank: the best first, designs on paper last."""
+        return not self.run.device.silicon, not self.rank, self.value
+
+    @property
+    def verdict(self) -> str:
+        """The rank, and the ratio of the metric to that of the reference: `1st 0.42x`."""
+        if not self.run.fits:
+            return "does not fit"
+        figure = METRICS[self.metric].figure
+        share = figure(self.run) / (figure(self.reference) or 1.0)
+        ratio = "1x" if self.run is self.reference else quantity(share, "x", digits=2)
+        return " ".join(filter(None, (self.rank_word.removeprefix("on "), ratio)))
+
+
+def device_rows(state: State, reference: str) -> tuple[DeviceRow, ...]:
+    """Return the devices of a state in their order, compared with the device `reference`."""
+    outcomes = [engine.outcome(state, name) for name in state.devices]
+    results, against = [one.estimate for one in outcomes], engine.result(state, reference)
+    values = [one.aim(state.metric) for one in outcomes]
+    ranks = rank_values(values, [one.competes for one in outcomes])
+    words, phrases = rank_words(results, state.metric), headlines(results, against, state.metric)
+    return tuple(
+        DeviceRow(
+            key=one.key, outcome=one, reference=against, metric=state.metric, value=value, rank=rank, rank_word=word,
+            phrase=one.verdict(phrase),
+        )
+        for one, value, rank, word, phrase in zip(outcomes, values, ranks, words, phrases, strict=True)
+    )  # fmt: skip
+
+
+def sort_rows(rows: Sequence[DeviceRow], state: State) -> list[DeviceRow]:
+    """Sort rows by `state.rank`, the best first unless `rank_reverse`; the rank `rank` keeps their order. Designs on
+    paper come last."""
+    ordered = list(rows)
+    if state.rank == "name":
+        ordered.sort(key=lambda row: row.run.device.label.casefold())
+    elif state.rank != RANKS[0]:
+        metric = METRICS[state.rank]
+        ordered.sort(key=lambda row: metric.figure(row.run), reverse=metric.more_is_better)
+    return sorted(ordered[::-1] if state.rank_reverse else ordered, key=lambda row: not row.run.device.silicon)
+
+
+class DeviceFigure(msgspec.Struct, frozen=True):
+    """A figure of each device: the key of its column, the field of its records, and its unit. `label` and `per` write
+    it on a card, where `per` may name what is counted. `title` heads its column, '' if tables lack it. `band` is the
+    figure whose band it has."""
+
+    key: str
+    field: str
+    unit: Unit
+    label: str = ""
+    per: str = ""
+    title: str = ""
+    keep: int = 0
+    band: str = ""
+    more_is_better: bool = False
+
+    @property
+    def card_unit(self) -> Unit:
+        """The unit before `per`: none if that counts something."""
+        return "" if self.per and self.per[0] != "/" else self.unit
+
+
+def _of_phase(time: str, what: str) -> tuple[DeviceFigure, ...]:
+    """Return the figures of a phase that processes prompts or makes tokens; `what` is one of them."""
+    return (
+        DeviceFigure("latency", "latency_s", "s", time, title=time, band="latency"),
+        DeviceFigure("throughput", "throughput_per_s", "1/s", per=f"{what}s/s", title=f"{what.title()}s/s", keep=4,
+                     more_is_better=True),
+        DeviceFigure("energy", "energy_j_per_inference", "J", per=f"/{what}", title=f"Energy/{what}", band="energy"),
+        _EDP,
+    )  # fmt: skip
+
+
+_EDP = DeviceFigure("edp", "edp_js", "Js", "EDP", title="EDP", keep=1)
+# The figures by the unit of work: users of a language model judge a request, a prompt and a step of decoding by their
+# tokens; under a load, the slowest requests and the cost per token count.
+FIGURES = {
+    "inference": (
+        DeviceFigure("latency", "latency_s", "s", "latency", title="Latency", band="latency"),
+        DeviceFigure("throughput", "throughput_per_s", "1/s", "rate", title="Rate", keep=4, more_is_better=True),
+        DeviceFigure("energy", "energy_j_per_inference", "J", "energy", "/inf", "Energy/inf", band="energy"),
+        _EDP,
+    ),
+    "request": (
+        DeviceFigure("time_to_first_token_s", "time_to_first_token_s", "s", "TTFT", title="TTFT"),
+        DeviceFigure("time_per_output_token_s", "time_per_output_token_s", "s", "TPOT", title="TPOT"),
+        DeviceFigure("tokens_per_s", "tokens_per_s", "SI", per="tokens/s", title="Tokens/s", more_is_better=True),
+        DeviceFigure("energy", "energy_j_per_token", "J", per="/token", title="Energy/token", band="energy"),
+        msgspec.structs.replace(_EDP, keep=5),
+    ),
+    "prompt": _of_phase("TTFT", "prompt"),
+    "token": _of_phase("TPOT", "token"),
+    "output token": (
+        DeviceFigure("ttft", "ttft_p99_s", "s", "TTFT p99"),
+        DeviceFigure("tpot", "tpot_p99_s", "s", "TPOT p99"),
+        DeviceFigure("tokens_per_s", "tokens_per_s", "SI", per="tokens/s", more_is_better=True),
+        DeviceFigure("energy", "energy_j_per_token", "J", per="/token"),
+        DeviceFigure("edp", "edp_js", "Js", "EDP", "/token"),
+    ),
+}
+_LATENCY = DeviceFigure("latency", "latency_s", "s", title="Latency", keep=4, band="latency")
+
+
+def figure_columns(rows: Sequence[DeviceRow]) -> tuple[Column, ...]:
+    """Return a column for each figure of the devices, with its band if it has one; of a request also its latency."""
+    work = rows[0].outcome.work
+    figures = [figure for figure in FIGURES[work] if figure.title] + [_LATENCY] * (work == "request")
+    return tuple(_column(figure, rows) for figure in sorted(figures, key=lambda figure: figure.keep))
+
+
+def _figure(figure: DeviceFigure, row: DeviceRow) -> float:
+    return row.outcome.figure(figure.field)
+
+
+def _column(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> Column:
+    """Return the column of a figure. With its band it is text: `0.44 -33/+52 %`."""
+    if not figure.band:
+        of = partial(_figure, figure)
+        return Column(figure.key, figure.title, figure.unit, keep=figure.keep, of=of)
+    scale = scale_for((_figure(figure, row) for row in rows), figure.unit)
+
+    def cell(row: DeviceRow) -> str:
+        """Return the figure of a device and its band."""
+        run, value = row.run, _figure(figure, row)
+        bands = {"latency": (run.latency_band_s, run.latency_s), "energy": (run.energy_band_j, run.energy_j)}
+        return f"{scale.cell(value):>{scale.width}} {band_words(*bands[figure.band])}"
+
+    title = header(figure.title, scale.label)
+    return Column(figure.key, title, role="text", keep=figure.keep, of=cell)
