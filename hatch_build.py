@@ -2,13 +2,12 @@
 
 In the checkout, and installed from it editable, they stand beside `hwexplorer`. In a wheel each import of them names
 them where they are then: `from analysis.estimate import totals` becomes `from hwexplorer.analysis.estimate import
-totals`, and so does a string that is the name of one of their modules. Nothing else changes; lines keep their numbers.
+totals`. Nothing else changes; lines keep their numbers.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 OUTER = "hwexplorer"
 INNER = ("analysis", "hardware")
-_DOTTED = re.compile(rf"({'|'.join(INNER)})\.[\w.]*")  # in a string: the name of a module, or a mistake
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -33,8 +31,8 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         for source, target in files(Path(self.root)):
             made = folder / target
             made.parent.mkdir(parents=True, exist_ok=True)
-            if source.suffix == ".py":
-                made.write_bytes(rewrite_imports(source.read_text(encoding="utf-8"), source, Path(self.root)).encode())
+            if source.suffix in (".py", ".pyi"):
+                made.write_bytes(rewrite_imports(source.read_text(encoding="utf-8"), source).encode())
             else:
                 made.write_bytes(source.read_bytes())
         build_data["force_include"][str(folder / OUTER)] = OUTER
@@ -56,17 +54,17 @@ def files(root: Path) -> Iterator[tuple[Path, Path]]:
                 yield path, inside if package == OUTER else OUTER / inside
 
 
-def rewrite_imports(text: str, path: Path, root: Path) -> str:
+def rewrite_imports(text: str, path: Path) -> str:
     """The source with its absolute names of `analysis` and `hardware` put under `hwexplorer`. Raises ValueError for a
     line where that is not possible."""
     lines = text.encode().splitlines(keepends=True)  # positions of the tree count bytes
-    places = sorted(_places(ast.parse(text), path, lines, root), reverse=True)
+    places = sorted(_places(ast.parse(text), path), reverse=True)
     for line, column in places:
         lines[line] = lines[line][:column] + f"{OUTER}.".encode() + lines[line][column:]
     return b"".join(lines).decode()
 
 
-def _places(tree: ast.AST, path: Path, lines: list[bytes], root: Path) -> Iterator[tuple[int, int]]:
+def _places(tree: ast.AST, path: Path) -> Iterator[tuple[int, int]]:
     """(line from 0, byte) before each name that moves."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level == 0 and _is_inner(node.module):
@@ -77,17 +75,7 @@ def _places(tree: ast.AST, path: Path, lines: list[bytes], root: Path) -> Iterat
                     if name.asname is None:  # it would bind `hwexplorer` instead
                         raise ValueError(f"{path}:{name.lineno}: write `from .. import ..` or `import .. as ..`")
                     yield name.lineno - 1, name.col_offset
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _DOTTED.fullmatch(node.value):
-            start = lines[node.lineno - 1].find(node.value.encode(), node.col_offset)
-            if start < 0 or not _is_module(root, node.value):
-                raise ValueError(f"{path}:{node.lineno}: {node.value!r} is no module; a name is written in one piece")
-            yield node.lineno - 1, start
 
 
 def _is_inner(module: str | None) -> bool:
     return module is not None and module.partition(".")[0] in INNER
-
-
-def _is_module(root: Path, name: str) -> bool:
-    place = root.joinpath(*name.split("."))
-    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 
 class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One architecture. `id` is its name in device files and on the command line; `name` is how texts write it.
+    """One architecture. `id` is its name in device files and on the command line; `name` is how texts write it. That of
+    a plug-in names the folder of its `devices`, and its `default_device`.
 
     `unit` names a unit if a device file does not, and `array` what matrix work is distributed over if that is not a
     unit. `levels(device)` returns all levels on chip, innermost first, with the bytes of all units. `is_managed` says
@@ -53,6 +54,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     id: str
     name: str
     data_file: Path | None = None
+    devices: Path | None = None
+    default_device: str = ""
     unit: str
     array: str = ""
     levels: Levels

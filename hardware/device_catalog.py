@@ -83,20 +83,18 @@ def _list_cached(stamps: tuple[tuple[Path, int], ...]) -> tuple[dict[str, Path],
 def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
     """Return the device of an `id`, `id:power_mode`, alias or class, with a power cap and a clock lock
     (`h100_sxm@400W@1400MHz`) and `{changes}`. Raises RequestError."""
-    available, classes = device_files(folders), known_architectures.classes()
     name, changes = split_changes(name)
     name, settings = split_operating_point(name)
     if name.startswith((".", "/", "~")) or Path(name).suffix in (".toml", ".yaml", ".yml", ".json"):
         raise RequestError(
             f"{name[-80:]!r}: a device file is TOML, named by folder and id: --devices-dir FOLDER --on ID"
         )
-    mode = ""
-    path = _by_alias(name, available)  # an alias may contain a colon
+    path, mode = _find(name, device_files(folders), known_architectures.classes(built_in=True))
     if path is None:
-        base, _, mode = name.partition(":")
-        path = available.get(classes.get(fold_name(base), base)) or _by_alias(base, available)
+        folders = (*folders, *known_architectures.device_folders())
+        path, mode = _find(name, device_files(folders), known_architectures.classes())
     if path is None:
-        raise _unknown_device(base, available)
+        raise _unknown_device(name.partition(":")[0], device_files(folders))
     if folders and path.stem in (twice := find_duplicates(folders)):
         raise twice[path.stem]
     device = device_in_mode(_read(path), mode)
@@ -105,13 +103,19 @@ def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
     return apply_changes(device, parse_changes(changes or ""))
 
 
-def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
+def _find(name: str, available: dict[str, Path], classes: dict[str, str]) -> tuple[Path | None, str]:
+    """Return the file of a device and the power mode that a name means; None for an unknown name."""
+    if path := _by_alias(name, available, classes):  # an alias may contain a colon
+        return path, ""
+    base, _, mode = name.partition(":")
+    return available.get(classes.get(fold_name(base), base)) or _by_alias(base, available, classes), mode
+
+
+def _by_alias(name: str, available: dict[str, Path], classes: dict[str, str]) -> Path | None:
     device_id = match_name(name, available)
     if device_id is not None:
         return available[device_id]
-    if fold_name(name) in known_architectures.classes() or (
-        ":" in name and match_name(name.partition(":")[0], available)
-    ):
+    if fold_name(name) in classes or (":" in name and match_name(name.partition(":")[0], available)):
         return None
     files = {path: spec for path in available.values() if (spec := _read_or_none(path)) is not None}
     exact = (path for path, spec in files.items() if match_name(name, (spec.name, *spec.aliases)))
@@ -163,7 +167,7 @@ def _unknown_device(name: str, available: dict[str, Path]) -> RequestError:
     specs = [spec for path in available.values() if (spec := _read_or_none(path)) is not None]
     typed, vendors = product_name(name[:80]), {spec.vendor.casefold() for spec in specs}
     stated = vendors & typed.words
-    by_words = {name: name for name in known_architectures.names()}
+    by_words = {name: name for name in known_architectures.ALL}
     for spec in specs:
         if not stated or spec.vendor.casefold() in stated:
             for own in map(product_name, (spec.id, spec.name, *spec.aliases)):
@@ -237,6 +241,7 @@ def catalogue_devices(folders: tuple[Path, ...] = (), on_paper: bool = True) -> 
 
 def load_devices(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str]]:
     """Return every readable device, and one line for each other file: a bad file never hides the others."""
+    folders = (*folders, *known_architectures.device_folders())
     devices = []
     errors = [str(error) for error in find_duplicates(folders).values()]
     for path in device_files(folders).values():

@@ -276,7 +276,7 @@ def _check_peaks(spec: DeviceFile, facts: dict[str, Fact]) -> None:
 def _check(spec: DeviceFile) -> None:
     if spec.changes:
         raise ValueError("changes: name a changed device by an expression, e.g. h100_sxm{units*2}")
-    _check_name("architecture", "architecture", spec.architecture, known_architectures.names())
+    _check_name("architecture", "architecture", spec.architecture, known_architectures.ALL)
     try:
         described = known_architectures.find_architecture(spec.architecture, spec.hierarchy)
     except ValueError as error:

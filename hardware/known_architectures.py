@@ -1,11 +1,12 @@
-"""All architectures by id, from architectures/known.toml. The module of each is imported at first use."""
+"""All architectures by id, from architectures/known.toml and of plug-ins. Each is imported at first use."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from hardware import file_access
+from hardware import file_access, plugins
 from hardware.architecture import Architecture
 from hardware.errors import unknown
 from hardware.hierarchy import Hierarchy
@@ -16,22 +17,25 @@ TORCH_HOST = HOST  # torch has the same word for a tensor that is not on an acce
 _KNOWN: dict[str, dict[str, str]] = _TABLE["architectures"]
 
 
-def every() -> tuple[Architecture, ...]:
-    """Return all architectures, in order."""
-    return tuple(map(get, _KNOWN))
+def _built_in(name: str) -> Architecture:
+    architecture: Architecture = import_module(f".{_KNOWN[name]['module']}", __package__).ARCHITECTURE
+    return architecture
 
 
-def names() -> tuple[str, ...]:
-    """Return the ids of all architectures, in order."""
-    return tuple(_KNOWN)
+def _check(name: str, plugged: Any) -> Architecture:
+    if not isinstance(plugged, Architecture) or plugged.id != name:
+        raise TypeError(f"it is no architecture with the id {name!r}")
+    return plugged
+
+
+ALL = plugins.Records("architectures", _KNOWN, _built_in, _check)  # built-in ones, in order, then those of plug-ins
 
 
 def get(name: str) -> Architecture:
     """Return the architecture with an id. Raises RequestError for an unknown one."""
-    if name not in _KNOWN:
-        raise unknown("architecture", name, _KNOWN)
-    architecture: Architecture = import_module(f".{_KNOWN[name]['module']}", __package__).ARCHITECTURE
-    return architecture
+    if name not in ALL:
+        raise unknown("architecture", name, ALL)
+    return ALL[name]
 
 
 def find_architecture(name: str, hierarchy: Hierarchy | None) -> Architecture:
@@ -43,6 +47,13 @@ def find_architecture(name: str, hierarchy: Hierarchy | None) -> Architecture:
     return found if hierarchy is None or found.describe is None else found.describe(hierarchy)
 
 
-def classes() -> dict[str, str]:
+def classes(built_in: bool = False) -> dict[str, str]:
     """Return the default device of each architecture: users may write an id wherever a device is expected."""
-    return {name: row["default_device"] for name, row in _KNOWN.items()}
+    defaults = {name: row["default_device"] for name, row in _KNOWN.items()}
+    plugged = {} if built_in else ALL.plugged()
+    return defaults | {name: arch.default_device for name, arch in plugged.items() if arch.default_device}
+
+
+def device_folders() -> tuple[Path, ...]:
+    """Return the folders of the devices that plug-ins bring along."""
+    return tuple(arch.devices for arch in ALL.plugged().values() if arch.devices is not None and arch.devices.is_dir())

@@ -119,7 +119,6 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: tuple[str, ...]
     kept: str
     narrower: tuple[str, ...]
-    timed: tuple[str, ...]
     gguf: dict[str, str]
     caches: dict[str, str]
     formats: dict[str, Format]
@@ -134,7 +133,7 @@ BASE = DEFAULT  # the format in which every device can do element-wise work
 WIDE = _TABLE.kept  # what stays wide where weights are narrow
 SWEEP = _TABLE.sweep
 KEYS = _TABLE.keys
-NARROWER, TIMED = _TABLE.narrower, _TABLE.timed
+NARROWER = _TABLE.narrower
 _CACHE = re.compile(r"(.+?)[-_. ]?kv[-_. ]?([0-9]{1,2})", re.IGNORECASE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,10 +39,10 @@ def _wrong_row(data: dict[str, Any], kind: type[Any], error: str) -> str:
     return ""
 
 
-def read_rows(path: Path, table: str) -> dict[str, dict[str, Any]]:
-    """Return the rows of a table of a shipped file by name. A row has the fields of its `base`, which stands before it,
-    where it states none."""
-    rows: dict[str, dict[str, Any]] = {}
+def read_rows(path: Path, table: str, before: Mapping[str, dict[str, Any]] = {}) -> dict[str, dict[str, Any]]:
+    """Return the rows of a table of a shipped file by name, after those `before` it. A row has the fields of its
+    `base`, which stands before it, where it states none."""
+    rows = {**before}
     for name, row in file_access.shipped(path)[table].items():
         rows[name] = {**rows.get(row.get("base"), {}), **row}
     return rows

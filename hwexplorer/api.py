@@ -73,7 +73,7 @@ class Model:
 
 def is_function(name: str) -> bool:
     """Return True if the package has a function of this name."""
-    return name in _GROUPS or (name in registry.names() and isinstance(registry.load(name), Report))
+    return name in _GROUPS or (name in registry.names() and registry.is_report(name))
 
 
 @lru_cache(maxsize=64)

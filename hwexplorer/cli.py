@@ -70,8 +70,8 @@ def parse(words: list[str]) -> argparse.Namespace:
             _overview().parse_args(words)
         return argparse.Namespace(verb="version", run=lambda _: put(f"hwexplorer {VERSION}\n"))
     if words and registry.is_verb(words[0]):
-        members = registry.sections(words[0])
-        if members and words[0] not in members and words[1:] in (["--help"], ["-h"]):
+        is_help = words[1:] in (["--help"], ["-h"])
+        if is_help and (members := registry.sections(words[0])) and words[0] not in members:
             return _group_parser(words[0]).parse_args(["--help"])
         name, *words = registry.resolve(words)
     else:
@@ -82,7 +82,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     from hwexplorer.headless import answers
 
     verb, full_name = registry.load(name), registry.full_name(name)
-    epilog = _sections(full_name) + _examples(full_name, example_words(verb))
+    epilog = _sections(full_name) + _examples(full_name, example_words(verb)) if {"-h", "--help"} & {*words} else ""
     summary = _summary(name, {option.name for option in verb.all_options()})
     parser = _Parser(full_name, description=summary, epilog=epilog)
     if "--schema" in words and registry.is_report(name):  # which needs no model
@@ -161,13 +161,12 @@ def _check_typo(words: list[str]) -> None:
     """Refuse a misspelt verb: `compre` in `compre resnet50` is not a model, nor is `foo` in `foo resnet50`."""
     if not words or words[0].startswith("-"):
         return
+    if not registry.may_be_verb(words[0]):
+        return
     followed = len(words) > 1 and not words[1].startswith("-")
     verbs = tuple(dict.fromkeys((*registry.verbs(), *registry.names())))
     if followed or nearest(words[0], verbs, cutoff=0.75):
-        from analysis.model.names.model_ref import names
-
-        if words[0] not in names():
-            raise unknown("verb", words[0], verbs)
+        raise unknown("verb", words[0], verbs)
 
 
 def _overview() -> argparse.ArgumentParser:

@@ -13,10 +13,12 @@ from typing import Any
 import msgspec
 
 from hardware import precision as formats
-from hardware.amount import parse_amount, parse_whole
+from hardware.amount import parse_amount as parse_amount
+from hardware.amount import parse_whole
 from hardware.engines.runtime import LIKE_FOR_LIKE
 from hardware.errors import RequestError, unknown
-from hardware.names import split_list
+from hardware.names import split_list as split_list
+from hardware.plugins import Names
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.settings import BATCH_MAX, SETTINGS, LoadSetting, NumberSetting, PrecisionSetting, Setting
 from hwexplorer.views.layout import wrap
@@ -204,8 +206,9 @@ def _of_setting(setting: Setting) -> Option:
     if isinstance(setting, NumberSetting | PrecisionSetting | LoadSetting):
         settings["type"] = setting.parse
     else:
-        settings["choices"] = setting.choices()
-        others = [word for word in setting.choices() if word not in setting.help]
+        choices = settings["choices"] = setting.choices()
+        built_in = choices.built_in if isinstance(choices, Names) else choices
+        others = [word for word in built_in if word not in setting.help]
         listing = f": {', '.join(others)}" if others else ""
     flags = setting.flags or (f"--{setting.name.replace('_', '-')}",)
     help = f"{setting.help}{listing} (default {setting.default_text})"

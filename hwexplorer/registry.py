@@ -1,8 +1,9 @@
-"""The verbs: the modules of hwexplorer.reports, commands and annexes, each with its help in its first line.
+"""The verbs: the modules of hwexplorer.reports and commands, and those of plug-ins, each with its help in its first
+line.
 
 A verb with sections is a folder there: its modules are the sections (`show energy`), each also a verb of its own name
 (`energy`), and `VERB` of the folder, a `declare.Group`, selects the section for words that name none. Only the
-requested module is imported. A folder put on the path of one of the packages adds its verbs.
+requested module is imported. A plug-in's entry point is named `VERB` or `GROUP.SECTION`.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from hardware import plugins
 from hardware.errors import RequestError, unknown
 
 if TYPE_CHECKING:
     from hwexplorer.declare import Group, Report, Verb
 
-_PACKAGES = ("hwexplorer.reports", "hwexplorer.commands", "hwexplorer.annexes")
+_PACKAGES = ("hwexplorer.reports", "hwexplorer.commands")
 _UNDER_LOAD = "hwexplorer.reports._under_load"
 # The verbs by task. FIRST are the verbs used most.
 FIRST = ("compare", "tree", "why")
@@ -35,15 +37,22 @@ OLD_NAMES = {"elasticity": "knobs"}  # old section -> its replacement: the old n
 
 
 class _Module(NamedTuple):
-    """The module that declares a verb, and its folder's name if it is a section."""
+    """The module that declares a verb, its folder's name if it is a section, and its entry point if it is a plug-in."""
 
     path: str
     group: str = ""
+    point: str = ""
 
 
 def names() -> tuple[str, ...]:
     """Return every word that names a verb or a section."""
     return tuple(_modules())
+
+
+def is_built_in(word: str) -> bool:
+    """Return True for a verb, a section or an old name that needs no plug-in."""
+    modules = _built_in()
+    return word in modules or word in OLD_NAMES or any(word == module.group for module in modules.values())
 
 
 def verbs() -> tuple[str, ...]:
@@ -55,18 +64,30 @@ def verbs() -> tuple[str, ...]:
 
 def sections(verb: str) -> tuple[str, ...]:
     """Return the sections of a verb, the one with its name first; empty without sections."""
+    modules = _built_in()
+    if verb in modules and all(module.group != verb for module in modules.values()):
+        return ()
     members = [name for name, module in _modules().items() if module.group == verb]
     return tuple(sorted(members, key=lambda name: name != verb))
 
 
+def may_be_verb(word: str) -> bool:
+    """Return False for a word that needs no look at the entry points: the name of a model, or no name at all."""
+    from analysis.model.names.model_ref import names as models
+
+    return word.isidentifier() and word not in models()
+
+
 def is_verb(word: str) -> bool:
-    """Return True for a verb, a section or an old name."""
-    return word in _modules() or word in verbs() or word in OLD_NAMES
+    """Return True for a verb, a section or an old name, also one of an annex that is not installed."""
+    if is_built_in(word) or word in plugins.EXTRA["verbs"]:
+        return True
+    return may_be_verb(word) and (word in _modules() or word in verbs())
 
 
 def full_name(name: str) -> str:
     """Return the words that select a section: `show energy`; for the section with the verb's name, the verb alone."""
-    group = _modules()[name].group if name in _modules() else ""
+    group = _find(name).group
     return f"{group} {name}" if group not in ("", name) else name
 
 
@@ -75,10 +96,12 @@ def resolve(words: list[str]) -> list[str]:
     `why conv2d l4 t4` is `explain conv2d l4 t4`. Raises RequestError."""
     words = [*(OLD_NAMES.get(word, word) for word in words[:2]), *words[2:]]
     verb, rest = words[0], words[1:]
-    members = sections(verb)
+    members = tuple(name for name, module in _built_in().items() if module.group == verb)
+    if not members or (rest and rest[0] not in members and may_be_verb(rest[0])):
+        members = sections(verb)
     if not members:
         return words
-    if rest and rest[0] in members:
+    if rest and (rest[0] in members or rest[0] in plugins.EXTRA["verbs"]):
         return rest
     declared = group(verb)
     if declared.choose is not None:
@@ -100,23 +123,28 @@ def _count(words: list[str], members: tuple[str, ...], declared: Group) -> int:
         return 0
     from hwexplorer.options import DEVICES_DIR, count_words
 
-    return count_words(words, [DEVICES_DIR, *(option for name in members for option in load(name).all_options())])
+    usable = [load(name) for name in members if is_usable(name)]
+    return count_words(words, [DEVICES_DIR, *(option for verb in usable for option in verb.all_options())])
 
 
 def helps() -> dict[str, str]:
     """Return verb -> help line, of the verbs that help lists."""
-    return {verb: _help_line(_group_path(verb)) if sections(verb) else help_of(verb) for verb in verbs()}
+    groups = {verb: _first_section(verb).path.rpartition(".")[0] for verb in verbs() if sections(verb)}
+    return {verb: _help_line(groups[verb]) if verb in groups else help_of(verb) for verb in verbs()}
 
 
 def help_of(name: str) -> str:
     """Return the help line of a section or of a verb without sections."""
-    return _help_line(_modules()[name].path)
+    return _help_line(_find(name).path)
 
 
 @lru_cache(maxsize=128)
 def _help_line(module: str) -> str:
     """Return the first docstring line of a module. The source is read, not imported."""
-    spec = find_spec(module)
+    try:
+        spec = find_spec(module)
+    except Exception as error:  # of a plug-in's package
+        return f"cannot be loaded: {type(error).__name__}"
     source = (spec.loader.get_source(module) or "") if spec and isinstance(spec.loader, SourceFileLoader) else ""
     line = source.partition("\n")[0].strip('".')
     return line[:1].lower() + line[1:]
@@ -127,28 +155,63 @@ def load(name: str, is_served: bool = False) -> Report | Verb:
     Raises RequestError for an unknown one."""
     if is_served and (report := import_module(_UNDER_LOAD).UNDER_LOAD.get(name)):
         return cast("Report", report)
-    modules = _modules()
-    if name not in modules:
-        raise unknown("verb", name, modules)
-    verb: Report | Verb = import_module(modules[name].path).VERB
-    return verb
+    module = _find(name)
+    if not module.path and name not in plugins.EXTRA["verbs"]:
+        raise unknown("verb", name, _modules())
+    if module.point or not module.path:
+        return cast("Report | Verb", plugins.load("verbs", module.point or name, _check))
+    return cast("Report | Verb", import_module(module.path).VERB)
+
+
+def _check(name: str, plugged: Any) -> Report | Verb:
+    from hwexplorer.declare import Report, Verb
+
+    if not isinstance(plugged, Report | Verb):
+        raise TypeError("it is no Report or Verb")
+    return plugged
+
+
+def is_usable(name: str) -> bool:
+    """Return False, and warn, for the verb of a plug-in that cannot be loaded."""
+    try:
+        return bool(load(name))
+    except RequestError as error:
+        plugins.warn(str(error))
+        return False
 
 
 def group(verb: str) -> Group:
     """Return the declaration of a verb with sections."""
     from hwexplorer.declare import Group
 
-    declared: Group = getattr(import_module(_group_path(verb)), "VERB", Group())
+    first = _first_section(verb)
+    if first.point:
+        plugins.load("verbs", first.point)  # raises its error in one line
+    declared: Group = getattr(import_module(first.path.rpartition(".")[0]), "VERB", Group())
     return declared
 
 
-def _group_path(verb: str) -> str:
-    """Return the module path of the first folder of a verb, which declares it; later folders add sections."""
-    return next(module.path for module in _modules().values() if module.group == verb).rpartition(".")[0]
+def _first_section(verb: str) -> _Module:
+    """Return the first section of a verb, whose folder declares it; later folders add sections."""
+    own = (module for module in _built_in().values() if module.group == verb)
+    return next(own, None) or next(module for module in _modules().values() if module.group == verb)
+
+
+def _find(name: str) -> _Module:
+    """Return the module of a verb or a section, one without a path if it is unknown."""
+    return _built_in().get(name) or _modules().get(name, _Module(""))
 
 
 def _modules() -> dict[str, _Module]:
-    """Return name -> module: reports by name, then the verbs that do something else."""
+    """Return name -> module: reports by name, then the verbs that do something else, then those of plug-ins."""
+    modules = _built_in()
+    for name, point in plugins.entry_points("verbs").items():
+        group, _, word = name.rpartition(".")
+        modules.setdefault(word, _Module(point.module, group, name))
+    return modules
+
+
+def _built_in() -> dict[str, _Module]:
     packages = ((package, import_module(package).__path__) for package in _PACKAGES)
     return {name: module for package, path in packages for name, module in _modules_of_package(package, *path).items()}
 
@@ -183,4 +246,4 @@ def is_report(name: str) -> bool:
     """Return True if a verb prints a document, in any of the formats."""
     from hwexplorer.declare import Report
 
-    return isinstance(load(name), Report)
+    return is_usable(name) and isinstance(load(name), Report)

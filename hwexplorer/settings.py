@@ -7,7 +7,7 @@ the screen and copied commands follow from it. A new setting is an entry here an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -39,7 +39,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     metavar: str
     help: str
-    choices: Callable[[], tuple[str, ...]]
+    choices: Callable[[], Collection[str]]
     common: tuple[str, ...] = ()
     called: str = ""
     default: Any = None

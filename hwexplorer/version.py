@@ -1,3 +1,3 @@
 """The version of the program. Modules read it here, since the package itself imports its functions on demand."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"

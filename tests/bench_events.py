@@ -1,6 +1,6 @@
 """Microbenchmarks of an H100 as counts of events: predicted against measured energy and power.
 
-`python -m tests.bench_events` prints a row for each event of analysis/annexes/machine/measured/events.csv. A row is
+`python -m tests.bench_events` prints a row for each event of analysis/validation/measured/events.csv. A row is
 what one repetition of the benchmark counts, priced by the device as any kernel is: a warp instruction is fetched,
 decoded and scheduled, its lanes read and write registers, a byte passes each level of memory on its way."""
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from analysis.annexes.machine.measured_rows import SHIPPED
+from analysis.validation.measured_rows import SHIPPED
 from hardware.device import Device
 from hardware.device_catalog import load_device
 from hardware.event_prices import coefficients

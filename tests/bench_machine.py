@@ -17,15 +17,17 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from analysis.annexes.machine import device_fit, host_facts, torch_process
-from analysis.annexes.machine.measurement_log import MeasurementLog, TimedCase
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from hardware import file_access
 from hardware.device import Device
+from hwexplorer_annexes.measure import device_fit, host_facts, torch_process
+from hwexplorer_annexes.measure.measurement_log import MeasurementLog, TimedCase
 
 FIT = tuple(
-    file_access.table(Path(__file__).parents[1] / "analysis/annexes/machine/probes.toml")["models"]["default"]["names"]
+    file_access.table(Path(__file__).parents[1] / "hwexplorer_annexes/measure/probes.toml")["models"]["default"][
+        "names"
+    ]
 )
 KNOWN = (
     "resnet18", "resnet34", "resnet50", "resnet101", "wide_resnet50_2", "vgg11", "vgg16", "alexnet", "squeezenet1_0",

@@ -2,16 +2,17 @@
 
 Every device is left out in turn: of the fit of efficiencies and of the spreads. One random row of it is given back, and
 the other rows of its class of work and runtime are predicted without and with it. Prints the spreads over all devices,
-as analysis/annexes/machine/spreads.toml has them, and the median errors by architecture."""
+as hwexplorer_annexes/measure/spreads.toml has them, and the median errors by architecture."""
 
 from __future__ import annotations
 
 import msgspec
 import numpy as np
 
-from analysis.annexes.machine import efficiency_fit, few_rows, row_validation
-from analysis.annexes.machine.language_rows import interpret_row
-from analysis.annexes.machine.measured_rows import FITTED_ON, Unpredictable, shipped_rows
+from analysis.validation import efficiency_fit, row_validation
+from analysis.validation.language_rows import interpret_row
+from analysis.validation.measured_rows import FITTED_ON, Unpredictable, shipped_rows
+from hwexplorer_annexes.measure import few_rows
 
 LIMITS = ("compute", "memory", "start")
 LEAST_ROWS = 5

@@ -17,13 +17,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from analysis.annexes.machine.measured_rows import read_rows
-from analysis.annexes.machine.serving_validation import predict_served
 from analysis.estimate.scenario import Scenario
 from analysis.model.transformer.transformer_request import parse
 from analysis.serving.deployment import ParallelDegrees, open_stage
 from analysis.serving.request_load import Lengths, Load, closed_load, open_load
 from analysis.serving.simulation import simulate
+from analysis.validation.measured_rows import read_rows
+from analysis.validation.serving_validation import predict_served
 from hardware.device_catalog import load_device
 from hardware.engines.scheduler import find_scheduler
 from hwexplorer import engine

@@ -20,7 +20,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 RULES: dict[str, Any] = tomllib.loads((ROOT / "house.toml").read_text(encoding="utf-8"))
-PACKAGES = ("hardware", "analysis", "hwexplorer")
+PACKAGES = ("hardware", "analysis", "hwexplorer", "hwexplorer_annexes")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.model.ir.validation import decode
+from analysis.model.ir.validation import decode as decode
 from analysis.model.ir.workload import SCHEMA, Workload, encode
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import targets, zoo

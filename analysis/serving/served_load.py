@@ -1,7 +1,7 @@
 """The figures of a served load: percentiles of requests, throughput, watts, joules and dollars per token.
 
 Their bands are from published runs, with devices and models left out: `python -m
-analysis.annexes.machine.serving_validation` writes load_trust.json.
+analysis.validation.serving_validation` writes load_trust.json.
 """
 
 from __future__ import annotations

@@ -33,9 +33,6 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from analysis.annexes.readers.onnx import onnx_model
-from analysis.annexes.readers.onnx.input_sizes import OpenSizeError
-from analysis.annexes.readers.onnx.onnx_file import read
 from analysis.capture import user_model
 from analysis.capture.exporter import tensors_in
 from analysis.capture.torch_settings import import_torchvision, versions, without_weights
@@ -55,6 +52,9 @@ from examples.corpus import (
 )
 from examples.corpus import captured_families as families
 from hardware import file_access
+from hwexplorer_annexes.onnx import onnx_model
+from hwexplorer_annexes.onnx.input_sizes import OpenSizeError
+from hwexplorer_annexes.onnx.onnx_file import read
 
 _ABOUT = (
     "Random weights, each library's own input size; models of transformers are cut to two layers, where their "

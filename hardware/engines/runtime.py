@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hardware import file_access
+from hardware import file_access, plugins
 from hardware.kernels.library import KernelUse, ProductLibrary, product_libraries
 from hardware.precision import DEFAULT, FORMATS, parse
 from hardware.quantity import SourcedValue, exact_value
@@ -143,13 +143,22 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 @lru_cache(maxsize=1)
-def runtimes() -> dict[str, Runtime]:
-    """Return all runtimes by id."""
-    rows = read_rows(PATH, "runtimes")
+def runtimes() -> plugins.Records[Runtime]:
+    """Return all runtimes by id: those of runtimes.toml, and those in the TOML files that plug-ins name."""
+    built_in = _make_records(PATH, read_rows(PATH, "runtimes"))
+    return plugins.Records("runtimes", built_in, built_in.__getitem__, _read_plugged)
+
+
+def _read_plugged(name: str, file: str | Path) -> Runtime:
+    rows = read_rows(Path(file), "runtimes", before=read_rows(PATH, "runtimes"))
+    return _make_records(Path(file), {name: rows[name]})[name]
+
+
+def _make_records(path: Path, rows: dict[str, dict[str, Any]]) -> dict[str, Runtime]:
     none = msgspec.structs.asdict(exact_value(0.0))  # a whole program is started at once
     dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
     rows = {key: {"id": key, **dispatch[key], **row} for key, row in rows.items()}
-    return {key: convert_record(PATH, f"runtimes.{key}", row, Runtime) for key, row in rows.items()}
+    return {key: convert_record(path, f"runtimes.{key}", row, Runtime) for key, row in rows.items()}
 
 
 @lru_cache(maxsize=1)
@@ -197,9 +206,9 @@ def runtime_of_mode(device: Device, mode: str) -> Runtime:
 
 
 @lru_cache(maxsize=1)
-def runtime_names() -> tuple[str, ...]:
+def runtime_names() -> plugins.Names:
     """Return the names that can be asked for: 'auto', a mode, or a runtime."""
-    return AUTO, *MODES, *runtimes()
+    return plugins.Names("runtimes", (AUTO, *MODES, *runtimes().built_in))
 
 
 def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
@@ -223,10 +232,12 @@ def is_unsupported(device: Device, work: str) -> bool:
 
 def find_runtime(device: Device, name: str) -> Runtime | None:
     """Return a runtime as measured on the device, else as in runtimes.toml; None for an unknown name."""
-    fitted, shipped = device.file.runtimes.get(name), runtimes().get(name)
-    if fitted is None or shipped is None:
-        return shipped
-    return msgspec.structs.replace(fitted, id=name, formats=shipped.formats, scheduler=shipped.scheduler)
+    if name in ("", AUTO, *MODES):
+        return None
+    fitted, known = device.file.runtimes.get(name), runtimes().get(name)
+    if fitted is None or known is None:
+        return known
+    return msgspec.structs.replace(fitted, id=name, formats=known.formats, scheduler=known.scheduler)
 
 
 def deployed_runtime(device: Device, work: str) -> Runtime:

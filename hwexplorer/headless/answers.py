@@ -7,7 +7,7 @@ from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 from hwexplorer import registry
-from hwexplorer.answer import Answer
+from hwexplorer.answer import Answer as Answer
 from hwexplorer.declare import Report
 from hwexplorer.export.render import json_schema
 from hwexplorer.headless import asked_state

@@ -71,7 +71,7 @@ def _answers(state: State) -> dict[int, Answer]:
     complete = replace(state, at="", pin="", sort="graph", heat=False)
     answers = {}
     for name in registry.names():
-        verb = registry.load(name)
+        verb = registry.load(name) if registry.is_report(name) else None
         if isinstance(verb, Report) and verb.section is not None:
             here = replace(complete, devices=(state.on,)) if verb.subject.several else complete
             answers[verb.section.place] = Answer(name, here)

@@ -1,11 +1,9 @@
-"""Measured times next to predicted times, if a state names a trace.
-
-The annex of traces is imported here by name, and only when it is needed."""
+"""Measured times next to predicted times, if a state names a trace. An annex reads traces."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
+from contextlib import suppress
 from typing import Any, Protocol
 
 from analysis.document import Cell
@@ -13,6 +11,10 @@ from analysis.estimate.causes import CAUSES
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.workload import Floats, Ints
+from analysis.text.headline import SAME, describe_change
+from hardware import plugins
+from hardware.errors import RequestError
+from hardware.quantity import quantity
 from hwexplorer.state import State
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Stack, WaterfallStep
@@ -46,13 +48,18 @@ class MeasuredTimes(Protocol):
 
 def measured_times(state: State, result: Estimate) -> MeasuredTimes | None:
     """Return the state's trace, aligned with the estimate. Return None if there is no trace or it cannot be read."""
-    times: MeasuredTimes | None = trace_annex().measured_operators(state, result) if state.trace else None
-    return times
+    with suppress(RequestError):
+        times: MeasuredTimes | None = trace_annex().measured_operators(state, result) if state.trace else None
+        return times
+    return None
 
 
 def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
     """Return lines on how the trace and the estimate agree, or why the trace cannot be read; empty without a trace."""
-    notes: tuple[str, ...] = trace_annex().trace_notes(state, result) if state.trace else ()
+    try:
+        notes: tuple[str, ...] = trace_annex().trace_notes(state, result) if state.trace else ()
+    except RequestError as error:
+        return (str(error),)
     return notes
 
 
@@ -63,12 +70,22 @@ def trace_warning(state: State, result: Estimate) -> str:
 
 def is_read(file: str) -> bool:
     """Return True if no trace is named, or the named file does not have to be read first."""
-    return not file or bool(trace_annex().is_read(file))
+    with suppress(RequestError):
+        return not file or bool(trace_annex().is_read(file))
+    return True
 
 
 def trace_annex() -> Any:
-    """Return the module that reads traces."""
-    return import_module("hwexplorer.annexes._trace_times")
+    """Return the reader of traces. Raises RequestError if it is not installed."""
+    return plugins.load("readers", "trace")
+
+
+def compare_times(measured_s: float, predicted_s: float) -> str:
+    """Write `1.3x slower than the predicted 4.00 ms`."""
+    if not predicted_s or 1 / SAME < measured_s / predicted_s < SAME:
+        return f"as predicted ({quantity(predicted_s, 's')})"
+    change = describe_change(measured_s / predicted_s, "faster", "slower")
+    return f"{change} than the predicted {quantity(predicted_s, 's')}"
 
 
 def measured_cells(times: MeasuredTimes, members: Sequence[int] | Ints) -> tuple[Cell, ...]:

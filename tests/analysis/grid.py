@@ -39,7 +39,7 @@ MODELS = (
 )  # fmt: skip
 # Of mappings that follow from rules; of those that are searched tests/hardware/test_spatial.py says what holds:
 # the fastest may move more, where it is not throttled.
-ARCHITECTURES = tuple(one for one in known_architectures.every() if one.describe is None)
+ARCHITECTURES = tuple(one for one in known_architectures.ALL.values() if one.describe is None)
 DEFAULTS = tuple(known_architectures.classes()[one.id] for one in ARCHITECTURES)
 # Where what is kept on chip follows from what was moved since, not from where a compiler placed its layers.
 KEEPING = tuple(name for name in DEFAULTS if not load_device(name).arch.places_models)

@@ -77,7 +77,7 @@ def test_openvino_clocks_the_share_of_a_start_that_it_takes(name: str) -> None:
 def test_a_constant_prices_one_unit() -> None:
     """What several architectures share is counted in one unit, so that price x count is an energy in each of them."""
     units = defaultdict(set)
-    for arch in known_architectures.every():
+    for arch in known_architectures.ALL.values():
         for event in arch.events:
             if event.family == "logic" and event.argument in table()["logic"] and event.argument not in arch.data.logic:
                 units[event.argument].add(event.count)

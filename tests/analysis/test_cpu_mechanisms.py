@@ -10,12 +10,12 @@ import grid
 import msgspec
 import pytest
 
-from analysis.annexes.machine import row_validation
-from analysis.annexes.machine.language_rows import interpret_row
-from analysis.annexes.machine.measured_rows import FITTED_ON, shipped_rows
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.store import ready
+from analysis.validation import row_validation
+from analysis.validation.language_rows import interpret_row
+from analysis.validation.measured_rows import FITTED_ON, shipped_rows
 from hardware.demand import OpClass
 from hardware.device import Device
 from hardware.device_catalog import load_device

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from analysis.annexes.machine import measured_rows, row_validation
-from analysis.annexes.machine.kernel_validation import NARROW, NARROW_KINDS, kernel_points
-from analysis.annexes.machine.language_rows import interpret_row
-from analysis.annexes.machine.measured_rows import Unpredictable, interpret_vision_row
 from analysis.estimate import trust
 from analysis.estimate.estimate import estimate
 from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import KINDS
+from analysis.validation import measured_rows, row_validation
+from analysis.validation.kernel_validation import NARROW, NARROW_KINDS, kernel_points
+from analysis.validation.language_rows import interpret_row
+from analysis.validation.measured_rows import Unpredictable, interpret_vision_row
 from hardware import file_access, precision
 from hardware.device_file import CATALOG
 from hardware.engines.runtime import MODES, runtimes
@@ -191,7 +191,7 @@ def test_every_row_that_ships_is_predicted_or_counted(document: Any) -> None:
 @slow
 def test_what_is_said_of_the_classes_is_what_comes_out(document: Any) -> None:
     """The README has its table of trust.json, and bands follow from it: after a change of the model of time or energy
-    `python -m analysis.annexes.machine.efficiency_fit` writes it anew."""
+    `python -m analysis.validation.efficiency_fit` writes it anew."""
     said = {(each.quantity, each.name): each for each in trust.trust_table().classes}
     said.pop(("latency", trust.ENGINEERING))
     found = {(each["quantity"], each["name"]): each for each in document["classes"]}

@@ -13,9 +13,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.annexes.machine import trust_bands
-from analysis.annexes.machine.row_validation import LARGE, PredictionPoint
-from analysis.annexes.machine.trust_bands import (
+from analysis.estimate import trust
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.serving.served_load import load_evidence
+from analysis.validation import trust_bands
+from analysis.validation.row_validation import LARGE, PredictionPoint
+from analysis.validation.trust_bands import (
     BEYOND,
     TAILS,
     Residual,
@@ -24,10 +28,6 @@ from analysis.annexes.machine.trust_bands import (
     left_out_coverage,
     row_weights,
 )
-from analysis.estimate import trust
-from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.scenario import Scenario
-from analysis.serving.served_load import load_evidence
 from hardware.device_catalog import load_device, load_devices
 from hardware.engines.runtime import resolve_runtime
 from hardware.setup import make_setup
@@ -218,7 +218,7 @@ def test_it_is_in_json_and_a_column(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_estimate_reads_no_measurements() -> None:
     code = (
         "import sys; from hwexplorer.cli import main; main(['compare', 'resnet18', '--format', 'json']);"
-        "sys.exit('analysis.annexes.machine.measured_rows' in sys.modules or 'analysis.annexes.machine' in sys.modules)"
+        "sys.exit('analysis.validation.measured_rows' in sys.modules or 'analysis.validation' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

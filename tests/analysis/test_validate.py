@@ -13,18 +13,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.annexes.machine import efficiency_fit, measured_rows, operator_rows, prediction_errors, row_validation
-from analysis.annexes.machine.efficiency_fit import (
+from analysis.validation import efficiency_fit, measured_rows, operator_rows, prediction_errors, row_validation
+from analysis.validation.efficiency_fit import (
     FitRow,
     RateFit,
     fit_rows_by_software,
     fit_software,
     left_out_latency,
 )
-from analysis.annexes.machine.framework_kernels import predict_framework_kernels
-from analysis.annexes.machine.kernel_validation import kernel_points
-from analysis.annexes.machine.language_rows import interpret_row
-from analysis.annexes.machine.measured_rows import Unpredictable, read_rows
+from analysis.validation.framework_kernels import predict_framework_kernels
+from analysis.validation.kernel_validation import kernel_points
+from analysis.validation.language_rows import interpret_row
+from analysis.validation.measured_rows import Unpredictable, read_rows
 from hardware import file_access
 from hardware.errors import RequestError
 from hwexplorer.cli import main

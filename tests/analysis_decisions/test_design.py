@@ -3,13 +3,6 @@
 import msgspec
 import pytest
 
-from analysis.annexes.silicon.design_search import (
-    DesignKnob,
-    DesignReport,
-    DesignStudy,
-    parse_knob,
-    search_designs,
-)
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.constraint import Constraint
@@ -17,6 +10,13 @@ from hardware.area import area
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hwexplorer import engine
+from hwexplorer_annexes.silicon.design_search import (
+    DesignKnob,
+    DesignReport,
+    DesignStudy,
+    parse_knob,
+    search_designs,
+)
 
 KPU = load_device("kpu_t256")
 

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from hardware.architecture import Architecture
-from hardware.demand import Demand, Floats
-from hardware.device import Device
-from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, traffic
-from hardware.mapping.tiling import Bools, Tiling, vector_tiling
-from hardware.sentence import elements, product
-from hardware.setup import Setup
+from hwexplorer.extend import Architecture, Device, Setup, common, sentence, tiling
+from hwexplorer.extend import demand as demands
+
+Demand = demands.Demand
+Floats = demands.Floats
 
 
-def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
+def map_operators(demand: Demand, setup: Setup, rates: Any) -> common.Mapping:
+    tiles, nowhere = tiling.vector_tiling(demand, setup), np.zeros(demand.n, dtype=np.bool_)
+    flow = common.traffic(demand, setup.device)
+    return common.assemble(demand, setup, rates, flow, tiles, tiles, nowhere, _counts)
+
+
+def _counts(
+    demand: Demand, setup: Setup, flow: common.Traffic, tiles: tiling.Tiling, on_matrix: tiling.Bools, units: Floats
+) -> Floats:
     device = setup.device
-    tiling, nowhere = vector_tiling(demand, setup), np.zeros(demand.n, dtype=np.bool_)
-    return assemble(demand, setup, rates, traffic(demand, device), tiling, tiling, nowhere, _counts)
-
-
-def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
-    device = setup.device
-    counts, row = empty_counts(device, demand)
+    counts, row = common.empty_counts(device, demand)
     counts[row["beads.mac"]] = demand.macs
     counts[row["beads.flop"]] = demand.vector_flops
     counts[row["beads.special_function"]] = demand.special
@@ -36,10 +36,9 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     return counts
 
 
-def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
-    plan = setup.plan
-    what = product(demand, i) if demand.macs[i] > 0 else elements(demand, i, "elements")
-    return f"{what} on beads ({plan.vector_mac}): {max(mapping.tiling.blocks[i], 1.0):,.0f} rods full"
+def _sentence(demand: Demand, setup: Setup, mapped: common.Mapping, i: int) -> str:
+    what = sentence.product(demand, i) if demand.macs[i] > 0 else sentence.elements(demand, i, "elements")
+    return f"{what} on beads ({setup.plan.vector_mac}): {max(mapped.tiling.blocks[i], 1.0):,.0f} rods full"
 
 
 def _levels(device: Device) -> tuple[tuple[str, float], ...]:
@@ -50,6 +49,8 @@ ARCHITECTURE = Architecture(
     id="abacus",
     name="Abacus",
     data_file=Path(__file__).with_suffix(".toml"),
+    devices=Path(__file__).with_name("devices"),
+    default_device="abacus_one",
     unit="row",
     levels=_levels,
     is_managed=False,

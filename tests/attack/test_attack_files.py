@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from analysis.annexes.readers.onnx import onnx_file as onnx_file
-from analysis.annexes.readers.onnx import onnx_model as onnx_model
 from analysis.model import store
 from analysis.model.model_errors import CaptureCancelledError, ModelError, UnreadableError
 from analysis.model.names import targets
@@ -20,6 +18,8 @@ from analysis.model.process.workload_jobs import FileReading, WorkloadJob
 from analysis.model.reading_budget import STEPS, Budget
 from hardware import file_access
 from hwexplorer.cli import main
+from hwexplorer_annexes.onnx import onnx_file as onnx_file
+from hwexplorer_annexes.onnx import onnx_model as onnx_model
 from tests.attack import onnx_files
 from tests.sampling import first
 from tests.waiting import ENDLESS_S, LIMIT_S, never_endless
@@ -117,7 +117,7 @@ def test_a_limit_of_the_process_holds_where_the_budget_would_not(tmp_path: Path)
     path = tmp_path / "net.onnx"
     path.write_bytes(onnx_files.chain(40_000))
     job = WorkloadJob(
-        "reading", "analysis.annexes.readers", ("--", str(path)), ProcessLimits(seconds=60, memory_bytes=64 << 20)
+        "reading", "analysis.model.process.reading", ("--", str(path)), ProcessLimits(seconds=60, memory_bytes=64 << 20)
     )
     job.start()
     with pytest.raises(ModelError, match=r"memory|MemoryError"):

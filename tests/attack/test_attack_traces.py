@@ -9,19 +9,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from analysis.annexes.machine.measured_rows import read_rows
-from analysis.annexes.traces.alignment import align_trace
-from analysis.annexes.traces.trace_file import read_trace
-from analysis.annexes.traces.trace_reading import file_stamp
-from analysis.annexes.traces.trace_record import TraceError, TraceOp, assemble_trace
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
+from analysis.validation.measured_rows import read_rows
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State
 from hwexplorer.tui.session.jobs import ModelCaptureJob
+from hwexplorer_annexes.traces.alignment import align_trace
+from hwexplorer_annexes.traces.trace_file import read_trace
+from hwexplorer_annexes.traces.trace_reading import file_stamp
+from hwexplorer_annexes.traces.trace_record import TraceError, TraceOp, assemble_trace
 from tests.waiting import never_endless, wait_until
 
 

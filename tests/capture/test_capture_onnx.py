@@ -17,12 +17,12 @@ from capture_toys import lowered
 from ten_models import ten
 from torch import nn
 
-from analysis.annexes.readers.onnx import onnx_model as onnx_model
 from analysis.capture.torch_settings import export_settings, import_torchvision
 from analysis.model import store
 from analysis.model.ir import batch_limits
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import UnreadableError
+from hwexplorer_annexes.onnx import onnx_model as onnx_model
 from tests.sampling import first
 
 TEN = ten()

@@ -14,13 +14,13 @@ from onnx import TensorProto, helper
 from onnx_files import INT, graph, info, node, number, numbers, save, weight
 
 import hwexplorer as hx
-from analysis.annexes.readers.onnx.onnx_model import load
 from analysis.model import store
 from analysis.model.ir import batch_limits
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import EmptyModelError, UnreadableError
 from analysis.model.names import targets
 from analysis.model.reading_budget import TooMuchError
+from hwexplorer_annexes.onnx.onnx_model import load
 from tests.waiting import never_endless
 
 Parts = tuple[Any, ...]

@@ -27,7 +27,7 @@ NAMES = ("t4", "h100_sxm", "tpu_v4", "kpu_t256", "xeon_8490h", "jetson_agx_orin"
 SEEDS = tuple((device_file.CATALOG / f"{name}.toml").read_bytes() for name in NAMES)
 WORDS = (
     *UNITS, *device_file.QUALITIES, *(f"matrix:{name}" for name in UNITS),
-    *(f"{event.category}.{event.name}" for each in known_architectures.every() for event in each.events),
+    *(f"{event.category}.{event.name}" for each in known_architectures.ALL.values() for event in each.events),
     "[runs.fp32]\n", 'convolution = "matrix:tf32"\n', "[coefficients]\n", "low = 1", "high = 1e24",
 )  # fmt: skip
 

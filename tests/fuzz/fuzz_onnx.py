@@ -11,11 +11,11 @@ from random import Random
 
 import numpy as np
 
-from analysis.annexes.readers.onnx import onnx_model
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.names import targets
 from analysis.model.reading_budget import Budget
+from hwexplorer_annexes.onnx import onnx_model
 from tests.attack import onnx_files
 from tests.fuzz import mutate, wired
 from tests.fuzz.running import refused

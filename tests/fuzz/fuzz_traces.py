@@ -9,13 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from analysis.annexes.traces.trace_file import read_trace
-from analysis.annexes.traces.trace_record import TraceError
-from analysis.annexes.traces.trace_report import make_trace_report
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from hardware.device_catalog import load_device
+from hwexplorer_annexes.traces.trace_file import read_trace
+from hwexplorer_annexes.traces.trace_record import TraceError
+from hwexplorer_annexes.traces.trace_report import make_trace_report
 from tests.fuzz import mutate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "traces"))

@@ -26,7 +26,7 @@ def product_files() -> list[Path]:
 
 
 def test_no_literal_names_an_architecture_outside_its_module() -> None:
-    ids = "|".join(known_architectures.names())
+    ids = "|".join(known_architectures.ALL)
     literal = re.compile(rf"""["']({ids})(_integrated)?["']""")
     sprayed = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
@@ -37,7 +37,7 @@ def test_no_literal_names_an_architecture_outside_its_module() -> None:
     assert not sprayed, "\n".join(sprayed)
 
 
-@pytest.mark.parametrize("name", known_architectures.names())
+@pytest.mark.parametrize("name", known_architectures.ALL)
 def test_an_architecture_is_complete(name: str) -> None:
     device = load_device(name)
     one = known_architectures.find_architecture(name, device.file.hierarchy)
@@ -53,7 +53,7 @@ def test_an_architecture_is_complete(name: str) -> None:
     assert [one.events[i].component for i in one.static_rows] == ["static"] * len(one.static_rows)
 
 
-@pytest.mark.parametrize("name", known_architectures.names())
+@pytest.mark.parametrize("name", known_architectures.ALL)
 def test_every_number_of_its_data_file_is_bounded_and_sourced(name: str) -> None:
     data = known_architectures.get(name).data
     for table in (data.assumptions, data.macros, data.logic):

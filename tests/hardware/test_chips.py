@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from analysis.annexes.machine.kernel_validation import NARROW_KINDS, kernel_demand
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from analysis.validation.kernel_validation import NARROW_KINDS, kernel_demand
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtime_of_mode
 from hardware.execute import execute

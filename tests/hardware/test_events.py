@@ -41,7 +41,7 @@ def test_taxonomy_is_complete(architecture: str) -> None:
 
 
 def test_reads_and_writes_are_apart() -> None:
-    for one in known_architectures.every():
+    for one in known_architectures.ALL.values():
         table = one.events
         for event in (event for event in table if event.component == "memory"):
             for one, other in (("read", "write"), ("load", "store")):

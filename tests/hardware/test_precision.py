@@ -15,7 +15,12 @@ from tests.sampling import for_each
 
 ROOT = Path(__file__).parents[2]
 # What the formats of files call their types: other people's names, not precisions of a run.
-DTYPES = ("analysis/model/", "analysis/capture/", "analysis/annexes/readers/", "analysis/annexes/machine/benchmark.py")
+DTYPES = (
+    "analysis/model/",
+    "analysis/capture/",
+    "hwexplorer_annexes/onnx/",
+    "hwexplorer_annexes/measure/benchmark.py",
+)
 
 
 def listed(path: Path) -> list[str]:

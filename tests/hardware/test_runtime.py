@@ -46,7 +46,7 @@ def test_every_constant_has_a_spread_and_a_source(name: str) -> None:
         assert 0 <= ends.low <= ends.value <= ends.high
         assert ends.source or ends.low == ends.high in (0.0, 1.0)
     assert all(0 < share.high <= 1 for share in runtime.streaming.values())
-    software = {on: one for arch in known_architectures.every() for on, one in arch.data.software.items()}
+    software = {on: one for arch in known_architectures.ALL.values() for on, one in arch.data.software.items()}
     for on, shares in runtime.compute.items():
         for kind, share in shares.items():
             reached = (

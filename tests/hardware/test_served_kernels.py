@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.annexes.machine.kernel_validation import kernel_demand, product
 from analysis.estimate.causes import LAUNCH, causes
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.kernels import structure
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import time_parts
 from analysis.model import store
+from analysis.validation.kernel_validation import kernel_demand, product
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
 from hardware.execute import Execution, execute

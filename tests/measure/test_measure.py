@@ -12,17 +12,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.annexes.machine import device_fit, few_rows, host_facts, torch_process
-from analysis.annexes.machine.measurement_log import (
-    BenchmarkCase,
-    LogLine,
-    MeasuredMachine,
-    MeasurementLog,
-    Sample,
-    encode_line,
-    read_log,
-    shared_csv,
-)
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
@@ -33,6 +22,17 @@ from hardware.device_toml import device_toml
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.cli import main
+from hwexplorer_annexes.measure import device_fit, few_rows, host_facts, torch_process
+from hwexplorer_annexes.measure.measurement_log import (
+    BenchmarkCase,
+    LogLine,
+    MeasuredMachine,
+    MeasurementLog,
+    Sample,
+    encode_line,
+    read_log,
+    shared_csv,
+)
 
 MODELS = ("resnet18", "mobilenet_v2", "squeezenet1_1", "vit_b_16", "densenet121", "vgg11", "alexnet", "resnet50")
 FEW = MODELS[:6]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from analysis.annexes.machine.language_rows import interpret_row
-from analysis.annexes.machine.measured_rows import read_rows
-from analysis.annexes.machine.serving_rows import interpret_served_row
+from analysis.validation.language_rows import interpret_row
+from analysis.validation.measured_rows import read_rows
+from analysis.validation.serving_rows import interpret_served_row
 from hwexplorer.cli import main
 
 LLAMA_BENCH = [

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.annexes.machine.measured_rows import SHIPPED, Unpredictable, read_rows
-from analysis.annexes.machine.serving_rows import TABLE, interpret_served_row, make_server
 from analysis.serving.served_load import load_evidence
+from analysis.validation.measured_rows import SHIPPED, Unpredictable, read_rows
+from analysis.validation.serving_rows import TABLE, interpret_served_row, make_server
 from hwexplorer.cli import main
 
 ROWS = read_rows([SHIPPED / TABLE])

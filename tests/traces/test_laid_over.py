@@ -10,18 +10,6 @@ import msgspec
 import pytest
 import trace_files as files
 
-from analysis.annexes.traces.alignment import align_trace
-from analysis.annexes.traces.trace_file import read_trace
-from analysis.annexes.traces.trace_record import (
-    Span,
-    Trace,
-    TraceOp,
-    assemble_trace,
-    covered_s,
-    merge_spans,
-    subtract_spans,
-)
-from analysis.annexes.traces.trace_report import make_trace_report
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.outline import HOST
 from analysis.estimate.scenario import Scenario
@@ -34,6 +22,18 @@ from hwexplorer.reports.why.why import why
 from hwexplorer.state import State, format, parse, replace
 from hwexplorer.views.answer_lines import answer
 from hwexplorer.views.tree_view import tree
+from hwexplorer_annexes.traces.alignment import align_trace
+from hwexplorer_annexes.traces.trace_file import read_trace
+from hwexplorer_annexes.traces.trace_record import (
+    Span,
+    Trace,
+    TraceOp,
+    assemble_trace,
+    covered_s,
+    merge_spans,
+    subtract_spans,
+)
+from hwexplorer_annexes.traces.trace_report import make_trace_report
 
 
 def resnet() -> Estimate:

@@ -11,11 +11,16 @@ from pathlib import Path
 import pytest
 import trace_files as files
 
-from analysis.annexes.traces.alignment import align_trace
-from analysis.annexes.traces.matched_pairs import Alignment, leaf_ops
-from analysis.annexes.traces.nsight_tables import read_nsight_table
-from analysis.annexes.traces.trace_file import FORMATS, read_trace
-from analysis.annexes.traces.trace_record import (
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from hardware.device_catalog import load_device
+from hwexplorer.cli import main
+from hwexplorer_annexes.traces.alignment import align_trace
+from hwexplorer_annexes.traces.matched_pairs import Alignment, leaf_ops
+from hwexplorer_annexes.traces.nsight_tables import read_nsight_table
+from hwexplorer_annexes.traces.trace_file import FORMATS, read_trace
+from hwexplorer_annexes.traces.trace_record import (
     Trace,
     TracedRun,
     TraceError,
@@ -29,12 +34,7 @@ from analysis.annexes.traces.trace_record import (
     module_path,
     operator_kind,
 )
-from analysis.annexes.traces.trace_report import make_trace_report
-from analysis.estimate.estimate import estimate
-from analysis.estimate.scenario import Scenario
-from analysis.model import store
-from hardware.device_catalog import load_device
-from hwexplorer.cli import main
+from hwexplorer_annexes.traces.trace_report import make_trace_report
 from tests.sampling import for_each
 
 REAL = Path(__file__).parents[3] / "shared" / "traces"

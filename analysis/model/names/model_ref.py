@@ -200,7 +200,8 @@ def plain(text: str) -> str:
     """Return a model's name, or a state string that begins with one, with the canonical name in it."""
     text = _known_on_hub(_HUB_ADDRESS.sub(r"\g<1>\g<2>", text.strip()))
     first = text.partition("@")[0].partition("?")[0].partition("/")[0].partition(":")[0]
-    is_file = re.match(r"[./~]|[^@?]*\.(onnx|pt2|gguf)\b", text)  # a path is never another model
+    # A path is never another model.
+    is_file = re.match(r"[./~]|[^@?]*\.(onnx|pt2|gguf)\b", text) or targets.has_reader(text.partition("@")[0])
     return text if is_file or zoo.find_name(first) or first.lower() == "hf" else aliases.model(text, names())
 
 

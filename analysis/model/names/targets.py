@@ -1,5 +1,5 @@
 """Models outside the zoo: a Python factory (`net.py:make`, `package.module:make`), an exported program (`net.pt2`) or
-an ONNX file (`net.onnx`, or `net.onnx(1x3x224x224)` if it leaves sizes open).
+an ONNX file (`net.onnx`, or `net.onnx(1x3x224x224)` if it leaves sizes open), a file that a plug-in reads.
 
 A target with its inputs in parentheses is complete; states and caches use this form. This module neither runs nor
 imports the named code.
@@ -19,6 +19,7 @@ from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import aliases, zoo
 from analysis.model.transformer import hub_files, presets
+from hardware import plugins
 from hardware.names import hint, nearest, split_list
 
 DTYPES = (
@@ -29,7 +30,8 @@ STORED = zoo.CAPTURE_SUFFIX  # a workload as `hwexplorer capture -o` writes it
 SHIPPED = ".msgpack.xz"  # a workload of this package: half as large as with gzip
 WEIGHTS = ".gguf"  # may be followed by options of the transformer: `net.gguf:decode,kv=4096`
 PROGRAM = ".pt2"  # of torch.export; loading one may run code from the file
-_READ = (".onnx", STORED, WEIGHTS)  # read as data: no code in them runs
+_OTHERS = (".py", PROGRAM, STORED, WEIGHTS)  # files without a reader of an annex or a plug-in
+ONNX = ".onnx"
 _MAX_RANK = 12
 _MAX_INPUTS = 64
 _MAX_SOURCE = 16 << 20
@@ -39,7 +41,7 @@ _CALL = r"(?P<call>\((?:[^()]|\([^()]*\))*\))?"
 _FILE = rf"(?a)(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?{_CALL}"
 _WEIGHTS = r"(?P<path>[^()]*\.gguf)(?::(?P<options>[\w=,. ]{1,200}))?"
 _PROGRAM = rf"(?P<path>[^()]*\{PROGRAM})(?P<call>\(\))?"
-_ONNX = rf"(?P<path>[^()]*\.onnx){_CALL}"
+_DATA = rf"(?a)(?P<path>[^()]*\.[a-z]\w*){_CALL}"
 _CONFIGURATION = rf"(?i)hf:(?P<path>[^()]*){_CALL}"
 _MODULE = rf"(?a)(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*){_CALL}"
 _LIBRARY = rf"(?ai)(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<factory>[\w.-]+){_CALL}"
@@ -73,8 +75,8 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def runs_code(self) -> bool:
-        """True if opening it runs the user's code."""
-        return not self.path.endswith(_READ)
+        """True if opening it runs the user's code; files of data are read."""
+        return not self.path.endswith((STORED, WEIGHTS)) and bool(self.factory or not has_reader(self.path))
 
     @property
     def is_module(self) -> bool:
@@ -104,7 +106,7 @@ class Target(msgspec.Struct, frozen=True):
     @property
     def takes_inputs(self) -> bool:
         """True if the user may state the shapes of its inputs."""
-        return (self.runs_code and not self.is_program) or self.path.endswith(".onnx")
+        return (self.runs_code and not self.is_program) or has_reader(self.path)
 
     @property
     def label(self) -> str:
@@ -142,7 +144,7 @@ def parse(text: str) -> Target | None:
         return Target(match["path"], called=match["call"] is not None)
     if match := re.fullmatch(_WEIGHTS, text):
         return Target(match["path"], match["options"] or "")
-    if match := re.fullmatch(_ONNX, text):
+    if (match := re.fullmatch(_DATA, text)) and has_reader(match["path"]):
         inputs, batch_dim = _arguments(match["call"])
         if batch_dim != 0:
             raise ModelSpecError(f"{match['path'][:60]} already states which dimension is the batch")
@@ -157,6 +159,14 @@ def parse(text: str) -> Target | None:
     if match.re.pattern == _LIBRARY:
         path, factory = aliases.of_library(path, factory)
     return Target(path, factory, inputs, batch_dim, match["call"] is not None)
+
+
+def has_reader(path: str) -> bool:
+    """Return True if the reader of an annex or a plug-in opens a file, by its suffix."""
+    suffix = re.search(r"\.[a-z]\w*$", path)
+    if suffix is None or path.endswith(_OTHERS):
+        return False
+    return suffix[0] == ONNX or suffix[0] in plugins.entry_points("readers")
 
 
 def configuration(text: str) -> Target:
@@ -237,7 +247,7 @@ def shipped_at(target: Target) -> Path:
 
 def source(target: Target) -> Path:
     """Return the file that defines a target, without importing it. Raises `UnknownModelError` or RequestError."""
-    if target.path.endswith((".py", PROGRAM, *_READ)):
+    if target.path.endswith(_OTHERS) or not target.runs_code:
         try:
             path = Path(target.path).expanduser()
             if path.is_file():

@@ -11,7 +11,9 @@ from analysis.model.ir.operator_graph import Meta, Ref
 from analysis.model.ir.poly import Poly, poly, product, smaller
 from analysis.model.operators import element_costs
 from analysis.model.operators.contractions import CONTRACTIONS
-from analysis.model.operators.operator_call import ZERO, OperatorCall, OperatorCost, Rule, whole_numbers
+from analysis.model.operators.operator_call import ZERO, Rule, whole_numbers
+from analysis.model.operators.operator_call import OperatorCall as OperatorCall
+from analysis.model.operators.operator_call import OperatorCost as OperatorCost
 
 
 def cost_of(call: OperatorCall) -> OperatorCost:

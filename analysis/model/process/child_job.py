@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from analysis.model.model_errors import CaptureCancelledError, CaptureError, ModelError
 from analysis.model.process.child_process import Child, Refusal
-from analysis.model.process.process_limits import ProcessLimits
+from analysis.model.process.process_limits import READ_LIMITS as READ_LIMITS
+from analysis.model.process.process_limits import ProcessLimits as ProcessLimits
 
 Answer = TypeVar("Answer")
 

@@ -16,6 +16,7 @@ from analysis.model.process.child_job import ChildJob
 from analysis.model.process.process_limits import READ_LIMITS, USER_LIMITS, ProcessLimits
 
 _INSTALL = "pip install torch torchvision"
+_CAPTURE = f"{__name__.partition('.model.')[0]}.capture"
 
 
 class WorkloadJob(ChildJob[Workload]):
@@ -41,7 +42,7 @@ class ModelCapture(WorkloadJob):
         size = () if ref.image_size is None else ("--image-size", str(ref.image_size))
         default = USER_LIMITS if isinstance(ref, Target) else ProcessLimits()
         arguments = (*size, "--", str(ref))
-        super().__init__(f"capture of {ref.label}", "analysis.capture", arguments, limits or default, on_done)
+        super().__init__(f"capture of {ref.label}", _CAPTURE, arguments, limits or default, on_done)
 
     def _missing_library(self) -> ModelError | None:
         needs_torchvision = isinstance(self._ref, zoo.Spec) and not self._ref.is_block
@@ -62,7 +63,7 @@ class FileReading(WorkloadJob):
         targets.source(target)
         self.name = target.label
         arguments = ("--", str(target))
-        super().__init__(f"reading of {self.name}", "analysis.annexes.readers", arguments, READ_LIMITS)
+        super().__init__(f"reading of {self.name}", f"{__package__}.reading", arguments, READ_LIMITS)
 
     def _explain(self, reason: str) -> ModelError:
         return UnreadableError(reason)

@@ -94,7 +94,8 @@ COLUMNS = (
 
 def _view(state: State, arch: str | None = None) -> Table:
     devices, errors = _devices(arch)
-    devices.sort(key=lambda d: (known_architectures.names().index(d.architecture), d.name.lower()))
+    order = tuple(known_architectures.ALL)
+    devices.sort(key=lambda d: (order.index(d.architecture), d.name.lower()))
     shown = rows(COLUMNS, devices, key="id", kind="architecture")
     return Table("devices", f"Devices ({len(devices)})", COLUMNS, shown, notes=tuple(errors))
 
@@ -112,7 +113,7 @@ def _brief(state: State, arch: str | None = None) -> Table | Text:
 
 VERB = Report(
     subject=CATALOGUE,
-    options=(choice("--arch", known_architectures.names(), help="only devices of this kind"),),
+    options=(choice("--arch", tuple(known_architectures.ALL), help="only devices of this kind"),),
     document=_document,
     view=_view,
     brief=_brief,

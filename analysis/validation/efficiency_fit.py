@@ -1,0 +1,344 @@
+"""Fit of the efficiencies of hardware/efficiency.toml to measured latencies, and its cross-validation: fits without a
+device, a family of models or a runtime show how well the efficiencies transfer.
+
+There is one efficiency per kind of operator and class of software, none per model or device. The error is the logarithm
+of predicted over measured. Each group of measurements has the same weight; least absolute errors limit outliers.
+`python -m analysis.validation.efficiency_fit` prints the fitted and the shipped values and writes
+analysis/estimate/trust.json.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from analysis.document import record
+from analysis.estimate.trust import PATH
+from analysis.model.ir.workload import Floats
+from analysis.validation import row_validation
+from analysis.validation import trust_bands as trust_bands
+from analysis.validation.kernel_validation import kernel_points
+from analysis.validation.language_rows import interpret_row
+from analysis.validation.measured_rows import FITTED_ON, MeasuredRow, Unpredictable, shipped_rows
+from hardware import file_access, known_architectures
+from hardware.architecture_data import Software
+from hardware.demand import Demand, OpClass
+from hardware.efficiency import PATH as EFFICIENCY
+from hardware.efficiency import Efficiency
+from hardware.execute import kernel_seconds
+from hardware.mapping.tiling import Bools
+from hardware.records import read_list
+from hardware.setup import Setup
+
+STEP = 0.05  # of the logarithm of a rate, for derivatives
+ROUNDS = 8
+PULL = 0.03  # of the weight of all rows, to the middles of ranges: what rows of few kinds of operators leave open
+SMALL_ERROR = 0.05  # about the noise of repeated measurements; smaller errors count as squares
+
+Progress = Callable[[str], None]
+Labels = dict[str, list[str]]  # by axis (device, family, runtime), the label of each row
+
+
+class FittedRate(msgspec.Struct, frozen=True):
+    """One fitted efficiency: a table of Efficiency and the operator classes that share it. The fit begins at `start`,
+    or in the middle of the range (of logarithms) if it is None."""
+
+    table: str
+    name: str
+    classes: tuple[int, ...]
+    low: float
+    high: float
+    start: float | None = None
+
+
+class FitRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One measured latency and the request that predicts it. `least_s` (kernels,) is the least time under the power
+    limit. The input adds `adds_s` and takes at least `floor_s`. `identity` is MeasuredRow.identity."""
+
+    measured_s: float
+    demand: Demand
+    setup: Setup
+    least_s: Floats
+    adds_s: float = 0.0
+    floor_s: float = 0.0
+    group: tuple[str, ...]
+    family: str
+    identity: tuple[object, ...] = ()
+
+
+class CrossValidation(msgspec.Struct, frozen=True):
+    """Median over groups (of ten rows or more) of the median absolute error, a fraction: with the fit to all rows, with
+    the shipped values, and with fits that left out the device, family of models or runtime of a row."""
+
+    software: str
+    rows: int
+    groups: int
+    fitted: float
+    shipped: float
+    device_out: float
+    family_out: float
+    runtime_out: float
+
+
+class RateFit(msgspec.Struct, frozen=True):
+    """Fitted `values` (rates,) and, at these values, the `error` of each row (log of predicted over measured) and its
+    derivatives `slope` (rows, rates) by the logarithms of the rates. `shipped` has the rates that are not fitted."""
+
+    rates: tuple[FittedRate, ...]
+    shipped: Efficiency
+    weight: Floats
+    values: Floats
+    error: Floats
+    slope: Floats
+    pull: float
+
+
+def fitted_software() -> dict[str, Software]:
+    """Return the classes of software whose efficiencies are fitted, by name."""
+    every = {name: one for arch in known_architectures.ALL.values() for name, one in arch.data.software.items()}
+    return {name: one for name, one in every.items() if one.not_fitted is not None}
+
+
+def software_rates(software: str) -> tuple[FittedRate, ...]:
+    """Return the fitted efficiencies of a class of software, by the names of efficiency.toml."""
+    shipped = fitted_software()[software]
+    rates = [
+        FittedRate(
+            part,
+            name,
+            tuple(
+                i for i, op in enumerate(OpClass.__members__) if op == name or (name == "other" and op not in section)
+            ),
+            *ends[1:],
+        )
+        for part, section in (("compute", shipped.compute), ("bandwidth", shipped.bandwidth))
+        for name, ends in section.items()
+        if name not in (shipped.not_fitted or ())
+    ]
+    if shipped.fits_nchw:
+        rates.append(FittedRate("nchw", "nchw", (), *shipped.nchw[1:]))
+    return tuple(rates)
+
+
+def fit_rows_by_software(
+    table_rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ()
+) -> dict[str, list[FitRow]]:
+    """Return the rows with a measured latency by class of software. Repeated rows of a measurement, rows that
+    `validate` leaves out and groups that are too small for its summary are left out."""
+    rows = []
+    for cells in table_rows:
+        try:
+            rows.append(interpret_row(cells, folders))
+        except Unpredictable:
+            continue
+    fit_rows: dict[tuple[object, ...], FitRow] = {}
+    classes = fitted_software()
+    for row, agrees in zip(rows, row_validation.repeats_agree(rows), strict=True):
+        known = row.identity in fit_rows or row.device.software_class not in classes
+        if not agrees or row.latency_s is None or known:
+            continue
+        try:
+            fit_rows[row.identity] = make_fit_row(row, row.latency_s)
+        except Unpredictable:
+            continue
+    sizes = Counter(row.group for row in fit_rows.values())
+    large = [row for row in fit_rows.values() if sizes[row.group] >= row_validation.LARGE]
+    return {name: [row for row in large if row.setup.device.software_class == name] for name in classes}
+
+
+def make_fit_row(row: MeasuredRow, latency_s: float) -> FitRow:
+    """Return the row in the form of the fit. Raises Unpredictable if its model must be captured first."""
+    result = row_validation.estimate_row(row)
+    run = result.run
+    (adds_s, *_), (floor_s, *_) = row_validation.input_s(row, result)
+    least_s = np.where(run.kernel_s > run.unthrottled_s, run.kernel_s, 0.0)
+    return record(FitRow, row, result, measured_s=latency_s, least_s=least_s, adds_s=adds_s, floor_s=floor_s)
+
+
+def predict_latency(rows: Sequence[FitRow], shipped: Efficiency, rates: Sequence[FittedRate], values: Floats) -> Floats:
+    """Return the latency of each row, (s, rows), with the fitted rates at `values` (s, rates) and others as shipped."""
+    tables = {name: np.repeat(getattr(shipped, name)[:1], len(values), axis=0) for name in Efficiency.__struct_fields__}
+    for j, rate in enumerate(rates):
+        if rate.table == "nchw":
+            tables["nchw"] = values[:, j]
+        else:
+            tables[rate.table][:, rate.classes] = values[:, j : j + 1]
+    efficiency = Efficiency(**tables)
+    latency = np.empty((len(values), len(rows)))
+    for i, row in enumerate(rows):
+        kernels = kernel_seconds(row.demand, row.setup, efficiency)
+        latency[:, i] = np.maximum(np.maximum(kernels, row.least_s).sum(axis=1) + row.adds_s, row.floor_s)
+    return latency
+
+
+def shipped_latency(rows: Sequence[FitRow], shipped: Efficiency) -> Floats:
+    """Return the latency of each row with all rates as shipped, (rows,)."""
+    latency: Floats = predict_latency(rows, shipped, (), np.zeros((1, 0)))[0]
+    return latency
+
+
+def fit_software(software: str, rows: Sequence[FitRow], progress: Progress = lambda _: None) -> RateFit:
+    """Fit the efficiencies of a class of software, with equal weight for each group of rows."""
+    shipped = fitted_software()[software].efficiency
+    return fit_rates(software, rows, software_rates(software), shipped, group_weights(rows), progress)
+
+
+def fit_rates(
+    name: str,
+    rows: Sequence[FitRow],
+    rates: tuple[FittedRate, ...],
+    shipped: Efficiency,
+    weight: Floats,
+    progress: Progress,
+    pull: float = PULL,
+) -> RateFit:
+    """Return the rates within their ranges that minimise the weighted absolute log error, searched from their start.
+    `pull` is the weight of a distance of one, in logarithms, from the start."""
+    measured, start = np.array([row.measured_s for row in rows]), _log_range(rates)[2]
+    best, least, damping, x = None, np.inf, 1.0, start
+    for round_ in range(ROUNDS):
+        progress(f"fitting {name}, round {round_ + 1} of {ROUNDS}")
+        points = np.exp(np.vstack([x, x + STEP * np.eye(len(rates))]))
+        logs = np.log(predict_latency(rows, shipped, rates, points) / measured)
+        now = RateFit(rates, shipped, weight, points[0], logs[0], (logs[1:] - logs[0]).T / STEP, pull)
+        cost = mean_error(now.error, weight) + pull / 2.0 * float(np.square(x - start).sum())
+        if best is None or cost < least:
+            best, least = now, cost
+        else:
+            damping *= 0.5
+        x = np.log(best.values) + damping * _least_absolute_step(best, slice(None))
+    assert best is not None
+    return best
+
+
+def _log_range(rates: Sequence[FittedRate]) -> tuple[Floats, Floats, Floats]:
+    """Return logarithms of the ends of the ranges and of the starts."""
+    low, high = np.log([rate.low for rate in rates]), np.log([rate.high for rate in rates])
+    return low, high, np.log([rate.start or np.sqrt(rate.low * rate.high) for rate in rates])
+
+
+def group_weights(rows: Sequence[FitRow]) -> Floats:
+    """Return the weight of each row: one over the size of its group, so that all groups have equal weight."""
+    counts = Counter(row.group for row in rows)
+    return np.array([1.0 / max(counts[row.group], row_validation.LARGE) for row in rows])
+
+
+def mean_error(error: Floats, weight: Floats) -> float:
+    """Return the weighted mean of the absolute errors, 0 without rows."""
+    return float((weight * np.abs(error)).sum() / weight.sum()) if weight.size else 0.0
+
+
+def _least_absolute_step(fit: RateFit, rows: Bools | slice) -> Floats:
+    """Return the step (rates,) within the ranges that minimises the cost of `rows` with linear errors, by iteratively
+    reweighted least squares. Rates that no row depends on go to their start."""
+    at, error, slope, weight = np.log(fit.values), fit.error[rows], fit.slope[rows], fit.weight[rows]
+    low, high, start = (each - at for each in _log_range(fit.rates))
+    step, prior = np.zeros(len(at)), np.full(len(at), fit.pull * weight.sum())
+    for _ in range(30 if len(error) else 0):
+        w = weight / np.maximum(np.abs(error + slope @ step), SMALL_ERROR)
+        normal = (slope.T * w) @ slope + np.diag(prior)
+        step = np.clip(np.linalg.solve(normal, prior * start - (slope.T * w) @ error), low, high)
+    return step if len(error) else start
+
+
+def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str]) -> Floats:
+    """Return the latency (rows,) of each row, predicted by a fit without the rows that share its label.
+
+    Each fit is one step with the derivatives of the full fit; its predictions are computed without linearisation."""
+    names = list(dict.fromkeys(labels))
+    place = np.array([names.index(label) for label in labels])
+    values = [full.values * np.exp(_least_absolute_step(full, place != f)) for f in range(len(names))]
+    latency = predict_latency(rows, full.shipped, full.rates, np.array(values))
+    selected: Floats = latency[place, np.arange(len(rows))]
+    return selected
+
+
+def recorded_cross_validation() -> tuple[CrossValidation, ...]:
+    """Return the recorded errors of the fit of the shipped efficiencies (hardware/efficiency.toml)."""
+    return read_list(EFFICIENCY, "cross_validation", CrossValidation)
+
+
+def cross_validate(
+    table_rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Progress = lambda _: None
+) -> tuple[CrossValidation, ...]:
+    """Return the error of each class of software on devices, models and runtimes that were left out of its fit."""
+    progress("predicting")
+    return tuple(
+        cross_validate_fit(software, rows, fit_software(software, rows, progress), progress)[0]
+        for software, rows in fit_rows_by_software(table_rows, folders).items()
+        if rows
+    )
+
+
+def cross_validate_fit(
+    software: str, rows: Sequence[FitRow], full: RateFit, progress: Progress
+) -> tuple[CrossValidation, dict[str, Floats]]:
+    """Return the errors of a class of software and latencies (rows,) by name: `fitted` by the full fit, `shipped`, and
+    by fits without the `device`, `family` or `runtime` of each row."""
+    labels: Labels = {
+        "device": [row.setup.device.id for row in rows],
+        "family": [row.family for row in rows],
+        "runtime": [row.setup.runtime.id for row in rows],
+    }
+    latency_s = {"fitted": np.exp(full.error) * np.array([row.measured_s for row in rows])}
+    latency_s["shipped"] = shipped_latency(rows, full.shipped)
+    for axis, of_rows in labels.items():
+        progress(f"leaving each {axis} out of {software}")
+        latency_s[axis] = left_out_latency(rows, full, of_rows)
+    measured = np.array([row.measured_s for row in rows])
+    groups = [np.array([row.group == key for row in rows]) for key in dict.fromkeys(row.group for row in rows)]
+    errors = {}
+    for name, latency in latency_s.items():
+        medians = [np.median(np.abs(latency / measured - 1.0)[group]) for group in groups]
+        errors[f"{name}_out" if name in labels else name] = float(np.median(medians))
+    return CrossValidation(software=software, rows=len(rows), groups=len(groups), **errors), latency_s
+
+
+def _trust_json(left_out_s: Mapping[tuple[object, ...], tuple[float, float]]) -> str:
+    """Return the text of analysis/estimate/trust.json for the shipped measurements. `left_out_s` has, by identity of a
+    row, its latencies by the fits without its device and without its family."""
+    predictions, _ = row_validation.predict_rows(shipped_rows())
+    agree = row_validation.repeats_agree([each.row for each in predictions])
+    residuals = []
+    for prediction in (each for each, agrees in zip(predictions, agree, strict=True) if agrees):
+        for point in row_validation.prediction_points([prediction]):
+            left_out = left_out_s.get(prediction.row.identity) if point.quantity == "latency" else None
+            residuals.append(trust_bands.make_residual(point, left_out))
+    residuals += [trust_bands.make_residual(point) for point in kernel_points()]
+    return trust_bands.encode_trust(trust_bands.trust_table(residuals))
+
+
+def main() -> None:
+    """Print the fitted and the shipped values and the cross-validation in the format of efficiency.toml. Write
+    trust.json, from which bands of estimates follow."""
+    progress: Progress = partial(print, file=sys.stderr)
+    validations: list[CrossValidation] = []
+    left_out_s: dict[tuple[object, ...], tuple[float, float]] = {}
+    for software, rows in fit_rows_by_software(shipped_rows(FITTED_ON)).items():
+        full = fit_software(software, rows, progress)
+        errors, latency_s = cross_validate_fit(software, rows, full, progress)
+        validations.append(errors)
+        pairs = zip(latency_s["device"].tolist(), latency_s["family"].tolist(), strict=True)
+        left_out_s.update(zip((row.identity for row in rows), pairs, strict=True))
+        print(f"# {software}: {len(rows)} rows, mean absolute log error {mean_error(full.error, full.weight):.3f}")
+        for rate, value in zip(full.rates, full.values, strict=True):
+            shipped = getattr(full.shipped, rate.table)[0]
+            shipped = shipped[rate.classes[0]] if rate.classes else shipped
+            print(f"#   {rate.table}.{rate.name:10} {shipped:.3f} -> {value:.3f}")
+    for errors in validations:
+        print("\n[[cross_validation]]")
+        for name, field in msgspec.to_builtins(errors).items():
+            print(f"{name} = {round(field, 4) if isinstance(field, float) else json.dumps(field)}")
+    progress("bands")
+    file_access.write(PATH, [_trust_json(left_out_s)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""Measured rows of services under load, as servers and loads; measured/serving.toml says how each source ran them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from analysis.estimate.scenario import Scenario
+from analysis.model.model_errors import ModelError
+from analysis.model.names.model_ref import refer
+from analysis.model.transformer.load_spec import ACCEPT
+from analysis.model.transformer.transformer_request import parse
+from analysis.serving.deployment import ParallelDegrees, Server, open_stage
+from analysis.serving.request_load import Lengths, Load
+from analysis.serving.simulation import Run
+from analysis.serving.step_costs import speculate, tokens_per_step
+from analysis.validation.measured_rows import (
+    ROWS,
+    SHIPPED,
+    Unpredictable,
+    check_runtime,
+    find_device,
+    find_runtime_name,
+    parse_cell,
+    unstated_prompt,
+)
+from hardware import file_access, precision
+from hardware.device import Device
+from hardware.engines.scheduler import Scheduler, find_scheduler
+from hardware.errors import RequestError
+
+TABLE = "serving_load.csv.gz"
+_FACTS = SHIPPED / "serving.toml"
+MOST_REQUESTS, LEAST_ROUNDS = 20_000, 3  # most simulated requests of a row; least requests of each client
+MOST_MEMORY = 0.97  # share that a server may use at most
+# Lengths of chats vary about exponentially around their means (arXiv 2309.06180, figure 11).
+CONVERSATIONS = "ShareGPT lengths, means"
+PAGE = 16  # tokens of a page of the cache; the last page of a cached prompt is computed again
+MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, if flags allow one prompt per step
+
+
+class Deployment(msgspec.Struct, frozen=True, kw_only=True):
+    """A model on devices with software: the settings that rows of one curve share. `prompt_layout` are the degrees of a
+    worker that prefills, if `layout` has such workers."""
+
+    device: Device
+    model: str
+    layout: ParallelDegrees
+    prompt_layout: ParallelDegrees
+    precision: str
+    runtime: str
+    scheduler: str
+    drafts: int = 0
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The settings that identify the deployment."""
+        rest = (getattr(self, name) for name in self.__struct_fields__ if name != "device")
+        return self.device.key, *rest
+
+    @property
+    def devices(self) -> int:
+        """The number of all devices."""
+        layout = self.layout
+        return layout.devices - layout.prefill * (layout.shards - self.prompt_layout.shards)
+
+    def open(self, layout: ParallelDegrees, longest: int) -> Server:
+        """Return one worker of a layout for requests of `longest` tokens. Raises ModelError and RequestError."""
+        request, scenario = parse(str(refer(self.model))), Scenario(1, self.precision, self.runtime)
+        scheduler = find_scheduler(self.scheduler, self.device.memory_bytes)
+        # It was measured, so its server may use more memory than by default.
+        for share in (scheduler.memory_share, MOST_MEMORY):
+            scheduler = msgspec.structs.replace(scheduler, memory_share=share)
+            server = open_stage(request, layout.worker, self.device, scenario, longest, scheduler)
+            if server.costs.cache_tokens >= longest:
+                break
+        if not server.costs.cache_tokens:
+            raise Unpredictable("the model does not fit into the memory of the devices")
+        return server
+
+
+class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row as a load of a deployment, with its measured figures: seconds, joules per output token, output tokens/s."""
+
+    deployment: Deployment
+    source: str
+    lengths: Lengths
+    load: Load
+    statistic: str
+    scheduler: Scheduler
+    measured: dict[str, float]
+
+    def predict(self, run: Run) -> dict[str, float]:
+        """Return a run's predictions of the figures that were measured."""
+        middle = np.mean if self.statistic == "mean" else np.median
+        figures = {
+            "TTFT": float(middle(run.first_s - run.arrival_s)),
+            "TPOT": float(middle((run.end_s - run.first_s) / np.maximum(run.output - 1, 1))),
+            "energy": run.energy_j / run.output_tokens,
+            "throughput": run.output_tokens / run.end_of_run_s,
+        }
+        return {name: figures[name] for name in self.measured}
+
+
+def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> ServedRow:
+    """Return the load and deployment of a row. Raises Unpredictable with the reason."""
+    facts = file_access.shipped(_FACTS)
+    for rule in facts["skip"]:
+        if rule["contains"] in row[rule["column"]]:
+            raise Unpredictable(rule["reason"])
+    row = row | next((dict(rule["sets"]) for rule in facts["layouts"] if rule["note"] in row["note"]), {})
+    device = find_device(row["device"].lower(), "", row["source"], folders)
+    software, scheduler = facts["runtimes"][row["runtime"]]
+    model = str(facts["models"].get(row["public_model"].lower(), row["model"]))
+    setup = _setup(row, model, device)
+    software = setup.get("software", software)
+    if row["measured_on"].startswith("2024"):
+        software += " (2024)"
+        is_chunked = device.vendor != "AMD" and row["load_kind"] != "one batch"
+        scheduler += "_2024" if is_chunked else "_2024_whole"
+    decode_workers = int(parse_cell(row, "decode_workers") or 1)
+    prefill_workers = int(parse_cell(row, "prefill_workers") or 0)
+    each = _devices_per_worker(row, is_split=prefill_workers > 0)
+    prefill_devices = int(parse_cell(row, "devices_per_prefill_worker") or each)
+    experts, copies = (int(parse_cell(row, f"{name}_parallel") or 1) for name in ("expert", "attention_data"))
+    workers = {"prefill": prefill_workers, "decode": decode_workers} if prefill_workers else {}
+    deployment = Deployment(
+        device=device,
+        model=model,
+        layout=_degrees(each, copies, experts, **workers),
+        prompt_layout=_degrees(prefill_devices, copies, experts),
+        precision=_precision(row, model),
+        runtime=check_runtime(find_runtime_name(software, device.vendor, "language"), device, "language"),
+        scheduler=scheduler,
+        drafts=0 if prefill_workers else setup.get("drafts_of_copies" if copies > 1 else "drafts", 0),
+    )
+    if not (output := int(parse_cell(row, "output_tokens") or 0)):
+        raise Unpredictable("the lengths of the requests are not stated")
+    prompt = int(parse_cell(row, "prompt_tokens") or unstated_prompt(row)[0])
+    lengths = Lengths(prompt=prompt, output=output, spread=setup["spread"])
+    load = _load(row, lengths, setup)
+    rate = parse_cell(row, "output_tokens_per_s")
+    if rate is None and (total := parse_cell(row, "total_tokens_per_s")):
+        rate = total * float(load.output.sum() / (load.output.sum() + load.prompt.sum()))
+    running = parse_cell(row, "running_batch")
+    mean_s = running / rate if running and rate else None  # a median gap between tokens leaves out waits for prompts
+    measured = {
+        "TTFT": None if "queue" in row["flag"] else parse_cell(row, "ttft_s"),
+        "TPOT": parse_cell(row, "tpot_s") or mean_s or parse_cell(row, "itl_median_s"),
+        "energy": parse_cell(row, "energy_j_per_output_token"),
+        "throughput": None if prefill_workers else rate,  # some of these contradict the times of their rows
+    }
+    return ServedRow(
+        deployment=deployment,
+        source=row["source"],
+        lengths=lengths,
+        load=load,
+        statistic="median" if row["ttft_statistic"] == "median" else setup["statistic"],
+        scheduler=_scheduler(row, deployment, setup, load),
+        measured={name: value for name, value in measured.items() if value},
+    )
+
+
+def _setup(row: dict[str, str], model: str, device: Device) -> dict[str, Any]:
+    """Return how a source ran its loads and servers: the first benchmark, flags and software that fit a row."""
+
+    stated = {name: row[name] for name in ("source", "runtime", "note", "prompt_tokens", "output_tokens")}
+    stated |= {"version": row["runtime_version"], "model": model, "device": device.id, "tp": row["tensor_parallel"]}
+
+    def fits(rule: dict[str, str]) -> bool:
+        """Return True if the texts of a rule are in those of the row."""
+        return all(rule.get(name, "") in text for name, text in stated.items())
+
+    kinds = (file_access.shipped(_FACTS)[kind] for kind in ("benchmark", "flags", "software"))
+    return {name: value for rules in kinds for name, value in next(filter(fits, rules), {}).items()}
+
+
+def _devices_per_worker(row: dict[str, str], is_split: bool) -> int:
+    degrees = [int(parse_cell(row, f"{name}_parallel") or 1) for name in ("tensor", "attention_data", "expert")]
+    stated = int(parse_cell(row, "devices_per_decode_worker" if is_split else "n_devices") or 1)
+    return max(degrees[0] * degrees[1], degrees[2], stated)
+
+
+def _degrees(devices: int, copies: int, experts: int, **workers: int) -> ParallelDegrees:
+    """Return the degrees of workers of so many devices. Experts are on all of them or divided like other weights; if
+    attention has several `copies`, each device computes that of its sequences."""
+    tp, is_shared = 1 if copies > 1 else devices, max(experts, copies) > 1
+    return ParallelDegrees(tp=tp, ep=devices if is_shared else 1, **workers)
+
+
+def _precision(row: dict[str, str], model: str) -> str:
+    for rule in file_access.shipped(_FACTS)["formats"]:
+        if model.startswith(rule["model"]) and row["weights_format"] in rule["weights"]:
+            return str(rule["is"])
+    if (stated := precision.find(row["weights_format"])) is not None and not stated.is_uniform:
+        return stated.name
+    for rule in file_access.shipped(ROWS)["weights"]:
+        if any(part in row["weights_format"] for part in rule["contains"]):
+            return precision.canonical(next(name for name in rule["is"] if precision.find(name)))
+    raise Unpredictable(f"weights of {row['weights_format']}")
+
+
+def _load(row: dict[str, str], lengths: Lengths, setup: dict[str, Any]) -> Load:
+    requests = int(parse_cell(row, "requests") or 0)
+    if rate := parse_cell(row, "request_rate_per_s"):
+        if not requests:
+            raise Unpredictable("requests at a rate, but not how many, are stated")
+        random = np.random.default_rng(lengths.seed)
+        load = lengths.draw(np.cumsum(random.exponential(1.0 / rate, requests)))
+        if CONVERSATIONS not in row["note"]:
+            return load
+        means = lengths.prompt, lengths.output
+        prompt, output = (np.ceil(random.exponential(mean, requests)).astype(np.int64) for mean in means)
+        return msgspec.structs.replace(load, prompt=prompt, output=output)
+    clients = round(parse_cell(row, "running_batch") or parse_cell(row, "concurrency") or 0)
+    if not clients:
+        raise Unpredictable("neither a rate of requests nor how many run at once is stated")
+    if row["load_kind"] == "one batch":
+        requests = clients
+    most = max(MOST_REQUESTS, clients * LEAST_ROUNDS)
+    load = lengths.draw(np.zeros(requests or min(clients * setup["requests_per_client"], most)), clients)
+    if distinct := setup.get("distinct_prompts"):  # the cache holds repeated prompts
+        left = np.where(np.arange(load.requests) < distinct, load.prompt, np.minimum(load.prompt, PAGE))
+        load = msgspec.structs.replace(load, prompt=left, cached=load.prompt - left)
+    return load
+
+
+def _scheduler(row: dict[str, str], deployment: Deployment, setup: dict[str, Any], load: Load) -> Scheduler:
+    copies = (deployment.prompt_layout if deployment.layout.prefill else deployment.layout).copies
+    scheduler = find_scheduler(deployment.scheduler, deployment.device.memory_bytes).of_copies(copies)
+    changes: dict[str, Any] = {}
+    if "slots" in setup:
+        changes["max_sequences"] = max(load.concurrency + setup["slots"], 1)
+    for words, name in (("max_num_seqs", "max_sequences"), ("chunk", "max_tokens")):
+        if found := re.search(rf"\b{words} (\d+)", row["note"]):
+            changes[name] = int(found[1])
+    if "max_tokens" in setup:
+        changes["max_tokens"] = setup["max_tokens"]
+    holds = setup.get("holds_steps_of_copies" if copies > 1 else "holds_steps", 0)
+    if isinstance(holds, list):
+        holds = next(steps for least, steps in holds if least <= load.concurrency)
+    holds = round(holds * tokens_per_step(deployment.drafts, ACCEPT))  # simulated steps are of one token
+    changes |= {"holds_steps": holds, "holds_until": setup.get("holds_until", 0.0)}
+    if "prompts_per_step" in setup:
+        changes["max_tokens"] = int(load.prompt.max()) + load.concurrency + MORE_TOKENS
+    if "apart_tokens" in setup and deployment.layout.prefill:
+        changes["max_tokens"] = max(setup["apart_tokens"], int(load.prompt.max()) + MORE_TOKENS)
+    if "max_tokens" in changes and scheduler.limits_each_copy:
+        changes["max_tokens"] *= copies
+    each_s = scheduler.chunk_s  # each group of devices has a process that sends its tokens
+    at_once = setup.get("stream_interval", 1) * deployment.layout.copies
+    changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / at_once)
+    return msgspec.structs.replace(scheduler, **changes)
+
+
+def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
+    """Return a function that serves the rows of a deployment. Raises Unpredictable."""
+    setup, longest = rows[0].deployment, max(row.lengths.prompt + row.lengths.output for row in rows)
+    try:
+        server = setup.open(setup.layout, longest)
+        prompts = setup.open(setup.prompt_layout, longest).costs if setup.layout.prefill else None
+    except (ModelError, RequestError) as error:
+        raise Unpredictable(str(error).partition(";")[0]) from None
+    costs = speculate(server.costs, setup.drafts, ACCEPT)
+    server = msgspec.structs.replace(server, costs=costs, prompt_costs=prompts, layout=setup.layout)
+    return lambda row: msgspec.structs.replace(server, scheduler=row.scheduler).serve(row.load)

@@ -1,0 +1,199 @@
+"""Services under load against published runs: time to first token, time per token, joules per token and throughput."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from analysis.document import column
+from analysis.estimate.trust import ClassEvidence
+from analysis.serving.served_load import EVIDENCE, load_evidence
+from analysis.serving.serving_report import find_knee
+from analysis.validation.measured_rows import SHIPPED, Unpredictable, family_of, read_rows
+from analysis.validation.prediction_errors import ErrorRow, PredictionErrors, measure_errors
+from analysis.validation.row_validation import PredictionPoint, SkippedRows
+from analysis.validation.serving_rows import TABLE, ServedRow, interpret_served_row, make_server
+from analysis.validation.trust_bands import Residual, class_factors, encode_rows, make_residual
+from hardware import file_access
+
+NAME = "served at load"
+WITHIN_KNEE = 2.0  # one doubling of load
+LEAST_CURVE, LEAST_CHOICE = 4, 3  # least loads of a curve with a knee, least systems of a choice
+APART, OLDER = ", prefill apart", "2024"
+FIGURES = ("TTFT", "TPOT", "energy", "throughput")
+LABELS = (*FIGURES, *(figure + APART for figure in FIGURES))
+
+
+class ServedErrors(PredictionErrors, frozen=True, kw_only=True):
+    """Errors of a figure over a group of rows: all rows, or those of an engine, a device or a model."""
+
+    figure: Annotated[str, column("Figure")]
+    group: Annotated[str, column("Rows of")]
+
+
+class ServedGroups(msgspec.Struct, frozen=True, kw_only=True):
+    """Errors of services under load. `knees_found` is the share of curves whose knee is predicted within one doubling
+    of the load. Regrets are of choosing among three or more measured systems by prediction, as fractions."""
+
+    served: tuple[ServedErrors, ...]
+    evidence: tuple[ClassEvidence, ...]
+    curves: int
+    knees_found: float
+    choices: int
+    best_chosen: float
+    median_regret: float
+    worst_regret: float
+    skipped: tuple[SkippedRows, ...]
+
+
+class PredictedLoad(msgspec.Struct, frozen=True):
+    """A published row with its predicted figures."""
+
+    row: ServedRow
+    figures: dict[str, float]
+
+    @property
+    def points(self) -> list[PredictionPoint]:
+        """Return the measured figures. Services that prefill on separate devices have figures of their own."""
+        setup, points = self.row.deployment, list[PredictionPoint]()
+        for figure, measured in self.row.measured.items():
+            label, predicted = figure + APART * (setup.layout.prefill > 0), self.figures[figure]
+            low, high = load_evidence()[label].band
+            points.append(
+                PredictionPoint(
+                    name=setup.model,
+                    quantity=label,
+                    device=setup.device.name,
+                    family=family_of(setup.model),
+                    runtime=setup.scheduler,
+                    mode="",
+                    work_class=NAME,
+                    measured=measured,
+                    predicted=predicted,
+                    band=(predicted * low, predicted * high),
+                )
+            )
+        return points
+
+    @property
+    def output_per_s(self) -> tuple[float, float]:
+        """Output tokens per second of a closed load, measured and predicted, from the times of requests."""
+        outputs = float(self.row.load.output.mean()) - 1.0
+        sides = (self.row.measured, self.figures)
+        times_s = [figures.get("TTFT", 0.0) + outputs * figures["TPOT"] for figures in sides]
+        return self.row.load.concurrency * outputs / times_s[0], self.row.load.concurrency * outputs / times_s[1]
+
+
+def predict_served(
+    table: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Callable[[int], None] = lambda _: None
+) -> tuple[list[PredictedLoad], Counter[str]]:
+    """Simulate every row of a table of services. Return the predictions, and counts of skipped rows by reason."""
+    deployments: dict[object, list[ServedRow]] = defaultdict(list)
+    skipped: Counter[str] = Counter()
+    for row in table:
+        try:
+            served = interpret_served_row(row, folders)
+        except Unpredictable as reason:
+            skipped[str(reason)] += 1
+        else:
+            deployments[served.deployment.key].append(served)
+    predicted: list[PredictedLoad] = []
+    for rows in deployments.values():
+        try:
+            serve = make_server(rows)
+        except Unpredictable as reason:
+            skipped[str(reason)] += len(rows)
+            continue
+        for each in rows:
+            predicted.append(PredictedLoad(each, each.predict(serve(each))))
+            progress(len(predicted) + sum(skipped.values()))
+    return predicted, skipped
+
+
+def validate_served(predicted: Sequence[PredictedLoad], skipped: Counter[str]) -> ServedGroups:
+    """Return the errors of predictions by figure and group, and the quality of choices based on them."""
+    groups: dict[tuple[str, int, str], list[ErrorRow]] = defaultdict(list)
+    for point in (point for each in predicted for point in each.points):
+        for kind, group in enumerate(("all", point.runtime, point.device, point.name)):
+            groups[point.quantity, kind, group].append(point.error_row)
+    curves = _group_closed(
+        predicted,
+        LEAST_CURVE,
+        lambda row: (row.source, row.deployment.key, row.lengths),
+        lambda row: row.load.concurrency,
+    )
+    choices = _group_closed(
+        predicted,
+        LEAST_CHOICE,
+        lambda row: (row.source, row.deployment.model, row.lengths, row.load.concurrency),
+        lambda row: row.deployment.key,
+    )
+    knees, regrets = [_finds_knee(curve) for curve in curves], [_regret(group) for group in choices]
+    return ServedGroups(
+        served=tuple(
+            measure_errors(ServedErrors, groups[label, kind, group], figure=label, group=group)
+            for label, kind, group in sorted(groups, key=lambda key: (LABELS.index(key[0]), *key[1:]))
+        ),
+        evidence=tuple(load_evidence().values()),
+        curves=len(knees),
+        knees_found=float(np.mean(knees)) if knees else 0.0,
+        choices=len(regrets),
+        best_chosen=float(np.mean([regret == 0.0 for regret in regrets])) if regrets else 0.0,
+        median_regret=float(np.median(regrets)) if regrets else 0.0,
+        worst_regret=max(regrets, default=0.0),
+        skipped=tuple(SkippedRows(reason, n) for reason, n in skipped.most_common()),
+    )
+
+
+def _group_closed(
+    predicted: Sequence[PredictedLoad],
+    least: int,
+    key: Callable[[ServedRow], Any],
+    member: Callable[[ServedRow], Any],
+) -> list[list[PredictedLoad]]:
+    """Return groups of `least` or more closed loads that share a `key`, one for each `member`."""
+    groups: dict[object, dict[object, PredictedLoad]] = defaultdict(dict)
+    for each in predicted:
+        if each.row.load.concurrency and {"TTFT", "TPOT"} <= each.row.measured.keys():
+            groups[key(each.row)][member(each.row)] = each
+    return [list(group.values()) for group in groups.values() if len(group) >= least]
+
+
+def _finds_knee(curve: Sequence[PredictedLoad]) -> bool:
+    """Return True if the load at the knee is predicted within a factor of two."""
+    ordered = sorted(curve, key=lambda each: each.row.load.concurrency)
+    measured_and_predicted = zip(*(each.output_per_s for each in ordered), strict=True)
+    knees = [ordered[find_knee(rates)].row.load.concurrency for rates in measured_and_predicted]
+    return bool(max(knees) <= WITHIN_KNEE * min(knees))
+
+
+def _regret(group: Sequence[PredictedLoad]) -> float:
+    """Return the fraction of output per device that is lost by choosing the system that is predicted best."""
+    rates = [[rate / each.row.deployment.devices for rate in each.output_per_s] for each in group]
+    chosen = max(rates, key=lambda pair: pair[1])
+    return 1.0 - chosen[0] / max(measured for measured, _ in rates)
+
+
+def served_evidence(predicted: Sequence[PredictedLoad]) -> list[ClassEvidence]:
+    """Return the errors of each figure, and the narrowest band that contains enough of the devices and models left out.
+    Only software since 2025 counts, which one would deploy; throughput counts all, because few rows state it."""
+    residuals: dict[str, list[Residual]] = {label: [] for label in LABELS}
+    for point in (point for each in predicted for point in each.points):
+        if point.quantity == "throughput" or OLDER not in point.runtime:
+            residuals[point.quantity].append(make_residual(point))
+    return [class_factors(f"{NAME}, {label}", label, rows) for label, rows in residuals.items() if rows]
+
+
+def main() -> None:
+    """Write load_trust.json."""
+    predicted, _ = predict_served(read_rows([SHIPPED / TABLE]))
+    file_access.write(EVIDENCE, ["[\n", encode_rows(served_evidence(predicted)), "\n]\n"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Verbs of the annexes (traces, this machine, silicon). The registry loads them by name."""

@@ -1,1 +1,0 @@
-"""Design search, a section of `tune`."""

@@ -1,0 +1,22 @@
+"""Answer agents: a server of the Model Context Protocol on standard input and output.
+
+Tools: check, compare, why, search, serve, models, devices. Standard output carries the protocol alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from hwexplorer.commands._agent_protocol import serve
+from hwexplorer.declare import Verb
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    with os.fdopen(os.dup(1), "wb") as out:
+        os.dup2(2, 1)  # whatever else is printed goes to standard error
+        serve(sys.stdin.buffer, out)
+
+
+VERB = Verb(run=_run, shown=("",))

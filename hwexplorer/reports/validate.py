@@ -1,0 +1,210 @@
+"""Compare predictions with published measurements."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.document import columns
+from analysis.estimate.trust import ClassEvidence
+from analysis.serving.served_load import load_evidence
+from analysis.validation import efficiency_fit
+from analysis.validation.efficiency_fit import CrossValidation
+from analysis.validation.framework_kernels import is_framework_table, predict_framework_kernels
+from analysis.validation.kernel_validation import KernelErrors, is_kernel_table, kernel_points, validate_kernels
+from analysis.validation.measured_rows import FITTED_ON, SHIPPED, read_rows, shipped_rows
+from analysis.validation.operator_rows import is_operator_table, predict_operators
+from analysis.validation.row_validation import LARGE, ClassErrors, PredictionPoint, Validation, validate
+from analysis.validation.serving_rows import TABLE as SERVED_TABLE
+from analysis.validation.serving_validation import ServedErrors, ServedGroups, predict_served, validate_served
+from analysis.validation.tool_results import tool_names
+from hardware.errors import RequestError
+from hardware.quantity import percent
+from hardware.sentence import count_noun
+from hwexplorer import engine
+from hwexplorer.declare import CATALOGUE, Report
+from hwexplorer.options import option
+from hwexplorer.process.output import Progress
+from hwexplorer.state import State
+from hwexplorer.views.plain import Table
+from hwexplorer.views.tables import rows
+
+_ERRORS = "median_ape p90_ape bias spearman band_coverage band_half_width"
+CLASSES = columns(ClassErrors, f"name n devices {_ERRORS}")
+SERVED_NEEDED = ("device", "public_model", "phase_split", "load_kind", "runtime", "source")
+SERVED_COLUMNS = columns(ServedErrors, f"figure group n {_ERRORS}")
+KERNEL_COLUMNS = columns(KernelErrors, f"device op n {_ERRORS}")
+LOAD = "served at load, "  # prefix of the names of classes of services
+
+
+class ModelGroups(Validation, frozen=True, kw_only=True):
+    """Errors of whole models, the cross-validation of the fit, and the recorded errors of served loads."""
+
+    cross_validation: tuple[CrossValidation, ...]
+    served: tuple[ClassEvidence, ...]
+
+
+class KernelGroups(msgspec.Struct, frozen=True):
+    """Errors of single GPU kernels, by device and kind."""
+
+    kernels: tuple[KernelErrors, ...]
+
+
+def _are_loads(paths: Sequence[Path]) -> bool:
+    """Return True if all files are of services under load: results of tools, or tables as the shipped one."""
+    try:
+        return all("load_kind" in row for row in read_rows(paths, ("load_kind",)))
+    except RequestError:  # a table of something else
+        return False
+
+
+def _on_device(rows: list[dict[str, str]], device: str | None) -> list[dict[str, str]]:
+    """Return the rows with this device where they state none. Raises RequestError if none is given."""
+    if not device and not all(row["device"] for row in rows):
+        raise RequestError("the result of a tool states no device: name it with --on DEV")
+    return [row | {"device": row["device"] or str(device)} for row in rows]
+
+
+def _document(
+    state: State,
+    data: list[Path] | None,
+    kernels: bool,
+    served: bool,
+    cross_validate: bool,
+    base: str | None = None,
+    tick: Callable[[int, int], None] | None = None,
+) -> ModelGroups | KernelGroups | ServedGroups:
+    if kernels and data:
+        raise RequestError("--kernels validates the shipped table of kernels: remove --data")
+    if kernels:
+        return KernelGroups(validate_kernels())
+    if served or (data and _are_loads(data)):
+        loads = _on_device(read_rows(data or [SHIPPED / SERVED_TABLE], SERVED_NEEDED), base)
+        predicted, skipped = predict_served(loads, engine.folders(), lambda done: tick and tick(done, len(loads)))
+        return validate_served(predicted, skipped)
+    folders, models = engine.folders(), list[dict[str, str]]()
+    points, skipped = list[PredictionPoint](), Counter[str]()
+    for path in data or ():
+        table, found, left_out = read_rows((path,), ("device",)), list[PredictionPoint](), Counter[str]()
+        if is_operator_table(names := next(iter(table), {})):
+            found, left_out = predict_operators(table, folders, tick)
+        elif is_framework_table(names):
+            found, left_out = predict_framework_kernels(path, folders)
+        elif is_kernel_table(names):
+            found = kernel_points(path, folders)
+        else:
+            models += _on_device(read_rows((path,)), base)
+        points += [msgspec.structs.replace(each, name=each.family) for each in found]
+        skipped += left_out
+    measured = models if data else shipped_rows()
+
+    def progress(done: int) -> None:
+        """Report every fiftieth row and the last."""
+        if tick is not None and (done % 50 == 0 or done == len(measured)):
+            tick(done, len(measured))
+
+    validated = validate(
+        measured, folders, progress, points if data else kernel_points(folders=folders), skipped if data else None
+    )
+    fitted_on = measured if data else shipped_rows(FITTED_ON)
+    errors = () if data else efficiency_fit.recorded_cross_validation()
+    if cross_validate:
+        with Progress() as shown:
+            errors = efficiency_fit.cross_validate(fitted_on, engine.folders(), shown.show)
+    recorded = () if data else tuple(load_evidence().values())
+    return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=errors, served=recorded)
+
+
+def _brief(state: State, **options: Any) -> Table:
+    return _view(state, is_whole=False, **options)
+
+
+def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
+    document = _document(state, **options)
+    if isinstance(document, KernelGroups):
+        cells = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
+        return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, cells)
+    if isinstance(document, ServedGroups):
+        return _served_table(document)
+    predicted, left_out = document.summary["predicted"], document.summary["skipped"]
+    reasons = (
+        *(f"{count_noun(each.rows, 'row')} of {each.reason}, the nearest available" for each in document.replaced),
+        *(f"{count_noun(each.rows, 'row')} not predicted: {each.reason}" for each in document.skipped),
+    )
+    served = "; ".join(f"{each.name.removeprefix(LOAD)} {percent(each.median_error)}" for each in document.served)
+    footer = (
+        f"{predicted:,} rows predicted, {left_out:,} not" + ": --all says why" * (not is_whole),
+        *map(_cross_validation_line, document.cross_validation),
+        *((f"services under load (--served), median error: {served}",) if served else ()),
+    )
+    shown = CLASSES if is_whole else columns(ClassErrors, f"name n {_ERRORS.replace('spearman ', '')}")
+    cells = rows(shown, document.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
+    title = "Predicted against measured, by class of work (held: rows inside their band; band: its half-width)"
+    return Table("validate", title, shown, cells, footer=footer, notes=reasons * is_whole)
+
+
+def _cross_validation_line(errors: CrossValidation) -> str:
+    names = ("device", "family", "runtime")
+    left_out = ", ".join(f"{name} {percent(getattr(errors, f'{name}_out'), 1)}" for name in names)
+    return f"{errors.software.replace('_', ' ')}: {percent(errors.fitted, 1)} off; fitted without each {left_out}"
+
+
+def _served_line(errors: ClassEvidence) -> str:
+    left_out = (("device", errors.device_out), ("family of models", errors.family_out))
+    held = "".join(f"; without each {name} its band holds {percent(x)}" for name, x in left_out if x is not None)
+    return (
+        f"{errors.name}: {percent(errors.median_error, 1)} off ({errors.rows:,} runs on "
+        f"{errors.devices} device{'s' * (errors.devices > 1)}; recorded, --served repeats it){held}"
+    )
+
+
+def _served_table(document: ServedGroups) -> Table:
+    footer = [*map(_served_line, document.evidence)]
+    if document.curves:
+        footer.append(
+            f"knee within one doubling of the load on {percent(document.knees_found)} of "
+            f"{count_noun(document.curves, 'curve')}"
+        )
+    if document.choices:
+        footer.append(
+            f"of {document.choices} groups of three or more systems at one load, the best is chosen in "
+            f"{percent(document.best_chosen)}; tokens/s per device lost by the choice: median "
+            f"{percent(document.median_regret)}, worst {percent(document.worst_regret)}"
+        )
+    notes = [f"{each.rows} runs not predicted: {each.reason}" for each in document.skipped]
+    cells = rows(SERVED_COLUMNS, document.served, key=("figure", "group"), dim=lambda each: each.n < LARGE)
+    title = "Services under load, predicted against measured"
+    return Table("validate", title, SERVED_COLUMNS, cells, footer=tuple(footer), notes=tuple(notes))
+
+
+VERB = Report(
+    subject=CATALOGUE,
+    options=(
+        option(
+            "--data", action="append", type=Path, metavar="FILE",
+            help=f"CSV of measurements (default: shipped), or a result of {tool_names()}",
+        ),
+        option("--on", dest="base", metavar="DEV", help="the device of results that state none"),
+        option(
+            "--kernels", action="store_true", excludes="what", help="single GPU kernels instead of whole models"
+        ),
+        option(
+            "--served", action="store_true", excludes="what", help="services under load instead of single batches"
+        ),
+        option(
+            "--cross-validate", action="store_true", excludes="what",
+            help="also fit anew with each device, each family of models, each runtime left out",
+        ),
+    ),
+    document=_document,
+    view=_view,
+    brief=_brief,
+    view_columns=(*CLASSES, *SERVED_COLUMNS, *KERNEL_COLUMNS),
+    ticks="rows predicted",
+    on_screen=False,
+    shown=("", "--kernels", "--served", "--data measured.csv", "--data vllm.json --on h100_sxm"),
+)  # fmt: skip

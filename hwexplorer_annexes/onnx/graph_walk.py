@@ -1,0 +1,387 @@
+"""Conversion of an ONNX graph with a symbolic batch to ATen calls of the same cost. Nothing is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+from hwexplorer.extend import Input, batch_limits, operator_graph, reading_budget, size_expressions, workload
+from hwexplorer_annexes.onnx.constant_folding import fold_values
+from hwexplorer_annexes.onnx.control_flow import CONTROL, LISTS, sequence_result
+from hwexplorer_annexes.onnx.graph_parts import INPUT, Poly, Ref, UnreadableError, dim, expression, poly, product
+from hwexplorer_annexes.onnx.input_sizes import TimeFirstError, shapes_of, value_of
+from hwexplorer_annexes.onnx.onnx_file import (
+    FLOATS,
+    AttributeRef,
+    Function,
+    OnnxGraph,
+    OnnxModel,
+    OnnxNode,
+    StoredTensor,
+)
+from hwexplorer_annexes.onnx.onnx_op import (
+    Known,
+    NodeResult,
+    OnnxOp,
+    OnnxValue,
+    Shape,
+    contiguous_strides,
+    describe_node,
+    known_values,
+    scopes_of,
+    shape_of,
+    whole_array,
+)
+from hwexplorer_annexes.onnx.operator_row import Symbols
+from hwexplorer_annexes.onnx.operator_table import fold_of, row_of
+from hwexplorer_annexes.onnx.shape_rules import reduce_shape
+
+WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, ZeroDivisionError)
+# Steps of the budget for a node, a value, a name in a node, a known number, and a character of a size expression.
+_NODE_STEPS, _VALUE_STEPS, _NAME_STEPS, _NUMBER_STEPS, _LETTER_STEPS = 150, 50, 20, 5, 10
+_REPORT_EVERY = 500  # nodes
+_TIME_FIRST = frozenset({"LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"})  # unless `layout` is 1
+_MAX_DEPTH = 32
+_MAX_ELEMENTS = 1 << 62  # in a tensor
+_QUANTISED = frozenset(("int8", "uint8", "int4", "uint4", "int2", "uint2"))
+# Inputs that are not trained parameters: statistics, scales and zero points.
+_NOT_TRAINED = {
+    "BatchNormalization": (3, 4), "QuantizeLinear": (1, 2), "DequantizeLinear": (1, 2), "ConvInteger": (2, 3),
+    "MatMulInteger": (2, 3), "QLinearConv": (1, 2, 4, 5, 6, 7), "QLinearMatMul": (1, 2, 4, 5, 6, 7),
+    "QLinearAdd": (1, 2, 4, 5, 6, 7), "QLinearMul": (1, 2, 4, 5, 6, 7), "MatMulNBits": (2, 3),
+    "DynamicQuantizeLSTM": (8, 9, 10, 11), "Resize": (1, 2, 3),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The values by name inside one graph, function or loop iteration. Other names are looked up in `outer`."""
+
+    graph: OnnxGraph
+    prefix: str = ""
+    values: dict[str, OnnxValue] = field(default_factory=dict)
+    outer: Frame | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    depth: int = 0
+
+    def find(self, name: str) -> OnnxValue | None:
+        """Return the value of a name, looked up from the innermost frame outwards, else None."""
+        frame: Frame | None = self
+        while frame is not None and name not in frame.values:
+            frame = frame.outer
+        return frame.values[name] if frame is not None else None
+
+
+class GraphWalk:
+    """A reader that walks a graph once. A `batch` of None is symbolic. `batch_axis` is the batch dimension of inputs: 1
+    if recurrent operators have time first."""
+
+    def __init__(self, model: OnnxModel, budget: reading_budget.Budget, batch: int | None, batch_axis: int = 0) -> None:
+        self.model, self.budget, self.batch_axis = model, budget, batch_axis
+        self.batch = dim("batch") if batch is None else poly(batch)
+        self.functions = {(function.domain, function.name): function for function in model.functions}
+        self.symbols: dict[str, Poly] = {}
+        self.sources: list[operator_graph.Source] = []
+        self.nodes: list[operator_graph.GraphNode] = []
+        self.notes: dict[str, None] = {}
+        self.constants: dict[int, dict[str, OnnxValue]] = {}
+        self.names = 0
+        self.parameters = 0
+
+    def graph(self, graph: OnnxGraph, given: Sequence[Input]) -> operator_graph.Graph:
+        """Return the graph as ATen calls. `given` has the input sizes that the file leaves open."""
+        top = Frame(graph)
+        inputs = self._inputs(given, top)
+        self._enter(top)
+        if inputs and not any("batch" in item.shape for item in inputs) and self.batch == dim("batch"):
+            axis = self.batch_axis
+            leading = {item.shape[axis] for item in inputs if len(item.shape) > axis}
+            number = int(leading.pop()) if len(leading) == 1 else 1
+            self.notes[
+                batch_limits.fixed_note(number, "the file fixes the size of its inputs (export it with a free batch)")
+            ] = None
+        return operator_graph.Graph(
+            sources=tuple(self.sources),
+            nodes=tuple(self.nodes),
+            outputs=tuple(value.name for info in graph.outputs if (value := top.find(info.name)) is not None),
+            parameters=self.parameters,
+            inputs=tuple(inputs),
+            notes=tuple(self.notes),
+            versions={"onnx opset": str(self.model.opset), "producer": self.model.producer[:40]},
+        )
+
+    def _inputs(self, inputs: Sequence[Input], top: Frame) -> list[workload.InputSpec]:
+        stored = {tensor.name for tensor in top.graph.stored}
+        declared = [info for info in top.graph.inputs if info.name not in stored]
+        self.symbols, shapes = shapes_of(declared, inputs, self.batch, self.batch_axis)
+        for info, shape in zip(declared, shapes, strict=True):
+            value = value_of(info, inputs)  # sizes may depend on this number
+            known = None if value is None else whole_array([value], ())
+            top.values[info.name] = self._source(info.name, INPUT, self._new(info.name, shape, info.dtype, known))
+        written = [tuple(size.label for size in shape) for shape in shapes]
+        return [workload.InputSpec(info.name, info.dtype, shape) for info, shape in zip(declared, written, strict=True)]
+
+    def _source(self, name: str, role: int, value: OnnxValue) -> OnnxValue:
+        self.sources.append(operator_graph.Source(value.name, name, role, value.meta))
+        return value
+
+    def _constants(self, frame: Frame) -> dict[str, OnnxValue]:
+        """Return the constants of a graph by name. All iterations of a loop share them."""
+        graph = frame.graph
+        if id(graph) not in self.constants:
+            untrained = {
+                node.inputs[place]
+                for node in graph.nodes
+                for place in _NOT_TRAINED.get(node.op, ())
+                if place < len(node.inputs)
+            }
+            self.constants[id(graph)] = {
+                tensor.name: self._constant(tensor, frame.prefix + tensor.name, tensor.name not in untrained)
+                for tensor in graph.stored
+            }
+        return self.constants[id(graph)]
+
+    def _constant(self, tensor: StoredTensor, name: str, is_trained: bool = True) -> OnnxValue:
+        is_number = tensor.dtype in FLOATS or tensor.dtype in _QUANTISED
+        is_weight = is_number and bool(tensor.shape) and is_trained
+        value = self._new(name, shape_of(tensor.shape), tensor.dtype, known_values(tensor), is_weight)
+        self.parameters += int(value.meta.numel.constant()) if is_weight else 0
+        return self._source(name, workload.WEIGHT if is_weight else workload.BUFFER, value)
+
+    def _enter(self, frame: Frame) -> None:
+        if frame.depth > _MAX_DEPTH:
+            raise UnreadableError(f"the function {frame.prefix.split('/')[-2][:40]} calls itself")
+        stored = Frame(frame.graph, values=self._constants(frame), outer=frame.outer)
+        inner = replace(frame, outer=stored)
+        for place, node in enumerate(frame.graph.nodes):
+            if not frame.prefix and place % _REPORT_EVERY == 0:
+                self.budget.report("shapes", place / len(frame.graph.nodes))
+            self._node(_resolve_attributes(node, frame), inner)
+
+    def _node(self, node: OnnxNode, frame: Frame) -> None:
+        self.budget.spend(_NODE_STEPS + _NAME_STEPS * (len(node.inputs) + len(node.outputs)))
+        op = OnnxOp(node, tuple(self._input(name, frame, node) for name in node.inputs), self.model.opset)
+        function = self.functions.get((node.domain, node.op))
+        try:
+            if function is not None:
+                self._function(function, op, frame)
+            elif not node.domain and node.op in CONTROL:
+                self._control(op, frame)
+            elif not node.domain and node.op in LISTS:
+                self._list(op, frame)
+            else:
+                self._plain(op, frame)
+        except UnreadableError:
+            raise
+        except WRONG as error:
+            raise UnreadableError(f"{describe_node(node)}: {error or type(error).__name__}") from None
+
+    def _input(self, name: str, frame: Frame, node: OnnxNode) -> OnnxValue | None:
+        value = frame.find(name) if name else None
+        if name and value is None:
+            raise UnreadableError(f"{describe_node(node)} reads {name[:40]!r}, which no operator writes")
+        return value
+
+    def _plain(self, op: OnnxOp, frame: Frame) -> None:
+        if op.node.op in _TIME_FIRST and not op.attr("layout"):
+            self._note_time(op)
+        names = op.node.outputs
+        tensor = op.attr("value") if op.node.op == "Constant" else None
+        if isinstance(tensor, StoredTensor) and tensor.values is None:
+            frame.values[names[0]] = self._constant(tensor, frame.prefix + names[0])
+            return
+        numbers = sum(value.known.size for value in op.inputs if value is not None and value.known is not None)
+        self.budget.spend(_NUMBER_STEPS * numbers)
+        known = fold_values(op, fold_of(op))
+        if known is not None:
+            self.budget.spend(_NUMBER_STEPS * known.size)
+            frame.values[names[0]] = self._known_constant(frame.prefix + names[0], known, _dtype_of(op))
+            return
+        outputs, target, args = self._result(op, frame)
+        results = {
+            name: self._value(frame.prefix + name, one, op) for name, one in zip(names, outputs, strict=False) if name
+        }
+        frame.values.update(results)
+        self._emit(op.node, target or f"onnx.{op.node.op}", args, list(results.values()))
+
+    def _note_time(self, op: OnnxOp) -> None:
+        """Raise TimeFirstError if dimension 0 was taken as the batch but is the time of a recurrent operator."""
+        time, batch = op.shape()[:2]
+        leading = {source.meta.shape[0] for source in self.sources if source.role == INPUT and source.meta.shape}
+        is_fixed = time in leading and time.is_constant and batch.is_constant and self.batch == dim("batch")
+        if self.batch_axis == 0 and (is_fixed or (not time.is_constant and batch.is_constant)):
+            raise TimeFirstError(f"{describe_node(op.node)} has time first")
+
+    def _result(self, op: OnnxOp, frame: Frame) -> tuple[list[NodeResult], str, dict[str, Any]]:
+        """Return the results of a node, and the target and arguments of a call of the same cost."""
+        problem: Exception | None = None
+        row = None
+        results: list[NodeResult | None] = []
+        symbols: Symbols = {}
+        try:
+            row = row_of(op)
+            results += row.result_shapes(op, symbols) if row is not None else []
+        except WRONG as error:
+            problem = error
+        if not results:
+            is_window = row is not None and not row.call
+            results += [self._declared_result(name, frame, is_window) for name in op.node.outputs if name]
+            if row is None and problem is not None:  # its row needs sizes that only the file declares
+                with suppress(*WRONG):
+                    op = replace(op, declared_shape=results[0].shape if results and results[0] else None)
+                    row = row_of(op)
+        told = [one for one in results if one is not None]
+        if not told or len(told) < len(results):
+            is_bounded = row.results is reduce_shape if row is not None else problem is None  # its input bounds it
+            if not is_bounded or not op.has_input(0):
+                reason = str(problem or "no shape rule is known for it") or type(problem).__name__
+                raise UnreadableError(f"{describe_node(op.node)}: the shape of its result is unknown: {reason[:160]}")
+            self.notes[
+                f"the size of what {describe_node(op.node)} writes is unknown: the size of its first input is used"
+            ] = None
+            told = [NodeResult(op.shape(), op.dtype())] * max(1, len(op.node.outputs))
+        symbols.setdefault("out", product(told[0].shape))
+        if row is not None:
+            try:
+                args = row.arguments(op, symbols)
+                self.notes.update({row.note: None} if row.note else {})
+                return told, row.target(op), args
+            except WRONG:
+                pass  # its cost depends on unknown sizes
+        return told, f"{op.node.domain or 'onnx'}.{op.node.op}", op.arguments("*")
+
+    def _declared_result(self, name: str, frame: Frame, is_window: bool) -> NodeResult | None:
+        info = frame.graph.declared_values.get(name)
+        if info is None or info.shape is None or None in info.shape:
+            return None
+        self.budget.spend(sum(_LETTER_STEPS * len(size) for size in info.shape if isinstance(size, str)))
+        try:
+            shape = shape_of(
+                [size if isinstance(size, int) else expression(str(size), self.symbols) for size in info.shape]
+            )
+        except ValueError:
+            return None
+        return NodeResult(
+            shape, info.dtype, contiguous_strides(size_expressions.layout(shape, ())[0]) if is_window else None
+        )
+
+    def _value(self, name: str, result: NodeResult, op: OnnxOp) -> OnnxValue:
+        if result.strides is None:
+            return self._new(name, result.shape, result.dtype)
+        base = op.value()
+        known = base.known if base.meta.shape == result.shape else None
+        meta = operator_graph.Meta(result.shape, result.dtype, base.meta.storage)
+        return OnnxValue(self._unique(name), meta, result.strides, known, base.is_weight)
+
+    def _known_constant(self, name: str, known: Known, dtype: str = "int64") -> OnnxValue:
+        return self._source(name, workload.BUFFER, self._new(name, shape_of(known.shape), dtype, known))
+
+    def _new(
+        self, name: str, shape: Shape, dtype: str, known: Known | None = None, is_weight: bool = False
+    ) -> OnnxValue:
+        self.budget.spend(_VALUE_STEPS)
+        dtype = {"uint4": "uint8", "int4": "int8", "uint2": "uint8", "int2": "int8"}.get(dtype, dtype)
+        meta = operator_graph.Meta(shape, dtype, self.names)
+        numbers = size_expressions.layout(shape, ())[0]
+        if prod(numbers) > _MAX_ELEMENTS:
+            raise UnreadableError(f"{name[:40]!r} is larger than the memory of any device")
+        return OnnxValue(self._unique(name), meta, contiguous_strides(numbers), known, is_weight)
+
+    def _unique(self, name: str) -> str:
+        self.names += 1
+        return f"{name}@{self.names}"
+
+    def _emit(self, node: OnnxNode, target: str, args: dict[str, Any], values: list[OnnxValue]) -> None:
+        scopes = scopes_of(node)
+        metas = tuple(value.meta for value in values)
+        if len(values) == 1:
+            self.nodes.append(operator_graph.GraphNode(values[0].name, target, args, metas, scopes))
+            return
+        name = self._unique(f"{node.name or node.op}#")
+        self.nodes.append(operator_graph.GraphNode(name, target, args, metas, scopes, multiple=True))
+        for place, value in enumerate(values):
+            part = {"self": Ref(name), "index": place}
+            self.nodes.append(operator_graph.GraphNode(value.name, "getitem", part, (value.meta,), scopes))
+
+    def _function(self, function: Function, op: OnnxOp, frame: Frame) -> None:
+        given = {info.name: value for info, value in zip(function.inputs, op.inputs, strict=False) if value is not None}
+        attributes = dict(function.defaults) | op.node.attributes
+        prefix = f"{frame.prefix}{op.node.name or op.node.op}/"
+        inner = Frame(function, prefix, given, None, attributes, frame.depth + 1)
+        self._enter(inner)
+        results = [inner.values.get(info.name) for info in function.outputs]
+        named = zip(op.node.outputs, results, strict=False)
+        frame.values.update({name: value for name, value in named if name and value is not None})
+
+    def _list(self, op: OnnxOp, frame: Frame) -> None:
+        """Bind a list to its parts. The Split or Concat nodes that make or join them are handled as ordinary nodes."""
+        name = op.node.outputs[0]
+        result = sequence_result(op)
+        if isinstance(result, OnnxNode):
+            frame.values.update({f"{name}[{place}]": part for place, part in enumerate(op.value().parts)})
+            self._node(result, frame)
+            if op.node.op == "ConcatFromSequence":
+                return
+            result = tuple(frame.values[part] for part in result.outputs)
+        if not isinstance(result, OnnxValue):
+            result = replace(self._new(name, (), "float32"), parts=result)
+        frame.values[name] = result
+
+    def _control(self, op: OnnxOp, frame: Frame) -> None:
+        turns = CONTROL[op.node.op](op)
+        self.notes.update({turns.note: None} if turns.note else {})
+        state, results = list(turns.carried), list[OnnxValue]()
+        for turn in range(turns.count):
+            prefix = f"{frame.prefix}{op.node.name or op.node.op}.{turn}/"
+            inner = Frame(turns.graph, prefix, {}, frame, frame.attributes, frame.depth)
+            counted = [self._known_constant(prefix, whole_array([x], ())) for x in (turn, True)[: turns.skip * 2]]
+            slices = [self._slice(prefix, op, *part) for part in zip(turns.taken, turns.axes, strict=True)]
+            names = [info.name for info in turns.graph.inputs]
+            inner.values.update(zip(names, [*counted, *state, *slices], strict=False))
+            self._enter(inner)
+            inside = [inner.find(info.name) for info in turns.graph.outputs]
+            results = [value for value in inside if value is not None]
+            if len(results) < len(inside):
+                raise UnreadableError(f"{describe_node(op.node)}: no operator of its graph writes its result")
+            results = results[turns.skip :]
+            state = results[: len(state)]
+        if not results:
+            raise UnreadableError(f"{describe_node(op.node)}: a loop that never runs")
+        if turns.length is not None:
+            rest = results[len(state) :]
+            axes = turns.piled or [0] * len(rest)
+            piles = [self._stack_turns(op, value, turns.length, axis) for value, axis in zip(rest, axes, strict=True)]
+            results[len(state) :] = piles
+        named = zip(op.node.outputs, results, strict=False)
+        frame.values.update({name: value for name, value in named if name})
+
+    def _slice(self, prefix: str, op: OnnxOp, tensor: OnnxValue, axis: int) -> OnnxValue:
+        shape, strides = ((*row[:axis], *row[axis + 1 :]) for row in (tensor.meta.shape, tensor.strides))
+        meta = operator_graph.Meta(shape, tensor.meta.dtype, tensor.meta.storage)
+        value = OnnxValue(self._unique(prefix + tensor.name), meta, strides)
+        self._emit(op.node, f"onnx.{op.node.op}", {"self": Ref(tensor.name)}, [value])
+        return value
+
+    def _stack_turns(self, op: OnnxOp, value: OnnxValue, length: Poly, axis: int) -> OnnxValue:
+        shape = list(value.meta.shape)
+        shape.insert(axis % (len(shape) + 1), length)
+        pile = self._new(value.name, tuple(shape), value.meta.dtype)
+        self._emit(op.node, "aten.stack", {"tensors": [Ref(value.name)]}, [pile])
+        return pile
+
+
+def _dtype_of(op: OnnxOp) -> str:
+    if op.node.op == "Constant":
+        return next((x.dtype for x in op.node.attributes.values() if isinstance(x, StoredTensor)), "float32")
+    is_copied = op.has_input(0) and op.node.op not in ("Shape", "Size", "ConstantOfShape")
+    return op.dtype() if is_copied else "int64"
+
+
+def _resolve_attributes(node: OnnxNode, frame: Frame) -> OnnxNode:
+    if not any(isinstance(value, AttributeRef) for _, value in node.given):
+        return node
+    pairs = [(n, frame.attributes.get(x.name) if isinstance(x, AttributeRef) else x) for n, x in node.given]
+    return replace(node, given=[(name, value) for name, value in pairs if value is not None])
