@@ -52,7 +52,8 @@ def names() -> tuple[str, ...]:
 def is_built_in(word: str) -> bool:
     """Return True for a verb, a section or an old name that needs no plug-in."""
     modules = _built_in()
-    return word in modules or word in OLD_NAMES or any(word == module.group for module in modules.values())
+    groups = {module.group for module in modules.values()} - {""}
+    return word in modules or word in OLD_NAMES or word in groups
 
 
 def verbs() -> tuple[str, ...]:
