@@ -69,7 +69,8 @@ def tile_menu(
 
 class TileChoices(msgspec.Struct, frozen=True):
     """Tiles to choose from, (t, 3) rows, columns and relative rate, and ways to divide K, which is padded to `k_step`.
-    `macs_per_s` is the rate of one unit. In `operand_s` one value of a row or column comes from the last on-chip level
+    `macs_per_s` is the rate of one unit. If rules choose, a side of a tile is `ruled_side`, or shorter where it covers
+    the matrix (0: all are tried). In `operand_s` one value of a row or column comes from the last on-chip level
     to the unit. `step_s`, per value of K, is how long a block waits for memory; each further round of blocks fills in
     `refill_s`. In `store_s` a unit stores a result, before its next tile begins. If K is divided, a unit moves a value
     of a part in `part_s`, and a kernel that adds up the parts takes `split_s`. Groups of unequal rows end in a part of
@@ -87,6 +88,7 @@ class TileChoices(msgspec.Struct, frozen=True):
     part_s: float = 0.0
     refill_s: float = 0.0
     partly_full: float = 0.0
+    ruled_side: float = 0.0
 
 
 def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
@@ -128,6 +130,9 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     seconds = seconds + waves * tm * tn * stored_s + np.where(split > 1, choices.split_s, 0.0)
     # K is divided among units that would idle: if the result alone fills them all, a split only adds blocks.
     np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
+    if side := choices.ruled_side:
+        is_ruled = [(tile == side) | (tile < side) & (size <= tile) for tile, size in ((tm, m), (tn, n))]
+        np.copyto(seconds, np.inf, where=~(is_ruled[0] & is_ruled[1]))
     return seconds, blocks, waves, np.minimum(blocks, units)
 
 
@@ -154,7 +159,8 @@ def vector_tiling(demand: Demand, setup: Setup, elsewhere: Bools | None = None) 
     narrowest = min(plan.widths.weights, demand.element_bytes)
     fed_s = narrowest / (feed.value * device.clock_hz) if feed else 0.0
     sizes = demand.gemm * tiled
-    dense = tile_menu(demand, sizes, data.tiles["vector"], device, unit_rate, demand.element_bytes, operand_s=fed_s)
+    timing = {"operand_s": fed_s, "ruled_side": data.assumed("rule_tile") if setup.products.is_untuned else 0.0}
+    dense = tile_menu(demand, sizes, data.tiles["vector"], device, unit_rate, demand.element_bytes, **timing)
     if not depthwise.any():
         return dense
     peak = 2.0 * unit_rate * device.units

@@ -16,7 +16,7 @@ from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, reread
-from hardware.mapping.tiling import TileChoices, candidates
+from hardware.mapping.tiling import TileChoices, candidates, fastest_tiles
 from hardware.names import hint
 from hardware.precision import uniform
 from hardware.setup import make_setup
@@ -92,6 +92,13 @@ def test_a_tile_waits_for_the_values_of_its_rows_and_its_columns() -> None:
     tiles = TileChoices(np.array([[128.0, 64.0, 1.0]]), (1,), device, 1e30, 1.0, operand_s=second_each)
     seconds = candidates(np.array([[1.0], [128.0], [64.0], [values]]), tiles).seconds
     assert seconds == pytest.approx(np.array([[values * (128 + 64) * second_each]]))
+
+
+@pytest.mark.parametrize(("rows", "columns", "blocks"), [(3072.0, 768.0, 24 * 6), (49.0, 32.0, 1), (129.0, 32.0, 2)])
+def test_rules_choose_the_largest_tile_that_a_matrix_fills(rows: float, columns: float, blocks: float) -> None:
+    sides = [(m, n, 1.0) for m in (32.0, 64.0, 128.0, 256.0) for n in (32.0, 64.0, 128.0, 256.0)]
+    tiles = TileChoices(np.array(sides), (1,), load_device("h100_sxm"), 1e12, 1.0, ruled_side=128.0)
+    assert fastest_tiles(np.array([[1.0], [rows], [columns], [64.0]]), tiles).blocks.tolist() == [blocks]
 
 
 def test_weights_are_unpacked_at_the_efficiency_of_their_product() -> None:
