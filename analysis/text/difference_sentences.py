@@ -57,7 +57,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
         chip=quantity(float(chip) / batch, "byte"),
         dram=quantity(float(dram) / batch, "byte"),
         per_mac={family: _price(joules, macs, "MAC") for family, joules in energy_j.items()},
-        per_byte=_price(energy_j["on-chip memory"], float(chip), "byte"),
+        per_byte=_price(energy_j["on-chip memory"], float(chip), f"byte{_hops(side, float(chip))}"),
         per_dram_byte=_price(energy_j["DRAM"], float(dram), "byte"),
         memory=device.memory_technology,
         bandwidth=quantity(device.memory_bandwidth, "byte/s"),
@@ -76,6 +76,14 @@ def _voltage(side: Estimate) -> str:
 
 def _price(joules: float, count: float, unit: str) -> str:
     return f" ({quantity(joules / count, 'J')}/{unit})" if count else ""
+
+
+def _hops(side: Estimate, moved_bytes: float) -> str:
+    """Return how far the network on chip carries each byte, '' without a network: hops grow with the mesh."""
+    place = side.device.arch.row.get("network_on_chip.hop")
+    if place is None or not moved_bytes:
+        return ""
+    return f", {side.run.counts[place].sum() / moved_bytes:.3g} hops each"
 
 
 def _instructions(side: Estimate) -> str:
