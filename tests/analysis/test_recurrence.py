@@ -37,9 +37,9 @@ def _column(*sizes: int) -> np.ndarray:
     return np.array([[float(size)] for size in sizes])
 
 
-def _simulate_results(rows: int, columns: int, m: int, n: int, k: int) -> int:
-    """Move tokens through a grid of cells that keep their sums: one step a cycle, the smallest blocks first. Return the
-    cycles, and check the product."""
+def _simulate_results(rows: int, columns: int, m: int, n: int, k: int, units: int = 1) -> int:
+    """Deal blocks, the smallest first, to tiles that keep their sums. Return the cycles of the last tile, and check the
+    product."""
     left, right = RANDOM.integers(-9, 9, (m, k)), RANDOM.integers(-9, 9, (k, n))
     ranges = [
         (range(i, min(i + rows, m)), range(j, min(j + columns, n)))
@@ -47,10 +47,20 @@ def _simulate_results(rows: int, columns: int, m: int, n: int, k: int) -> int:
         for j in range(0, n, columns)
     ]
     blocks = sorted(ranges, key=lambda block: len(block[0]) + len(block[1]))
-    result, done, cycle = np.zeros((m, n), dtype=int), 0, 0
+    result = np.zeros((m, n), dtype=int)
+    cycles = [_simulate_tile(rows, columns, blocks[unit::units], left, right, result) for unit in range(units)]
+    assert (result == left @ right).all()
+    return max(cycles)
+
+
+def _simulate_tile(
+    rows: int, columns: int, blocks: list[tuple[range, range]], left: np.ndarray, right: np.ndarray, result: np.ndarray
+) -> int:
+    """Move tokens through a grid of cells that keep their sums: one step a cycle. Return the cycles."""
+    k, cycle, left_over = len(right), 0, sum(len(high) * len(wide) for high, wide in blocks) * len(right)
     across: dict[tuple[int, int], tuple[int, int, int]] = {}  # cell: row of the product, index in K, block
     down: dict[tuple[int, int], tuple[int, int, int]] = {}
-    while done < m * n * k:
+    while left_over:
         for row in range(rows):
             block, step = divmod(cycle - row, k)
             if 0 <= block < len(blocks) and row < len(blocks[block][0]):
@@ -63,11 +73,10 @@ def _simulate_results(rows: int, columns: int, m: int, n: int, k: int) -> int:
             (i, step, block), (j, other_step, other_block) = across[cell], down[cell]
             assert (step, block) == (other_step, other_block), "tokens that meet belong together"
             result[i, j] += left[i, step] * right[step, j]
-            done += 1
+            left_over -= 1
         across = {(row, column + 1): token for (row, column), token in across.items() if column + 1 < columns}
         down = {(row + 1, column): token for (row, column), token in down.items() if row + 1 < rows}
         cycle += 1
-    assert (result == left @ right).all()
     return cycle
 
 
@@ -112,6 +121,13 @@ def test_cycles_equal_a_simulation_of_tokens(rows: int, columns: int, sizes: tup
     for schedule, simulate in ((keep_results, _simulate_results), (keep_operand, _simulate_weights)):
         cycles = simulate(rows, columns, *sizes)
         assert schedule(gemm, fabric, rows, columns, 1).seconds[0] == pytest.approx(cycles, abs=1e-6)
+
+
+@for_each(("units", "sizes"), [(units, tuple(RANDOM.integers(1, 14, 3).tolist())) for units in (1, 2, 3, 4, 9) * 10])
+def test_cycles_of_a_grid_equal_a_simulation_of_tokens(units: int, sizes: tuple[int, int, int]) -> None:
+    fabric = _fabric(3, 3, units=units)
+    cycles = keep_results(_column(1, *sizes), fabric, 3, 3, 1).seconds[0]
+    assert cycles == pytest.approx(_simulate_results(3, 3, *sizes, units), abs=1e-6)
 
 
 # stillwater-sc/kpu-sim, docs/analysis/efficiency-bug-analysis.md: products of N cubed in fp32 on one tile of 16 x 16.
