@@ -32,7 +32,8 @@ QUALITIES = ("data sheet", "measured", "published", "fitted", "assumed", "derive
 
 
 class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One sourced figure. `low` and `high` bound it where sources disagree."""
+    """One sourced figure. `low` and `high` bound it where sources disagree. `by_node` are its values at other nodes in
+    nm, from which prices of events are interpolated."""
 
     value: float
     unit: str
@@ -41,6 +42,7 @@ class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     low: float | None = None
     high: float | None = None
     note: str = ""
+    by_node: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
 
 
 class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,6 +102,7 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runtimes: dict[str, Runtime] = {}
     trust: tuple[OwnEvidence, ...] = ()
     hierarchy: Hierarchy | None = None
+    format_units: dict[str, Fact] = {}  # units that multiply a format, if not all do: a checkerboard
 
 
 def fail(file: str, message: object) -> RequestError:
@@ -158,6 +161,11 @@ def _check_tables(spec: DeviceFile) -> None:
     for precision, fact in spec.peak_flops.items():
         _check_name("peak_flops", "precision", precision, UNITS)
         _check_fact(f"peak_flops.{precision}", fact, "FLOP/s", is_positive=True)
+    for precision, fact in spec.format_units.items():
+        _check_name("format_units", "precision", precision, spec.fma_per_clock.get("matrix", {}))
+        _check_fact(f"format_units.{precision}", fact, "count", is_positive=True)
+        if fact.value > spec.facts["units"].value or fraction_error(fact.value):
+            raise ValueError(f"format_units.{precision}: must be a whole number of at most all units")
     for precision in spec.exceptions:
         _check_name("exceptions", "precision", precision, UNITS)
 
@@ -185,6 +193,13 @@ def _check_coefficients(spec: DeviceFile, events: dict[str, Event]) -> None:
         if colon:
             _check_name(f"coefficients.{event}", "precision", precision, UNITS)
         _check_fact(f"coefficients.{name}", fact, f"J/{events[event].count}")
+        for node, value in (fact.by_node or {}).items():
+            if not (
+                re.fullmatch(r"[0-9]+(\.[0-9]+)?", node) and 1.0 <= float(node) <= 1000.0 and LEAST <= value <= MOST
+            ):
+                raise ValueError(
+                    f"coefficients.{name}.by_node: {node!r} = {value} is no price at a node, as '7' = 3e-13"
+                )
 
 
 _RATES = {

@@ -23,7 +23,7 @@ from hardware.precision import BASE, FORMATS
 from hardware.quantity import SourcedValue, percent
 from hardware.records import read_records
 from hardware.scaling import PATH as COEFFICIENTS
-from hardware.scaling import Triple, log_interpolate, logic_scale, table
+from hardware.scaling import Triple, log_interpolate, logic_scale, price_at_node, table
 from hardware.taxonomy import Event
 
 
@@ -248,6 +248,9 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     if stated is not None:
         low, high = stated.low or stated.value, stated.high or stated.value
         triple, source, quality = (stated.value, low, high), stated.source, stated.quality
+        if stated.by_node:
+            triple = price_at_node(triple, device.process_nm, stated.by_node)
+            source = f"{source}; at {device.process_nm:g} nm, from values at {', '.join(stated.by_node)} nm"
     elif event.family in ("mac", "tensor_mac", "flop", "special"):
         triple, source, quality = _arithmetic(device, event, plan)
     elif "sram" in event.family:

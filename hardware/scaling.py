@@ -32,6 +32,14 @@ def log_interpolate(x: float, points: list[tuple[float, Triple]]) -> Triple:
     return points[-1][1]
 
 
+def price_at_node(value: Triple, process_nm: float, by_node: dict[str, float]) -> Triple:
+    """Return a stated price with its spread at a node: interpolated between stated nodes, beyond them by logic."""
+    points = [(float(node), (each, each, each)) for node, each in by_node.items()]
+    nearest = min(max(process_nm, min(points)[0]), max(points)[0])
+    at_node = log_interpolate(nearest, points)[0] * logic_scale(process_nm) / logic_scale(nearest)
+    return at_node, value[1] / value[0] * at_node, value[2] / value[0] * at_node
+
+
 @lru_cache(maxsize=64)  # nodes
 def logic_scale(process_nm: float) -> float:
     """Return the energy of logic at a node relative to 7 nm."""

@@ -233,7 +233,7 @@ class _DeviceEditor:
         if before != after:
             scale = logic_scale(after) / logic_scale(before)
             for name, fact in self.device.file.coefficients.items():
-                if self.coefficients[name] is fact:
+                if self.coefficients[name] is fact and not fact.by_node:
                     new = _fact(fact, fact.value * scale, fact.unit, "follows process_nm")
                     # A design target stays one at the new node: it does not become a price that is used.
                     is_hope = fact.quality == DESIGN_TARGET

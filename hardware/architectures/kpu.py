@@ -52,7 +52,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         array = choose(is_factor, factorisations(demand.gemm, fabric_of(setup)), array)
     flow = common.traffic(demand, device)
     mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
-    mapping = _reduce_on_fabric(demand, setup, rates, mapping)
+    mapping = _leave_through_banks(demand, setup, _reduce_on_fabric(demand, setup, rates, mapping))
     is_product = on_array & ~(demand.is_depthwise | is_factor)
     mapping = _within_power(demand, setup, mapping, np.flatnonzero(is_product), setup.prices)
     hops_s = mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device)
@@ -65,13 +65,15 @@ def _hops_per_s(device: Device) -> float:
 
 
 def fabric_of(setup: Setup) -> Fabric:
-    """Return the fabric of the device for the format of its products."""
+    """Return the fabric of the device for the format of its products: the tiles of a checkerboard that multiply it."""
     device, plan = setup.device, setup.plan
+    stated = device.file.format_units.get(plan.matrix)
+    units = stated.value * device.units / device.file.facts["units"].value if stated else device.units
     return Fabric(
         rows=device.array_rows,
         columns=device.array_columns,
-        units=device.units,
-        macs_per_clock=device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz,
+        units=units,
+        macs_per_clock=device.mac_rate("matrix", plan.matrix) * device.units / units / device.matrix_clock_hz,
         clock_hz=device.matrix_clock_hz,
         bus_bytes=device.bus_bytes_per_clock,
         buffer_bytes=device.tile_memory_bytes,
@@ -109,6 +111,20 @@ def _reduce_on_fabric(demand: Demand, setup: Setup, rates: Efficiency, mapping: 
         vector_s=np.where(quicker, seconds, mapping.vector_s),
         vector_ideal_s=np.where(quicker[0], np.minimum(ideal_s, mapping.vector_ideal_s), mapping.vector_ideal_s),
     )
+
+
+def _leave_through_banks(demand: Demand, setup: Setup, mapping: Mapping) -> Mapping:
+    """Evaluate special functions of what follows a product in banks at the egress of tiles, if the device has them."""
+    device, special = setup.device, demand.special
+    per_clock = device.values.get("egress_functions", 0.0)
+    products = demand.per_kernel(demand.macs)[demand.kernel] > 0
+    if not per_clock or not (products & (special > 0)).any():
+        return mapping
+    work = np.maximum(common.vector_work(demand, device.arch.data.assumed("special_flops")), 1e-300)
+    lanes = (demand.vector_flops - special) / work
+    banks_s = special / (device.units * per_clock * device.clock_hz)
+    quicker = np.minimum(mapping.vector_s, np.maximum(mapping.vector_s * lanes, banks_s))
+    return msgspec.structs.replace(mapping, vector_s=np.where(products & (special > 0), quicker, mapping.vector_s))
 
 
 def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, prices: Coefficients) -> Mapping:
@@ -169,7 +185,8 @@ def _by_tiles(
     assumed = device.arch.data.assumed
     contracts, chip_read, chip_write = demand.macs[at] > 0, flow.chip_read[at], flow.chip_write[at]
     on_array, elements, macs = contracts & on_matrix[at], demand.elements[at], demand.macs[at]
-    cells = device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz  # of a tile that multiply this format
+    fabric, width = fabric_of(setup), FORMATS[plan.matrix].bits / 8.0
+    cells = fabric.macs_per_clock  # of a tile that multiply this format
     depth = demand.gemm[3, at] / np.maximum(tiling.split, 1.0)
     # An operator fused behind another shares its wavefronts; alone, it streams through blocks of lanes.
     lane_blocks = np.ceil(elements / assumed("elements_per_block")) * demand.head[at]
@@ -187,7 +204,6 @@ def _by_tiles(
     operands = inputs * left + weights * right
     # Operands enter at the edge of the fabric and flow from tile to tile: each is fetched once per row or column
     # of tiles, and makes one hop per tile that uses it. Streamers narrow what is stored wider than it is multiplied.
-    fabric, width = fabric_of(setup), FORMATS[plan.matrix].bits / 8.0
     together, chunks = movements(demand.gemm[:, at], tiling, fabric)
     streamed = np.maximum(operands / np.sqrt(device.units), chip_read)
     read = np.maximum(operands / np.sqrt(device.units * together), chip_read)
@@ -227,7 +243,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
 
     for label, count in _by_tiles(demand, setup, flow, tiling, on_matrix, slice(None)).items():
         counts[row[label]] = count
-    counts[row["tile.mac"]] = macs
+    counts[row["tile.mac"]] = macs * (1.0 - device.values.get("zero_inputs", 0.0))  # zeros are gated
     counts[row["domain_flow.token_match"]] = macs * assumed("streamed_operands")
     counts[row["tile.operand_stream"]] = macs * assumed("streamed_operands") * FORMATS[plan.matrix].bits / 8.0
     counts[row["tile.vector_flop"]] = demand.vector_flops

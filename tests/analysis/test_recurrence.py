@@ -22,6 +22,7 @@ from hardware.mapping.recurrence_schedules import (
     keep_results,
     schedules,
 )
+from hardware.what_if import Change, apply_changes
 from tests.sampling import for_each
 
 RANDOM = np.random.default_rng(7)
@@ -272,3 +273,27 @@ def test_a_factorisation_waits_for_its_columns_but_on_a_fabric() -> None:
     assert 0.6e-3 < one < many < 4 * one
     mapping = grid.run("lu:4096", "kpu_t256", 1, "fp32", "auto").run.mapping
     assert mapping.matrix_ideal_s.sum() > 0.95 * mapping.matrix_s.sum()
+
+
+def test_a_file_may_state_a_checkerboard_gating_banks_and_prices_by_node(tmp_path: Path) -> None:
+    """Each changes what it is about: blocks go to tiles of the format, zeros cost no product, special functions leave
+    the lanes, a price follows its own table from node to node."""
+
+    def stated(data: dict[str, Any]) -> None:
+        plain = {"source": "a designer", "quality": "assumed"}
+        data["format_units"] = {"int8": {"value": 179.0, "unit": "count", **plain}}
+        data["facts"]["zero_inputs"] = {"value": 0.25, "unit": "share", **plain}
+        data["facts"]["egress_functions"] = {"value": 32.0, "unit": "evaluation/clock", **plain}
+        by_node = {"28": 1.6e-13, "16": 1e-13, "7": 5e-14}
+        data["coefficients"]["tile.mac:int8"] = {"value": 1e-13, "unit": "J/MAC", "by_node": by_node, **plain}
+
+    mine, plain = grid.altered(tmp_path, "kpu_t256", stated, "mine"), load_device("kpu_t256")
+    a, b = (grid.run("vit_b_16", device, 8, "int8", "fused") for device in (mine, plain))
+    assert 1 < a.run.mapping.tiling.units.max() <= 179
+    place = mine.arch.row["tile.mac"]
+    assert a.run.counts[place].sum() == pytest.approx(0.75 * b.run.counts[place].sum())
+    assert a.run.mapping.vector_s.sum() < b.run.mapping.vector_s.sum()
+    prices = {nm: grid.run("vit_b_16", apply_changes(mine, (Change("process_nm", "=", nm),)), 1, "int8", "fused")
+              .run.prices.value[place] for nm in ("28", "7")}  # fmt: skip
+    assert a.run.prices.value[place] == pytest.approx(1e-13)
+    assert prices == pytest.approx({"28": 1.6e-13, "7": 5e-14})

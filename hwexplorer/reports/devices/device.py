@@ -10,7 +10,7 @@ from typing import Any
 from hardware.area import Area, area
 from hardware.device import Device
 from hardware.device_catalog import describe_device, device_as_designed
-from hardware.device_file import Fact
+from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
 from hardware.device_toml import portable_toml
 from hardware.event_prices import price
 from hardware.plan import make_plan
@@ -47,6 +47,7 @@ def _identity(spec: Device) -> tuple[str, ...]:
         *((f"what if: {', '.join(file.changes)}",) if file.changes else ()),
         *(("design target: no silicon was ever measured",) if not file.is_silicon else ()),
         *_unreachable_peaks(spec),
+        *_fabric_words(spec),
         *((f"power modes: {', '.join(file.power_modes)}",) if file.power_modes else ()),
         *file.notes,
     )
@@ -63,6 +64,24 @@ def _run(arguments: argparse.Namespace) -> None:
     files.write(path, portable_toml(device, path.stem), overwrite=False)
     put(
         f"{path} describes {device.key}: edit it, then hwexplorer compare MODEL --devices-dir FOLDER --on {path.stem}\n"
+    )
+
+
+def _fabric_words(spec: Device) -> tuple[str, ...]:
+    """Return what the file of a device states beyond its peaks: a checkerboard, gating, banks, prices of its own."""
+    units, values, file = spec.unit_name, spec.values, spec.file
+    formats = [f"{form} on {fact.value:g} of {spec.units:g} {units}s" for form, fact in file.format_units.items()]
+    used = [
+        name for name, fact in file.coefficients.items() if fact.quality != DESIGN_TARGET or spec.power_mode == DESIGNER
+    ]
+    by_node = [name for name in used if file.coefficients[name].by_node]
+    zeros, banks = values.get("zero_inputs", 0.0), values.get("egress_functions", 0.0)
+    return (
+        *((f"checkerboard: {', '.join(formats)}",) if formats else ()),
+        *((f"zero gating: {percent(zeros)} of products are with zero and take no energy",) if zeros else ()),
+        *((f"special functions at the egress: {banks:g} a clock and {units}",) if banks else ()),
+        *((f"prices of its own in use: {', '.join(used)}",) if used else ()),
+        *((f"of these by node, here at {spec.process_nm:g} nm: {', '.join(by_node)}",) if by_node else ()),
     )
 
 
