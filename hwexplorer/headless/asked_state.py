@@ -9,7 +9,7 @@ from typing import Any
 from analysis.model.ir.coverage import coverage
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
-from analysis.model.names.model_ref import user_target
+from analysis.model.names.model_ref import configuration_of_weights, user_target
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from hardware import known_architectures as architectures
 from hardware.errors import RequestError
@@ -55,6 +55,7 @@ def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
     its code to run; a state string does so only with --run-code."""
     if engine.is_adopted(model):
         return model
+    model = configuration_of_weights(model)
     try:
         is_target = user_target(model) is not None
     except ModelError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.model.names.model_ref import refer
 from analysis.model.reading_budget import STEPS, Budget
 from analysis.model.transformer import weight_headers
+from hwexplorer.cli import main
 from hwexplorer.settings import default_precision
 from tests.attack import weight_files
 from tests.waiting import never_endless
@@ -127,3 +129,18 @@ def test_a_gguf_file_is_the_model_of_its_configuration(kind: str, tmp_path: Path
     named = store.load(f"hf:{tmp_path}:decode,kv=600")
     assert read.parameters == named.parameters
     assert np.array_equal(read.tensors.numel, named.tensors.numel)
+
+
+def test_safetensors_open_by_the_configuration_beside_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tensors = {"a": {"dtype": "BF16", "shape": [4, 8], "data_offsets": [0, 64]}, "__metadata__": {"format": "pt"}}
+    header, file = json.dumps(tensors).encode(), tmp_path / "model.safetensors"
+    file.write_bytes(struct.pack("<Q", len(header)) + header + bytes(64))
+    assert main(["capture", str(file)]) == 2
+    assert "put its config.json beside it" in (said := capsys.readouterr().err)
+    assert "it holds 32 parameters (32 bf16) in 1 tensors" in said
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": 256, **sizes}))
+    assert main(["capture", f"{file}:decode,kv=64", "--format", "json"]) == 0
+    beside = json.loads(capsys.readouterr().out)
+    assert main(["capture", f"hf:{tmp_path}:decode,kv=64", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == beside

@@ -11,6 +11,7 @@ import os
 import re
 from functools import lru_cache, partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from analysis.model.model_errors import ModelError, ModelSpecError, UnknownModelError
@@ -193,7 +194,16 @@ def _refuse_file(text: str) -> None:
     if not suffix:
         raise ModelSpecError(f"{text[:80]} is a folder with a config.json: hf:{text[:80]} opens it")
     if (instead := weight_headers.table()["instead"].get(suffix[0])) is not None:
-        raise ModelSpecError(f"{text[:80]} is {instead}")
+        content = weight_headers.describe_safetensors(Path(text)) if suffix[0] == ".safetensors" else ""
+        raise ModelSpecError(f"{text[:80]} is {instead}{content}")
+
+
+def configuration_of_weights(text: str) -> str:
+    """Return `hf:FOLDER` for a safetensors file with a config.json beside it, else the text."""
+    match = re.fullmatch(r"(.*?)[^/:]+\.safetensors(?:\.index\.json)?(:[\w=,. ]+)?", text)
+    if match is None or not os.path.isfile(os.path.join(match[1], "config.json")):
+        return text
+    return f"hf:{match[1].rstrip('/') or '.'}{match[2] or ''}"
 
 
 def plain(text: str) -> str:
