@@ -104,9 +104,8 @@ def _question(tool: str) -> type[msgspec.Struct]:
 def _argument(option: Option) -> tuple[Any, Any]:
     """Return the type of an option with the beginning of its help, and its default."""
     choices, metavar = option.settings.get("choices", ()), option.settings.get("metavar", "")
-    kind: Any = (
-        bool if not option.takes_value else int if metavar == "N" else str | float if metavar in ("X", "S") else str
-    )
+    kinds = {"N": int, "X": str | float, "S": str | float}
+    kind: Any = bool if str(option.settings.get("action")).startswith("store_") else kinds.get(metavar, str)
     if 0 < len(choices) < 8:
         kind = Literal[tuple(choices)]
     elif option.settings.get("action") == "append" or option.name == "on":
