@@ -1,4 +1,4 @@
-"""A recording of the real program (asciinema v2): `python -m tests.recording screenshots/tour.cast`.
+"""Recordings of the real program (asciinema v2): `python -m tests.recording screenshots/tour.cast`, or wavefront.cast.
 
 Keys are typed in a pseudo-terminal and what comes back is kept. The times are the script's, not the clock's, so that
 a recording differs from the last only where the screen does. Played with `asciinema play screenshots/tour.cast`.
@@ -11,13 +11,13 @@ import json
 import re
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from tests.terminal import Program
 
-SIZE = (100, 30)
 TYPED = 0.08  # seconds between two keys of a word
 MOST_BYTES = 600_000
 RESET = re.compile(rb"\x1b\[0m\x1b\[(?=[\d;]+m)")  # two sequences that can be one
@@ -55,9 +55,29 @@ TOUR = (
 )
 
 
-def record(state: str) -> str:
+# A product in each machine's own time, frame by frame, then all machines on one clock.
+WAVEFRONT = (
+    Step("W ", 1.0),
+    Step("0", 0.3),
+    *(Step("lll", 0.1) for _ in range(33)),
+    Step("0c", 0.6),
+    *(Step("llll", 0.1) for _ in range(24)),
+    Step("G", 1.5),
+)
+FILMS = {
+    "tour": ("resnet50@b8,fp16", (100, 30), TOUR, {}),
+    "wavefront": (
+        "vit_b_16@b8,int8/xeon_8490h,h100_sxm,tpu_v4,kpu_t256?at=encoder.layers.encoder_layer_0.mlp.0",
+        (100, 34),
+        WAVEFRONT,
+        {"COLORTERM": ""},  # 256 colours take half the bytes
+    ),
+}
+
+
+def record(state: str, size: tuple[int, int], steps: Sequence[Step], settings: dict[str, str]) -> str:
     """The recording as text: a header, then a line for each thing that was written."""
-    header = {"version": 2, "width": SIZE[0], "height": SIZE[1], "title": f"hwexplorer {state}"}
+    header = {"version": 2, "width": size[0], "height": size[1], "title": f"hwexplorer {state}"}
     lines = [json.dumps(header)]
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
@@ -66,12 +86,12 @@ def record(state: str) -> str:
             lines.append(json.dumps([round(seconds, 3), "o", text], ensure_ascii=False))
 
     with tempfile.TemporaryDirectory() as folder:
-        home = {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_DATA_HOME": folder}
-        program = Program([sys.executable, "-m", "hwexplorer", state], SIZE, home, Path(folder))
+        home = {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_DATA_HOME": folder, **settings}
+        program = Program([sys.executable, "-m", "hwexplorer", state], size, home, Path(folder))
         now = 0.3
         told(now, program.gather(1.5))
         now += 2.0
-        for step in TOUR:
+        for step in steps:
             for key in step.keys if step.word else [step.keys]:
                 now += TYPED
                 program.type(key.encode())
@@ -82,9 +102,9 @@ def record(state: str) -> str:
 
 
 def main(path: Path) -> None:
-    text = record("resnet50@b8,fp16")
+    text = record(*FILMS[path.stem])
     if len(text.encode()) > MOST_BYTES:
-        raise SystemExit(f"{path}: {len(text.encode())} bytes, more than {MOST_BYTES}: shorten the tour")
+        raise SystemExit(f"{path}: {len(text.encode())} bytes, more than {MOST_BYTES}: shorten the film")
     path.write_text(text, encoding="utf-8")
     print(path)
 

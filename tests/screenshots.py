@@ -19,6 +19,7 @@ from hwexplorer.tui.view_export import screenshot
 
 GRID, SMALL, LARGE = (120, 40), (80, 24), (160, 48)
 BLOCKS = "resnet50@b8,fp16?by=module&sort=share"
+PRODUCT = "vit_b_16@b8,int8?at=encoder.layers.encoder_layer_0.mlp.0"
 DEEP = f"{BLOCKS}&at=layer3&open=layer3"
 
 
@@ -44,6 +45,9 @@ SHOTS = (
     Shot("models", "resnet50@b8,fp16?by=module&sort=share&pane=models&filter=net", GRID),
     Shot("compare", "mobilenet_v2@b64,int8?by=module&sort=share&pane=compare", SMALL),
     Shot("events", "resnet50@b8,fp16?by=module&at=layer3&pane=events", SMALL),
+    Shot("families", "resnet50@b8,fp16?by=module&at=layer3&pane=events&zoom=1", (120, 24)),
+    Shot("wavefront", PRODUCT, keys=("W", "space", "home", *("right",) * 60)),
+    Shot("wavefront_small", PRODUCT, SMALL, keys=("W", "space", "home", "tab", *("right",) * 60)),
     Shot("why", "resnet50@b8,fp16?by=module&at=layer3&pane=why", SMALL),
     Shot("plot", "vit_b_16@b8,bf16?by=module&sort=share&pane=plot", SMALL, keys=("full_stop",)),
     Shot("help", "resnet50", SMALL, keys=("question_mark",)),

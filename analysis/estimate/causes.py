@@ -75,7 +75,12 @@ def _prices_by_cause(result: Estimate) -> Floats:
 
 def cause_of_event(event: Event) -> int:
     """Return the index in CAUSES that an event's energy belongs to."""
-    return _CAUSE_OF_FAMILY.get(family_of(event), COMPUTE)
+    return cause_of_family(family_of(event))
+
+
+def cause_of_family(family: str) -> int:
+    """Return the index in CAUSES that the energy of a family of events belongs to."""
+    return _CAUSE_OF_FAMILY.get(family, COMPUTE)
 
 
 def _seconds_by_cause(result: Estimate) -> tuple[Floats, Floats]:

@@ -16,9 +16,10 @@ Line = list[Part]
 LEAST = (36, 15)  # columns and lines of a drawing
 _GAP, _ROOMY = 2, 48  # columns between drawings; columns in which a drawing has room for long bars
 _GLYPHS = {START: "/", LOAD: ":", FILL: "▒", STREAM: "█", DRAIN: "▓", HIDDEN: "."}
-_TODO, _RUNNING, _DONE = (".", "dim"), ("▒", "accent"), ("█", "bar")
+_TODO, _RUNNING, _DONE = (".", "dim"), ("▒", "warn"), ("█", "bar")
+_MOVING = ("█", "accent")  # a diagonal of values on their way through the cells
 _STREAMS = {"results": ("inputs", "weights"), "weights": ("inputs", "sums"), "inputs": ("weights", "sums")}
-_STRIPE = 4  # cells between two diagonals that are drawn as moving values
+_STRIPE = 6  # cells between two diagonals that are drawn as moving values
 _TICKS = 200  # steps of the diagonals in the time of an operator
 LEGEND = "█ done  ▒ running  . idle · phases: " + " ".join(f"{g} {name}" for name, g in list(_GLYPHS.items())[:5])
 _LONGER = 1.05  # times its schedule that an operator takes, if it is said
@@ -55,7 +56,7 @@ def draw_machine(machine: WavefrontMachine, state: WavefrontState, width: int, h
     """Return the drawing in exactly `height` lines of at most `width` columns."""
     stages = machine.stages
     lines = [[(MARKED[machine.device][:width], "title")], [(_fit(_schedule(machine, state), width), "text")]]
-    lines += [[(_fit(_moment(machine, state), width), "strong")], _phase_bar(machine, width)]
+    lines += [[(_fit(_moment(machine, state), width), "strong")], _phase_bar(machine, state, width)]
     lines += [_marker(state, width), *_energy(machine, state, width)]
     rows = max(height - len(lines) - 3, 1)
     index_width = max(width * 2 // 5, 12) if stages.cells[0] else width // 2
@@ -92,8 +93,9 @@ def _moment(machine: WavefrontMachine, state: WavefrontState) -> tuple[str, ...]
     return name, f"cycle {whole(state.cycle)} of {whole(machine.cycles)}", quantity(state.seconds, "s")
 
 
-def _phase_bar(machine: WavefrontMachine, width: int) -> Line:
-    """Return the phases in the order of time, a cell at least for each; some rounds stand for all."""
+def _phase_bar(machine: WavefrontMachine, state: WavefrontState, width: int) -> Line:
+    """Return the phases in the order of time, a cell at least for each; some rounds stand for all. What has passed has
+    another colour."""
     shares = {phase.name: phase.seconds / (machine.latency_s or 1.0) for phase in machine.phases}
     in_turn = {name: share for name, share in shares.items() if name in machine.stages.repeated}
     single = {name: max(round(share * width), 1) for name, share in shares.items() if name not in in_turn}
@@ -106,7 +108,9 @@ def _phase_bar(machine: WavefrontMachine, width: int) -> Line:
         cells[STREAM] = cells.get(STREAM, 0) + length - sum(cells.values())
         rounds += "".join(_GLYPHS[name] * count for name, count in cells.items())
     bar = "".join(_GLYPHS[name] * count for name, count in single.items() if name != DRAIN)
-    return [((bar + rounds + _GLYPHS[DRAIN] * single.get(DRAIN, 0))[:width], "bar")]
+    cells_of_time = (bar + rounds + _GLYPHS[DRAIN] * single.get(DRAIN, 0))[:width]
+    passed = round(state.moment * len(cells_of_time))
+    return [(cells_of_time[:passed], "accent"), (cells_of_time[passed:], "dim")]
 
 
 def _marker(state: WavefrontState, width: int) -> Line:
@@ -119,7 +123,7 @@ def _energy(machine: WavefrontMachine, state: WavefrontState, width: int) -> lis
     """Return a bar of the joules per cycle, against the phase with most, and the families that take them."""
     peak_j, cells = max(phase.joules_per_cycle for phase in machine.phases), 10 if width >= _ROOMY else 5
     level = round(cells * state.joules_per_cycle / peak_j) if peak_j else 0
-    now = f"{'█' * level}{'.' * (cells - level)} {quantity(state.joules_per_cycle, 'J')}/cycle"
+    now = f"{quantity(state.joules_per_cycle, 'J')}/cycle"
     number, unit = quantity(machine.energy_j, "J").split(" ")
     part = state.energy_j / machine.energy_j if machine.energy_j else 0.0
     so_far = fixed(part * float(number.replace(",", "")), len(number.partition(".")[2]))
@@ -128,7 +132,8 @@ def _energy(machine: WavefrontMachine, state: WavefrontState, width: int) -> lis
     parts = sorted(phase.energy_by_family_j.items(), key=lambda pair: -pair[1])[:4]
     shares = [(name, joules / phase.energy_j if phase.energy_j else 0.0) for name, joules in parts]
     families = [f"{_NAMES.get(name, name)} {percent(share)}" for name, share in shares if share >= 0.005]
-    return [[(_fit((now, total), width), "text")], [(_fit(families or [""], width), "text")]]
+    level_bar = [("█" * level, "accent"), ("." * (cells - level) + " ", "dim")]
+    return [[*level_bar, (_fit((now, total), width - cells - 1), "text")], [(_fit(families or [""], width), "text")]]
 
 
 def _index_head(stages: Stages, width: int) -> str:
@@ -144,12 +149,14 @@ def _index_space(stages: Stages, state: WavefrontState, width: int, height: int)
     finished, begun = state.blocks_done, state.blocks_done + state.blocks_running
 
     def cell(x: int, y: int) -> Part:
-        """Return the glyph of the block at a place of the drawing."""
+        """Return the glyph of the blocks at a place: several rows share one if there are many."""
         column = min(int((x + 0.5) * along_n / width), along_n - 1)
-        offset = (x + 0.5) * along_n / width - column if along_n < width else 0.5
-        row = min(int((y + (offset if along_m > height else 0.5)) * along_m / height), along_m - 1)
-        block = (row * along_n + column) * layers
-        return _DONE if block + layers <= finished else _RUNNING if block < begun else _TODO
+        begin, end = (y + x / width, y + (x + 1) / width) if along_n == 1 and along_m > height else (y, y + 1)
+        row = int(begin * along_m / height)
+        last_row = max(math.ceil(end * along_m / height - 1e-9) - 1, row)
+        if (last_row * along_n + column + 1) * layers <= finished:
+            return _DONE
+        return _RUNNING if (row * along_n + column) * layers < begun else _TODO
 
     return _grid(width, height, cell)
 
@@ -195,7 +202,7 @@ def _array(stages: Stages, state: WavefrontState, width: int, height: int) -> tu
         is_on = {FILL: depth <= state.active, STREAM: True, DRAIN: depth >= 1.0 - state.active}.get(state.phase, False)
         if not is_on:
             return _TODO
-        return ("█", "bar") if (x + y - tick) % _STRIPE == 0 else _RUNNING
+        return _MOVING if (x + y - tick) % _STRIPE == 0 else _RUNNING
 
     lines = _grid(width - 2, height, cell)
     for y, line in enumerate(lines):
@@ -207,11 +214,11 @@ def _array(stages: Stages, state: WavefrontState, width: int, height: int) -> tu
 def _moves(machine: WavefrontMachine) -> tuple[str, ...]:
     cycles = sum(phase.cycles for phase in machine.phases if phase.name != START) or 1.0
     levels = (("DRAM", machine.dram_bytes), ("chip", machine.on_chip_bytes))
-    rates = [f"{name} {quantity(size / cycles, 'byte')}/cycle" for name, size in levels]
+    rates = ", ".join(f"{name} {quantity(size / cycles, 'byte')}" for name, size in levels)
     schedule = sum(machine.stages.cycles.values())
     stretch = cycles / schedule / machine.runs if schedule and not machine.hidden_in else 1.0
     waits = (f"{stretch:.2g}x its schedule",) if stretch > _LONGER else ()
-    return *rates, f"bound by {machine.bound}", *waits
+    return f"{rates} per cycle", f"bound by {machine.bound}", *waits
 
 
 def _grid(width: int, height: int, cell: Callable[[int, int], Part]) -> list[Line]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 
 from analysis.document import Column
+from analysis.estimate.causes import CAUSES, cause_of_family
 from analysis.explore.architecture_steps import Progression, family_rows, make_progression
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -15,7 +16,7 @@ from hwexplorer.declare import Report, Subject
 from hwexplorer.options import MODEL, NODE, ON_SEVERAL, OWN_MODEL, SCENARIO, option
 from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED, headline_of_state
-from hwexplorer.views.plain import Page, Table, Text
+from hwexplorer.views.plain import Page, Stack, Table, Text
 from hwexplorer.views.tables import rows
 
 
@@ -36,10 +37,13 @@ def _document(state: State, several: Sequence[str]) -> Progression:
     return make_progression([engine.result(state, name) for name in devices], state.at)
 
 
-def _columns(document: Progression) -> tuple[Column, ...]:
+Bar = Callable[[str, _Family], float]
+
+
+def _columns(document: Progression, bar: Bar) -> tuple[Column, ...]:
     columns = [Column("family", "Events", role="text", keep=0, of="name")]
     for side in document.sides:
-        energy, share = partial(_energy_on, side.device), partial(_bar_on, side.device)
+        energy, share = partial(_energy_on, side.device), partial(bar, side.device)
         columns.append(Column(side.device, side.device, "J", role="quantity", keep=0, of=energy))
         mark = MARKED[side.device].removeprefix(side.device).strip()
         columns.append(Column(f"{side.device}_bar", mark, "%", role="bar", keep=1, of=share))
@@ -54,34 +58,39 @@ def _bar_on(device: str, row: _Family) -> float:
     return row.energy_j[device] / row.largest_j
 
 
-def _table(document: Progression) -> Table:
+def _bar_by_cause(device: str, row: _Family) -> Stack:
+    cause = cause_of_family(row.name)
+    return Stack([_bar_on(device, row) * (place == cause) for place in range(len(CAUSES))])
+
+
+def _table(document: Progression, bar: Bar) -> Table:
     families = family_rows(document)
-    largest_j = max(max(energy_j.values()) for _, energy_j in families)
+    largest_j = max((max(energy_j.values()) for _, energy_j in families), default=1.0)
     items = [_Family(name, energy_j, largest_j) for name, energy_j in families]
     runs = (
         f"{MARKED[side.device]}: {quantity(side.latency_s, 's')}, {quantity(side.energy_j_per_inference, 'J')}, "
         f"{side.precision_run}, {side.runtime}"
         for side in document.sides
     )
-    columns = _columns(document)
+    columns = _columns(document, bar)
     title = f"Energy per inference of {document.node or document.model} by event family"
     return Table(
         "families",
         title,
         columns,
         rows(columns, items, key="name"),
-        footer=("Bars have one scale for all devices", *runs),
+        footer=("Bars are shares of the largest amount, on one scale for all devices", *runs),
     )
 
 
 def family_table(state: State) -> Table:
-    """Return the families of events on each device of the state, for its node."""
-    return _table(_document(state, ()))
+    """Return the families of events on each device of the state, for its node, with bars in the colour of a cause."""
+    return _table(_document(state, ()), _bar_by_cause)
 
 
 def _view(state: State, several: Sequence[str]) -> Page:
     document, named = _document(state, several), _with_devices(state, several)
-    table = _table(document)
+    table = _table(document, _bar_on)
     lines = tuple((f"{step.from_device} to {step.to_device}", step.says) for step in document.steps)
     steps = Text("steps", "Steps of the whole model", lines)
     return Page("progression", headline_of_state(named), (table, steps), csv=table)

@@ -84,14 +84,14 @@ class WavefrontPlayer(OverlayScreen):
         self.content = MachineGrid(machines)
         super().__init__(host, "wavefront", self.content)
         self.pane.heading = f"Wavefront · {node}"
-        self.speed, self.is_playing = 1.0, False
+        self.speed, self.is_playing = 1.0, True
         self._timer: Timer | None = None
 
     def on_mount(self) -> None:
-        """Draw the first moment and play."""
+        """Play from the first moment."""
         super().on_mount()
         self._timer = self.set_interval(FRAME_S, self.advance)
-        self._play(True)
+        self._play(self.is_playing)  # a key typed ahead may have paused it
 
     def on_resize(self) -> None:
         """Draw for the new size."""
