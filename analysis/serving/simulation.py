@@ -71,18 +71,20 @@ class Requests:
         for client in range(clients):
             self.send_next(0.0, client % self.used)
 
-    def send_next(self, time_s: float, queue: int) -> None:
-        """Send the next request of a queue, if there is one. In a closed load it arrives at `time_s`."""
-        request = self.unsent[queue]
+    def send_next(self, time_s: float, queue: int) -> float:
+        """Send the next request of a queue, if there is one. In a closed load it arrives at `time_s`. Return the time
+        that the API server spends on it."""
+        request, intake_s = self.unsent[queue], self.scheduler.intake_s.value
         if request >= len(self.prompt):
-            return
+            return 0.0
         self.unsent[queue] += self.used
         if self.load.concurrency:
             self.arrival_s[request] = time_s
-        read_s = max(self.intake_s[queue], self.arrival_s[request]) + self.scheduler.intake_s.value
+        read_s = max(self.intake_s[queue], self.arrival_s[request]) + intake_s
         self.intake_s[queue] = read_s
         tokens_s = self.scheduler.prompt_token_s.value * (self.prompt[request] + self.cached[request])
         heapq.heappush(self.coming[queue], (read_s + self.scheduler.request_s.value + tokens_s, request))
+        return intake_s
 
 
 class BatchEngine:
@@ -95,7 +97,8 @@ class BatchEngine:
         self.now = self.busy_s = self.step_j = self.idle_j = self.sequence_seconds = self.others_s = 0.0
         self.formed_s = 0.0  # when the next step is formed: later requests are not in it
         self.held = 0  # decode steps for which it held prompts back
-        self.outlet_s = 0.0  # when the API server has sent all tokens so far
+        # When the API server has read all requests that came at once, and has sent all tokens so far.
+        self.outlet_s = requests.intake_s[queue] if requests.load.concurrency else 0.0
         self.ticks = self.steps = self.prompt_tokens = self.output_tokens = 0
         self.waiting: deque[int] = deque()
         self.prefilling: deque[int] = deque()
@@ -293,7 +296,7 @@ class BatchEngine:
             self.requests.end_s[request] = self.outlet_s
             waited_s = self.others_s - self.others_until_first_s.pop(request)
             self.requests.others_s[request] = min(waited_s, self.outlet_s - self.requests.first_s[request])
-            self.requests.send_next(self.outlet_s, self.queue)
+            self.outlet_s += self.requests.send_next(self.outlet_s, self.queue)
 
     def _drop_cache(self, request: int, tokens: int) -> None:
         self.decode_cache -= tokens

@@ -40,7 +40,8 @@ class _Decoder(BatchEngine):
             return
         self.cache_used += left + 1
         self.reserved += not self.scheduler.reserves
-        self.requests.first_s[request] = max(self.now, self.outlet_s)
+        self.outlet_s = max(self.now, self.outlet_s) + self.scheduler.chunk_s.value
+        self.requests.first_s[request] = self.outlet_s
         self.others_until_first_s[request] = self.others_s
         self._decode(request, self.requests.output[request] - 1)
 

@@ -13,6 +13,7 @@ from analysis.serving.simulation import Run, simulate
 from analysis.serving.step_costs import StepCosts
 from hardware.engines.scheduler import Scheduler, find_scheduler
 from hardware.errors import RequestError
+from hardware.quantity import exact_value
 
 TOKENS = np.array([1.0, 64.0, 4096.0])
 COSTS = StepCosts(
@@ -87,9 +88,10 @@ def test_tokens_time_and_energy_are_conserved(load: Load, scheduler: Scheduler) 
     idle_s = run.end_of_run_s - run.busy_s
     assert idle_s >= -1e-9
     assert run.idle_j == pytest.approx(idle_s * COSTS.static_w, abs=1e-6)
-    # No token comes sooner than a step of its own takes, and no step is quicker than one token.
-    alone_s = COSTS.line(1).step(1.0)[0]
-    assert ((run.end_s - run.first_s) >= (run.output - 1) * alone_s * (1 - 1e-9)).all()
+    # No token is computed sooner than a step of its own takes, and no step is quicker than one token.
+    alone_s, at_once = COSTS.line(1).step(1.0)[0], dict.fromkeys(("intake_s", "chunk_s"), exact_value(0.0))
+    computed = simulate(COSTS, msgspec.structs.replace(scheduler, **at_once), load)
+    assert ((computed.end_s - computed.first_s) >= (run.output - 1) * alone_s * (1 - 1e-9)).all()
     assert run.busy_s >= run.steps * float(COSTS.linear[0, 0]) * (1 - 1e-9)
     assert (run.others_s >= -1e-9).all()
     assert (run.others_s <= run.end_s - run.first_s + 1e-9).all()
@@ -124,7 +126,7 @@ def test_a_request_alone_takes_its_steps_and_nothing_else() -> None:
     run = simulate(COSTS, VLLM, open_load(1e-4, Lengths(prompt=64, output=3)))
     prefill_s = float(COSTS.mixed(0, 0.0, 64, 64 * 32.0)[0])
     decode_s = COSTS.line(1).run(65.0, 2, np.inf)[1]
-    host_s = VLLM.intake_s.value + VLLM.request_s.value + 64 * VLLM.prompt_token_s.value
+    host_s = VLLM.intake_s.value + VLLM.request_s.value + 64 * VLLM.prompt_token_s.value + VLLM.chunk_s.value
     assert run.end_s[0] - run.arrival_s[0] == pytest.approx(host_s + prefill_s + decode_s)
     assert not run.others_s.any()
 
