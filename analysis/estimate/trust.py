@@ -76,7 +76,8 @@ def work_classes() -> tuple[WorkClass, ...]:
 
 class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A class of work: rows, devices, errors of shipped estimates, and factors that contain what was measured.
-    `device_out` and `family_out` are shares of rows inside factors fitted without their device or family of models."""
+    `device_out` and `family_out` are shares of rows inside factors fitted without their device or family of models;
+    `left_out` are median errors of fits without the device, family or runtime of a row."""
 
     name: str
     quantity: str
@@ -88,6 +89,7 @@ class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     energy_band: Factors | None = None
     device_out: float | None = None
     family_out: float | None = None
+    left_out: dict[str, float] = {}
 
 
 class DeviceEvidence(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -26,7 +26,7 @@ from analysis.validation import row_validation
 from analysis.validation import trust_bands as trust_bands
 from analysis.validation.kernel_validation import kernel_points
 from analysis.validation.language_rows import interpret_row
-from analysis.validation.measured_rows import FITTED_ON, MeasuredRow, Unpredictable, shipped_rows
+from analysis.validation.measured_rows import FITTED_ON, MeasuredRow, Unpredictable, interpret_each, shipped_rows
 from hardware import file_access, known_architectures
 from hardware.architecture_data import Software
 from hardware.demand import Demand, OpClass
@@ -87,17 +87,23 @@ class CrossValidation(msgspec.Struct, frozen=True):
     runtime_out: float
 
 
-class RateFit(msgspec.Struct, frozen=True):
+class LinearFit(msgspec.Struct, frozen=True):
     """Fitted `values` (rates,) and, at these values, the `error` of each row (log of predicted over measured) and its
-    derivatives `slope` (rows, rates) by the logarithms of the rates. `shipped` has the rates that are not fitted."""
+    derivatives `slope` (rows, rates) by the logarithms of the rates. `pull` is the weight of a distance of one, in
+    logarithms, from the start."""
 
     rates: tuple[FittedRate, ...]
-    shipped: Efficiency
     weight: Floats
     values: Floats
     error: Floats
     slope: Floats
     pull: float
+
+
+class RateFit(LinearFit, frozen=True, kw_only=True):
+    """A fit of efficiencies. `shipped` has the rates that are not fitted."""
+
+    shipped: Efficiency
 
 
 def fitted_software() -> dict[str, Software]:
@@ -132,12 +138,7 @@ def fit_rows_by_software(
 ) -> dict[str, list[FitRow]]:
     """Return the rows with a measured latency by class of software. Repeated rows of a measurement, rows that
     `validate` leaves out and groups that are too small for its summary are left out."""
-    rows = []
-    for cells in table_rows:
-        try:
-            rows.append(interpret_row(cells, folders))
-        except Unpredictable:
-            continue
+    rows = interpret_each(table_rows, lambda cells: interpret_row(cells, folders), Counter())
     fit_rows: dict[tuple[object, ...], FitRow] = {}
     classes = fitted_software()
     for row, agrees in zip(rows, row_validation.repeats_agree(rows), strict=True):
@@ -199,21 +200,20 @@ def fit_rates(
     progress: Progress,
     pull: float = PULL,
 ) -> RateFit:
-    """Return the rates within their ranges that minimise the weighted absolute log error, searched from their start.
-    `pull` is the weight of a distance of one, in logarithms, from the start."""
+    """Return the rates within their ranges that minimise the weighted absolute log error, searched from their start."""
     measured, start = np.array([row.measured_s for row in rows]), _log_range(rates)[2]
     best, least, damping, x = None, np.inf, 1.0, start
     for round_ in range(ROUNDS):
         progress(f"fitting {name}, round {round_ + 1} of {ROUNDS}")
         points = np.exp(np.vstack([x, x + STEP * np.eye(len(rates))]))
         logs = np.log(predict_latency(rows, shipped, rates, points) / measured)
-        now = RateFit(rates, shipped, weight, points[0], logs[0], (logs[1:] - logs[0]).T / STEP, pull)
+        now = RateFit(rates, weight, points[0], logs[0], (logs[1:] - logs[0]).T / STEP, pull, shipped=shipped)
         cost = mean_error(now.error, weight) + pull / 2.0 * float(np.square(x - start).sum())
         if best is None or cost < least:
             best, least = now, cost
         else:
             damping *= 0.5
-        x = np.log(best.values) + damping * _least_absolute_step(best, slice(None))
+        x = np.log(best.values) + damping * least_absolute_step(best, slice(None))
     assert best is not None
     return best
 
@@ -235,7 +235,7 @@ def mean_error(error: Floats, weight: Floats) -> float:
     return float((weight * np.abs(error)).sum() / weight.sum()) if weight.size else 0.0
 
 
-def _least_absolute_step(fit: RateFit, rows: Bools | slice) -> Floats:
+def least_absolute_step(fit: LinearFit, rows: Bools | slice) -> Floats:
     """Return the step (rates,) within the ranges that minimises the cost of `rows` with linear errors, by iteratively
     reweighted least squares. Rates that no row depends on go to their start."""
     at, error, slope, weight = np.log(fit.values), fit.error[rows], fit.slope[rows], fit.weight[rows]
@@ -254,7 +254,7 @@ def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str
     Each fit is one step with the derivatives of the full fit; its predictions are computed without linearisation."""
     names = list(dict.fromkeys(labels))
     place = np.array([names.index(label) for label in labels])
-    values = [full.values * np.exp(_least_absolute_step(full, place != f)) for f in range(len(names))]
+    values = [full.values * np.exp(least_absolute_step(full, place != f)) for f in range(len(names))]
     latency = predict_latency(rows, full.shipped, full.rates, np.array(values))
     selected: Floats = latency[place, np.arange(len(rows))]
     return selected

@@ -10,10 +10,11 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -38,6 +39,8 @@ MANY_STREAMS = ("offline", "throughput")  # scenarios that reach this throughput
 PIPELINES = ("text-to-", "image-to-")  # scenarios that run the model many times, together with other models
 FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # tables that the efficiencies are fitted to
 MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz")
+Row = TypeVar("Row")
+Meaning = TypeVar("Meaning")
 
 
 class MeasuredRow(msgspec.Struct, frozen=True):
@@ -83,6 +86,24 @@ def family_of(model: str) -> str:
 
 class Unpredictable(Exception):
     """Raised for a row that cannot be predicted. Such rows are counted by the message, which is the reason."""
+
+
+def interpret_each(
+    rows: Iterable[Row],
+    interpret: Callable[[Row], Meaning],
+    skipped: Counter[str],
+    progress: Callable[[int], None] | None = None,
+) -> list[Meaning]:
+    """Return what rows mean. Count the others in `skipped` by the reason."""
+    found: list[Meaning] = []
+    for done, row in enumerate(rows, 1):
+        try:
+            found.append(interpret(row))
+        except Unpredictable as reason:
+            skipped[str(reason)] += 1
+        if progress is not None:
+            progress(done)
+    return found
 
 
 def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")) -> list[dict[str, str]]:

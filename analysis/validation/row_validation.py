@@ -22,7 +22,7 @@ from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.validation.language_rows import interpret_row as interpret_row
-from analysis.validation.measured_rows import GROUP, SHIPPED, MeasuredRow, Unpredictable, find_device
+from analysis.validation.measured_rows import GROUP, SHIPPED, MeasuredRow, Unpredictable, find_device, interpret_each
 from analysis.validation.prediction_errors import ErrorRow, PredictionErrors, measure_errors
 from hardware import file_access, known_architectures
 from hardware.architecture_data import common
@@ -246,16 +246,8 @@ def predict_rows(
     rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Callable[[int], None] | None = None
 ) -> tuple[list[RowPrediction], Counter[str]]:
     """Return predictions, and the number of rows without one by reason."""
-    predictions: list[RowPrediction] = []
     skipped: Counter[str] = Counter()
-    for i, row in enumerate(rows):
-        try:
-            predictions.append(predict_row(interpret_row(row, folders)))
-        except Unpredictable as reason:
-            skipped[str(reason)] += 1
-        if progress is not None:
-            progress(i + 1)
-    return predictions, skipped
+    return interpret_each(rows, lambda row: predict_row(interpret_row(row, folders)), skipped, progress), skipped
 
 
 def repeats_agree(rows: Sequence[MeasuredRow]) -> list[bool]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,6 +31,7 @@ from analysis.validation.measured_rows import (
 )
 from hardware import file_access, precision
 from hardware.device import Device
+from hardware.engines.runtime import Runtime, runtimes
 from hardware.engines.scheduler import Scheduler, find_scheduler
 from hardware.errors import RequestError
 
@@ -40,6 +41,9 @@ MOST_REQUESTS, LEAST_ROUNDS = 20_000, 3  # most simulated requests of a row; lea
 MOST_MEMORY = 0.97  # share that a server may use at most
 # Lengths of chats vary about exponentially around their means (arXiv 2309.06180, figure 11).
 CONVERSATIONS = "ShareGPT lengths, means"
+HostFactors = Mapping[str, float]  # what multiplies times of a scheduler and a runtime, by their names
+AS_SHIPPED: HostFactors = {}
+Timed = TypeVar("Timed", Scheduler, Runtime)
 PAGE = 16  # tokens of a page of the cache; the last page of a cached prompt is computed again
 MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, if flags allow one prompt per step
 
@@ -56,6 +60,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     scheduler: str
     drafts: int = 0
+    kernel: str = ""  # of experts, instead of the engine's usual ones
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -69,14 +74,20 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         layout = self.layout
         return layout.devices - layout.prefill * (layout.shards - self.prompt_layout.shards)
 
-    def open(self, layout: ParallelDegrees, longest: int) -> Server:
+    def open(self, layout: ParallelDegrees, longest: int, factors: HostFactors = AS_SHIPPED) -> Server:
         """Return one worker of a layout for requests of `longest` tokens. Raises ModelError and RequestError."""
         request, scenario = parse(str(refer(self.model))), Scenario(1, self.precision, self.runtime)
+        device = self.device
+        if self.kernel or factors:
+            usual = _scale(runtimes()[self.runtime], factors)
+            asked = tuple(use for use in usual.uses if "moe" in use.operator and self.kernel in use.kernel)
+            own = device.file.runtimes | {self.runtime: msgspec.structs.replace(usual, uses=(*asked, *usual.uses))}
+            device = msgspec.structs.replace(device, file=msgspec.structs.replace(device.file, runtimes=own))
         scheduler = find_scheduler(self.scheduler, self.device.memory_bytes)
         # It was measured, so its server may use more memory than by default.
         for share in (scheduler.memory_share, MOST_MEMORY):
             scheduler = msgspec.structs.replace(scheduler, memory_share=share)
-            server = open_stage(request, layout.worker, self.device, scenario, longest, scheduler)
+            server = open_stage(request, layout.worker, device, scenario, longest, scheduler)
             if server.costs.cache_tokens >= longest:
                 break
         if not server.costs.cache_tokens:
@@ -113,7 +124,6 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     for rule in facts["skip"]:
         if rule["contains"] in row[rule["column"]]:
             raise Unpredictable(rule["reason"])
-    row = row | next((dict(rule["sets"]) for rule in facts["layouts"] if rule["note"] in row["note"]), {})
     device = find_device(row["device"].lower(), "", row["source"], folders)
     software, scheduler = facts["runtimes"][row["runtime"]]
     model = str(facts["models"].get(row["public_model"].lower(), row["model"]))
@@ -137,6 +147,7 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         precision=_precision(row, model),
         runtime=check_runtime(find_runtime_name(software, device.vendor, "language"), device, "language"),
         scheduler=scheduler,
+        kernel=setup.get("kernel", ""),
         drafts=0 if prefill_workers else setup.get("drafts_of_copies" if copies > 1 else "drafts", 0),
     )
     if not (output := int(parse_cell(row, "output_tokens") or 0)):
@@ -258,14 +269,21 @@ def _scheduler(row: dict[str, str], deployment: Deployment, setup: dict[str, Any
     return msgspec.structs.replace(scheduler, **changes)
 
 
-def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
+def make_server(rows: Sequence[ServedRow], factors: HostFactors = AS_SHIPPED) -> Callable[[ServedRow], Run]:
     """Return a function that serves the rows of a deployment. Raises Unpredictable."""
     setup, longest = rows[0].deployment, max(row.lengths.prompt + row.lengths.output for row in rows)
     try:
-        server = setup.open(setup.layout, longest)
-        prompts = setup.open(setup.prompt_layout, longest).costs if setup.layout.prefill else None
+        server = setup.open(setup.layout, longest, factors)
+        prompts = setup.open(setup.prompt_layout, longest, factors).costs if setup.layout.prefill else None
     except (ModelError, RequestError) as error:
         raise Unpredictable(str(error).partition(";")[0]) from None
     costs = speculate(server.costs, setup.drafts, ACCEPT)
     server = msgspec.structs.replace(server, costs=costs, prompt_costs=prompts, layout=setup.layout)
-    return lambda row: msgspec.structs.replace(server, scheduler=row.scheduler).serve(row.load)
+    return lambda row: msgspec.structs.replace(server, scheduler=_scale(row.scheduler, factors)).serve(row.load)
+
+
+def _scale(record: Timed, factors: HostFactors) -> Timed:
+    """Return a scheduler or runtime with its times multiplied."""
+    times = {name: (getattr(record, name), by) for name, by in factors.items() if hasattr(record, name)}
+    scaled = {name: msgspec.structs.replace(time, value=time.value * by) for name, (time, by) in times.items()}
+    return msgspec.structs.replace(record, **scaled)

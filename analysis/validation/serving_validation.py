@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,12 +16,15 @@ from analysis.document import column
 from analysis.estimate.trust import ClassEvidence
 from analysis.serving.served_load import EVIDENCE, load_evidence
 from analysis.serving.serving_report import find_knee
-from analysis.validation.measured_rows import SHIPPED, Unpredictable, family_of, read_rows
+from analysis.validation.efficiency_fit import Progress
+from analysis.validation.measured_rows import SHIPPED, Unpredictable, family_of, interpret_each, read_rows
 from analysis.validation.prediction_errors import ErrorRow, PredictionErrors, measure_errors
 from analysis.validation.row_validation import PredictionPoint, SkippedRows
+from analysis.validation.serving_fit import AXES, HostFit, shipped_time
 from analysis.validation.serving_rows import TABLE, ServedRow, interpret_served_row, make_server
 from analysis.validation.trust_bands import Residual, class_factors, encode_rows, make_residual
 from hardware import file_access
+from hardware.grouping import group_by
 
 NAME = "served at load"
 WITHIN_KNEE = 2.0  # one doubling of load
@@ -58,6 +63,11 @@ class PredictedLoad(msgspec.Struct, frozen=True):
     figures: dict[str, float]
 
     @property
+    def is_fitted(self) -> bool:
+        """True if the times of hosts are fitted to it: software since 2025 that prefills and decodes in one engine."""
+        return not self.row.deployment.layout.prefill and OLDER not in self.row.deployment.scheduler
+
+    @property
     def points(self) -> list[PredictionPoint]:
         """Return the measured figures. Services that prefill on separate devices have figures of their own."""
         setup, points = self.row.deployment, list[PredictionPoint]()
@@ -93,17 +103,10 @@ def predict_served(
     table: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Callable[[int], None] = lambda _: None
 ) -> tuple[list[PredictedLoad], Counter[str]]:
     """Simulate every row of a table of services. Return the predictions, and counts of skipped rows by reason."""
-    deployments: dict[object, list[ServedRow]] = defaultdict(list)
     skipped: Counter[str] = Counter()
-    for row in table:
-        try:
-            served = interpret_served_row(row, folders)
-        except Unpredictable as reason:
-            skipped[str(reason)] += 1
-        else:
-            deployments[served.deployment.key].append(served)
+    served = interpret_each(table, lambda row: interpret_served_row(row, folders), skipped)
     predicted: list[PredictedLoad] = []
-    for rows in deployments.values():
+    for rows in group_by(served, lambda row: row.deployment.key).values():
         try:
             serve = make_server(rows)
         except Unpredictable as reason:
@@ -179,20 +182,41 @@ def _regret(group: Sequence[PredictedLoad]) -> float:
     return 1.0 - chosen[0] / max(measured for measured, _ in rates)
 
 
-def served_evidence(predicted: Sequence[PredictedLoad]) -> list[ClassEvidence]:
-    """Return the errors of each figure, and the narrowest band that contains enough of the devices and models left out.
-    Only software since 2025 counts, which one would deploy; throughput counts all, because few rows state it."""
+def served_evidence(predicted: Sequence[PredictedLoad], progress: Progress = lambda _: None) -> list[ClassEvidence]:
+    """Return the errors of each figure, and the narrowest band that contains enough of the devices and models left out
+    of a fit of the times of hosts. Only software since 2025 counts, which one would deploy; throughput counts all,
+    because few rows state it."""
     residuals: dict[str, list[Residual]] = {label: [] for label in LABELS}
-    for point in (point for each in predicted for point in each.points):
+    errors: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    fitted = [each for each in predicted if each.is_fitted]
+    fit = HostFit([each.row for each in fitted], progress)
+    for key, factor in fit.factors.items():
+        progress(f"{' '.join(key)}: {shipped_time(key).value:.3g} -> {factor * shipped_time(key).value:.3g}")
+    left_out = {axis: dict(zip(map(id, fit.rows), fit.leave_out(axis), strict=True)) for axis in AXES}
+    for each in fitted:
+        for point in each.points:
+            others = {axis: figures[id(each.row)][point.quantity] for axis, figures in left_out.items()}
+            residuals[point.quantity].append(make_residual(point, (others["device"], others["family"])))
+            for axis, other in others.items():
+                errors[point.quantity][axis].append(abs(other / point.measured - 1.0))
+    for point in (point for each in predicted if not each.is_fitted for point in each.points):
         if point.quantity == "throughput" or OLDER not in point.runtime:
             residuals[point.quantity].append(make_residual(point))
-    return [class_factors(f"{NAME}, {label}", label, rows) for label, rows in residuals.items() if rows]
+    return [
+        msgspec.structs.replace(
+            class_factors(f"{NAME}, {label}", label, rows),
+            left_out={axis: float(np.median(each)) for axis, each in errors[label].items()},
+        )
+        for label, rows in residuals.items()
+        if rows
+    ]
 
 
 def main() -> None:
-    """Write load_trust.json."""
+    """Write load_trust.json. Print the fitted times of hosts."""
+    progress: Progress = partial(print, file=sys.stderr)
     predicted, _ = predict_served(read_rows([SHIPPED / TABLE]))
-    file_access.write(EVIDENCE, ["[\n", encode_rows(served_evidence(predicted)), "\n]\n"])
+    file_access.write(EVIDENCE, ["[\n", encode_rows(served_evidence(predicted, progress)), "\n]\n"])
 
 
 if __name__ == "__main__":

@@ -148,9 +148,13 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
 
 
 def _cross_validation_line(errors: CrossValidation) -> str:
-    names = ("device", "family", "runtime")
-    left_out = ", ".join(f"{name} {percent(getattr(errors, f'{name}_out'), 1)}" for name in names)
-    return f"{errors.software.replace('_', ' ')}: {percent(errors.fitted, 1)} off; fitted without each {left_out}"
+    out = {name: getattr(errors, f"{name}_out") for name in ("device", "family", "runtime")}
+    return f"{errors.software.replace('_', ' ')}: {percent(errors.fitted, 1)} off{_left_out(out)}"
+
+
+def _left_out(errors: dict[str, float]) -> str:
+    words = ", ".join(f"{name} {percent(error, 1)}" for name, error in errors.items())
+    return f"; fitted without each {words}" if words else ""
 
 
 def _served_line(errors: ClassEvidence) -> str:
@@ -158,7 +162,8 @@ def _served_line(errors: ClassEvidence) -> str:
     held = "".join(f"; without each {name} its band holds {percent(x)}" for name, x in left_out if x is not None)
     return (
         f"{errors.name}: {percent(errors.median_error, 1)} off ({errors.rows:,} runs on "
-        f"{errors.devices} device{'s' * (errors.devices > 1)}; recorded, --served repeats it){held}"
+        f"{errors.devices} device{'s' * (errors.devices > 1)}; recorded, --served repeats it)"
+        f"{_left_out(errors.left_out)}{held}"
     )
 
 

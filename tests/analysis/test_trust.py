@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -224,7 +224,7 @@ def test_an_estimate_reads_no_measurements() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def classes_markdown(known: Iterable[trust.ClassEvidence]) -> str:
+def classes_markdown(known: Sequence[trust.ClassEvidence]) -> str:
     """Return the table of classes as the README has it."""
     head = ("class of work", "rows", "devices", "median error", "rank", "held, devices / families left out", "band")
     lines = [f"| {' | '.join(head)} |", "|---" + "|--:" * (len(head) - 1) + "|"]
@@ -235,6 +235,9 @@ def classes_markdown(known: Iterable[trust.ClassEvidence]) -> str:
             band = f"{each.band[0]:.2f} - {each.band[1]:.2f}"
             cells = (each.name, f"{each.rows:,}", each.devices, _percent(each.median_error), rank, left_out, band)
             lines.append(f"| {' | '.join(map(str, cells))} |")
+    lines += ["", "| fitted without each | device | family | engine |", "|---|--:|--:|--:|"]
+    transferred = [each for each in known if each.left_out]
+    lines += [f"| {each.name} | {' | '.join(map(_percent, each.left_out.values()))} |" for each in transferred]
     return "\n".join(lines) + "\n"
 
 

@@ -6,11 +6,13 @@ import csv
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from analysis.serving.served_load import load_evidence
 from analysis.validation.measured_rows import SHIPPED, Unpredictable, read_rows
+from analysis.validation.serving_fit import HostFit
 from analysis.validation.serving_rows import TABLE, interpret_served_row, make_server
 from hwexplorer.cli import main
 
@@ -21,9 +23,8 @@ def row(**cells: str) -> dict[str, str]:
     return next(each for each in ROWS if all(each[name] == value for name, value in cells.items()))
 
 
-NOTES = [
-    f"device from the partition name h200 of its job script; parallel scheme {scheme}8" for scheme in ("tep", "dep")
-]
+RATED = row(source="dstack, H100 and MI300X", request_rate_per_s="16", device="mi300x", flag="", n_devices="8")
+RATED |= {"note": "8xMi300x 1FP8-amd; ShareGPT lengths, means"}
 PLAIN = row(source="InferenceX, as kept by AIConfigurator", runtime="vllm", model="llama3_70b", flag="")
 
 
@@ -41,8 +42,9 @@ def test_experts_that_a_degree_does_not_divide_lie_on_all_devices() -> None:
 
 
 def test_flags_of_a_note_bound_the_scheduler() -> None:
-    served = interpret_served_row(row(source="dstack, H100 and MI300X", request_rate_per_s="16", device="h100_sxm"))
-    assert (served.scheduler.max_sequences, served.scheduler.max_tokens) == (512, 512)
+    cells = RATED | {"note": f"{RATED['note']}; max_num_seqs 512, chunk 768"}
+    served = interpret_served_row(cells)
+    assert (served.scheduler.max_sequences, served.scheduler.max_tokens) == (512, 768)
     assert served.load.concurrency == 0
     assert np.diff(served.load.arrival_s).mean() == pytest.approx(1 / 16, rel=0.2)
 
@@ -66,7 +68,7 @@ def test_runs_of_a_day_have_the_drafts_of_their_script() -> None:
 
 
 def test_lengths_of_chats_vary_about_their_means() -> None:
-    served = interpret_served_row(row(source="dstack, H100 and MI300X", request_rate_per_s="16", device="h100_sxm"))
+    served = interpret_served_row(RATED)
     means = (served.lengths.prompt, served.lengths.output)
     for lengths, mean in zip((served.load.prompt, served.load.output), means, strict=True):
         assert lengths.mean() == pytest.approx(mean, rel=0.1)
@@ -74,20 +76,13 @@ def test_lengths_of_chats_vary_about_their_means() -> None:
         assert lengths.min() >= 1
 
 
-def test_layouts_of_a_note_share_experts_and_attention() -> None:
-    tep, dep = (interpret_served_row(row(source="InferenceX token position study", note=note)) for note in NOTES)
-    assert (tep.deployment.layout.words, dep.deployment.layout.words) == ("tp=8,ep=8", "ep=8")
-    assert (tep.deployment.layout.copies, dep.deployment.layout.copies) == (1, 8)
-
-
 def test_a_step_of_whole_prompts_leaves_less_room_for_the_cache() -> None:
-    """405B in fp8 on 8 H100 (dstack): 16 requests of 34,832 tokens take no more tokens a second than 4, since a first
-    step of the longest context takes the memory of activations, 17 GB."""
-    batch = interpret_served_row(row(source="dstack, H100 and MI300X", load_kind="one batch", device="h100_sxm"))
-    server = interpret_served_row(row(source="dstack, H100 and MI300X", request_rate_per_s="16", device="h100_sxm"))
-    assert (batch.deployment.scheduler, server.deployment.scheduler) == ("vllm_2024_whole", "vllm_2024")
-    room = [each.deployment.open(each.deployment.layout, 4096).costs.cache_tokens for each in (batch, server)]
-    assert room[0] < 0.4 * room[1]
+    """A first step of the longest context takes the memory of activations, 17 GB."""
+    whole = interpret_served_row(RATED).deployment
+    assert whole.scheduler == "vllm_2024_whole"
+    setups = (whole, msgspec.structs.replace(whole, scheduler="vllm_2024"))
+    room = [each.open(each.layout, 4096).costs.cache_tokens for each in setups]
+    assert room[0] < room[1] - 17e9 / (126 * 8 * 128 * 2 * 2 / 8)  # bytes of a token on each of eight devices
 
 
 def test_prompts_that_a_benchmark_repeats_are_in_the_cache() -> None:
@@ -145,6 +140,8 @@ def test_groups_of_devices_with_sequences_of_their_own_are_devices_that_share_ex
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
+        ({"source": "InferenceX token position study"}, "hosts of unknown cores"),
+        ({"device": "h100_sxm", "request_rate_per_s": "16"}, "keep attention in 16 bits"),
         ({"load_kind": "mlperf server"}, "MLPerf"),
         ({"flag": "workers_not_stated"}, "workers"),
         ({"flag": "devices_unclear"}, "contradict"),
@@ -198,3 +195,15 @@ def test_a_model_that_does_not_fit_is_not_predicted() -> None:
 def test_sglang_holds_prompts_as_the_scripts_of_its_benchmark_say(device: str, steps: int) -> None:
     cells = {"runtime": "sglang", "model": "deepseek_v3", "device": device, "concurrency": "8", "note": ""}
     assert interpret_served_row(PLAIN | cells).scheduler.holds_steps == steps
+
+
+def test_a_fit_finds_the_times_of_a_slower_host() -> None:
+    cells = PLAIN | {"model": "llama3_8b", "tensor_parallel": "1", "n_devices": "1", "prompt_tokens": "64"}
+    rows = [interpret_served_row(cells | {"output_tokens": "8", "concurrency": clients}) for clients in ("1", "2", "4")]
+    serve = make_server(rows, {"request_s": 1.8, "call_s": 1.5})
+    rows = [msgspec.structs.replace(row, measured=row.predict(serve(row))) for row in rows]
+    fit = HostFit(rows, lambda _: None)
+    assert fit.factors["vllm", "request_s"] == pytest.approx(1.8, rel=0.2)
+    assert fit.factors["vllm", "call_s"] == pytest.approx(1.5, rel=0.2)
+    for row, figures in zip(fit.rows, fit.predict(lambda _: fit.factors), strict=True):
+        assert figures == pytest.approx(row.measured, rel=0.05)
