@@ -11,8 +11,8 @@ from test_estimate_physics import check_physics
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.tree_figures import tree
 from analysis.reports.event_report import event_report
-from analysis.reports.nodes import Node, node
 from hardware.engines.runtime import deployed_runtime
+from hwexplorer.reports.tree.tree import Node, node
 from tests.sampling import every, for_each
 
 ADD_UP = ("energy_j", "latency_s", "share", "macs", "flops", "bytes", "dram_bytes", "transfers")

@@ -12,9 +12,9 @@ from analysis.estimate.kernels import structure
 from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.tree_figures import TELLING_WORK, tree
 from analysis.model.ir.workload import Workload
-from analysis.reports.nodes import node
 from hardware.device import Device
 from hardware.plan import make_plan
+from hwexplorer.reports.tree.tree import node
 from tests.models import load_once
 from tests.sampling import for_each, slow
 

@@ -12,12 +12,12 @@ from analysis.estimate.causes import causes
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import find_node, operators_of, tree
-from analysis.reports.nodes import node
 from analysis.text.bound_reasons import attention_parts, kernel_reason, model_reason, operator_reason, subgraph_reason
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
+from hwexplorer.reports.tree.tree import node
 from tests.models import load_once
 from tests.sampling import for_each
 

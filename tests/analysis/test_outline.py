@@ -9,9 +9,9 @@ from grid import EXACT, run
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.outline import BYS, Branch, covers, members, outline
 from analysis.estimate.tree_figures import find_node, operators_of
-from analysis.reports.nodes import Node, node
 from hardware.errors import RequestError
 from hwexplorer import engine
+from hwexplorer.reports.tree.tree import Node, node
 from hwexplorer.state import parse
 from hwexplorer.views.table_tree import TreeIndex
 from hwexplorer.views.tree_view import tree

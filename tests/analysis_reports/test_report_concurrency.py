@@ -7,7 +7,7 @@ import pytest
 import reports_grid as grid
 
 from analysis.estimate.estimate import Estimate
-from analysis.reports.concurrency_report import HALF_SPEED, NEAR_BEST, concurrency
+from hwexplorer.reports.show.concurrency import HALF_SPEED, NEAR_BEST, concurrency
 from tests.sampling import for_each
 
 DIAMOND = [

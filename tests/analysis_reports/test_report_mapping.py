@@ -7,9 +7,9 @@ import pytest
 import reports_grid as grid
 
 from analysis.reports.event_report import event_report
-from analysis.reports.mapping_report import mapping_report
 from hardware.architectures.gpu import blocks, occupancy, resident_limit
 from hardware.errors import RequestError
+from hwexplorer.reports.show.mapping import mapping_report
 from tests.sampling import for_each
 
 

@@ -9,8 +9,8 @@ import reports_grid as grid
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.workspace import block_channels, workspace
 from analysis.model.ir.workload import BUFFER, WEIGHT
-from analysis.reports.memory_report import checkpointing, memory_report
 from hardware.precision import FORMATS
+from hwexplorer.reports.show.memory import checkpointing, memory_report
 from tests.sampling import for_each
 
 # a is held from the start to the end; c and d are large. x is the input, held to the end.

@@ -12,11 +12,11 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.peak_memory import cache_bytes, peak_memory
 from analysis.estimate.tree_figures import tree
 from analysis.model.ir.workload import Routing
-from analysis.reports.memory_report import memory_report
 from hardware.device_catalog import load_device
 from hardware.execute import BOUNDS, MEMORY
 from hardware.map_demand import link_seconds
 from hardware.precision import uniform
+from hwexplorer.reports.show.memory import memory_report
 from tests.sampling import for_each
 
 DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")

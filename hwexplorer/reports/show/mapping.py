@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
 import msgspec
+import numpy as np
 
-from analysis.document import Column, columns
-from analysis.reports.kernel_rows import describe_host_work
-from analysis.reports.mapping_report import Bound, KernelRow, MappingReport, mapping_report
+from analysis.document import Column, column, columns, none_unless, records
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.totals import weighted_mean
+from analysis.model.ir.workload import Floats, Ints
+from analysis.reports.distributions import Bucket, buckets
+from analysis.reports.kernel_rows import describe_host_work, kernels, kernels_of
 from analysis.reports.run_timeline import run_timeline
+from hardware.execute import BOUNDS
+from hardware.mapping.common import total_units, units_in_all
+from hardware.precision import BASE
 from hardware.quantity import percent, quantity
 from hardware.sentence import count_noun
 from hwexplorer import engine
@@ -17,6 +26,156 @@ from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
 from hwexplorer.views.digest import Digest
+
+UTILIZATION = (0.10, 0.25, 0.50)
+UTILIZATION_LABELS = ("< 10 %", "10-25 %", "25-50 %", "> 50 %")
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """The kernels that one resource bounds, and fractions of their number and time."""
+
+    bound: Annotated[str, column("Bound")]
+    count: Annotated[int, column("Kernels", "count")]
+    fraction: Annotated[float, column("%", "%")]
+    time_s: Annotated[float, column("Time", "s")]
+    time_fraction: Annotated[float, column("of time", "%")]
+
+
+class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One kernel. `blocks` of work go to `units` of `units_total` in `waves`. A block has `tile_m` x `tile_n` results
+    (0 unless it is a tiled product), with K divided `split` ways. `occupancy` is None except on GPUs. Lanes run along
+    `vectorizable_dim`, of `vectorizable_size`; `vector_width` is the values of `format` that a unit's lanes take per
+    clock, None below one. `recommended_mapping` describes the mapping that is estimated."""
+
+    id: Annotated[str, column("Kernel", key="kernel")]
+    type: str
+    operators: int
+    bound: Annotated[str, column("Limit")]
+    resource: str
+    latency_s: Annotated[float, column("Latency", "s")]
+    flops: float
+    effective_flop_per_s: Annotated[float, column("Rate", "FLOP/s", key="rate", keep=1, help="effective")]
+    utilization: Annotated[float, column("Util", "%", help="share of the peak in the format that runs")]
+    effective_byte_per_s: Annotated[float, column("DRAM", "byte/s", key="bandwidth", keep=4, help="effective")]
+    runs_on: str
+    format: str
+    blocks: Annotated[float, column("Blocks", "count", keep=2, help="blocks of work assigned to units")]
+    tile_m: float
+    tile_n: float
+    split: Annotated[float, column("Split K", "count", keep=5)]
+    waves: Annotated[float, column("Waves", "count", keep=2)]
+    units: Annotated[float, column("Units", "count", keep=1)]
+    units_total: float
+    units_fraction: Annotated[float, column("Active", "%", keep=1)]
+    occupancy: Annotated[float | None, column("Occ", "%", keep=2, help="resident warps over the maximum")]
+    vectorizable_dim: Annotated[str, column("Vector along", keep=7, help="dimension along which vector lanes run")]
+    vectorizable_size: float
+    vector_width: Annotated[float | None, column("Lanes", "count", keep=7, help="values of a vector unit per clock")]
+    recommended_mapping: Annotated[str, column("Mapping", keep=7)]
+    sentence: Annotated[str, column("What it does", keep=6)]
+
+
+class MappingReport(Head, frozen=True, kw_only=True):
+    """`average_utilization` weights kernels by time (the model's utilisation), `mean_utilization` weights them equally.
+    `weight` of a bucket is its fraction of the time. `units_active`, of `units_total`, is an average over time."""
+
+    node: str
+    kernels: int
+    latency_s: float
+    average_utilization: float
+    mean_utilization: float
+    utilization: tuple[Bucket, ...]
+    bounds: tuple[Bound, ...]
+    unit_name: str
+    units_active: float
+    units_total: float
+    units_active_fraction: float
+    occupancy: float | None
+    rows: tuple[KernelRow, ...]
+
+
+def mapping_report(result: Estimate, path: str = "") -> MappingReport:
+    """Return the mapping of the kernels below a node ('' is the model). Raises RequestError for an unknown node."""
+    chosen = kernels_of(result, path)
+    run, rows = result.run, kernels(result)
+    time, used = run.kernel_s[chosen], run.utilization[chosen]
+    total_s = float(time.sum())
+    heads, total = rows.head[chosen], total_units(result.device)
+    active = weighted_mean((run.mapping.units / units_in_all(result.device, run.mapping.on_matrix))[heads], time)
+    rate = result.device.arch.occupancy
+    resident = None if rate is None else rate(result.demand, result.device, run.mapping)[heads]
+    return MappingReport(
+        **head_fields(result, on_device=True),
+        node=path,
+        kernels=len(chosen),
+        latency_s=total_s,
+        average_utilization=weighted_mean(used, time),
+        mean_utilization=float(used.mean()) if len(used) else 0.0,
+        utilization=buckets(used, UTILIZATION, UTILIZATION_LABELS, time),
+        bounds=_bounds(result, chosen),
+        unit_name=result.device.arch.array or result.device.unit_name,
+        units_active=active * total,
+        units_total=total,
+        units_active_fraction=active,
+        occupancy=None if resident is None else weighted_mean(resident, time),
+        rows=_rows(result, chosen, resident),
+    )
+
+
+def _bounds(result: Estimate, chosen: Ints) -> tuple[Bound, ...]:
+    bound, time = result.run.bound[chosen], result.run.kernel_s[chosen]
+    count = np.bincount(bound, minlength=len(BOUNDS))
+    time_s = np.array([time[bound == b].sum() for b in range(len(BOUNDS))])
+    return records(
+        Bound,
+        bound=BOUNDS,
+        count=count,
+        fraction=count / (len(chosen) or 1),
+        time_s=time_s,
+        time_fraction=time_s / (float(time.sum()) or 1.0),
+    )
+
+
+def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[KernelRow, ...]:
+    run, demand, plan, rows = result.run, result.demand, result.plan, kernels(result)
+    mapping, tiling, head = run.mapping, run.mapping.tiling, rows.head[chosen]
+    time = np.where(run.kernel_s > 0, run.kernel_s, 1.0)[chosen]
+    on_matrix, is_product = mapping.on_matrix[head] > 0, demand.macs[head] > 0
+    total = units_in_all(result.device, mapping.on_matrix)[head]
+    # A product has tiles; another kernel has blocks of elements.
+    per_block = result.device.arch.data.assumed("elements_per_block")
+    blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
+    sentences = [result.device.arch.sentence(demand, result.setup, mapping, i) for i in head.tolist()]
+    lanes = result.device.file.fma_per_clock["vector"]
+    widths = {name: (lanes[name] if name in lanes else lanes[BASE]).value for name in (plan.vector_mac, plan.vector)}
+    width = np.where(is_product, widths[plan.vector_mac], widths[plan.vector])
+    return records(
+        KernelRow,
+        rows,
+        rows=chosen,
+        effective_flop_per_s=rows.flops[chosen] / time,
+        utilization=run.utilization[chosen],
+        effective_byte_per_s=rows.dram_bytes[chosen] / time,
+        runs_on=np.where(on_matrix, "matrix", "vector"),
+        format=np.where(on_matrix, plan.matrix, np.where(is_product, plan.vector_mac, plan.vector)),
+        blocks=blocks,
+        tile_m=tiling.tile_m[head],
+        tile_n=tiling.tile_n[head],
+        split=np.maximum(tiling.split[head], 1.0),
+        waves=np.where(is_product, tiling.waves[head], np.ceil(blocks / total)),
+        units=mapping.units[head],
+        units_total=total,
+        units_fraction=mapping.units[head] / total,
+        occupancy=resident,
+        vectorizable_dim=np.where(is_product, "columns", "elements"),
+        vectorizable_size=np.where(is_product, demand.gemm[2, head], demand.elements[head]),
+        vector_width=none_unless(width >= 1.0, width),
+        recommended_mapping=[sentence.partition(": ")[2] or sentence for sentence in sentences],
+        sentence=sentences,
+    )
+
+
+# --- the verb ---------------------------------------------------------------------------------------------------------
 
 _RUNS_ON = Column("runs_on", "Runs on", role="text", keep=3, of=lambda kernel: f"{kernel.runs_on} {kernel.format}")
 _END_OF_WORK = re.compile(r" on | as a |, |: | streamed | behind ")  # follows the work, in every sentence

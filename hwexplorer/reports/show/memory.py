@@ -1,25 +1,311 @@
-"""Show what memory holds: weights, activations, the peak, and what would save some."""
+"""Show what memory holds: weights, activations, the peak, and what would save some.
+
+Reuse of activation memory is the bytes of all values / the most bytes held at once.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-from analysis.document import Column, columns
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.document import YES_NO, Column, column, columns, record, records
 from analysis.estimate import workspace
-from analysis.reports.memory_report import (
-    LiveValue,
-    MemoryLevel,
-    MemoryReport,
-    Moment,
-    Quantization,
-    TensorRole,
-    memory_report,
-)
+from analysis.estimate.alternatives import precisions
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.kernels import structure
+from analysis.estimate.peak_memory import Lifetimes, allocation_bytes, cache_bytes, lifetimes, storage_roots
+from analysis.estimate.roles import roles, tensor_bytes
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
+from analysis.reports.kernel_rows import kernels
+from hardware.device import Device
+from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, parse
 from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.state import State
 from hwexplorer.views.digest import Digest
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """Memory held while one kernel executes. `total_bytes` includes the weights; `fraction` is of the peak."""
+
+    kernel: Annotated[str, column("Kernel")]
+    activation_bytes: Annotated[float, column("Activations", "byte", key="activations")]
+    workspace_bytes: Annotated[float, column("Workspace", "byte", keep=1)]
+    total_bytes: Annotated[float, column("Total", "byte")]
+    fraction: Annotated[float, column("Held", "%", key="bar", role="bar", keep=1, help="of the peak")]
+
+
+class LiveValue(msgspec.Struct, frozen=True, kw_only=True):
+    """A value held at the peak. `made_by` is the operator that makes it, or 'input'."""
+
+    name: Annotated[str, column("Value", key="value")]
+    made_by: Annotated[str, column("Made by", keep=2)]
+    bytes: Annotated[float, column("Size", "byte")]
+    fraction: Annotated[float, column("Share of live", "%")]
+    first: Annotated[str, column("Held from", keep=3)]
+    last: Annotated[str, column("Until", keep=3)]
+
+
+class TensorRole(msgspec.Struct, frozen=True):
+    """The tensors of one role at the peak. `values` counts their elements; `bits` of each include the scales."""
+
+    role: Annotated[str, column("Role")]
+    format: Annotated[str, column("Stored as")]
+    bits: Annotated[float, column("Bits", help="bits of a value, with its share of the scales")]
+    values: Annotated[float, column("Values", keep=2)]
+    bytes: Annotated[float, column("Size", "byte")]
+    fraction: Annotated[float, column("Share of peak", "%")]
+
+
+class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True):
+    """A level of device memory. `kernels_that_fit` is the fraction of kernels with operands and results that fit."""
+
+    level: Annotated[str, column("Level")]
+    capacity_bytes: Annotated[float, column("Capacity", "byte", role="quantity")]
+    peak_fits: Annotated[bool, column("Peak fits", key="peak", shown=YES_NO)]
+    activations_fit: Annotated[bool, column("Activations", key="activations", keep=1, shown=YES_NO)]
+    weights_fit: Annotated[bool, column("Weights", key="weights", keep=1, shown=YES_NO)]
+    kernels_that_fit: Annotated[
+        float, column("Kernels that fit", "%", key="kernels", keep=1, help="operands and results of one kernel")
+    ]
+
+
+class Quantization(msgspec.Struct, frozen=True, kw_only=True):
+    """The same inference estimated in a narrower precision. Ratios are to the present precision."""
+
+    precision: Annotated[str, column("Change", key="change")]
+    precision_run: Annotated[str, column("Runs as", key="runs", keep=2)]
+    peak_bytes: Annotated[float, column("Peak", "byte")]
+    saved_bytes: Annotated[float, column("Saved", "byte")]
+    latency_s: float
+    latency_ratio: float
+    energy_j: float
+    energy_ratio: float
+
+
+class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
+    """Activations kept for a backward pass: `kept_bytes` of all, `checkpointed_bytes` with `segments`. `latency_s` and
+    `energy_j` are of the repeated forward work, `forward_s` is the time of one forward pass."""
+
+    kept_bytes: float
+    segments: int
+    checkpointed_bytes: float
+    saved_bytes: float
+    latency_s: float
+    energy_j: float
+    forward_s: float
+
+
+class MemoryReport(Head, frozen=True, kw_only=True):
+    """`peak_bytes` = weights + activations + workspace at `peak_kernel`. `workspace_rule` says where the workspace
+    comes from, '' if no rule is known: then it counts as 0. `cache_bytes` of the activations are the key-value
+    cache of a language model."""
+
+    peak_bytes: float
+    weight_bytes: float
+    activation_bytes: float
+    workspace_bytes: float
+    peak_kernel: str
+    workspace_rule: str
+    device_bytes: float
+    fits: bool
+    total_activation_bytes: float
+    reuse: float
+    roles: tuple[TensorRole, ...]
+    live: tuple[LiveValue, ...]
+    levels: tuple[MemoryLevel, ...]
+    quantization: tuple[Quantization, ...]
+    checkpointing: Checkpointing
+    timeline: tuple[Moment, ...]
+    cache_bytes: float = 0.0
+
+
+def memory_report(result: Estimate) -> MemoryReport:
+    """Return the memory of a model on a device, in the estimate's execution mode, batch and precision."""
+    memory, workload, batch = result.memory, result.workload, result.scenario.batch
+    size = allocation_bytes(workload, lifetimes(workload, result.joins), batch, result.plan.widths)
+    at = int(result.demand.kernel[memory.peak_at]) if result.demand.n_kernels else 0
+    total, most = float(size.sum()), float(memory.timeline.max(initial=0.0))
+    has_rule = bool(workspace.block_channels(result.device, result.execution))
+    return record(
+        MemoryReport,
+        memory,
+        result,
+        **head_fields(result, on_device=True),
+        activation_bytes=memory.activation_peak_bytes,
+        workspace_bytes=memory.workspace_peak_bytes,
+        peak_kernel=kernels(result).id[at] if result.demand.n_kernels else "",
+        workspace_rule=workspace.SOURCE if has_rule else "",
+        device_bytes=result.device.memory_bytes,
+        total_activation_bytes=total,
+        reuse=total / most if most else 1.0,
+        roles=_roles(result, at),
+        live=_live(result, size, at),
+        levels=_levels(result),
+        quantization=tuple(_quantization(result)),
+        checkpointing=checkpointing(result),
+        timeline=_timeline(result),
+        cache_bytes=cache_bytes(workload, batch, result.plan.widths),
+    )
+
+
+def _timeline(result: Estimate) -> tuple[Moment, ...]:
+    memory, demand = result.memory, result.demand
+    activations, scratch = np.zeros(demand.n_kernels), np.zeros(demand.n_kernels)
+    np.maximum.at(activations, demand.kernel, memory.timeline)
+    np.maximum.at(scratch, demand.kernel, memory.workspace)
+    total = memory.weight_bytes + (activations + scratch)
+    return records(
+        Moment,
+        kernel=kernels(result).id,
+        activation_bytes=activations,
+        workspace_bytes=scratch,
+        total_bytes=total,
+        fraction=total / (memory.peak_bytes or 1.0),
+    )
+
+
+def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
+    workload, plan, tensors, peak = result.workload, result.plan, result.workload.tensors, result.memory.peak_bytes
+    of_tensor, lives = roles(workload), lifetimes(workload, result.joins)
+    values = tensors.numel @ workload.value_at(batch=result.scenario.batch)
+    size = values * tensor_bytes(workload, plan.widths)
+    parameter = np.isin(tensors.role, (WEIGHT, BUFFER))
+    live = np.isin(np.arange(len(values)), lives.tensor[(lives.first <= at) & (lives.last >= at)])
+    requested = parse(plan.requested)
+    parts = (
+        ("weights", plan.weights, parameter & (of_tensor == QUANTIZED)),
+        ("other parameters", plan.stored if requested.is_uniform else requested.kept, parameter & (of_tensor == KEPT)),
+        ("buffers", plan.stored, parameter & (of_tensor == ACTIVATION)),
+        ("key-value cache", plan.cache, live & (of_tensor == CACHE)),
+        ("activations", plan.stored, live & (of_tensor != CACHE)),
+    )
+    rows = []
+    for role, form, which in parts:
+        count, total = float(values[which].sum()), float(size[which].sum())
+        if count:
+            rows.append(TensorRole(role, form, 8.0 * total / count, count, total, total / (peak or 1.0)))
+    if scratch := result.memory.workspace_peak_bytes:
+        rows.append(TensorRole("workspace", "", 0.0, 0.0, scratch, scratch / peak))
+    return tuple(rows)
+
+
+def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
+    workload, tensors, ids = result.workload, result.workload.tensors, kernels(result).id
+    lives = lifetimes(workload, result.joins)
+    held = np.flatnonzero((lives.first <= at) & (lives.last >= at))
+    values = held[np.argsort(-size[held], kind="stable")]
+    tensor = lives.tensor[values]
+    made_by = [workload.operators.path[p] if p >= 0 else "" for p in tensors.producer[tensor].tolist()]
+    is_input = (tensors.role[tensor] == INPUT).tolist()
+    return records(
+        LiveValue,
+        name=[tensors.name[t] for t in tensor],
+        made_by=["input" if given else operator for given, operator in zip(is_input, made_by, strict=True)],
+        bytes=size[values],
+        fraction=size[values] / (float(size[held].sum()) or 1.0),
+        first=[ids[k] for k in lives.first[values]],
+        last=[ids[k] for k in lives.last[values]],
+    )
+
+
+def capacities(device: Device) -> tuple[tuple[str, float], ...]:
+    """Return the levels of a device's memory from the units outward, with the bytes of all units together."""
+    return (*device.arch.levels(device), ("device memory", device.memory_bytes))
+
+
+def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
+    memory, demand = result.memory, result.demand
+    needs = demand.per_kernel(demand.per_op(demand.transfers.size_bytes))  # operands and results of each kernel
+    names, sizes = zip(*capacities(result.device), strict=True)
+    capacity = np.array(sizes)
+    return records(
+        MemoryLevel,
+        level=names,
+        capacity_bytes=sizes,
+        peak_fits=memory.peak_bytes <= capacity,
+        activations_fit=memory.activation_peak_bytes <= capacity,
+        weights_fit=memory.weight_bytes <= capacity,
+        kernels_that_fit=[float((needs <= size).mean()) if len(needs) else 1.0 for size in sizes],
+    )
+
+
+def _quantization(result: Estimate) -> Iterator[Quantization]:
+    present = parse(result.scenario.precision).widths.weights
+    for other in precisions(result, lambda precision: precision.widths.weights < present):
+        after = other.result
+        yield record(
+            Quantization,
+            after.memory,
+            after,
+            precision=other.setting,
+            saved_bytes=result.memory.peak_bytes - after.memory.peak_bytes,
+            latency_ratio=after.latency_s / (result.latency_s or 1.0),
+            energy_ratio=after.energy_j / (result.energy_j or 1.0),
+        )
+
+
+# --- training -------------------------------------------------------------------------------------------------
+
+
+def checkpointing(result: Estimate) -> Checkpointing:
+    """Return the activation memory of a training step with everything kept, and with the best number of segments.
+
+    Segments are contiguous, of equal bytes, and their number minimises memory. Only values that cross their borders
+    are kept for the backward pass, which executes the kernels of a segment again when it reaches them."""
+    workload, n_kernels = result.workload, result.demand.n_kernels
+    lives = lifetimes(workload, result.joins)
+    size, spans = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths), _spans(result, lives)
+    kept, rows = float(size.sum()), kernels(result)
+    running = np.cumsum(np.bincount(spans[0], size, minlength=max(n_kernels, 1)))
+    least, borders = kept, np.zeros(0, dtype=np.int64)
+    for segments in range(2, int(2 * np.sqrt(n_kernels)) + 2):
+        cuts = np.unique(np.searchsorted(running, running[-1] * np.arange(1, segments) / segments) + 1)
+        cuts = cuts[cuts < len(running)]  # equal shares of the bytes made
+        held = _segmented_bytes(size, np.searchsorted(cuts, spans, side="right"))
+        if held < least and len(cuts):
+            least, borders = held, cuts
+    repeated = int(borders[-1]) if len(borders) else 0
+    return Checkpointing(
+        kept_bytes=kept,
+        segments=len(borders) + 1,
+        checkpointed_bytes=least,
+        saved_bytes=kept - least,
+        latency_s=float(rows.latency_s[:repeated].sum()),
+        energy_j=float(rows.energy_j[:repeated].sum()),
+        forward_s=result.latency_s,
+    )
+
+
+def _spans(result: Estimate, lives: Lifetimes) -> NDArray[np.int64]:
+    """Return the first and the last kernel (2, a) that touches each allocation."""
+    moves = structure(result.workload, result.joins).moves
+    root = np.array(storage_roots(result.workload.tensors.storage), dtype=np.int64)
+    place = np.full(len(root), -1)
+    place[root[lives.tensor]] = np.arange(len(lives.tensor))
+    touched = place[root[moves.tensor]]
+    is_value = touched >= 0  # not a parameter
+    last = lives.first.astype(np.int64)
+    np.maximum.at(last, touched[is_value], moves.kernel[is_value])
+    return np.stack([lives.first.astype(np.int64), last])
+
+
+def _segmented_bytes(size: Floats, segment: NDArray[np.integer[Any]]) -> float:
+    """Return the bytes of values that cross a border between segments plus the bytes inside the fullest segment.
+    `segment` (2, a) is the segment in which each value begins and the one in which it ends."""
+    is_crossing = segment[0] != segment[1]
+    inside = np.bincount(segment[0][~is_crossing], size[~is_crossing], minlength=1)
+    return float(np.bincount(is_crossing, size, minlength=2)[1] + inside.max())
+
+
+# --- the verb ---------------------------------------------------------------------------------------------------------
 
 NOTICEABLE_REUSE = 1.05  # times; below it activations hardly share memory
 SAVINGS = (
