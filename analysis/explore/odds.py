@@ -6,7 +6,7 @@ estimates that share constants (a device, a runtime) are correlated (odds.toml).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log, sqrt
+from math import exp, log, sqrt
 from pathlib import Path
 from statistics import NormalDist
 
@@ -70,8 +70,19 @@ def wider_band(sides: Sequence[Estimate], metric: str) -> Estimate:
 def middle_and_spread(value: float, band: tuple[float, float]) -> tuple[float, float]:
     """Return mean and standard deviation of the logarithm of a figure with such a band."""
     low, high = (log(max(end, value * LEAST)) for end in band)
-    deviations = NormalDist().inv_cdf(0.5 + _constant("coverage") / 2.0)
-    return (low + high) / 2.0, (high - low) / 2.0 / deviations
+    return (low + high) / 2.0, (high - low) / 2.0 / _deviations()
+
+
+def _deviations() -> float:
+    """Return the half-width of a band in standard deviations."""
+    return NormalDist().inv_cdf(0.5 + _constant("coverage") / 2.0)
+
+
+def ratio_band(sides: Sequence[tuple[float, tuple[float, float]]], correlated: float) -> tuple[float, float]:
+    """Return the band of the first of two figures over the second, each with its band."""
+    (middle_a, spread_a), (middle_b, spread_b) = (middle_and_spread(*side) for side in sides)
+    half = _deviations() * sqrt(max(spread_a**2 + spread_b**2 - 2.0 * correlated * spread_a * spread_b, 0.0))
+    return exp(middle_a - middle_b - half), exp(middle_a - middle_b + half)
 
 
 def correlation(a: Estimate, b: Estimate) -> float:

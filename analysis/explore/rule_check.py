@@ -18,10 +18,9 @@ import msgspec
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.metrics import ADDITIVE
 from analysis.estimate.tree_figures import tree
 from analysis.explore.constraint import Constraint
-from analysis.explore.odds import correlation, middle_and_spread, odds_below, odds_of_less, wider_band
+from analysis.explore.odds import correlation, odds_below, ratio_band
 from analysis.explore.outcome import Outcome, RuledFigure
 from analysis.explore.verdict import MOST, SURE
 from analysis.model.ir import coverage
@@ -97,8 +96,8 @@ def worst_verdict(findings: Sequence[Finding]) -> str:
 
 def coverage_findings(share: float, gap: str) -> tuple[Finding, ...]:
     """Return a broken rule if `gap` is not empty: figures that cover only part of a model must not pass."""
-    rule, ruled = Constraint("coverage", ">", coverage.least(), text="coverage"), RuledFigure(share, "", "")
-    finding = _judge(rule, ruled, next="")
+    rule = Constraint("coverage", ">", coverage.least(), text="coverage")
+    finding = _judge(rule, RuledFigure(share, "", ""))
     return (msgspec.structs.replace(finding, holds=False, verdict=UNKNOWN, says=gap),) if gap else ()
 
 
@@ -115,28 +114,35 @@ def _evaluate(rule: Constraint, find_outcome: FindOutcome, change: Change) -> Fi
     if rule.figure == "change":
         name, *patterns = rule.where
         where = f" of {patterns[0]}" if patterns else ""
-        return _judge(rule, RuledFigure(change(name, "".join(patterns)), f"change of {name}{where}", ""), next="")
+        return _judge(rule, RuledFigure(change(name, "".join(patterns)), f"change of {name}{where}", ""))
     outcomes = [find_outcome(device) for device in _devices(rule) or ("",)]
-    if lacking := next(
-        (outcome for outcome in outcomes if not outcome.fits and rule.figure not in _WITHOUT_ROOM), None
-    ):
-        return _judge(rule, RuledFigure(math.nan, lacking.describe_lack(), ""), next="")
-    if rule.figure == "ratio":
-        return _judge_ratio(rule, *outcomes)
+    for outcome in outcomes:
+        if not outcome.fits and rule.figure not in _WITHOUT_ROOM:
+            return _judge(rule, RuledFigure(math.nan, outcome.describe_lack(), ""))
     result = outcomes[0].estimate
     if rule.figure == "share":
         words = f"EDP share of {rule.where[0]} on {result.device.key}"
-        return _judge(
-            rule, RuledFigure(edp_share(result, rule.where[0]), words, describe_evidence(result.trust)), next=""
-        )
-    ruled = outcomes[0].ruled_figure(rule.figure)
-    return _judge(
-        rule, ruled, _odds(rule, ruled), outcomes[0].measurement(rule.figure) if ruled.band is not None else ""
-    )
+        return _judge(rule, RuledFigure(edp_share(result, rule.where[0]), words, describe_evidence(result.trust)))
+    figure = rule.where[0] if rule.figure == "ratio" else rule.figure
+    ruled = _ratio(figure, *outcomes) if rule.figure == "ratio" else outcomes[0].ruled_figure(figure)
+    unsure = max(outcomes, key=lambda outcome: outcome.estimate.trust.band[1] / outcome.estimate.trust.band[0])
+    return _judge(rule, ruled, unsure.measurement(figure) if ruled.band is not None else "")
 
 
 def _devices(rule: Constraint) -> tuple[str, ...]:
     return {"change": (), "share": rule.where[1:], "ratio": rule.where[1:]}.get(rule.figure, rule.where)
+
+
+def _ratio(figure: str, a: Outcome, b: Outcome) -> RuledFigure:
+    """Return the ratio of a figure on two devices, whose errors are correlated."""
+    sides = [outcome.ruled_figure(figure) for outcome in (a, b)]
+    bands = [(side.value, side.band) for side in sides if side.band is not None and side.value > 0.0]
+    return RuledFigure(
+        value=sides[0].value / sides[1].value if sides[1].value else math.inf,
+        words=f"{figure} of {a.estimate.device.key} over {b.estimate.device.key}",
+        evidence="; ".join(dict.fromkeys(side.evidence for side in sides)),
+        band=ratio_band(bands, correlation(a.estimate, b.estimate)) if len(bands) == len(sides) else None,
+    )
 
 
 def _odds(rule: Constraint, ruled: RuledFigure) -> float | None:
@@ -145,36 +151,14 @@ def _odds(rule: Constraint, ruled: RuledFigure) -> float | None:
         return None
     if min(ruled.value, rule.amount) <= 0.0:
         return float(rule.holds(ruled.value))
-    return _on_side(rule, odds_below(ruled.value, ruled.band, rule.amount))
+    below = odds_below(ruled.value, ruled.band, rule.amount)
+    return min(max(1.0 - below if rule.sign.startswith(">") else below, 1.0 - MOST), MOST)
 
 
-def _on_side(rule: Constraint, odds: float) -> float:
-    """Return the odds of a rule from those of a measurement below its amount."""
-    return 1.0 - odds if rule.sign.startswith(">") else odds
-
-
-def _judge_ratio(rule: Constraint, a: Outcome, b: Outcome) -> Finding:
-    """Return the finding on the ratio of a figure on two devices, whose errors are correlated."""
-    figure, sides = rule.where[0], [outcome.ruled_figure(rule.where[0]) for outcome in (a, b)]
-    value = sides[0].value / sides[1].value if sides[1].value else math.inf
-    chance = None
-    if rule.amount > 0.0 and all(side.band is not None and side.value > 0.0 for side in sides):
-        (mean, spread), divisor = (middle_and_spread(side.value, side.band or (0.0, 0.0)) for side in sides)
-        shifted = mean - math.log(rule.amount), spread
-        chance = _on_side(rule, odds_of_less(shifted, divisor, correlation(a.estimate, b.estimate)))
-    evidence = "; ".join(dict.fromkeys(side.evidence for side in sides))
-    words = f"{figure} of {a.estimate.device.key} over {b.estimate.device.key}"
-    unsure = wider_band((a.estimate, b.estimate), figure if figure in ADDITIVE else "latency")
-    return _judge(
-        rule, RuledFigure(value, words, evidence), chance, (b if unsure is b.estimate else a).measurement(figure)
-    )
-
-
-def _judge(rule: Constraint, ruled: RuledFigure, odds: float | None = None, next: str = "") -> Finding:
+def _judge(rule: Constraint, ruled: RuledFigure, next: str = "") -> Finding:
     """Return the finding on a figure; NaN if the model does not fit, which breaks any rule."""
-    value, unit, is_known = ruled.value, rule.unit, not math.isnan(ruled.value)
+    value, unit, odds, is_known = ruled.value, rule.unit, _odds(rule, ruled), not math.isnan(ruled.value)
     holds = is_known and rule.holds(value)
-    odds = None if odds is None else min(max(odds, 1.0 - MOST), MOST)
     certain = odds is None or (odds >= SURE if holds else odds <= 1.0 - SURE)
     bound = f"{'as' if holds else 'not'} {rule.sign} {quantity(rule.amount, unit)}"
     room = value - rule.amount if rule.sign.startswith(">") else rule.amount - value

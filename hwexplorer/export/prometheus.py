@@ -4,36 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.explore.rule_check import FAIL, PASS, UNKNOWN, Findings
+from analysis.explore.rule_check import Findings
 
-_GAUGES = {
-    "value": "Figure that a rule constrains, in its SI unit.",
-    "limit": "Limit of the rule, in the same unit.",
-    "margin": "What is left to the limit, as a fraction of it; negative beyond it.",
-    "odds": "Probability that a measurement would satisfy the rule.",
-}
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_FIGURES = ("value", "limit", "margin", "odds")  # in SI units, or fractions; a finding may lack some
 
 
 def as_prometheus(document: Findings) -> str:
-    """Return a gauge for each figure of each rule, and the verdict as one of three states."""
+    """Return a gauge for each figure of each rule, and one that is 1 with the verdict as a label."""
     return "\n".join(_lines(document)) + "\n"
 
 
 def _lines(document: Findings) -> Iterator[str]:
-    head = {"model": document.model, "devices": ",".join(document.devices)}
-    labels = [head | {"rule": finding.rule, "unit": finding.unit} for finding in document.findings]
-    for name, help_text in _GAUGES.items():
-        yield from (f"# HELP hwexplorer_rule_{name} {help_text}", f"# TYPE hwexplorer_rule_{name} gauge")
-        for finding, names in zip(document.findings, labels, strict=True):
-            if (value := getattr(finding, name)) is not None:
-                yield f"hwexplorer_rule_{name}{_braces(names)} {value!r}"
-    yield "# HELP hwexplorer_rule_verdict 1 for the verdict on a rule, 0 for the others."
-    yield "# TYPE hwexplorer_rule_verdict gauge"
-    for finding, names in zip(document.findings, labels, strict=True):
-        for verdict in (PASS, FAIL, UNKNOWN):
-            yield f"hwexplorer_rule_verdict{_braces(names | {'verdict': verdict})} {int(finding.verdict == verdict)}"
-
-
-def _braces(labels: dict[str, str]) -> str:
-    escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-    return "{" + ",".join(f'{name}="{text.translate(escapes)}"' for name, text in labels.items()) + "}"
+    for name in (*_FIGURES, "verdict"):
+        yield f"# TYPE hwexplorer_rule_{name} gauge"
+        for finding in document.findings:
+            labels = {"model": document.model, "devices": ",".join(document.devices), "rule": finding.rule}
+            labels |= {"verdict": finding.verdict} if name == "verdict" else {"unit": finding.unit}
+            value = 1 if name == "verdict" else getattr(finding, name)
+            if value is not None:
+                names = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels.items())
+                yield f"hwexplorer_rule_{name}{{{names}}} {value!r}"

@@ -120,7 +120,7 @@ def test_wrong_questions_are_answered_and_end_nothing() -> None:
         assert result["isError"], (tool, arguments)
         assert says in result["content"][0]["text"]
     lines = (b"not json\n", b"[1]\n", b"\n", b'{"id": 5, "method": "ping"}\n', b"[" * 100_000 + b"\n", b"\xff\n")
-    assert [reply["error"]["code"] for reply in ask(*lines)] == [-32700, -32600, -32600, -32700, -32700]
+    assert [reply["error"]["code"] for reply in ask(*lines)] == [-32700, -32600, -32600, -32600, -32700]
     unknown, started, alive = ask(
         {"id": "a", "method": "tools/lst"}, {"method": "notifications/initialized"},
         {"id": 2, "method": "initialize", "params": {"protocolVersion": "1999-01-01"}}, {"id": 3, "method": "ping"},
