@@ -71,7 +71,9 @@ def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficien
     # First keys and values, queries and results pass at the bandwidth of one multiprocessor.
     key_bytes = (width + values) * np.broadcast_to(demand.right_bytes, demand.n)[index]
     carried = 2.0 * tile_rows * width * demand.element_bytes + key_bytes * np.minimum(tile_keys, seen)
-    start_s = (kernels.start_cycles + carried / device.bytes_per_clock_per_unit) / device.clock_hz
+    reads_pages = is_step | runtime.is_llm_engine
+    cycles = np.where(reads_pages, kernels.start_cycles, assumed("unpaged_start_cycles"))
+    start_s = (cycles + carried / device.bytes_per_clock_per_unit) / device.clock_hz
     blocks_per_unit = np.floor(device.l1_bytes_per_unit * assumed("shared_part") / (key_bytes * tile_keys))
     blocks_per_unit = np.where(is_step & has_tensor_memory, np.clip(blocks_per_unit, 1.0, kernels.blocks_per_unit), 1.0)
     rounds_s = np.ceil(blocks / (device.units * blocks_per_unit)) * start_s
