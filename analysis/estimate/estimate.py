@@ -130,6 +130,12 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         return self.rule_coverage.work
 
     @property
+    def can_offload(self) -> bool:
+        """True for a language model on a device whose host has memory of its own."""
+        device = self.device
+        return self.workload.work == "language" and not (device.arch.is_host or device.software.shares_host_memory)
+
+    @property
     def can_win(self) -> bool:
         """True if it may be recommended: the model fits, known software runs it in a format no wider than asked, and
         cost rules cover enough of it."""

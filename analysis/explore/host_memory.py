@@ -127,7 +127,7 @@ def find_offload(result: Estimate, host: Estimate) -> OffloadReport:
     """Return the ways to run a language model with weights in the memory of a host. Raises RequestError for other
     models, and for a device that has no host or shares its memory."""
     places = _Placement(result)
-    if not can_offload(result) or not places.layers:
+    if not result.can_offload or not places.layers:
         raise RequestError(
             f"{result.workload.name} on {result.device.name}: name a language model and a device beside a host"
         )
@@ -140,12 +140,6 @@ def find_offload(result: Estimate, host: Estimate) -> OffloadReport:
         host_bytes=host.device.memory_bytes,
         ways=tuple(ways),
     )
-
-
-def can_offload(result: Estimate) -> bool:
-    """Return True for a language model on a device whose host has memory of its own."""
-    device = result.device
-    return result.workload.work == "language" and not (device.arch.is_host or device.software.shares_host_memory)
 
 
 def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> OffloadWay:

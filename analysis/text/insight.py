@@ -5,7 +5,6 @@ from __future__ import annotations
 from analysis.estimate.alternatives import Alternative, best_setting, widest_that_fits
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import serving
-from analysis.explore.host_memory import can_offload
 from analysis.text.headline import compare_factors, describe_change
 from hardware.precision import FORMATS, WIDE, parse
 from hardware.quantity import percent, plain_number, quantity
@@ -92,7 +91,7 @@ def fitting_format(result: Estimate) -> str:
     language model runs with the memory of a host; '' for other models."""
     other = widest_that_fits(result)
     if other is None:
-        return "alone: `show offload` keeps layers in the memory of a host" if can_offload(result) else ""
+        return "alone: `show offload` keeps layers in the memory of a host" if result.can_offload else ""
     held = quantity(other.result.peak_memory_bytes, "byte")
     return f"in {result.scenario.precision}; in {other.setting} it does, in {held}"
 
