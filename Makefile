@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Three on two cores: a test of the screen or of a process waits for a third of its time.
 WORKERS ?= 3
 
-.PHONY: run test test-slow check test-versions bench fuzz screenshots captures lock clean golden
+.PHONY: run test test-slow check test-versions packages bench fuzz screenshots captures lock clean golden
 
 run: $(VENV)/.run
 	@$(BIN)/hwexplorer $(ARGS)
@@ -36,6 +36,14 @@ check: $(VENV)/.test
 # Tests with the lowest and newest versions that pyproject.toml allows, on each installed Python from 3.11 to 3.13.
 test-versions: build/resolve/.uv
 	build/resolve/bin/python -m tests.versions $(ARGS)
+
+# Builds both wheels and the source distribution in dist/ from what is committed, and tests them installed.
+packages: $(VENV)/.test
+	@test -z "$$(git status --porcelain)" || { echo "commit first: packages are built of what is committed"; exit 1; }
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	cd hwexplorer_annexes && "$(abspath $(BIN))/python" -m hatchling build -t wheel -d ../dist
+	$(BIN)/python -m pytest -q tests/packaging/test_wheel.py -m "slow or not slow"
 
 bench: $(VENV)/.test
 	$(BIN)/python tests/bench_core.py

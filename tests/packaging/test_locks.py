@@ -60,3 +60,9 @@ def test_the_next_major_version_is_not_taken_unseen() -> None:
     for wanted in map(Requirement, PROJECT["project"]["dependencies"]):
         assert not wanted.specifier.contains(Version("99")), wanted
         assert not wanted.specifier.contains(Version("0.0.1")), wanted
+
+
+def test_the_conda_recipe_asks_for_what_the_project_asks_for() -> None:
+    recipe = pytest.importorskip("yaml").safe_load((ROOT / "packaging" / "recipe.yaml").read_text())
+    run = {Requirement(line.replace(" ", "", 1)) for line in recipe["requirements"]["run"] if "python " not in line}
+    assert run == {Requirement(line) for line in PROJECT["project"]["dependencies"]}

@@ -52,12 +52,12 @@ class Environment:
         return run([str(self.bin / "python"), "-P", *words], cwd or self.folder)
 
 
-def run(words: Sequence[str], cwd: Path, home: Path | None = None) -> str:
+def run(words: Sequence[str], cwd: Path, home: Path | None = None, code: int = 0) -> str:
     home = home or cwd
     clean = {"PATH": "/usr/bin:/bin", "HOME": str(home), "HWEXPLORER_CACHE_DIR": str(home / "cache"), "LANG": "C.UTF-8"}
     done = subprocess.run(words, cwd=cwd, env=clean, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stderr if code else done.stdout
 
 
 @pytest.fixture(scope="session")
@@ -166,6 +166,14 @@ assert all({str(installed.packages)!r} in m.__file__ for n, m in sys.modules.ite
     there = installed.run("-m", "hwexplorer", *words)
     assert there == run([str(installed.bin / "hwexplorer"), *words], installed.folder)
     assert there == run([sys.executable, "-m", "hwexplorer", *words], ROOT, installed.folder)
+
+
+def test_the_base_alone_names_the_extra_of_an_annex(empty: Environment, wheel: Path) -> None:
+    empty.install(wheel)
+    (empty.folder / "net.onnx").touch()
+    for words in ("measure --quick", "tune design", "trace t.json --model mlp", "compare net.onnx"):
+        said = run([str(empty.bin / "hwexplorer"), *words.split()], empty.folder, code=2)
+        assert re.fullmatch(r"hwexplorer: the (verb|reader) '[.a-z]+' needs an extra: pip install '.*'\n", said)
 
 
 def test_python_and_the_man_page_are_there(installed: Environment) -> None:
