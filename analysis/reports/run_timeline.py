@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.estimate.estimate import Estimate
 from analysis.reports.kernel_rows import kernels
 
-_US = 1e6  # a second in the unit of the format
+_US_NS = 1e3  # the unit of the format in nanoseconds
 _TRACKS = ("kernels", "operators")
+_FIGURES = ("energy_j", "flops", "dram_bytes", "overhead_s")  # of a kernel
 
 
 def run_timeline(result: Estimate) -> dict[str, Any]:
@@ -34,29 +36,28 @@ def _events(result: Estimate) -> Iterator[dict[str, Any]]:
     yield {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": f"predicted: {result.device.name_in_mode}"}}
     for tid, track in enumerate(_TRACKS, 1):
         yield {"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": {"name": track}}
-    start_s = np.cumsum(rows.latency_s) - rows.latency_s
-    joules = np.cumsum(rows.energy_j)
-    for k, members in enumerate(rows.members):
-        seconds, energy_j = float(rows.latency_s[k]), float(rows.energy_j[k])
-        figures = {
-            "energy_j": energy_j, "bound": rows.bound[k], "resource": rows.resource[k], "flops": float(rows.flops[k]),
-            "dram_bytes": float(rows.dram_bytes[k]), "overhead_s": float(rows.overhead_s[k]),
-        }  # fmt: skip
-        begin_s = float(start_s[k])
-        yield _slice(1, rows.id[k], rows.type[k], begin_s, seconds, figures)
-        for i in members.tolist():
-            own_s, own_j = float(run.latency_s[i]), float(run.energy_j[i])
-            yield _slice(2, operators.path[i], operators.kind[i], begin_s, own_s, {"energy_j": own_j})
-            begin_s += own_s
-        yield _counter("power", start_s[k], {"W": energy_j / seconds if seconds else 0.0})
-        yield _counter("energy", start_s[k] + seconds, {"J": float(joules[k])})
-    yield _counter("power", result.latency_s, {"W": 0.0})
+    order = np.concatenate(rows.members)
+    # Whole nanoseconds, so that a slice ends where the next one begins.
+    edges_ns = np.rint(1e9 * np.concatenate(([0.0], np.cumsum(run.latency_s[order])))).astype(np.int64)
+    for place, i in enumerate(order.tolist()):
+        figures = {"energy_j": float(run.energy_j[i])}
+        yield _slice(2, operators.path[i], operators.kind[i], edges_ns[place : place + 2], figures)
+    edges_ns = edges_ns[np.concatenate(([0], np.cumsum(rows.operators)))]
+    power_w = rows.energy_j / np.maximum(rows.latency_s, 1e-12)
+    for k, joules in enumerate(np.cumsum(rows.energy_j).tolist()):
+        figures = {name: float(getattr(rows, name)[k]) for name in _FIGURES}
+        causes = {"bound": rows.bound[k], "resource": rows.resource[k]}
+        yield _slice(1, rows.id[k], rows.type[k], edges_ns[k : k + 2], figures | causes)
+        yield _counter("power", edges_ns[k], {"W": float(power_w[k])})
+        yield _counter("energy", edges_ns[k + 1], {"J": joules})
+    yield _counter("power", edges_ns[-1], {"W": 0.0})
 
 
-def _slice(tid: int, name: str, kind: str, at_s: float, seconds: float, figures: dict[str, Any]) -> dict[str, Any]:
-    return {"ph": "X", "pid": 1, "tid": tid, "name": name or kind, "cat": kind, "ts": at_s * _US, "dur": seconds * _US,
-            "args": figures}  # fmt: skip
+def _slice(tid: int, name: str, kind: str, edges_ns: NDArray[np.int64], figures: dict[str, Any]) -> dict[str, Any]:
+    start_ns, end_ns = edges_ns.tolist()
+    return {"ph": "X", "pid": 1, "tid": tid, "name": name or kind, "cat": kind, "ts": start_ns / _US_NS,
+            "dur": (end_ns - start_ns) / _US_NS, "args": figures}  # fmt: skip
 
 
-def _counter(name: str, at_s: float, values: dict[str, float]) -> dict[str, Any]:
-    return {"ph": "C", "pid": 1, "name": name, "ts": float(at_s) * _US, "args": values}
+def _counter(name: str, at_ns: int, values: dict[str, float]) -> dict[str, Any]:
+    return {"ph": "C", "pid": 1, "name": name, "ts": int(at_ns) / _US_NS, "args": values}
