@@ -106,8 +106,8 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 
     @property
     def wave_batch(self) -> int:
-        """The inferences that run at once: the whole batch if all fit."""
-        return self.part or -(-self.scenario.batch // self.waves)
+        """The inferences in memory at once: the whole batch if all fit."""
+        return -(-self.scenario.batch // self.waves)
 
     @property
     def runs(self) -> float:

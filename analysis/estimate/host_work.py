@@ -72,5 +72,6 @@ def runs_of_kernels(result: Estimate) -> Floats:
     workload, demand = result.workload, result.demand
     times = np.full(demand.n_kernels, result.runs)
     if workload.repeats is not None:
-        times[demand.kernel] = workload.repeats @ workload.value_at(batch=result.wave_batch) * result.runs
+        at_once = result.part or result.wave_batch
+        times[demand.kernel] = workload.repeats @ workload.value_at(batch=at_once) * result.runs
     return times

@@ -31,11 +31,13 @@ class ArchitectureSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArchitectureStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step from one device to the next: ratios of the whole model, the second over the first, and causes in words."""
+    """A step from one device to the next: ratios of the whole model, the second over the first, and causes in words.
+    `dynamic_ratio` is that of the energy without static power."""
 
     from_device: str
     to_device: str
     energy_ratio: float
+    dynamic_ratio: float
     latency_ratio: float
     edp_ratio: float
     energy_reasons: tuple[str, ...]
@@ -44,15 +46,17 @@ class ArchitectureStep(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def says(self) -> tuple[str, ...]:
         """The step in lines: what changes, then causes of the energy and of the time."""
-        changes = ", ".join(
+        energy, dynamic, time, edp = (
             f"{quantity(max(ratio, 1.0 / ratio), 'x')} {if_lower if ratio < 1.0 else if_higher}"
             for ratio, if_lower, if_higher in (
                 (self.energy_ratio, "less energy", "the energy"),
+                (self.dynamic_ratio, "less", "as much"),
                 (self.latency_ratio, "faster", "the time"),
                 (self.edp_ratio, "less EDP", "the EDP"),
             )
         )
-        return (changes, *(f"energy: {line}" for line in self.energy_reasons),
+        return (f"{energy} ({dynamic} without static power), {time}, {edp}",
+                *(f"energy: {line}" for line in self.energy_reasons),
                 *(f"time: {line.removeprefix('of the time, ')}" for line in self.latency_reasons))  # fmt: skip
 
 
@@ -99,6 +103,11 @@ def _step(from_device: Estimate, to_device: Estimate) -> ArchitectureStep:
     return ArchitectureStep(
         from_device=short_name(from_device.device), to_device=short_name(to_device.device),
         energy_ratio=1.0 / energy.ratio, latency_ratio=1.0 / latency.ratio,
+        dynamic_ratio=_dynamic_j(to_device) / (_dynamic_j(from_device) or 1.0),
         edp_ratio=1.0 / energy.ratio / latency.ratio,
         energy_reasons=energy.reasons[1:], latency_reasons=latency.reasons[1:],
     )  # fmt: skip
+
+
+def _dynamic_j(result: Estimate) -> float:
+    return (result.energy_j - result.component_j["static"]) / result.scenario.batch

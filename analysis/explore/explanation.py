@@ -113,7 +113,7 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
         for part in sorted(against, key=lambda p: p.fraction)
     )
     if metric in ("latency", "edp") and (software := attribute_to_software(more, less)):
-        lines.append(f"{quantity(software.ratio, 'x')} slower = {software.describe()}")
+        lines.append(f"{short_name(more.device)} takes {quantity(software.ratio, 'x')} the time: {software.describe()}")
     lines.extend(under_utilisation(more, less) if metric in ("latency", "edp") else ())
     lines.extend(_paper_band(each) for each in (more, less) if metric != "latency" and not each.device.silicon)
     return tuple(lines)

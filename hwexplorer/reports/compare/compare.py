@@ -306,7 +306,14 @@ VERB = Report(
     options=(
         BASELINE,
         INCLUDE_PAPER,
-        choice("--level", LEVELS, default="summary", metavar="LEVEL", applies_to="batch"),
+        choice(
+            "--level",
+            LEVELS,
+            default="summary",
+            metavar="LEVEL",
+            applies_to="batch",
+            help="what is compared; architecture by architecture: why MODEL cpu gpu tpu kpu",
+        ),
         choice("--metric", ADDITIVE, metavar="M", help="what --level subgraph and operator compare"),
     ),
     document=_document,

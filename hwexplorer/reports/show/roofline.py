@@ -25,7 +25,11 @@ def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
     unit, _, form = report.peak.partition(".")
     peak = quantity(report.peaks[report.peak], rate_unit(form))
     intensity = report.average_intensity
-    average = f"average intensity {plain_number(intensity)} FLOP/byte" if intensity else "no bytes leave the chip"
+    average = (
+        f"average intensity {plain_number(intensity)} FLOP per byte of memory"
+        if intensity
+        else "no bytes leave the chip"
+    )
     return (
         describe_launch_dominated(report.launch_dominated, sum(report.bound_counts.values())),
         f"kernels by what limits them, {quantity(report.latency_s, 's')} together: {bounds}",
