@@ -141,7 +141,7 @@ def test_twice_the_batch_is_twice_the_arithmetic(model: str, name: str) -> None:
     for mode in grid.MODES:
         for batch in (1, 32):
             one, two = (grid.run(model, name, b, "bf16", mode) for b in (batch, 2 * batch))
-            if one.is_split or two.is_split:  # demands are of a part then: test_waves.py
+            if one.part or two.part:  # demands are of a part then: test_waves.py
                 continue
             for unit in ("MAC", "FLOP", "evaluation"):
                 # `counted` sums over units: a larger batch may move an operator between matrix and vector unit.

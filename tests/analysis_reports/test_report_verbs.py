@@ -35,7 +35,7 @@ KEYS = {
     },
     "concurrency": ON_DEVICE | {
         "n_stages", "operator_stages", "widest_stage", "widest_subgraphs", "widest_operators", "total_flops", "total_s",
-        "critical_path", "parallelism", "theoretical_speedup", "unit_name", "stages", "units",
+        "critical_path", "parallelism", "theoretical_speedup", "unit_name", "stages", "units", "checks",
     },
     "roofline": ON_DEVICE | {
         "average_intensity", "launch_dominated",
