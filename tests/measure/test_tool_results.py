@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.explore.measurement_tools import describe_measurement
 from analysis.validation.language_rows import interpret_row
 from analysis.validation.measured_rows import read_rows
 from analysis.validation.serving_rows import interpret_served_row
+from hardware.device_catalog import load_device
 from hwexplorer.cli import main
+from tests.models import load_once
 
 LLAMA_BENCH = [
     {"gpu_info": "NVIDIA GeForce RTX 4090", "model_filename": "m/Meta-Llama-3-8B-Instruct-Q4_K_M.gguf", "n_prompt": n,
@@ -83,6 +90,43 @@ def test_results_of_tools_are_rows(name: str, tmp_path: Path, capsys: pytest.Cap
     document = json.loads(capsys.readouterr().out)
     assert not document["skipped"]
     assert main(["calibrate", "--from", str(file), "--on", "h100_sxm", "--name", "own", "--to", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "precision", "batch"),
+    [
+        ("llama3_8b:decode", "apple_m4_pro_gpu", "q4_k_m", 1), ("llama3_8b:decode,kv=512", "rtx_4090", "bf16", 4),
+        ("gpt_oss_20b:decode,kv=64", "h100_sxm", "mxfp4", 16), ("resnet50", "h100_sxm", "int8", 8),
+        ("resnet50", "jetson_agx_orin", "fp16", 1), ("bert_base", "l4", "fp16", 2),
+    ],
+)  # fmt: skip
+def test_the_command_that_settles_a_doubt_is_read_back(
+    model: str, device: str, precision: str, batch: int, tmp_path: Path
+) -> None:
+    result = estimate(load_once(model), load_device(device), Scenario(batch, precision))
+    command = describe_measurement(result, "latency").split("`")[1]
+    words, file = shlex.split(command), tmp_path / "result"
+    value = dict(pairwise(words))
+    if words[0] == "llama-bench":
+        made = {"gpu_info": device, "model_filename": value["-m"], "n_prompt": 0, "n_gen": int(value["-n"]),
+                "n_depth": int(value["-d"]), "avg_ts": 100.0}  # fmt: skip
+        file.write_text(json.dumps([made]))
+    elif words[0] == "vllm":
+        lengths = [10 * int(value[f"--random-{way}-len"]) for way in ("input", "output")]
+        stated = dict(word.split("=", 1) for word in words[words.index("--metadata") + 1 :])
+        made = VLLM | {"completed": 10, "total_input_tokens": lengths[0], "total_output_tokens": lengths[1]}
+        made |= {"model_id": value["--model"], "max_concurrency": int(value["--max-concurrency"]), **stated}
+        file.write_text(json.dumps(made | {"request_rate": "inf"}))
+    else:
+        file.write_text("\n".join([command, *TRTEXEC.splitlines()[1:]]).replace("NVIDIA L4", device))
+    row = interpret_row({"device_mode": "", **read_rows([file])[0]})
+    asked = result.scenario
+    assert (row.model.partition(":")[0], row.device.id) == (model.partition(":")[0], device)
+    assert (row.scenario.batch, row.scenario.precision, row.scenario.execution) == (
+        asked.batch, asked.precision, result.runtime.id,
+    )  # fmt: skip
+    if "sequence" in row.model:
+        assert row.model == "bert_base:sequence=512"
 
 
 def test_services_are_compared_under_their_load(tmp_path: Path) -> None:
