@@ -50,7 +50,9 @@ VERB = Report(
     subject=DEVICE,
     options=(
         option(
-            "--rule", action="append", metavar="RULE", help='e.g. "energy(h100_sxm) < 50mJ", "share(layer4.*) < 0.5"'
+            "--rule", action="append", metavar="RULE",
+            help='e.g. "energy(h100_sxm) < 50mJ", "share(layer4.*) < 0.5"; exit 1 if a figure as estimated breaks it, '
+            "whatever the verdict says of its odds",
         ),
     ),
     document=_document,
@@ -71,4 +73,4 @@ VERB = Report(
     exports={"prometheus": _metrics},
     on_screen=False,
     examples={"check": 'conv2d --rule "energy(h100_sxm) < 1J"'},
-)
+)  # fmt: skip
