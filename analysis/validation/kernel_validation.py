@@ -1,13 +1,16 @@
-"""Validation of single kernels: each row of the shipped kernel tables is predicted as one kernel.
+"""Validation of single kernels: each row of a table of kernels is predicted as one kernel.
 
-One table has fp32 PyTorch kernels; the other has products, attention and the operators between them in language models,
-in 16 and 8 bit. Both exclude host dispatch. The first repeats a kernel on the same data, which stays in the last-level
-cache if it fits. In the second, weights come from memory. `operator_rows` has operators of engines.
+One shipped table has fp32 PyTorch kernels; the other has products, attention and the operators between them in language
+models, in 16 and 8 bit. Both exclude host dispatch. The first repeats a kernel on the same data, which stays in the
+last-level cache if it fits. In the second, weights come from memory. Kernels of a framework in a layout of tensors
+(`n=32 c=64 h=56 w=56 r=3 stride=2 pad=1`) take all data from memory, as in a graph. `operator_rows` has operators of
+engines.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -19,19 +22,19 @@ from analysis.document import column
 from analysis.estimate.trust import Factors, find_trust, work_class
 from analysis.model.ir.lengths import through_window
 from analysis.model.ir.workload import Floats
-from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
-from analysis.validation.measured_rows import SHIPPED, read_rows
+from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL, DEPTHWISE_CHANNELS
+from analysis.validation.measured_rows import SHIPPED, catalogue_device, read_rows
 from analysis.validation.prediction_errors import PredictionErrors, measure_errors
 from analysis.validation.row_validation import PredictionPoint
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
 from hardware.device import Device
 from hardware.device_catalog import load_device
-from hardware.engines.runtime import runtime_of_mode
+from hardware.engines.runtime import runtime_of_mode, runtimes
 from hardware.errors import RequestError
 from hardware.execute import execute
 from hardware.grouping import group_by
 from hardware.plan import make_plan
-from hardware.precision import Widths
+from hardware.precision import FORMATS, WIDE, Widths
 from hardware.setup import Setup
 
 TABLE = SHIPPED / "gpu_kernels_fp32.csv.gz"
@@ -80,13 +83,29 @@ def product(batch: float, m: float, n: float, k: float) -> SingleKernel:
     return SingleKernel(OpClass.GEMM, (batch, m, n, k), 0, 0, batch * m * k, batch * n * k, batch * m * n)
 
 
-def _conv(shape: Shape) -> SingleKernel:
-    b, cin, cout = shape["B"], shape["Input_Channel"], shape["Output_Channel"]
-    kernel, size = shape["Kernel_Szie"], shape["Input_Size"]  # spelling of the table
-    out = (size + 2 * shape["Padding"] - kernel) // shape["Stride"] + 1
-    m, k = b * out * out, cin * kernel * kernel
-    patches = b * np.ceil(out / 4) ** 2 if kernel == 3 and shape["Stride"] == 1 else 0.0
-    return SingleKernel(OpClass.CONV, (1, m, cout, k), 0, 0, b * cin * size * size, cout * k, m * cout, patches)
+def _side(shape: Shape) -> float:
+    return shape["out"] if "out" in shape else (shape["h"] + 2 * shape["pad"] - shape["r"]) // shape["stride"] + 1
+
+
+def _convolution(shape: Shape) -> SingleKernel:
+    if "Kernel_Szie" in shape:  # as a table spells it
+        size = dict.fromkeys("hw", shape["Input_Size"]) | {"n": shape["B"], "c": shape["Input_Channel"], "groups": 1.0}
+        size |= {"k": shape["Output_Channel"], "r": shape["Kernel_Szie"]}
+        shape = size | {"stride": shape["Stride"], "pad": shape["Padding"]}
+    groups, window = shape["groups"], shape["r"] ** 2
+    rows, channels = shape["n"] * _side(shape) ** 2, shape["c"] / groups
+    few = groups > 1 and max(channels, shape["k"] / groups) <= DEPTHWISE_CHANNELS
+    patches = shape["n"] * np.ceil(_side(shape) / 4) ** 2 if (shape["r"], shape["stride"], groups) == (3, 1, 1) else 0.0
+    return SingleKernel(
+        OpClass.DEPTHWISE if few else OpClass.CONV, (groups, rows, shape["k"] / groups, channels * window), 0, 0,
+        count_elements(shape), shape["k"] * channels * window, rows * shape["k"], patches, window, _side(shape) ** 2,
+    )  # fmt: skip
+
+
+def _pool(shape: Shape) -> SingleKernel:
+    read, written = count_elements(shape), shape["n"] * shape["c"] * _side(shape) ** 2
+    flops = written * shape["r"] ** 2 if "r" in shape else read
+    return SingleKernel(OpClass.POOL, (0, 0, 0, 0), flops, 0, read, 0, written)
 
 
 def attention(shape: Shape) -> SingleKernel:
@@ -131,27 +150,31 @@ def rowwise(
     return build
 
 
-_BINARY, _UNARY, _SPECIAL = (
-    rowwise(OpClass.ELEMENTWISE, *counts) for counts in ((2.0, 1.0, 0.0), (1.0, 1.0, 0.0), (1.0, 4.0, 1.0))
-)
-_RMS_NORM, _LAYER_NORM = rowwise(OpClass.ROW_NORM, 1, 4, 0), rowwise(OpClass.ROW_NORM, 1, 8, 0)
-KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
+def _self_attention(shape: Shape) -> SingleKernel:
+    return attention({**shape, "q": shape["seq"], "dim_qk": shape["head_dim"], "dim_v": shape["head_dim"]})
+
+
+KERNEL_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
     **dict.fromkeys(("linear", "bmm"), lambda shape: product(*(shape[name] for name in "BMNK"))),
-    "conv": _conv,
-    **dict.fromkeys(("add", "mul", "div"), _BINARY),
-    **dict.fromkeys(("addu", "mulu", "divu", "relu"), _UNARY),
-    **dict.fromkeys(("powu", "gelu", "tanh"), _SPECIAL),
-    "pow": rowwise(OpClass.ELEMENTWISE, 2, 4, 1),
-    "ln": _LAYER_NORM,
-    "softmax": rowwise(OpClass.SOFTMAX, 1, 5, 1),
-}
-NARROW_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
     "gemm": lambda shape: product(1, *(shape[name] for name in "mnk")),
+    **dict.fromkeys(("conv", "conv2d"), _convolution),
     "attention_fwd": attention,
+    **dict.fromkeys(("attention_decode", "attention_encoder", "attention_prefill"), _self_attention),
+    **dict.fromkeys(("add", "mul", "div", "residual_add"), rowwise(OpClass.ELEMENTWISE, 2, 1)),
+    **dict.fromkeys(("addu", "mulu", "divu", "relu"), rowwise(OpClass.ELEMENTWISE, 1, 1)),
+    **dict.fromkeys(("powu", "gelu", "tanh"), rowwise(OpClass.ELEMENTWISE, 1, 4, 1)),
+    "pow": rowwise(OpClass.ELEMENTWISE, 2, 4, 1),
+    "silu": rowwise(OpClass.ELEMENTWISE, 1, 4, 2),
+    "hardswish": rowwise(OpClass.ELEMENTWISE, 1, 5),
     "activation": rowwise(OpClass.ELEMENTWISE, 2, 5, 2),  # gated: reads twice the width
-    "residual_add": _BINARY,
-    **dict.fromkeys(("rms_norm", "rmsnorm_or_layernorm"), _RMS_NORM),
-    "layer_norm": _LAYER_NORM,
+    "batch_norm": rowwise(OpClass.NORM, 1, 2),
+    **dict.fromkeys(("ln", "layer_norm"), rowwise(OpClass.ROW_NORM, 1, 8)),
+    **dict.fromkeys(("rms_norm", "rmsnorm_or_layernorm"), rowwise(OpClass.ROW_NORM, 1, 4)),
+    "softmax": rowwise(OpClass.SOFTMAX, 1, 5, 1),
+    **dict.fromkeys(("max_pool2d", "adaptive_avg_pool2d"), _pool),
+    "cat": rowwise(OpClass.ELEMENTWISE),  # several tensors in their order
+    "transpose_copy": rowwise(OpClass.MOVEMENT),
+    "embedding": rowwise(OpClass.GATHER),
 }
 
 
@@ -175,7 +198,7 @@ def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> l
     by_kind: dict[tuple[str, str, str, bool], list[dict[str, str]]] = {}
     for row in read_rows((path,) if path else (TABLE, NARROW), ("device", "op", "shape")):
         library = row.get("library", "")
-        if row["op"] in (NARROW_KINDS if "seconds" in row else KINDS) and library not in SEVERAL:
+        if row["op"] in KERNEL_KINDS and library not in SEVERAL:
             form = row["format"].split()[0] if "seconds" in row else "fp32"
             key = (SAME.get(row["device"], row["device"]), form, row["op"], library not in OLDER)
             by_kind.setdefault(key, []).append(row)
@@ -191,7 +214,6 @@ def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> l
 def _predict_kernels(
     device: Device, form: str, op: str, rows: Sequence[dict[str, str]], newest: bool = True
 ) -> list[PredictionPoint]:
-    kinds = KINDS if form == "fp32" else NARROW_KINDS
     runs = make_plan(device, form)
     if form == "fp32":  # fp32 also in matrix products and, with TF32 off, convolutions
         runs = msgspec.structs.replace(runs, convolution=("vector", "fp32"), contraction=("vector", "fp32"))
@@ -199,10 +221,49 @@ def _predict_kernels(
     # The sources of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or
     # with weights larger than any cache (LLMCompass), so weights are never on chip.
     setup, layers = Setup(device, runs, runtime, "blocked"), 1.0 if form == "fp32" else np.inf
-    kernels = (msgspec.structs.replace(kinds[op](parse_shape(row["shape"])), layers=layers) for row in rows)
+    kernels = (msgspec.structs.replace(KERNEL_KINDS[op](parse_shape(row["shape"])), layers=layers) for row in rows)
     measured = (float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows)
     members = [(op, seconds, (kernel,)) for seconds, kernel in zip(measured, kernels, strict=True)]
     return make_points(setup, members)
+
+
+def is_framework_table(columns: Iterable[str]) -> bool:
+    """Return True if a table with these columns has kernels of a framework, in a layout of tensors."""
+    return {"op", "shape", "format", "layout", "seconds"} <= set(columns)
+
+
+def predict_framework_kernels(path: Path, folders: tuple[Path, ...] = ()) -> tuple[list[PredictionPoint], Counter[str]]:
+    """Return the predicted rows of a table, in families by operator and format, and the number of others by reason."""
+    points, skipped = list[PredictionPoint](), Counter[str]()
+    rows = read_rows((path,), ("device", "op", "shape", "format", "layout", "seconds"))
+    groups = group_by(rows, lambda row: (row["device"], row["format"].split(" ")[0], row["layout"]))
+    for (name, form, layout), members in groups.items():
+        device = catalogue_device(name, folders)
+        if device is None:
+            skipped[f"device is not in the catalogue: {name[:40]}"] += len(members)
+            continue
+        known = list[tuple[str, float, tuple[SingleKernel]]]()
+        for row in members:
+            try:
+                kernel = msgspec.structs.replace(KERNEL_KINDS[row["op"]](parse_shape(row["shape"])), layers=np.inf)
+                known.append((f"{row['op']}, {form}", float(row["seconds"]), (kernel,)))
+            except KeyError as missing:
+                skipped[f"{row['op'][:40]}: {missing.args[0]} is not known"] += 1
+            except ValueError:
+                skipped[f"{row['op'][:40]}: the time is not a number"] += 1
+        try:
+            points += make_points(_graph_setup(device, form, layout), known) if known else []
+        except RequestError as error:
+            skipped[str(error)] += len(known)
+    return points, skipped
+
+
+def _graph_setup(device: Device, form: str, layout: str) -> Setup:
+    """Return the setup of kernels: those of 8 bits are products of a library that a framework does not choose."""
+    runtime = runtimes()["eager_graph"]  # without waits for the host
+    is_wide = form not in FORMATS or FORMATS[form].bits >= FORMATS[WIDE].bits
+    plan = make_plan(device, form, runtime) if is_wide else make_plan(device, form)
+    return Setup(device, plan, runtime, layout or "channels_last")
 
 
 def make_points(

@@ -16,7 +16,7 @@ import numpy as np
 
 from analysis.model.ir.workload import Parallel
 from analysis.validation import kernel_validation as kernels
-from analysis.validation.kernel_validation import NARROW_KINDS, Shape, SingleKernel, product
+from analysis.validation.kernel_validation import KERNEL_KINDS, Shape, SingleKernel, product
 from analysis.validation.measured_rows import SHIPPED, Unpredictable, catalogue_device, parse_cell
 from analysis.validation.row_validation import PredictionPoint
 from hardware import file_access
@@ -192,7 +192,7 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
     read, zeros = (chosen + others * library.adds_all) * hidden, others * library.writes_all
     written = tokens * hidden + zeros * (wide + hidden)
     summed = SingleKernel(OpClass.GATHER, (0, 0, 0, 0), 2 * read, 0, read, 0, written)
-    gated = NARROW_KINDS["activation"]({"tokens": copied + zeros, "width": inter})
+    gated = KERNEL_KINDS["activation"]({"tokens": copied + zeros, "width": inter})
     before = (_gather({"tokens": copied, "width": hidden}),) if library.copies else ()
     return *before, up, gated, down, summed
 

@@ -92,7 +92,7 @@ class TileChoices(msgspec.Struct, frozen=True):
 
 
 def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
-    """Return the fastest of `candidates` for each contraction, shape (n,)."""
+    """Return the fastest tiles for each contraction (G, M, N, K), (n,). Their seconds never fall as sizes grow."""
     every, columns = _evaluate_tiles(gemm, choices), np.arange(gemm.shape[1])
     tile, way = np.divmod(every[0].reshape(-1, len(columns)).argmin(axis=0), len(choices.splits))
     seconds, blocks, waves, units = (each[tile, way, columns] for each in every)
@@ -100,16 +100,8 @@ def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
     return Tiling(seconds, blocks, waves, units, tile_m, tile_n, np.array(choices.splits, dtype=np.float64)[way])
 
 
-def candidates(gemm: Floats, choices: TileChoices) -> Tiling:
-    """Return all tiles with all splits of K for each contraction (G, M, N, K), (c, n) each. The seconds of a candidate
-    never fall as sizes grow."""
-    every = _evaluate_tiles(gemm, choices)
-    sizes = (*choices.tiles[:, :2].T[:, :, None, None], np.array(choices.splits, dtype=np.float64)[None, :, None])
-    return Tiling(*(each.reshape(-1, gemm.shape[1]) for each in np.broadcast_arrays(*every, *sizes)))
-
-
 def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
-    """Return seconds, blocks, waves and units, (t, s, n) each, for t tiles with s splits."""
+    """Return seconds, blocks, waves and units, (t, s, n) each, for t tiles with s splits of K."""
     device, units = choices.device, choices.device.units
     g, m, n, k = gemm
     tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))

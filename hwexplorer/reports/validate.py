@@ -14,8 +14,14 @@ from analysis.estimate.trust import ClassEvidence
 from analysis.serving.served_load import load_evidence
 from analysis.validation import efficiency_fit
 from analysis.validation.efficiency_fit import CrossValidation
-from analysis.validation.framework_kernels import is_framework_table, predict_framework_kernels
-from analysis.validation.kernel_validation import KernelErrors, is_kernel_table, kernel_points, validate_kernels
+from analysis.validation.kernel_validation import (
+    KernelErrors,
+    is_framework_table,
+    is_kernel_table,
+    kernel_points,
+    predict_framework_kernels,
+    validate_kernels,
+)
 from analysis.validation.measured_rows import FITTED_ON, SHIPPED, read_rows, shipped_rows
 from analysis.validation.operator_rows import is_operator_table, predict_operators
 from analysis.validation.row_validation import LARGE, ClassErrors, PredictionPoint, Validation, validate

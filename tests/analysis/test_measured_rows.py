@@ -16,7 +16,7 @@ from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import KINDS
 from analysis.validation import measured_rows, row_validation
-from analysis.validation.kernel_validation import NARROW, NARROW_KINDS, kernel_points
+from analysis.validation.kernel_validation import KERNEL_KINDS, NARROW, kernel_points
 from analysis.validation.language_rows import interpret_row
 from analysis.validation.measured_rows import Unpredictable, interpret_vision_row
 from hardware import file_access, precision
@@ -234,14 +234,14 @@ def test_kernels_of_both_tables() -> None:
     assert {point.device for point in narrow} == {
         "a40", "a100_sxm4_80gb", "gaudi2", "gaudi3", "gh200_144gb", "h100_sxm", "h200_sxm", "mi210", "mi325x",
     }  # fmt: skip
-    assert {point.family for point in narrow} <= set(NARROW_KINDS)
+    assert {point.family for point in narrow} <= set(KERNEL_KINDS)
     for point in narrow:
         assert point.band[0] <= point.predicted <= point.band[1]
 
 
 def test_causal_attention_is_half() -> None:
     shape = {"batch": 2.0, "q": 512.0, "kv": 512.0, "heads": 8.0, "kv_heads": 2.0, "dim_qk": 64.0, "dim_v": 64.0}
-    whole, causal = (NARROW_KINDS["attention_fwd"]({**shape, "causal": c}) for c in (0.0, 1.0))
+    whole, causal = (KERNEL_KINDS["attention_fwd"]({**shape, "causal": c}) for c in (0.0, 1.0))
     assert whole.macs == 2 * 8 * 512 * 512 * 128
     assert causal.macs == whole.macs * 513 / 1024
     assert whole.read == causal.read == 2 * 8 * 512 * 64

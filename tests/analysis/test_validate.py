@@ -21,8 +21,7 @@ from analysis.validation.efficiency_fit import (
     fit_software,
     left_out_latency,
 )
-from analysis.validation.framework_kernels import predict_framework_kernels
-from analysis.validation.kernel_validation import kernel_points
+from analysis.validation.kernel_validation import kernel_points, predict_framework_kernels
 from analysis.validation.language_rows import interpret_row
 from analysis.validation.measured_rows import Unpredictable, read_rows
 from hardware import file_access

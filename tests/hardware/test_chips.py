@@ -8,7 +8,7 @@ import pytest
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.validation.kernel_validation import NARROW_KINDS, kernel_demand
+from analysis.validation.kernel_validation import KERNEL_KINDS, kernel_demand
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtime_of_mode
 from hardware.execute import execute
@@ -91,7 +91,7 @@ def test_attention_by_the_generation_of_its_kernel(newest: bool, width: int, tfl
     scores through the special functions between them."""
     device = load_device("h100_sxm")
     heads, tokens = 2048 // width, 16384.0
-    kernel = NARROW_KINDS["attention_fwd"](
+    kernel = KERNEL_KINDS["attention_fwd"](
         {"batch": 1.0, "q": tokens, "kv": tokens, "heads": heads, "kv_heads": heads}
         | {"dim_qk": width, "dim_v": width, "causal": 0.0}
     )
