@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 _STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-_MODULES = {name: module for module, name in re.findall(r"from (\S+) import (\w+) as \2", _STUB)}
+_MODULES = {
+    name: module
+    for module, names in re.findall(r"^from (\S+) import (.+)$", _STUB, re.MULTILINE)
+    for name in re.findall(r"(\w+) as \1", names)
+}
 __all__ = sorted(_MODULES)
 
 

@@ -213,21 +213,21 @@ def _modules() -> dict[str, _Module]:
 
 
 def _built_in() -> dict[str, _Module]:
-    packages = ((package, import_module(package).__path__) for package in _PACKAGES)
-    return {name: module for package, path in packages for name, module in _modules_of_package(package, *path).items()}
+    return {name: module for package in _PACKAGES for name, module in _modules_of_package(package).items()}
 
 
 @lru_cache(maxsize=8)
-def _modules_of_package(package: str, *folders: str) -> dict[str, _Module]:
+def _modules_of_package(package: str) -> dict[str, _Module]:
     """Return the verbs of a package; helpers begin with an underscore."""
     found: dict[str, _Module] = {}
-    for module in pkgutil.iter_modules(folders):
+    (folder,) = import_module(package).__path__
+    for module in pkgutil.iter_modules([folder]):
         if module.name.startswith("_"):
             continue
         if not module.ispkg:
             found[module.name] = _Module(f"{package}.{module.name}")
             continue
-        for member in pkgutil.iter_modules([f"{folder}/{module.name}" for folder in folders]):
+        for member in pkgutil.iter_modules([f"{folder}/{module.name}"]):
             if not member.name.startswith("_"):
                 found[member.name] = _Module(f"{package}.{module.name}.{member.name}", module.name)
     return found

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.metadata import metadata, requires
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+
+from analysis.model.names.aliases import libraries
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -66,3 +69,24 @@ def test_the_conda_recipe_asks_for_what_the_project_asks_for() -> None:
     recipe = pytest.importorskip("yaml").safe_load((ROOT / "packaging" / "recipe.yaml").read_text())
     run = {Requirement(line.replace(" ", "", 1)) for line in recipe["requirements"]["run"] if "python " not in line}
     assert run == {Requirement(line) for line in PROJECT["project"]["dependencies"]}
+
+
+def test_the_page_of_licences_names_every_package_and_library_of_captures() -> None:
+    page = (ROOT / "docs" / "licenses.md").read_text()
+    needed = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
+    packages = set[str]()
+    while needed:
+        name = needed.pop().name
+        packages.add(name)
+        others = map(Requirement, requires(name) or ())
+        needed += [
+            each for each in others if each.name not in packages and (each.marker is None or each.marker.evaluate())
+        ]
+    for name in packages:
+        stated = metadata(name)
+        classes = [word for word in stated.get_all("Classifier", ()) if word.startswith("License")]
+        licence = str(stated["License-Expression"] or stated["License"] or classes[0].rpartition(" :: ")[2])
+        row = rf"\| {name} \| {re.escape(licence.partition(' AND ')[0].removesuffix(' License'))}"
+        assert re.search(row, page, re.IGNORECASE), (name, licence)
+    captures = (path.name.partition("-")[0] for path in (ROOT / "analysis/model/captures").iterdir())
+    assert all(f"| {name} |" in page for name in {"torchvision", *captures} & {*libraries(), "torchvision"})

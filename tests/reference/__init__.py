@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.reference import keys, licenses, verbs
+from tests.reference import keys, verbs
 
 FILES: dict[str, Callable[[], str]] = {
     "KEYS.md": keys.markdown,
     "VERBS.md": verbs.markdown,
     verbs.README: verbs.readme,
     "docs/terms.md": verbs.terms_page,
-    "docs/licenses.md": licenses.markdown,
     "docs/hwexplorer.1": verbs.man_page,
 }

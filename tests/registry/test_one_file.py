@@ -1,4 +1,4 @@
-"""One file is a report: put on the path, it is everywhere a report can be, and gone again when it is taken off."""
+"""One file is a report: as a plug-in it is everywhere a report can be, and gone again when its package is."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import csv
 import io
 import json
 import shlex
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from hwexplorer import registry, reports
+from hwexplorer import registry
 from hwexplorer.answer import Answer
 from hwexplorer.cli import main
 from hwexplorer.declare import Report
@@ -21,20 +20,18 @@ from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State
 from hwexplorer.tui.commands import command_table
 from tests.golden.test_golden import FILES
+from tests.plugged import plug_in
 from tests.reference.verbs import markdown
 
-TOY = Path(__file__).with_name("reports")
 WORDS = ("words", "conv2d", "--on", "h100_sxm", "--least", "4")
 Print = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
-def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    assert [path.name for path in TOY.glob("*.py")] == ["words.py"]
+def toy(tmp_path: Path) -> Iterator[None]:
     assert "words" not in registry.names()
-    monkeypatch.setattr(reports, "__path__", [*reports.__path__, str(TOY)])
-    yield
-    sys.modules.pop("hwexplorer.reports.words", None)
+    with plug_in(tmp_path, verbs={"words": "tests.packaging.stranger.words:VERB"}):
+        yield
 
 
 @pytest.fixture
