@@ -23,9 +23,9 @@ from hwexplorer.process import output
 if TYPE_CHECKING:
     import networkx
 
-    from analysis.explore.advice import Advice
     from analysis.explore.comparison import Comparison
     from analysis.explore.rule_check import Findings
+    from hwexplorer.reports.advise import Advice
 
 __all__ = (
     "Model", "RequestError", "Result", "advise", "check", "compare", "cost", "devices", "model", "models", "report",

@@ -1,23 +1,177 @@
-"""Suggest changes of batch, precision, runtime and device, each evaluated, the best first."""
+"""Suggest changes of batch, precision, runtime and device, each evaluated, the best first.
+
+Each suggestion is an estimate. The batches, precisions and modes that are tried come from
+analysis/estimate/alternatives.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from analysis.document import Column, columns, record
-from analysis.estimate.figures import Figures
+from analysis.estimate.alternatives import Alternative, alternatives, best_setting, gain_per_inference
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.figures import Figures, Head, figures, head_fields
 from analysis.estimate.metrics import METRICS, select_metrics
-from analysis.explore.advice import Advice, Suggestion, advise
-from analysis.explore.next_step import NextStep
-from analysis.text.insight import UNMEASURED, accuracy_note
+from analysis.explore.next_step import NextStep, request_of
+from analysis.explore.odds import odds, odds_sentence
+from analysis.text.insight import NOTICEABLE, UNMEASURED, accuracy_note, change_effects
+from hardware.device import Device
+from hardware.engines.runtime import FRAMEWORK_MODES
+from hardware.errors import unknown
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, name_list, option
 from hwexplorer.state import State, configuration_name
 from hwexplorer.text.next_command import command
 from hwexplorer.views.plain import Text
+
+
+class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
+    """One change and its effect: `saved_*` are now minus after, and fractions are of now. `step` is the request that
+    shows the change, `why` says what happens."""
+
+    kind: str
+    change: str
+    after: Figures
+    saved_energy_j: float
+    saved_energy_fraction: float
+    saved_latency_s: float
+    saved_latency_fraction: float
+    saved_latency_per_inference_fraction: float
+    saved_memory_bytes: float
+    saved_memory_fraction: float
+    throughput_ratio: float
+    why: str
+    step: NextStep = msgspec.field(name="command")
+
+
+class Advice(Head, frozen=True, kw_only=True):
+    """The document of `hwexplorer advise`: changes of settings, then of the device, each sorted by `aim`; `next` is
+    the change in compare and why too."""
+
+    aim: str
+    now: Figures
+    suggestions: tuple[Suggestion, ...]
+    design_targets: tuple[Suggestion, ...]
+    next: str
+    tried: int
+    no_gain: tuple[str, ...]
+
+
+def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> Advice:
+    """Try changes one at a time, then the best of them together, and `devices` as replacements. Raises RequestError for
+    an unknown aim."""
+    if aim not in (aims := select_metrics(lambda metric: metric.is_aim)):
+        raise unknown("aim", aim, aims)
+    now = figures(result)
+    real, on_paper = ([device for device in devices if device.silicon is exists] for exists in (True, False))
+    is_whole = not result.rule_coverage.gap  # no advice on a part of a model
+    settings = [_try(result, other) for other in alternatives(result)] if is_whole else []
+    tried = [suggestion for suggestion, _ in settings]
+    if is_whole:
+        tried += _try_devices(result, real)
+
+    def helps(suggestion: Suggestion) -> bool:
+        """Return True if a change noticeably improves the aim."""
+        return gain(suggestion, now, aim) >= NOTICEABLE
+
+    useful = [suggestion for suggestion in tried if helps(suggestion)]
+    combined = _combine(result, [one for one in settings if helps(one[0])], aim) if is_whole else None
+    if combined is not None:
+        useful.append(combined)
+    useful.sort(key=lambda suggestion: (suggestion.kind == "device", -gain(suggestion, now, aim)))
+    best = best_setting(result) if is_whole else None
+    return Advice(
+        **head_fields(result, on_device=True),
+        aim=aim,
+        now=now,
+        suggestions=tuple(useful),
+        design_targets=tuple(filter(helps, _try_devices(result, on_paper))) if is_whole else (),
+        next=best.change if best is not None else "",
+        tried=len(tried) + (combined is not None),
+        no_gain=tuple(suggestion.change for suggestion in tried if not helps(suggestion)),
+    )
+
+
+def gain(suggestion: Suggestion, now: Figures, aim: str) -> float:
+    """Return the improvement of a metric as a fraction of its present value (throughput: of the changed value)."""
+    metric = METRICS[aim]
+    before, after = metric.figure(now), metric.figure(suggestion.after)
+    if metric.more_is_better:
+        before, after = after, before
+    return (before - after) / before if before else 0.0
+
+
+def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, step: NextStep) -> Suggestion:
+    saved, fraction = {}, {}
+    for name in ("energy_j_per_inference", "latency_s", "latency_s_per_inference", "peak_memory_bytes"):
+        before = getattr(now, name)
+        saved[name] = before - getattr(after, name)
+        fraction[name] = saved[name] / before if before else 0.0
+    return Suggestion(
+        kind=kind,
+        change=change,
+        after=after,
+        saved_energy_j=saved["energy_j_per_inference"],
+        saved_energy_fraction=fraction["energy_j_per_inference"],
+        saved_latency_s=saved["latency_s"],
+        saved_latency_fraction=fraction["latency_s"],
+        saved_latency_per_inference_fraction=fraction["latency_s_per_inference"],
+        saved_memory_bytes=saved["peak_memory_bytes"],
+        saved_memory_fraction=fraction["peak_memory_bytes"],
+        throughput_ratio=after.throughput_per_s / now.throughput_per_s if now.throughput_per_s else 0.0,
+        why=why,
+        step=step,
+    )
+
+
+def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
+    after = other.result
+    chances = odds_sentence(odds([after], before)) if before.device.key != after.device.key else ""
+    why = change_effects(before, after, chances)
+    return _suggestion(other.kind, other.change, figures(before), figures(after), why, request_of(after)), after
+
+
+def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion]:
+    """Return the devices with the least energy and the least latency, among others that run the model at a lower EDP:
+    a tenth of the energy in a hundred times the time is no advice."""
+    # A device whose runtime is a mode alone has no framework in that mode.
+    others = [estimate(result.workload, one, result.scenario) for one in devices if one.id != result.device.id]
+    fitting = [
+        _try(result, Alternative("device", f"device {after.device.marked_key}", after.device.key, after))[0]
+        for after in others
+        if after.can_win and after.runtime.id not in FRAMEWORK_MODES and gain_per_inference(result, after).mean > 1.0
+    ]
+    best = [min(fitting, key=lambda s: METRICS[name].figure(s.after), default=None) for name in ("energy", "latency")]
+    return [s for i, s in enumerate(best) if s is not None and s not in best[:i]]
+
+
+def _combine(result: Estimate, useful: Sequence[tuple[Suggestion, Estimate]], aim: str) -> Suggestion | None:
+    """Return the best settings of each kind combined. Return None if that gains no more than one of them alone."""
+    now = figures(result)
+    best: dict[str, tuple[float, Suggestion, Estimate]] = {}
+    for suggestion, other in useful:
+        gained = gain(suggestion, now, aim)
+        if gained > best.get(suggestion.kind, (0.0,))[0]:
+            best[suggestion.kind] = gained, suggestion, other
+    if len(best) < 2:
+        return None
+    scenario, device = result.scenario, result.device
+    for _, _, other in best.values():
+        changed = {name: value for name, value in msgspec.structs.asdict(other.scenario).items()
+                   if value != getattr(result.scenario, name)}  # fmt: skip
+        scenario = msgspec.structs.replace(scenario, **changed)
+        device = other.device if other.device.key != device.key else device
+    after = estimate(result.workload, device, scenario)
+    change = " + ".join(suggestion.change for _, suggestion, _ in best.values())
+    combined, _ = _try(result, Alternative("together", change, "", after))
+    return combined if after.fits and gain(combined, now, aim) > max(gained for gained, *_ in best.values()) else None
+
+
+# --- the verb ---------------------------------------------------------------------------------------------------------
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True):

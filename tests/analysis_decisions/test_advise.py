@@ -9,8 +9,8 @@ import pytest
 from decisions import DEFAULTS, device, hwexplorer, run
 
 from analysis.estimate.metrics import select_metrics
-from analysis.explore.advice import NOTICEABLE, advise, gain
 from hardware.errors import RequestError
+from hwexplorer.reports.advise import NOTICEABLE, advise, gain
 from hwexplorer.text.next_command import command
 from tests.sampling import for_each
 

@@ -12,9 +12,9 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.families import FAMILIES, family_energy, family_of
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import Part, live_at_peak, time_parts
-from analysis.explore.explanation import EXPLAINED, explain
 from hardware import known_architectures
 from hardware.errors import RequestError
+from hwexplorer.reports.why.explain import EXPLAINED, explain
 from tests.sampling import for_each
 
 PAIRS = tuple(permutations(DEFAULTS, 2))

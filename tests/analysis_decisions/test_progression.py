@@ -8,12 +8,12 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.architecture_steps import make_progression
-from analysis.explore.explanation import explain
 from analysis.reports.event_report import event_report
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hwexplorer import cli
+from hwexplorer.reports.why.explain import explain
+from hwexplorer.reports.why.progression import make_progression
 from tests.models import load_once
 
 KEYS = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")

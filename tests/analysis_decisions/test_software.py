@@ -11,8 +11,8 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import attribute_to_software
 from analysis.explore.comparison import insights
-from analysis.explore.explanation import explain
 from hardware.device_catalog import load_device
+from hwexplorer.reports.why.explain import explain
 from tests.models import load_once
 
 
