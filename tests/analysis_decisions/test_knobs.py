@@ -9,10 +9,10 @@ from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.tuning.knob_bench import ModelCost, change_knobs, check_knobs, model_cost
 from analysis.explore.tuning.knob_curve import KnobRow, find_knee, knobs
-from analysis.explore.tuning.least_change import Turn, _least_change, crossover
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hwexplorer import engine
+from hwexplorer.reports.tune.crossover import Turn, _least_change, crossover
 
 
 def _run(device: str, model: str = "resnet18", **scenario: object) -> Estimate:
