@@ -9,23 +9,20 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from hwexplorer.extend import Device, RequestError, Scenario, device_file, efficiency_fit, row_validation
+from hwexplorer.extend import Device, RequestError, Scenario, device_file, efficiency_fit, measured_rows, row_validation
 from hwexplorer_annexes.measure import few_rows
 from hwexplorer_annexes.measure.described_device import HOST_LAUNCH_S, describe_device, measured_facts, nearest_device
 from hwexplorer_annexes.measure.device_parts import (
-    LARGE,
     FitProgress,
     FitRow,
     FittedRate,
     Floats,
     MeasuredRow,
     OpClass,
-    Unpredictable,
     column,
     count_noun,
     device_in_mode,
     estimate,
-    family_of,
     make_fit_row,
     percent,
     predict_latency,
@@ -107,7 +104,7 @@ def fit_machine(log: MeasurementLog, name: str, progress: FitProgress = lambda _
             continue
         scenario = Scenario(case.batch, case.precision, RUNTIME, "nchw")
         result, before = estimate(workload, device, scenario), estimate(workload, base, scenario)
-        family = family_of(case.model) if case.model else f"probe {case.op}"
+        family = measured_rows.family_of(case.model) if case.model else f"probe {case.op}"
         timings.fit_rows.append(
             record(
                 FitRow, result, measured_s=timed.seconds, least_s=np.zeros(result.demand.n_kernels), group=(family,),
@@ -144,7 +141,7 @@ def fit_rows(
             before_s = float(shipped_latency([make_fit_row(row, row.latency_s)], base.software.efficiency)[0])
             measured.append(msgspec.structs.replace(row, device=device))
             fit_row = make_fit_row(measured[-1], row.latency_s)
-        except Unpredictable as reason:
+        except measured_rows.Unpredictable as reason:
             timings.skipped.append(f"{cells.get('model', '')[:60]}: {reason}")
             continue
         timings.fit_rows.append(fit_row)
@@ -159,7 +156,7 @@ def fit_rows(
     chosen = [i for i, runtime in enumerate(names) if runtime == timings.runtime]
     timings.fit_rows, timings.rows = [timings.fit_rows[i] for i in chosen], [timings.rows[i] for i in chosen]
     timings.skipped = [f"{why} ({n} rows)" if n > 1 else why for why, n in Counter(timings.skipped).items()]
-    if 0 < len(chosen) < LARGE:
+    if 0 < len(chosen) < row_validation.LARGE:
         return _move_device(base, device, [measured[i] for i in chosen], timings)
     return _fit_device(base, device, timings, progress)
 
@@ -193,11 +190,13 @@ def _move_device(base: Device, device: Device, measured: Sequence[MeasuredRow], 
 
 
 def _fit_device(base: Device, device: Device, timings: _Timings, progress: FitProgress) -> OwnDevice:
-    if len(timings.rows) < LARGE:
+    if len(timings.rows) < row_validation.LARGE:
         reason = f" ({timings.skipped[0]})" if timings.skipped else ""
         if not timings.rows:
             raise RequestError(f"no row can be used: each needs a model and latency_ms or throughput_per_s{reason}")
-        raise RequestError(f"{len(timings.rows)} timings are too few to fit a device to (at least {LARGE}){reason}")
+        raise RequestError(
+            f"{len(timings.rows)} timings are too few to fit a device to (at least {row_validation.LARGE}){reason}"
+        )
     full = _fit_device_rates(timings, device, progress)
     left_out_s = _left_out_latency(timings, full, progress).tolist()
     rows = [msgspec.structs.replace(row, after_s=s) for row, s in zip(timings.rows, left_out_s, strict=True)]

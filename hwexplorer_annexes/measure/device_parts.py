@@ -13,7 +13,6 @@ from hwexplorer.extend import (
     measured_rows,
     quantity,
     reading_budget,
-    row_validation,
     runtime,
     sentence,
     workload,
@@ -36,12 +35,9 @@ shipped_latency = efficiency_fit.shipped_latency
 estimate = estimate_module.estimate
 TORCH_HOST = known_architectures.TORCH_HOST
 MeasuredRow = measured_rows.MeasuredRow
-Unpredictable = measured_rows.Unpredictable
-family_of = measured_rows.family_of
 read_rows = measured_rows.read_rows
 percent = quantity.percent
 Progress = reading_budget.Progress
-LARGE = row_validation.LARGE
 Runtime = runtime.Runtime
 find_runtime = runtime.find_runtime
 runtime_of_mode = runtime.runtime_of_mode

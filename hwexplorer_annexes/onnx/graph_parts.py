@@ -15,5 +15,4 @@ dim = poly_module.dim
 poly = poly_module.poly
 product = poly_module.product
 expression = size_expressions.expression
-is_viewable = size_expressions.is_viewable
 INPUT = workload.INPUT

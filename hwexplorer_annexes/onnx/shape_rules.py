@@ -9,7 +9,7 @@ from typing import Any
 
 from hwexplorer.extend import size_expressions
 from hwexplorer_annexes.onnx.constant_folding import slices_of
-from hwexplorer_annexes.onnx.graph_parts import Poly, Size, is_viewable, poly, product
+from hwexplorer_annexes.onnx.graph_parts import Poly, Size, poly, product
 from hwexplorer_annexes.onnx.onnx_op import (
     ONE,
     NodeResult,
@@ -55,7 +55,7 @@ def _view_or_copy(op: OnnxOp, shape: Shape) -> list[NodeResult]:
     if product(shape) != product(op.shape()):
         raise ShapeError(f"{product(op.shape())} elements do not fill {product(shape)}")
     numbers, held = _numbers(shape), (_numbers(op.shape()), op.value().strides)
-    if not is_viewable(held, numbers):
+    if not size_expressions.is_viewable(held, numbers):
         return [NodeResult(shape, op.dtype())]
     # A view of contiguous data is contiguous; a split of strided data needs its strides to count later copies.
     is_plain = op.value().strides == contiguous_strides(held[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwexplorer.extend import causes as causes_module
-from hwexplorer.extend import demand, document, runtime, sentence
+from hwexplorer.extend import demand, runtime
 from hwexplorer.extend import execute as execute_module
 from hwexplorer.extend import quantity as quantity_module
 
@@ -11,11 +11,9 @@ CAUSES = causes_module.CAUSES
 LAUNCH = causes_module.LAUNCH
 causes = causes_module.causes
 OpClass = demand.OpClass
-column = document.column
 BOUNDS = execute_module.BOUNDS
 execute = execute_module.execute
 percent = quantity_module.percent
 quantity = quantity_module.quantity
 AUTO = runtime.AUTO
 find_runtime = runtime.find_runtime
-count_noun = sentence.count_noun

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hwexplorer.extend import RequestError, answers, declare, document, engine, options
+from hwexplorer.extend import RequestError, answers, declare, document, engine, measured_times, options
 from hwexplorer_annexes.traces.trace_report import (
     ComparedOperator,
     MeasuredNode,
@@ -15,9 +15,9 @@ from hwexplorer_annexes.traces.trace_report import (
     make_trace_report,
 )
 from hwexplorer_annexes.traces.trace_times import load_trace, report_lines, under_runtime
-from hwexplorer_annexes.verb_parts import TERMS, Rows, State, option, replace
+from hwexplorer_annexes.verb_parts import Rows, State, option, replace
 
-_TERM = {"shown": TERMS}
+_TERM = {"shown": measured_times.TERMS}
 NODES = document.columns(ComparedOperator, "id type measured predicted ratio share term bound name copies", term=_TERM)
 TREE = document.columns(MeasuredNode, "name measured predicted ratio share term missing", term=_TERM)
 UNMATCHED = document.columns(UnmatchedRow)

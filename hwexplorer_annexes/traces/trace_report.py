@@ -9,18 +9,9 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from hwexplorer.extend import document, estimate, figures, group_by, quantity, workload
+from hwexplorer.extend import document, estimate, figures, group_by, quantity, sentence, workload
 from hwexplorer_annexes.traces.alignment import align_trace
-from hwexplorer_annexes.traces.estimate_parts import (
-    BOUNDS,
-    CAUSES,
-    LAUNCH,
-    causes,
-    column,
-    count_noun,
-    execute,
-    percent,
-)
+from hwexplorer_annexes.traces.estimate_parts import BOUNDS, CAUSES, LAUNCH, causes, execute, percent
 from hwexplorer_annexes.traces.matched_pairs import Alignment, MatchedPair
 from hwexplorer_annexes.traces.trace_difference import describe_difference, describe_other_runtime
 from hwexplorer_annexes.traces.trace_record import Trace, TraceOp, operator_kind
@@ -28,10 +19,10 @@ from hwexplorer_annexes.traces.trace_record import Trace, TraceOp, operator_kind
 SURPRISING = 1.5  # least ratio of an operator over the ratio of the whole run
 RELEVANT = 0.01  # least share of the wall time of a surprise
 NAMED = 100  # characters of a kernel's name in a surprise
-NAME, TIME, SHARE = column("Name"), column("Time", "s", key="seconds"), column("Share", "%")
-RATIO = column("Ratio", "x", help="measured over predicted")
-OF_WALL = column("Share", "%", keep=1, help="share of the wall time of one run")
-TERM = column("Mostly", keep=2, help="the largest part of the predicted time")
+NAME, TIME, SHARE = document.column("Name"), document.column("Time", "s", key="seconds"), document.column("Share", "%")
+RATIO = document.column("Ratio", "x", help="measured over predicted")
+OF_WALL = document.column("Share", "%", keep=1, help="share of the wall time of one run")
+TERM = document.column("Mostly", keep=2, help="the largest part of the predicted time")
 _TERMS = {
     "compute": "arithmetic", "on_chip": "on-chip traffic", "dram": "DRAM traffic", "launch": "launch",
     "throttled": "power limit", "static": "static power",
@@ -43,19 +34,21 @@ class MeasuredTime(msgspec.Struct, frozen=True, kw_only=True):
     `missing_s` is the predicted time of the others. `share` is a share of the wall time. `term` is the cause of
     predicted time whose operators make most of the difference."""
 
-    measured_s: Annotated[float, column("Measured", "s")]
-    predicted_s: Annotated[float, column("Predicted", "s")]
+    measured_s: Annotated[float, document.column("Measured", "s")]
+    predicted_s: Annotated[float, document.column("Predicted", "s")]
     ratio: Annotated[float | None, RATIO]
     share: Annotated[float, OF_WALL]
     term: Annotated[str, TERM]
-    missing_s: Annotated[float, column("Missing", "s", keep=4, help="predicted for operators not in the trace")]
+    missing_s: Annotated[
+        float, document.column("Missing", "s", keep=4, help="predicted for operators not in the trace")
+    ]
 
 
 class MeasuredNode(MeasuredTime, frozen=True, kw_only=True):
     """A node of the tree with its measured time, which is the sum over its children."""
 
     id: str
-    name: Annotated[str, column("Node")]
+    name: Annotated[str, document.column("Node")]
     kind: str
     children: tuple[MeasuredNode, ...] = ()
 
@@ -143,17 +136,17 @@ class ComparedOperator(msgspec.Struct, frozen=True, kw_only=True):
     `operators` the number of the model's operators in it. `bound` and `term` are their predicted bound and cause of
     time. `copies` are calls and kernels in it that only rearrange data."""
 
-    id: Annotated[str, column("Node", help="operator of the model; +n others ran in its kernel")]
-    type: Annotated[str, column("Kind", keep=2)]
-    measured_s: Annotated[float, column("Measured", "s")]
-    predicted_s: Annotated[float, column("Predicted", "s")]
+    id: Annotated[str, document.column("Node", help="operator of the model; +n others ran in its kernel")]
+    type: Annotated[str, document.column("Kind", keep=2)]
+    measured_s: Annotated[float, document.column("Measured", "s")]
+    predicted_s: Annotated[float, document.column("Predicted", "s")]
     ratio: Annotated[float | None, RATIO]
     share: Annotated[float, OF_WALL]
     operators: int
-    bound: Annotated[str, column("Bound", keep=3, help="its limit, by the estimate")]
+    bound: Annotated[str, document.column("Bound", keep=3, help="its limit, by the estimate")]
     term: Annotated[str, TERM]
-    copies: Annotated[str, column("Copies in it", keep=5, help="calls inside it that only move data")]
-    name: Annotated[str, column("Measured as", keep=4)]
+    copies: Annotated[str, document.column("Copies in it", keep=5, help="calls inside it that only move data")]
+    name: Annotated[str, document.column("Measured as", keep=4)]
     kernels: str
 
 
@@ -161,10 +154,10 @@ class UnmatchedRow(msgspec.Struct, frozen=True, kw_only=True):
     """Measured operators of one name that are not in the model, or a model's operator that is not in the trace."""
 
     name: Annotated[str, NAME]
-    type: Annotated[str, column("Kind")]
+    type: Annotated[str, document.column("Kind")]
     time_s: Annotated[float, TIME]
     share: Annotated[float, SHARE]
-    count: Annotated[int, column("Times", "count", keep=2)]
+    count: Annotated[int, document.column("Times", "count", keep=2)]
 
 
 class TraceReport(figures.Head, frozen=True, kw_only=True):
@@ -302,7 +295,7 @@ def _surprises(
         why = reasons or "the host, data loading or copies"
         lines.append(f"the device was idle for {percent(trace.gap_s / trace.wall_s)} of the run, waiting for {why}")
     lines += [
-        f"{row.name[:NAMED]} ({count_noun(row.count, 'call')}) takes {percent(row.share)} of the run; the "
+        f"{row.name[:NAMED]} ({sentence.count_noun(row.count, 'call')}) takes {percent(row.share)} of the run; the "
         "prediction has no such operator"
         for row in unmatched[:3]
         if row.share > RELEVANT

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from hwexplorer.extend import RequestError, engine, estimate, memoize, model_errors, workload
-from hwexplorer_annexes.traces.estimate_parts import AUTO, count_noun, find_runtime, percent, quantity
+from hwexplorer.extend import RequestError, engine, estimate, measured_times, memoize, model_errors, sentence, workload
+from hwexplorer_annexes.traces.estimate_parts import AUTO, find_runtime, percent, quantity
 from hwexplorer_annexes.traces.trace_difference import describe_other_runtime
 from hwexplorer_annexes.traces.trace_reading import FileStamp, TraceReading, file_stamp
 from hwexplorer_annexes.traces.trace_record import Trace, TraceError, TraceOp
 from hwexplorer_annexes.traces.trace_report import MeasuredOperators, TraceReport, measure_operators, report_measured
-from hwexplorer_annexes.verb_parts import TERMS, State, compare_times, replace
+from hwexplorer_annexes.verb_parts import State, replace
 
 MOST_NAMES = 3  # shown of the names that a trace has for a node
 
@@ -102,8 +102,8 @@ def node_lines(measured: MeasuredOperators, members: workload.Ints) -> tuple[str
     time, result = measured.time(members), measured.result
     if not measured.is_seen[members].any():
         return (f"not in the trace; predicted {quantity(time.missing_s, 's')}",)
-    against = "" if time.ratio is None else f", {compare_times(time.measured_s, time.predicted_s)}"
-    mostly = f" (mostly {TERMS[time.term]})" if time.term else ""
+    against = "" if time.ratio is None else f", {measured_times.compare_times(time.measured_s, time.predicted_s)}"
+    mostly = f" (mostly {measured_times.TERMS[time.term]})" if time.term else ""
     lines = [f"measured {quantity(time.measured_s, 's')}{against}{mostly}; {percent(time.share, 1)} of the run"]
     if time.missing_s > 0:
         lines.append(f"predicted {quantity(time.missing_s, 's')} for operators that the trace does not show")
@@ -129,8 +129,8 @@ def report_lines(report: TraceReport) -> tuple[str, ...]:
     at_once = f"; {percent(report.overlap_s / wall_s, 1)} ran at the same time as others" if report.overlap_s else ""
     where = f" on {report.measured_on}" if report.measured_on else ""
     return (
-        f"a run took {quantity(wall_s, 's')}, {compare_times(wall_s, report.predicted_s)}",
-        f"measured by {report.producer}{where}, mean of {count_noun(report.runs, 'run')}; predicted with "
+        f"a run took {quantity(wall_s, 's')}, {measured_times.compare_times(wall_s, report.predicted_s)}",
+        f"measured by {report.producer}{where}, mean of {sentence.count_noun(report.runs, 'run')}; predicted with "
         f"{report.predicted_with}",
         f"of a run {matched:.1f} % are operators of the model, {unmatched:.1f} % others, {idle:.1f} % idle{at_once}",
         *report.surprises,
