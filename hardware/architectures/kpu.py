@@ -12,7 +12,6 @@ from hardware.architectures import levels_of_units
 from hardware.demand import Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.efficiency import Efficiency
-from hardware.event_prices import Coefficients
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.recurrence_schedules import (
@@ -28,7 +27,7 @@ from hardware.mapping.recurrence_schedules import (
     windows,
 )
 from hardware.mapping.stages import DRAIN, FILL, LOAD, STREAM, Stages
-from hardware.mapping.tiling import Bools, Tiling, by_shape, choose, vector_tiling
+from hardware.mapping.tiling import Bools, Tiling, choose, vector_tiling
 from hardware.power_limit import KernelNeeds, lower_clocks
 from hardware.precision import FORMATS
 from hardware.sentence import count_noun, elements, product, split, whole
@@ -44,7 +43,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     device, plan = setup.device, setup.plan
     on_array = common.on_matrix_unit(demand, plan)
     vector = vector_tiling(demand, setup, elsewhere=on_array)
-    array = by_shape(demand, demand.gemm, lambda few: fastest_schedule(_schedules(few, setup)))
+    every = _schedules(demand, setup)
+    array = fastest_schedule(every).take(demand.shapes[1])
     is_factor = demand.op_class == OpClass.FACTOR
     if demand.is_depthwise.any():
         array = choose(demand.is_depthwise, windows(demand, fabric_of(setup)), array)
@@ -54,7 +54,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
     mapping = _leave_through_banks(demand, setup, _reduce_on_fabric(demand, setup, rates, mapping))
     is_product = on_array & ~(demand.is_depthwise | is_factor)
-    mapping = _within_power(demand, setup, mapping, np.flatnonzero(is_product), setup.prices)
+    mapping = _within_power(demand, setup, mapping, np.flatnonzero(is_product), every)
     hops_s = mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device)
     return msgspec.structs.replace(mapping, chip_s=np.maximum(mapping.chip_s, hops_s))
 
@@ -89,9 +89,11 @@ def _hops(device: Device) -> float:
     return math.sqrt(device.units) * device.arch.data.assumed("hops_per_side")
 
 
-def _schedules(gemm: Floats, setup: Setup) -> Tiling:
-    menu = setup.device.arch.data.tiles["matrix"]
-    return schedules(gemm, fabric_of(setup), menu.stretches, menu.splits)
+def _schedules(demand: Demand, setup: Setup) -> Tiling:
+    """Return every schedule of each distinct shape of a demand's contractions, (c, u + 1), after a column of zeros."""
+    menu, first = setup.device.arch.data.tiles["matrix"], demand.shapes[0]
+    sizes = np.hstack([np.zeros((4, 1)), demand.gemm[:, first]])
+    return schedules(sizes, fabric_of(setup), menu.stretches, menu.splits)
 
 
 def _reduce_on_fabric(demand: Demand, setup: Setup, rates: Efficiency, mapping: Mapping) -> Mapping:
@@ -127,10 +129,11 @@ def _leave_through_banks(demand: Demand, setup: Setup, mapping: Mapping) -> Mapp
     return msgspec.structs.replace(mapping, vector_s=np.where(products & (special > 0), quicker, mapping.vector_s))
 
 
-def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, prices: Coefficients) -> Mapping:
+def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, every: Tiling) -> Mapping:
     """Change the tiles of contractions that the power limit or the links slow down, in place, to those with which their
     kernels end first: the shape that is fastest without these limits may stream too many operands."""
-    device, price, exponent = setup.device, prices.value, setup.device.software.overlap.value
+    device, prices, exponent = setup.device, setup.prices, setup.device.software.overlap.value
+    price = prices.value
     timed_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
     budget = device.power_budget(float(price[device.arch.static_rows].sum()))
     times = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])[None]
@@ -151,7 +154,7 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     flow, own = mapping.traffic, (demand.macs, demand.elements, demand.head, mapping.matrix_s[0])
     alike = np.vstack([demand.gemm, flow.chip_read, flow.chip_write, *own, of_kernel])
     which, number = distinct_shapes(alike, is_limited)  # layers alike take the same schedule
-    tiles = _schedules(demand.gemm[:, which], setup)
+    tiles = every.take(np.arange(len(every.seconds))[:, None], demand.shapes[1][which])
     kernel, least_s = demand.kernel[which], mapping.tiling.seconds[which]
     longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
     resources = np.repeat(needs_s[:, :, kernel], len(longer), axis=0)
