@@ -38,9 +38,9 @@ def tool_rows(text: str, path: Path, as_loads: bool = False) -> list[Row]:
     try:
         documents = json.loads(text) if text.lstrip().startswith("[") else _documents(text)
         rows = [row for document in documents if (row := _json_row(tools["json"], document)) is not None]
+        return [_step_row(row) if "load_kind" in row and not as_loads else row for row in rows]
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return []
-    return [_step_row(row) if "load_kind" in row and not as_loads else row for row in rows]
 
 
 def _documents(text: str) -> list[Any]:
@@ -99,7 +99,8 @@ def _look_up(document: Any, path: str) -> Any:
 def _step_row(row: Row) -> Row:
     """Return the decoding step of a service as a row of the table of language models: the gap between two tokens."""
     gap_s = row["itl_median_s"] or row["tpot_s"]
-    running = row["concurrency"] or str(round(float(row["output_tokens_per_s"]) * float(gap_s)) or 1)
+    rate = row["output_tokens_per_s"]
+    running = row["concurrency"] or (str(max(round(float(rate) * float(gap_s)), 1)) if rate and gap_s else "")
     return dict.fromkeys(_UNSTATED.split(), "") | {
         "source": row["source"], "device": row["device"], "n_devices": row["tensor_parallel"] or "1",
         "model": row["model"], "phase": "decode", "batch": running, "latency_s": gap_s, "note": row["source"],

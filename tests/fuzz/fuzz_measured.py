@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 from tests.fuzz import mutate
 from tests.fuzz.running import is_answered
+from tests.measure.test_tool_results import FILES
 
 HEAD = (
     "source,device,device_mode,framework,model,image_size,batch,precision,scenario,latency_ms,throughput_per_s,"
@@ -19,6 +21,7 @@ SEEDS = (
     'Fischer,xeon_8490h,,"tensorflow 2.9, oneDNN",mobilenet_v2,,32,fp32,dynamic,12.5,,,incl. input pipeline\n',
     f"{HEAD}\nme,jetson_agx_orin,30w,pytorch eager NCHW,resnet18,,1,fp32 (TF32),,9,,,\n",
 )
+SEEDS += tuple(text if isinstance(text, str) else json.dumps(text) for text, *_ in FILES.values())
 WORDS = (
     *("device", "model", "batch", "latency_ms", "throughput_per_s", "energy_mJ_per_inference", "precision", "note"),
     *("resnet18", "llama3_8b:decode", "gemm:M=9,N=9,K=9", "/dev/zero", "hf:.", "t4", "t4 x99", "cpu", "maxn", "int4"),
