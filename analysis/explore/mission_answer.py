@@ -70,14 +70,6 @@ class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     place: int
 
 
-class UnitTimeline(msgspec.Struct, frozen=True, kw_only=True):
-    """The first frames on a unit, until `end_s`. Frames name their tasks by their places in the mission."""
-
-    unit: str
-    end_s: float
-    frames: tuple[FrameRun, ...]
-
-
 class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A mission on one module. `worst` is the largest of what is needed over what is allowed, at most 1 if possible."""
 
@@ -103,7 +95,8 @@ class MissionChange(msgspec.Struct, frozen=True):
 
 class MissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The document of `hwexplorer mission`: the module asked for, or the one that takes least power; `modules` are all
-    that were tried, `ways` what would make an impossible mission possible. `timelines` are of the units of `best`."""
+    that were tried, `ways` what would make an impossible mission possible. `frames` are the first of
+    each task of `best`, until `frames_s`."""
 
     mission: str
     verdict: str
@@ -111,7 +104,8 @@ class MissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     n_possible: int
     modules: tuple[ModuleAnswer, ...]
     ways: tuple[MissionChange, ...]
-    timelines: tuple[UnitTimeline, ...]
+    frames: tuple[FrameRun, ...]
+    frames_s: float
 
 
 Find = Callable[[Task, str], Estimate]  # the estimate of a task on a device, by its key
@@ -361,23 +355,23 @@ def answer_mission(
             for _, _, answer in designs
             if answer.is_possible
         )
+    periods_s = [task.period_s for task in mission.task if task.rate_hz]
+    frames_s = max(periods_s) if periods_s else _PERIODS * sum(task.busy_s for task in best.tasks)
     return MissionAnswer(
         mission=name, verdict=_verdict(best, possible, len(tried)), best=best, n_possible=possible,
-        modules=tuple(answer for _, _, answer in tried), ways=ways, timelines=_timelines(mission.task, best),
+        modules=tuple(answer for _, _, answer in tried), ways=ways,
+        frames=_first_frames(mission.task, best.tasks, frames_s), frames_s=frames_s,
     )  # fmt: skip
 
 
-def _timelines(tasks: Sequence[Task], module: ModuleAnswer) -> tuple[UnitTimeline, ...]:
-    """Return the frames on each unit at work, in a period of the slowest task."""
-    periods_s = [task.period_s for task in tasks if task.rate_hz]
-    end_s = max(periods_s) if periods_s else _PERIODS * sum(task.busy_s for task in module.tasks)
-    timelines = []
-    for place in sorted({task.place for task in module.tasks}):
-        members = [i for i, task in enumerate(module.tasks) if task.place == place]
-        frames = schedule([tasks[i] for i in members], [module.tasks[i].busy_s for i in members], end_s)
-        runs = (msgspec.structs.replace(run, task=members[run.task]) for run in frames.recorded if run.begin_s < end_s)
-        timelines.append(UnitTimeline(unit=module.tasks[members[0]].unit, end_s=end_s, frames=tuple(runs)))
-    return tuple(timelines)
+def _first_frames(asked: Sequence[Task], tasks: Sequence[TaskAnswer], end_s: float) -> tuple[FrameRun, ...]:
+    """Return the frames that begin before `end_s`, unit by unit."""
+    runs: list[FrameRun] = []
+    for place in sorted({task.place for task in tasks}):
+        members = [i for i, task in enumerate(tasks) if task.place == place]
+        frames = schedule([asked[i] for i in members], [tasks[i].busy_s for i in members], end_s)
+        runs += [msgspec.structs.replace(run, task=members[run.task]) for run in frames.recorded if run.begin_s < end_s]
+    return tuple(runs)
 
 
 def _verdict(best: ModuleAnswer, possible: int, tried: int) -> str:

@@ -2,17 +2,19 @@
 
 Phases are the stages of the operator's tiling, as long as the estimate says that it takes: what waits for memory, for a
 runtime or under a power limit makes them longer. Energy is divided among phases by its events: what starts a kernel
-belongs to its start, static power to all time, moved bytes to all phases after the start, the rest to the products
-that are computed. So all phases add up to the time and the energy of the estimate."""
+belongs to its start, static power and clocks to the time of each, the rest to the products that are computed. So all
+phases add up to the time and the energy of the estimate."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
+from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import FAMILIES, family_of
 from analysis.estimate.figures import Head, head_fields
@@ -26,19 +28,20 @@ from hardware.mapping.stages import DRAIN, FILL, STREAM, Stages, find_stages
 
 START = "start"  # of the kernel; the other phases are the stages
 HIDDEN = "hidden"  # the only phase of an operator whose time is that of another in its kernel
+_LEAST = 1e-9  # of the time of an operator: a shorter part is rounding
 _WORK = {FILL: 0.5, STREAM: 1.0, DRAIN: 0.5}  # the mean share of cells at work
-_MOVED = ("on-chip memory", "DRAM")
 
 
 class WavefrontPhase(msgspec.Struct, frozen=True, kw_only=True):
     """A phase, summed over all rounds of all runs. `schedule_cycles` are those without waiting."""
 
-    name: str
-    rounds: int
-    cycles: float
-    schedule_cycles: float
-    seconds: float
-    energy_j: float
+    device: Annotated[str, column("Device", keep=0)]
+    name: Annotated[str, column("Phase", keep=0)]
+    rounds: Annotated[int, column("Rounds", "count")]
+    cycles: Annotated[float, column("Cycles", "SI", role="quantity")]
+    schedule_cycles: Annotated[float, column("Without waiting", "SI", role="quantity", keep=3)]
+    seconds: Annotated[float, column("Time", "s", role="quantity")]
+    energy_j: Annotated[float, column("Energy", "J", role="quantity")]
     energy_by_family_j: dict[str, float]
 
     @property
@@ -70,19 +73,17 @@ class WavefrontMachine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WavefrontState(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine at the `moment`, a part of its time: the run of its kernel, the phase, the round and the part of it
-    that is done, the share of cells of busy units that compute, blocks of this run that are done and under way, and
-    energy so far."""
+    """A machine at the `moment`, a part of its time: the run of its kernel, the phase, the part of it that is done in
+    this round, blocks of this run that are done and under way, and energy so far."""
 
     device: str
     moment: float
     cycle: float
     seconds: float
     run: int
-    phase: str
     round: int
-    round_done: float
-    active: float
+    phase: str
+    phase_done: float
     blocks_done: int
     blocks_running: int
     energy_j: float
@@ -124,12 +125,10 @@ def make_machine(result: Estimate, operator: str) -> WavefrontMachine:
     """Return an operator on one device, without the host's work."""
     i, of_node = int(operators_of(result, operator)[0]), estimate_of_node(result, operator)
     run, demand, device = of_node.run, of_node.demand, of_node.device
-    kernel = demand.kernel[i]
-    stages = find_stages(demand, result.setup, run.mapping, i)
-    latency_s = float(run.latency_s[i])
-    throttle = float(run.kernel_s[kernel] / max(result.run.unthrottled_s[kernel], 1e-300))
-    start_s = min(float(run.overhead_s[kernel]) * throttle, latency_s) if demand.head[i] else 0.0
+    kernel, latency_s = demand.kernel[i], float(run.latency_s[i])
+    is_computing = run.bound[kernel] == COMPUTE
     head = int(np.flatnonzero((demand.kernel == kernel) & demand.head)[0])
+    stages = find_stages(demand, result.setup, run.mapping, i)
     return WavefrontMachine(
         device=device.key,
         architecture=device.architecture,
@@ -137,7 +136,7 @@ def make_machine(result: Estimate, operator: str) -> WavefrontMachine:
         units=max(round(device.units), stages.units),
         says=device.arch.sentence(demand, result.setup, run.mapping, i),
         hidden_in="" if latency_s > 0.0 else result.partition.operator_id[head],
-        bound=_bound(result, kernel),
+        bound=RESOURCES[run.resource[kernel]] if is_computing else BOUNDS[run.bound[kernel]],
         runs=float(math.ceil(runs_of_kernels(result)[kernel])),  # the last part of a batch may be smaller
         cycles=latency_s * stages.clock_hz,
         latency_s=latency_s,
@@ -145,105 +144,85 @@ def make_machine(result: Estimate, operator: str) -> WavefrontMachine:
         dram_bytes=float(run.mapping.traffic.dram_bytes[i]),
         on_chip_bytes=float(run.mapping.traffic.chip_bytes[i]),
         stages=stages,
-        phases=_phases(of_node, i, stages, start_s),
+        phases=_phases(of_node, i, stages, float(runs_of_kernels(result)[kernel])),
     )
 
 
-def _bound(result: Estimate, kernel: int) -> str:
-    run = result.run
-    return RESOURCES[run.resource[kernel]] if run.bound[kernel] == COMPUTE else BOUNDS[run.bound[kernel]]
-
-
-def _phases(result: Estimate, i: int, stages: Stages, start_s: float) -> tuple[WavefrontPhase, ...]:
-    work_s, planned = float(result.run.latency_s[i]) - start_s, stages.cycles
-    schedule = sum(planned.values())
-    runs = float(runs_of_kernels(result)[result.demand.kernel[i]])
-    stretch = work_s / schedule if schedule else 0.0
-    seconds = {START: start_s} | {name: cycles * stretch for name, cycles in planned.items()}
-    if not schedule:
-        seconds[STREAM] = work_s
-    names = [name for name, length_s in seconds.items() if length_s > 0.0] or [HIDDEN]
-    lengths_s = np.array([seconds.get(name, 0.0) for name in names])
-    energy = _energy_by_phase(result, i, names, lengths_s)
+def _phases(result: Estimate, i: int, stages: Stages, runs: float) -> tuple[WavefrontPhase, ...]:
+    run, kernel = result.run, result.demand.kernel[i]
+    latency_s, own_s = float(run.latency_s[i]), float(run.busy_s[kernel] + run.overhead_s[kernel])
+    throttle = float(run.latency_s[result.demand.kernel == kernel].sum()) / own_s if own_s else 1.0
+    start_s = float(run.overhead_s[kernel]) * throttle if result.demand.head[i] else 0.0
+    start_s = latency_s if latency_s - start_s < _LEAST * latency_s else start_s
+    planned = {name: cycles for name, cycles in stages.cycles.items() if cycles > 0.0} or {STREAM: 1.0}
+    stretch_s = (latency_s - start_s) / sum(planned.values())
+    seconds = {START: start_s} | {name: cycles * stretch_s for name, cycles in planned.items()}
+    seconds = {name: length_s for name, length_s in seconds.items() if length_s > 0.0} or {HIDDEN: 0.0}
+    energy = _energy_by_phase(result, i, seconds)
     return tuple(
         WavefrontPhase(
+            device=result.device.key,
             name=name,
             rounds=stages.rounds if name in stages.repeated else 1,
             cycles=length_s * stages.clock_hz,
-            schedule_cycles=planned.get(name, 0.0) * runs,
+            schedule_cycles=stages.cycles.get(name, 0.0) * runs,
             seconds=length_s,
             energy_j=sum(families),
             energy_by_family_j=dict(zip(FAMILIES, families, strict=True)),
         )
-        for name, length_s, families in zip(names, lengths_s.tolist(), energy.tolist(), strict=True)
+        for (name, length_s), families in zip(seconds.items(), energy.tolist(), strict=True)
     )
 
 
-def _energy_by_phase(result: Estimate, i: int, names: Sequence[str], seconds: Floats) -> Floats:
+def _energy_by_phase(result: Estimate, i: int, seconds: dict[str, float]) -> Floats:
     """Return the energy of each phase and family, (p, 7)."""
-    run, is_start = result.run, np.array([name == START for name in names])
-    energy_j = run.scale_counts(run.counts)[:, i] * run.prices.value
-    clocked = result.device.arch.data.assumed("launch_clocked")
-    weights = {
-        "time": seconds,
-        "cycles": np.where(is_start, clocked * seconds, seconds),
-        "start": is_start * seconds,
-        "moved": np.where(is_start, 0.0, seconds),
-        "work": np.array([_WORK.get(name, 0.0) for name in names]) * seconds,
-    }
-    total = np.zeros((len(names), len(FAMILIES)))
+    energy_j = result.run.scale_counts(result.run.counts)[:, i] * result.run.prices.value
+    time_s, is_start = np.array([*seconds.values()]), np.array([name == START for name in seconds])
+    clocked = np.where(is_start, result.device.arch.data.assumed("launch_clocked"), 1.0)
+    work = np.array([_WORK.get(name, 0.0) for name in seconds])
+    total = np.zeros((len(seconds), len(FAMILIES)))
     for event, joules in zip(result.events, energy_j.tolist(), strict=True):
         family = family_of(event)
-        kind = "time" if event.component == "static" else "cycles" if event.is_by_time else "work"
-        kind = "start" if family == "launch" else "moved" if family in _MOVED and kind == "work" else kind
-        share = weights[kind] if weights[kind].any() else seconds if seconds.any() else np.ones(len(names))
+        by_time = 1.0 if event.component == "static" else clocked if event.is_by_time else work
+        share = time_s * (is_start if family == "launch" else by_time)
+        share = share if share.any() else time_s if time_s.any() else np.ones(len(seconds))
         total[:, FAMILIES.index(family)] += joules * share / share.sum()
     return total
 
 
 def machine_state(machine: WavefrontMachine, moment: float) -> WavefrontState:
     """Return a machine at a part of its time, 0 to 1."""
-    moment, stages, runs = min(max(moment, 0.0), 1.0), machine.stages, max(machine.runs, 1.0)
-    run, blocks = min(math.floor(moment * runs), math.ceil(runs) - 1), math.prod(stages.blocks)
+    moment, stages, runs = min(max(moment, 0.0), 1.0), machine.stages, machine.runs
+    run = min(math.floor(moment * runs), math.ceil(runs) - 1)
     now = moment * machine.latency_s - run * machine.latency_s / runs
-    begin_s, parts, current, rounds_done = 0.0, dict[str, float](), (machine.phases[0], 1.0), 0.0
-    in_turn = [phase for phase in machine.phases if phase.name in stages.repeated]
+    lengths_s = {phase.name: phase.seconds / runs for phase in machine.phases}
+    round_s = sum(lengths_s[name] for name in stages.repeated if name in lengths_s) / stages.rounds
+    begin_s = sum(lengths_s[name] for name in (START, FILL) if name in lengths_s and name not in stages.repeated)
+    turn = min(max(math.floor((now - begin_s) / round_s), 0), stages.rounds - 1) if round_s else 0
+    current, phase_done, energy_j, place_s = machine.phases[0], 1.0, 0.0, 0.0
     for phase in machine.phases:
-        if phase not in in_turn:
-            parts[phase.name] = _part(now - begin_s, phase.seconds / runs)
-            current = (phase, parts[phase.name]) if now >= begin_s else current
-            begin_s += phase.seconds / runs
-        elif phase is in_turn[0]:
-            together_s = sum(turn_phase.seconds for turn_phase in in_turn) / runs
-            rounds_done = _part(now - begin_s, together_s) * stages.rounds
-            turn = min(math.floor(rounds_done), stages.rounds - 1)
-            within_s, offset_s = (rounds_done - turn) * together_s / stages.rounds, 0.0
-            for turn_phase in in_turn:
-                share = _part(within_s - offset_s, turn_phase.seconds / runs / stages.rounds)
-                parts[turn_phase.name] = (turn + share) / stages.rounds
-                current = (turn_phase, share) if now >= begin_s and within_s >= offset_s else current
-                offset_s += turn_phase.seconds / runs / stages.rounds
-            begin_s += together_s
-    phase, share = current
-    turn = min(math.floor(rounds_done), stages.rounds - 1)
+        is_in_turn = phase.name in stages.repeated
+        rounds, before = (stages.rounds, turn) if is_in_turn else (1, 0)
+        first_s = place_s + (turn * round_s if is_in_turn else (stages.rounds - 1) * round_s * (phase.name == DRAIN))
+        length_s = lengths_s[phase.name] / rounds
+        done = min(max((now - first_s) / length_s, 0.0), 1.0) if length_s else 1.0
+        if now >= first_s:
+            current, phase_done = phase, done
+        energy_j += phase.energy_j * (run + (before + done) / rounds) / runs
+        place_s += length_s
+    blocks = math.prod(stages.blocks)
     finished = blocks if moment >= 1.0 else min(turn * stages.units, blocks)
-    is_at_work = phase.name in _WORK or phase.name in stages.repeated
     return WavefrontState(
         device=machine.device,
         moment=moment,
         cycle=moment * machine.cycles,
         seconds=moment * machine.latency_s,
         run=run + 1,
-        phase=phase.name,
         round=turn + 1,
-        round_done=rounds_done - turn,
-        active={FILL: share, STREAM: 1.0, DRAIN: 1.0 - share}.get(phase.name, 0.0),
+        phase=current.name,
+        phase_done=phase_done,
         blocks_done=finished,
-        blocks_running=min(stages.units, blocks - finished) if is_at_work else 0,
-        energy_j=sum(part.energy_j * (run + parts[part.name]) / runs for part in machine.phases),
-        joules_per_cycle=phase.joules_per_cycle,
+        blocks_running=min(stages.units, blocks - finished) if current.name in _WORK else 0,
+        energy_j=energy_j,
+        joules_per_cycle=current.joules_per_cycle,
     )
-
-
-def _part(passed_s: float, length_s: float) -> float:
-    return min(max(passed_s / length_s, 0.0), 1.0) if length_s else 1.0

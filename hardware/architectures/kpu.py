@@ -18,7 +18,6 @@ from hardware.mapping.recurrence_schedules import (
     KEPT,
     RESULTS,
     Fabric,
-    divide_cycles,
     factorisations,
     fastest_schedule,
     filling_cycles,
@@ -26,7 +25,7 @@ from hardware.mapping.recurrence_schedules import (
     schedules,
     windows,
 )
-from hardware.mapping.stages import DRAIN, FILL, LOAD, STREAM, Stages
+from hardware.mapping.stages import NAMES, STREAM, Stages
 from hardware.mapping.tiling import Bools, Tiling, choose, vector_tiling
 from hardware.power_limit import KernelNeeds, lower_clocks
 from hardware.precision import FORMATS
@@ -282,22 +281,17 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
 
 
 def _divide_stages(stages: Stages, demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:
-    """Divide the cycles of a schedule. A tile's cells take the shape of its domain."""
+    """Divide the cycles of a schedule: results fill and drain the tiles once, other operands in each round. The cells
+    of a tile take the shape of its domain."""
     fabric, tiling = fabric_of(setup), mapping.tiling.take(np.full(1, i))
-    stride = max(float(demand.windows[4, i]), 1.0) if demand.is_depthwise[i] else 0.0
-    if demand.op_class[i] == OpClass.FACTOR:
-        load, fill = 0.0, float(np.minimum(demand.gemm[1, i], tiling.tile_m[0]) + tiling.tile_n[0]) / 2.0 - 1.0
-        stream, drain = float(tiling.seconds[0]) * fabric.clock_hz - 2.0 * fill, fill
-    else:
-        load, fill, stream, drain = divide_cycles(demand.gemm[:, [i]], tiling, fabric, stride)
-    stays = int(float(np.broadcast_to(tiling.stationary, 1)[0]))
-    tile_m, tile_n = float(tiling.tile_m[0]), float(tiling.tile_n[0])
-    rows = (tile_m, fabric.cells / tile_n, fabric.cells / tile_m)[stays]
-    columns = fabric.cells / rows
-    in_turn = (FILL, STREAM, DRAIN) if stays != RESULTS else (LOAD, STREAM) if stages.rounds > 1 else (STREAM,)
+    stays, tile_m, tile_n = (int(getattr(tiling, name)[0]) for name in ("stationary", "tile_m", "tile_n"))
+    rows = round((tile_m, fabric.cells / tile_n, fabric.cells / tile_m)[stays])
+    times = 1.0 / tiling.units if stays == RESULTS else tiling.waves / tiling.blocks
+    filling = min(float((filling_cycles(demand.gemm[:, [i]], tiling) * times)[0]), stages.stream)
+    loading = 0.0 if stays == RESULTS else stages.rounds * stages.block[2]  # of the operand that stays
     return msgspec.structs.replace(
-        stages, load=load, fill=fill, stream=stream, drain=drain, repeated=in_turn, cells=(round(rows), round(columns)),
-        block=(rows, columns, stages.block[2]) if stride else stages.block, keeps=KEPT[stays],
+        stages, fill=(filling + loading) / 2.0, stream=stages.stream - filling, drain=(filling - loading) / 2.0,
+        repeated=(STREAM,) if stays == RESULTS else NAMES, cells=(rows, round(fabric.cells / rows)), keeps=KEPT[stays],
     )  # fmt: skip
 
 

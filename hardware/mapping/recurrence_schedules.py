@@ -96,10 +96,13 @@ def keep_results(gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, spli
     blocks, waves = results * split, np.ceil(results * split / fabric.units)
     high, wide = np.minimum(rows, m), np.minimum(columns, n)
     skew = (high + wide - 2.0) * np.where(np.greater(split, 1), 2.0, 1.0)
-    together, chunk, beat = _pace(fabric, (rows, columns), (high, wide), waves, depth)
+    together, chunk = _buffered(fabric, (rows, columns), (high, wide), waves, depth)
     groups = np.ceil(waves / np.maximum(together, 1.0))
     load = np.maximum(high, wide) * np.sqrt(together) * chunk * fabric.operand_bytes / fabric.bus_bytes
     drain = high * wide * together * fabric.result_bytes / fabric.bus_bytes
+    # A chunk hides the latency of the next one if it takes as long. Less than a step in the buffer is waited for.
+    beat = fabric.beat(rows, columns) * np.maximum(1.0 / np.maximum(chunk, 1e-9), 1.0)
+    beat = np.maximum(beat, fabric.latency / np.maximum(together * chunk, 1e-9))
     steady = waves * depth * np.where(waves > 0, beat, 0.0)
     if fabric.has_barriers:
         chunks = np.ceil(depth / np.maximum(chunk, 1.0))
@@ -120,16 +123,6 @@ def _buffered(
     step_bytes = 2.0 * (high + wide) * np.sqrt(together) * fabric.operand_bytes
     held = fabric.buffer_bytes / np.maximum(step_bytes, 1e-9)
     return together, np.minimum(np.minimum(depth, side), np.where(held >= 1.0, np.floor(held), held))
-
-
-def _pace(
-    fabric: Fabric, shape: tuple[Sizes, Sizes], block: tuple[Floats, Floats], waves: Floats, depth: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Return what `_buffered` does, and the cycles of a step of K. A chunk hides the latency of the next one if it
-    takes as long. Less than a step in the buffer is waited for."""
-    together, chunk = _buffered(fabric, shape, block, waves, depth)
-    beat = fabric.beat(*shape) * np.maximum(1.0 / np.maximum(chunk, 1e-9), 1.0)
-    return together, chunk, np.maximum(beat, fabric.latency / np.maximum(together * chunk, 1e-9))
 
 
 def movements(gemm: Floats, tiling: Tiling, fabric: Fabric) -> tuple[Floats, Floats]:
@@ -184,18 +177,15 @@ def windows(demand: Demand, fabric: Fabric) -> Tiling:
     g, m, n, k = demand.gemm
     blocks = np.ceil(g * m * n / fabric.cells)
     waves = np.ceil(blocks / fabric.units)
-    inputs, beat = _window_pace(fabric, np.maximum(demand.windows[4], 1.0), k)
+    stride = np.maximum(demand.windows[4], 1.0)
+    inputs = fabric.cells * np.minimum(stride**2, np.maximum(k, 1.0))
+    beat = np.maximum(
+        fabric.beat(fabric.rows, fabric.columns), inputs / np.maximum(k, 1.0) / (fabric.rows + fabric.columns)
+    )
     moves = (2.0 * inputs * fabric.operand_bytes + fabric.cells * fabric.result_bytes) / fabric.bus_bytes
     hidden = 0.0 if fabric.has_barriers else fabric.rows + fabric.columns - 2.0
     cycles = waves * (k * beat + moves) + np.maximum(hidden - moves, 0.0)
     return _tiling(cycles, fabric, blocks, waves, (fabric.rows, fabric.columns, 1.0, RESULTS))
-
-
-def _window_pace(fabric: Fabric, stride: Sizes, k: Floats) -> tuple[Floats, Floats]:
-    """Return the inputs of a block of windows, and the cycles of a step of K."""
-    inputs = fabric.cells * np.minimum(stride**2, np.maximum(k, 1.0))
-    by_edges = inputs / np.maximum(k, 1.0) / (fabric.rows + fabric.columns)
-    return inputs, np.maximum(fabric.beat(fabric.rows, fabric.columns), by_edges)
 
 
 def _tiling(cycles: Floats, fabric: Fabric, blocks: Floats, waves: Floats, sizes: tuple[Sizes, ...]) -> Tiling:
@@ -214,29 +204,3 @@ def filling_cycles(gemm: Floats, tiling: Tiling) -> Floats:
     each = tiling.blocks * (2.0 * depth + np.where(np.equal(tiling.stationary, WEIGHTS), wide, high) - 2.0)
     cycles: Floats = np.maximum(np.where(np.equal(tiling.stationary, RESULTS), once, each), 0.0)
     return cycles
-
-
-def divide_cycles(gemm: Floats, tiling: Tiling, fabric: Fabric, stride: float) -> tuple[float, float, float, float]:
-    """Return the cycles in which one contraction waits for its movers, fills, streams and drains; they add up to those
-    of its tiling. `stride` is that of windows, 0 for a product."""
-    _, m, n, k = gemm
-    total, depth = tiling.seconds * fabric.clock_hz, np.ceil(k / tiling.split)
-    if stride:
-        stream = tiling.waves * k * _window_pace(fabric, stride, k)[1]
-        fill = drain = np.full(1, 0.0 if fabric.has_barriers else (fabric.rows + fabric.columns) / 2.0 - 1.0)
-    elif np.equal(tiling.stationary, RESULTS).all():
-        shape, block = (tiling.tile_m, tiling.tile_n), (np.minimum(tiling.tile_m, m), np.minimum(tiling.tile_n, n))
-        stream = tiling.waves * depth * _pace(fabric, shape, block, tiling.waves, depth)[2]
-        skew = (block[0] + block[1] - 2.0) * np.where(tiling.split > 1, 2.0, 1.0)
-        fill = drain = 0.0 * skew if fabric.has_barriers else skew / 2.0
-    else:
-        is_weights = np.equal(tiling.stationary, WEIGHTS).all()
-        part, columns, across = (tiling.tile_m, tiling.tile_n, n) if is_weights else (tiling.tile_n, tiling.tile_m, m)
-        high, wide = k / np.maximum(tiling.split, 1.0), np.minimum(columns, across)
-        rows = fabric.cells / columns
-        passes = np.ceil(k / rows)
-        leaving = wide * np.where(passes > 1, 2.0 * _SUM_BYTES, fabric.result_bytes) / fabric.bus_bytes
-        stream = tiling.waves * part * np.maximum(fabric.beat(rows, columns), leaving)
-        drain = tiling.waves * (high + wide - 2.0) / 2.0
-        fill = drain + tiling.waves * high  # the operand that stays is loaded first
-    return float((total - fill - stream - drain)[0]), float(fill[0]), float(stream[0]), float(drain[0])

@@ -14,24 +14,23 @@ from hardware.setup import Setup
 if TYPE_CHECKING:
     from hardware.mapping.common import Mapping
 
-
-LOAD, FILL, STREAM, DRAIN = NAMES = ("load", "fill", "steady", "drain")  # in the order of time
+FILL, STREAM, DRAIN = NAMES = ("fill", "steady", "drain")  # in the order of time
+_OF_TILING = ("seconds", "blocks", "waves", "units", "tile_m", "tile_n", "split")
 
 
 class Stages(msgspec.Struct, frozen=True, kw_only=True):
     """The schedule of one operator. `blocks` of its index space along M, N, and its groups and parts of K, of `block`
     (M, N, K) each, are taken by `units` at once, in `rounds`; work without a product has blocks of `block[0]` elements.
 
-    Cycles of a clock of `clock_hz`: `load` waits for movers, then units `fill`, `stream` and `drain`. These four are
-    sums: the stages that are `repeated` take turns in each round. `cells` are the rows and columns of the array of a
-    unit, (0, 0) for a unit that is none; `keeps` names what stays in its cells."""
+    Units `fill`, `stream` and `drain` for so many cycles of a clock of `clock_hz`, in all rounds: once, or in each
+    round if they are `repeated`. `cells` are the rows and columns of the array of a unit, (0, 0) for a unit that is
+    none; `keeps` names what stays in its cells."""
 
     clock_hz: float
     blocks: tuple[int, int, int]
     block: tuple[float, float, float]
     units: int
     rounds: int
-    load: float = 0.0
     fill: float = 0.0
     stream: float
     drain: float = 0.0
@@ -42,21 +41,25 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cycles(self) -> dict[str, float]:
         """The cycles by stage."""
-        return dict(zip(NAMES, (self.load, self.fill, self.stream, self.drain), strict=True))
+        return dict(zip(NAMES, (self.fill, self.stream, self.drain), strict=True))
 
 
 def find_stages(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:
-    """Return the stages of operator `i`. Without a tiling it streams through the units in blocks of elements."""
+    """Return the stages of operator `i`. Without tiles it streams through the units in blocks of elements."""
     device, tiling = setup.device, mapping.tiling.take(np.full(1, i))
-    seconds, blocks, rounds, busy, tile_m, tile_n, split = (float(getattr(tiling, name)[0]) for name in _OF_TILING)
-    if not tile_m or not blocks:
-        return _stream(demand, setup, mapping, i)
+    seconds, blocks, rounds, units, tile_m, tile_n, split = (float(getattr(tiling, name)[0]) for name in _OF_TILING)
     g, m, n, k = demand.gemm[:, i].tolist()
+    is_tiled = tile_m > 0.0 < blocks
     if mapping.is_reduced[i]:
         m = max(float(demand.patches[i]), 1.0)
-    if demand.is_depthwise[i]:  # results of all channels are folded into blocks
-        m, n, tile_m, tile_n, g = g * m * n, 1.0, g * m * n / blocks, 1.0, 1.0
-    layers, along_n = max(round(g), 1) * math.ceil(split), max(math.ceil(n / tile_n), 1)
+    if not is_tiled:
+        blocks = max(math.ceil(demand.elements[i] / device.arch.data.assumed("elements_per_block")), 1)
+        units = min(float(mapping.units[i]), blocks)
+        rounds, k, seconds = blocks / units, 1.0, 0.0
+    if not is_tiled or demand.is_depthwise[i]:  # results of all channels are folded into blocks
+        g, m, n = 1.0, max(float(demand.elements[i]), 1.0), 1.0
+        tile_m, tile_n = m / blocks, 1.0
+    layers, along_n = max(round(g), 1) * max(math.ceil(split), 1), max(math.ceil(n / tile_n), 1)
     if blocks % (along_n * layers):  # products of one input are one product, with more columns
         along_n = max(round(blocks / (layers * max(math.ceil(m / tile_m), 1))), 1)
     clock_hz = device.matrix_clock_hz if mapping.on_matrix[i] else device.vector_clock_hz
@@ -64,27 +67,9 @@ def find_stages(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stage
         clock_hz=clock_hz,
         blocks=(max(math.ceil(blocks / (along_n * layers) - 1e-9), 1), along_n, layers),
         block=(min(tile_m, m), min(tile_n, n), k / max(split, 1.0)),
-        units=max(round(busy), 1),
+        units=max(round(units), 1),
         rounds=max(math.ceil(rounds), 1),
-        stream=(seconds or _needs_s(mapping, i)) * clock_hz,
+        stream=(seconds or max(float(mapping.matrix_s[0, i]), float(mapping.vector_s[0, i]))) * clock_hz,
     )
-    divide = device.arch.divide_stages
-    return stages if divide is None or not mapping.on_matrix[i] else divide(stages, demand, setup, mapping, i)
-
-
-def _needs_s(mapping: Mapping, i: int) -> float:
-    return max(float(mapping.matrix_s[0, i]), float(mapping.vector_s[0, i]))
-
-
-_OF_TILING = ("seconds", "blocks", "waves", "units", "tile_m", "tile_n", "split")
-
-
-def _stream(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:
-    device = setup.device
-    elements, per_block = max(float(demand.elements[i]), 1.0), device.arch.data.assumed("elements_per_block")
-    blocks, units = math.ceil(elements / per_block), max(round(float(mapping.units[i])), 1)
-    clock_hz = device.vector_clock_hz
-    return Stages(
-        clock_hz=clock_hz, blocks=(blocks, 1, 1), block=(min(per_block, elements), 1.0, 1.0), units=min(units, blocks),
-        rounds=math.ceil(blocks / units), stream=_needs_s(mapping, i) * clock_hz,
-    )  # fmt: skip
+    divide = device.arch.divide_stages if is_tiled and mapping.on_matrix[i] else None
+    return divide(stages, demand, setup, mapping, i) if divide else stages

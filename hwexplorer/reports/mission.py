@@ -63,19 +63,16 @@ def _power(answer: MissionAnswer, state: State) -> tuple[str, ...]:
 
 def _timeline(answer: MissionAnswer, state: State) -> Text:
     """Return a line for each unit: the task that it works on, by letter, where any begins or most of the time."""
-    lines = []
-    for timeline in answer.timelines:
-        cell_s = timeline.end_s / _CELLS
-        cells = ["."] * _CELLS
-        for run in timeline.frames:
-            begin, end = int(run.begin_s / cell_s), round(min(run.end_s, timeline.end_s) / cell_s)
-            cells[begin : max(end, begin + 1)] = (_DROPPED if run.is_dropped else _LETTERS[run.task]) * max(
-                end - begin, 1
-            )
-        lines.append(f"{timeline.unit}\t{''.join(cells[:_CELLS])}")
-    tasks = ", ".join(f"{letter} {task.model}" for letter, task in zip(_LETTERS, answer.best.tasks, strict=False))
-    title = f"Units of {answer.best.device} for {quantity(answer.timelines[0].end_s, 's')}"
-    return Text("timeline", title, (("", (*lines, f"{tasks}, {_DROPPED} a frame that is dropped, . idle")),))
+    tasks, cell_s = answer.best.tasks, answer.frames_s / _CELLS
+    units = {(task.place, task.unit): ["."] * _CELLS for task in sorted(tasks, key=lambda task: task.place)}
+    for run in answer.frames:
+        begin, letter = int(run.begin_s / cell_s), _DROPPED if run.is_dropped else _LETTERS[run.task]
+        count = max(round(run.end_s / cell_s) - begin, 1)
+        units[tasks[run.task].place, tasks[run.task].unit][begin : begin + count] = letter * count
+    lines = (f"{name}\t{''.join(cells[:_CELLS])}" for (_, name), cells in units.items())
+    letters = ", ".join(f"{letter} {task.model}" for letter, task in zip(_LETTERS, tasks, strict=False))
+    title = f"Units of {answer.best.device} for {quantity(answer.frames_s, 's')}"
+    return Text("timeline", title, (("", (*lines, f"{letters}, {_DROPPED} a frame that is dropped, . idle")),))
 
 
 VERB = Report(

@@ -16,9 +16,10 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.wavefront_phases import machine_state, make_machine, make_wavefront
 from hardware.device_catalog import device_files, load_device
 from hardware.errors import RequestError
-from hardware.mapping.recurrence_schedules import Fabric, divide_cycles, schedules
+from hardware.mapping.recurrence_schedules import KEPT, filling_cycles
+from hardware.mapping.stages import find_stages
 from hwexplorer import cli
-from hwexplorer.views.wavefront_drawing import LEAST, draw_machines, fit_machines
+from hwexplorer.views.wavefront_drawing import draw_machines, fit_machines
 from tests.models import load_once
 from tests.sampling import for_each
 
@@ -69,21 +70,18 @@ def test_phases_add_up_to_the_estimate(case: tuple[str, str, int, str]) -> None:
             assert (before.run, before.blocks_done) <= (after.run, after.blocks_done)
 
 
-def test_stages_of_a_fabric_are_those_of_its_recurrence() -> None:
-    """A block of results fills and drains the cells once, a block that keeps an operand in each round."""
-    facts = {"macs_per_clock": 64.0, "clock_hz": 1.0, "bus_bytes": 1e12, "buffer_bytes": 1e12}
-    fabric = Fabric(rows=8.0, columns=8.0, units=1.0, operand_bytes=1.0, result_bytes=1.0, **facts)
-    gemm = np.array([[1.0], [24.0], [16.0], [40.0]])
-    every = schedules(gemm, fabric, (1.0,), (1,))
-    for way in range(len(every.seconds)):
-        tiling = every.take(np.full(1, way), np.zeros(1, dtype=int))
-        load, fill, stream, drain = divide_cycles(gemm, tiling, fabric, 0.0)
-        assert load + fill + stream + drain == pytest.approx(every.seconds[way, 0])
-        assert min(load, fill, stream, drain) >= -1e-6
-        if (float(tiling.tile_m[0]), float(tiling.stationary[0])) == (8.0, 0.0):
-            assert (fill, stream, drain) == (7.0, 6 * 40.0, 7.0)
-        if (float(tiling.tile_n[0]), float(tiling.stationary[0])) == (8.0, 1.0):
-            assert (fill, stream, drain) == (10 * 15.0, 10 * 24.0, 10 * 7.0)
+@for_each("model", ("resnet18", "mobilenet_v2", "vit_b_16"))
+def test_tiles_of_a_kpu_fill_and_drain_for_the_cycles_whose_idle_cells_are_counted(model: str) -> None:
+    result = estimate(load_once(model), load_device("kpu_t256"), Scenario(8, "int8"))
+    tiling, filling = result.run.mapping.tiling, filling_cycles(result.demand.gemm, result.run.mapping.tiling)
+    products = np.flatnonzero(result.run.mapping.on_matrix & (tiling.blocks > 0)).tolist()
+    assert {KEPT[int(tiling.stationary[i])] for i in products} >= {"results"}
+    for i in products:
+        stages = find_stages(result.demand, result.setup, result.run.mapping, i)
+        each = tiling.units[i] if stages.keeps == "results" else tiling.blocks[i] / tiling.waves[i]
+        assert stages.fill + stages.drain == pytest.approx(filling[i] / each, rel=1e-9)
+        assert min(stages.fill, stages.stream, stages.drain) >= 0.0
+        assert stages.repeated == (("steady",) if stages.keeps == "results" else ("fill", "steady", "drain"))
 
 
 def test_operator_of_a_node_is_the_heaviest() -> None:
@@ -103,12 +101,11 @@ def test_machines_fit_their_room(width: int, height: int, shape: tuple[int, int]
     results = [estimate(load_once("mobilenet_v2"), load_device(key), Scenario(8, "int8")) for key in KEYS[:4]]
     machines = make_wavefront(results, "features.2.conv.1", 0.5).machines
     assert fit_machines(4, width, height) == shape
-    for at in (0.0, 0.05, 0.5, 0.99, 1.0):
-        pairs = [(each, machine_state(each, at)) for each in machines[: shape[0] * shape[1]]]
-        lines = draw_machines(pairs, width, height, shape[0])
+    for moment in (0.0, 0.05, 0.5, 0.99, 1.0):
+        pairs = [(each, machine_state(each, moment)) for each in machines[: shape[0] * shape[1]]]
+        lines = ["".join(text for text, _ in line).rstrip() for line in draw_machines(pairs, width, height)]
         assert height - shape[1] < len(lines) <= height
-        assert all(len("".join(text for text, _ in line).rstrip()) <= width for line in lines)
-    assert LEAST[0] <= width
+        assert max(map(len, lines)) <= width
 
 
 def test_words_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,6 +115,6 @@ def test_words_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert [machine["architecture"] for machine in document["machines"]] == ["cpu", "kpu"]
     assert [state["moment"] for state in document["states"]] == [0.3, 0.3]
     assert cli.main([*words.split()]) == 0
-    assert "steady 2/7" in capsys.readouterr().out
+    assert "/7 · cycle 11,240 of 37,467" in capsys.readouterr().out
     assert cli.main([*words.split()[:-1], "2"]) == 2
     assert "expected 0 to 1" in capsys.readouterr().err

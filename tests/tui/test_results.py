@@ -356,5 +356,5 @@ async def test_a_mission_is_shown_and_exported(
         await pilot.press("e", "ctrl+u", *"answer.json", "enter")
         await settle_until(pilot, lambda: not app.session.jobs)
         assert json.loads(Path("answer.json").read_text())["best"]["is_possible"]
-        assert app.session.message == ("mission written to answer.json", "good")
+        assert app.session.message == ("mission robot.toml -o answer.json: done", "good")
     assert app.session.failures == []

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from analysis.document import Column
+from analysis.document import Column, columns
 from analysis.explore.wavefront_phases import Wavefront, WavefrontPhase, make_wavefront
 from hardware.errors import RequestError
 from hardware.quantity import percent
@@ -16,12 +14,7 @@ from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Text
 from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines
 
-WIDTH, HEIGHT, COLUMNS = 78, 16, 2  # columns of text, lines of a machine, and machines side by side
-
-
-class _Row(msgspec.Struct, frozen=True):
-    device: str
-    phase: WavefrontPhase
+WIDTH, HEIGHT = 78, 16  # columns of text, and lines of a machine; two stand side by side
 
 
 def _part(text: str) -> float:
@@ -42,20 +35,14 @@ def document(state: State, moment: float) -> Wavefront:
 
 def _drawings(answer: Wavefront, state: State) -> Text:
     pairs = list(zip(answer.machines, answer.states, strict=True))
-    drawings = draw_machines(pairs, WIDTH, HEIGHT * -(-len(pairs) // COLUMNS), COLUMNS)
+    drawings = draw_machines(pairs, WIDTH, HEIGHT * -(-len(pairs) // 2))
     lines = tuple("".join(text for text, _ in line).rstrip() for line in drawings)
     return Text("machines", "", (("", (*lines, LEGEND)),))
 
 
-_PHASE_COLUMNS = (
-    Column("device", "Device", role="text", keep=0, of=lambda row: MARKED[row.device]),
-    Column("phase", "Phase", role="text", keep=0, of="phase.name"),
-    Column("rounds", "Rounds", "count", of="phase.rounds"),
-    Column("cycles", "Cycles", "count", of=lambda row: float(round(row.phase.cycles))),
-    Column("schedule", "Without waiting", "count", keep=3, of=lambda row: float(round(row.phase.schedule_cycles))),
-    Column("seconds", "Time", "s", role="quantity", of="phase.seconds"),
-    Column("energy", "Energy", "J", role="quantity", of="phase.energy_j"),
-    Column("per_cycle", "Per cycle", "J", role="quantity", of="phase.joules_per_cycle"),
+_PHASES = (
+    *columns(WavefrontPhase, device={"shown": MARKED}),
+    Column("per_cycle", "Per cycle", "J", role="quantity", of="joules_per_cycle"),
 )
 
 VERB = Report(
@@ -68,8 +55,8 @@ VERB = Report(
     title=lambda answer, state: f"{answer.node} of {answer.model}, machines at {percent(answer.moment)} of their time",
     parts=(
         _drawings,
-        Rows("phases", "Phases", _PHASE_COLUMNS, key=lambda row: f"{row.device}.{row.phase.name}",
-             of=lambda answer: [_Row(m.device, phase) for m in answer.machines for phase in m.phases]),
+        Rows("phases", "Phases", _PHASES, key=lambda phase: f"{phase.device}.{phase.name}",
+             of=lambda answer: [phase for machine in answer.machines for phase in machine.phases]),
     ),
     brief_parts=("machines",),
     examples={"wavefront": "conv2d --on tpu_v4,kpu_t256 --at 0.3"},

@@ -187,9 +187,6 @@ def _go_to_pane(pane: str, session: Session, words: list[str]) -> None:
 
 
 def _play_wavefront(session: Session, words: list[str]) -> None:
-    if words and words[0].startswith("-"):
-        run_verb(session, ["wavefront", *words])
-        return
     if words:
         _go_to_node(session, words)
     session.request("wavefront")
@@ -277,10 +274,10 @@ def run_verb(session: Session, words: list[str]) -> None:
     def finish(job: VerbJob) -> None:
         """Show what the verb printed, or say that it wrote a file."""
         sheet = job.sheet()
-        if sheet.text or not {"-o", "--output"} & set(rest):
+        if sheet.text:
             session.emit(SheetOpened(verb, sheet, words=tuple(words)))
         else:
-            session.say(f"{verb} written to {rest[rest.index('-o') + 1 if '-o' in rest else -1]}", "good")
+            session.say(f"{' '.join(words)}: done", "good")
 
     session.start(VerbJob([verb, *rest], width, finish))
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
-from textual.timer import Timer
 
 from analysis.explore.wavefront_phases import WavefrontMachine, WavefrontState, machine_state
+from hardware.quantity import percent
 from hwexplorer.tui.overlays.overlay_screen import CLOSE, EXPORT, Host, OverlayScreen
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.framed_pane import Content, FramedPane
@@ -17,7 +17,7 @@ from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines, fit_machin
 FRAME_S = 0.1
 DURATION_S = 8.0  # of the whole operator, at speed 1
 STEP = 0.01  # of the time, by a key
-SPEEDS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+FASTEST = 8.0
 
 
 class MachineGrid(Content):
@@ -32,30 +32,24 @@ class MachineGrid(Content):
         self._lines = None
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """The columns and rows of machines."""
-        return fit_machines(len(self.machines), self.width, self.height)
-
-    @property
     def visible(self) -> tuple[WavefrontMachine, ...]:
         """The machines on screen."""
-        columns, rows = self.shape
+        columns, rows = fit_machines(len(self.machines), self.width, self.height)
         return self.machines[self.first : self.first + columns * rows]
 
     def states(self) -> list[WavefrontState]:
         """Return the moment of each machine on screen."""
-        longest_s = max(machine.latency_s for machine in self.machines)
-        ends = [longest_s / machine.latency_s if machine.latency_s else 1.0 for machine in self.visible]
+        now = self.at * max(machine.latency_s for machine in self.machines)
         return [
-            machine_state(machine, self.at * (end if self.one_clock else 1.0))
-            for machine, end in zip(self.visible, ends, strict=True)
+            machine_state(machine, now / machine.latency_s if self.one_clock and machine.latency_s else self.at)
+            for machine in self.visible
         ]
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
         """Return line `y` of the drawings."""
         if self._lines is None:
             pairs = list(zip(self.visible, self.states(), strict=True))
-            lines = draw_machines(pairs, self.width, self.height, min(self.shape[0], len(pairs)))
+            lines = draw_machines(pairs, self.width, self.height)
             self._lines = [[Segment(text, palette.get(role)) for text, role in line] for line in lines]
         return self._lines[y] if y < len(self._lines) else []
 
@@ -75,7 +69,7 @@ class WavefrontPlayer(OverlayScreen):
         Binding("plus,equals_sign,up,k", "faster", "speed", key_display="+ -"),
         Binding("minus,down,j", "slower", ""),
         Binding("c", "clock", "one clock"),
-        Binding("tab,n", "others", "other machines"),
+        Binding("tab,n", "others", "others"),
         EXPORT,
         Binding("W", "close", ""),
     ]
@@ -85,13 +79,12 @@ class WavefrontPlayer(OverlayScreen):
         super().__init__(host, "wavefront", self.content)
         self.pane.heading = f"Wavefront · {node}"
         self.speed, self.is_playing = 1.0, True
-        self._timer: Timer | None = None
 
     def on_mount(self) -> None:
         """Play from the first moment."""
         super().on_mount()
-        self._timer = self.set_interval(FRAME_S, self.advance)
-        self._play(self.is_playing)  # a key typed ahead may have paused it
+        self.set_interval(FRAME_S, self.advance)
+        self._draw()
 
     def on_resize(self) -> None:
         """Draw for the new size."""
@@ -99,74 +92,58 @@ class WavefrontPlayer(OverlayScreen):
         self.content.first = 0
         self.call_after_refresh(self._draw)
 
-    @property
-    def keys(self) -> list[Binding]:
-        """The keys, without that for other machines if all are on screen."""
-        is_whole = len(self.content.visible) == len(self.content.machines)
-        return [key for key in super().keys if not (is_whole and key.action == "others")]
-
     def _draw(self) -> None:
         content = self.content
         content.forget()
         clock = "one clock" if content.one_clock else "each its own time"
-        self.pane.remark = f"{'plays' if self.is_playing else 'paused'} · {self.speed:g}x · {clock}"
+        self.pane.remark = (
+            f"{percent(content.at)} · {'plays' if self.is_playing else 'paused'} {self.speed:g}x · {clock}"
+        )
         self.pane.caption = [Segment(LEGEND, self.pane.palette.get("dim"))] if self.size.width > len(LEGEND) + 8 else []
         self.pane.redraw()
 
-    def _go(self, at: float) -> None:
-        self.content.at = min(max(at, 0.0), 1.0)
-        self._draw()
-
-    def _play(self, is_playing: bool) -> None:
-        self.is_playing = is_playing
-        if self._timer is not None:
-            (self._timer.resume if is_playing else self._timer.pause)()
+    def _pause_at(self, at: float) -> None:
+        self.is_playing, self.content.at = False, min(max(at, 0.0), 1.0)
         self._draw()
 
     def advance(self) -> None:
-        """Go on by one frame; pause at the end."""
-        self._go(self.content.at + FRAME_S * self.speed / DURATION_S)
-        if self.content.at >= 1.0:
-            self._play(False)
+        """Go on by one frame if it plays; pause at the end."""
+        if self.is_playing:
+            self.content.at = min(self.content.at + FRAME_S * self.speed / DURATION_S, 1.0)
+            self.is_playing = self.content.at < 1.0
+            self._draw()
 
     def action_play(self) -> None:
         """Play, from the beginning if it has ended, or pause."""
-        if not self.is_playing and self.content.at >= 1.0:
-            self.content.at = 0.0
-        self._play(not self.is_playing)
-
-    def _step(self, by: float) -> None:
-        self._play(False)
-        self._go(round(self.content.at / STEP) * STEP + by)
+        self.content.at *= self.content.at < 1.0
+        self.is_playing = not self.is_playing
+        self._draw()
 
     def action_before(self) -> None:
         """Step back and pause."""
-        self._step(-STEP)
+        self._pause_at(round(self.content.at / STEP - 1.0) * STEP)
 
     def action_after(self) -> None:
         """Step on and pause."""
-        self._step(STEP)
+        self._pause_at(round(self.content.at / STEP + 1.0) * STEP)
 
     def action_start(self) -> None:
         """Go to the first cycle."""
-        self._go(0.0)
+        self._pause_at(0.0)
 
     def action_end(self) -> None:
         """Go to the last cycle, where the figures are those of the estimate."""
-        self._play(False)
-        self._go(1.0)
-
-    def _change_speed(self, by: int) -> None:
-        self.speed = SPEEDS[min(max(SPEEDS.index(self.speed) + by, 0), len(SPEEDS) - 1)]
-        self._draw()
+        self._pause_at(1.0)
 
     def action_faster(self) -> None:
         """Play twice as fast."""
-        self._change_speed(1)
+        self.speed = min(self.speed * 2.0, FASTEST)
+        self._draw()
 
     def action_slower(self) -> None:
         """Play half as fast."""
-        self._change_speed(-1)
+        self.speed = max(self.speed / 2.0, 1.0 / FASTEST)
+        self._draw()
 
     def action_clock(self) -> None:
         """Show all machines on one clock, or each at the same part of its own time."""
@@ -182,7 +159,7 @@ class WavefrontPlayer(OverlayScreen):
 
     def action_export(self) -> None:
         """Ask for a file to write this moment to."""
-        self._play(False)
+        self.is_playing = False
         devices = ",".join(machine.device for machine in self.content.machines)
         self.words = ("wavefront", "--at", f"{self.content.at:.4g}", "--on", devices)
         super().action_export()
