@@ -9,6 +9,7 @@ requested module is imported. A plug-in's entry point is named `VERB` or `GROUP.
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
@@ -49,13 +50,6 @@ def names() -> tuple[str, ...]:
     return tuple(_modules())
 
 
-def is_built_in(word: str) -> bool:
-    """Return True for a verb, a section or an old name that needs no plug-in."""
-    modules = _built_in()
-    groups = {module.group for module in modules.values()} - {""}
-    return word in modules or word in OLD_NAMES or word in groups
-
-
 def verbs() -> tuple[str, ...]:
     """Return the verbs that help lists, sections left out, by task."""
     all_verbs = dict.fromkeys(module.group or name for name, module in _modules().items())
@@ -81,7 +75,8 @@ def may_be_verb(word: str) -> bool:
 
 def is_verb(word: str) -> bool:
     """Return True for a verb, a section or an old name, also one of an annex that is not installed."""
-    if is_built_in(word) or word in plugins.EXTRA["verbs"]:
+    groups = {module.group for module in _built_in().values()} - {""}
+    if any(word in known for known in (_built_in(), groups, OLD_NAMES, plugins.EXTRA["verbs"])):
         return True
     return may_be_verb(word) and (word in _modules() or word in verbs())
 
@@ -205,32 +200,28 @@ def _find(name: str) -> _Module:
 
 def _modules() -> dict[str, _Module]:
     """Return name -> module: reports by name, then the verbs that do something else, then those of plug-ins."""
-    modules = _built_in()
+    modules = {**_built_in()}
     for name, point in plugins.entry_points("verbs").items():
         group, _, word = name.rpartition(".")
         modules.setdefault(word, _Module(point.module, group, name))
     return modules
 
 
+@lru_cache(maxsize=1)
 def _built_in() -> dict[str, _Module]:
-    return {name: module for package in _PACKAGES for name, module in _modules_of_package(package).items()}
+    modules: dict[str, _Module] = {}
+    for package in map(import_module, _PACKAGES):
+        for name, path, is_group in _members(package.__path__[0], package.__name__):
+            inner = _members(f"{package.__path__[0]}/{name}", path) if is_group else ()
+            modules |= {section: _Module(place, name) for section, place, _ in inner} or {name: _Module(path)}
+    return modules
 
 
-@lru_cache(maxsize=8)
-def _modules_of_package(package: str) -> dict[str, _Module]:
-    """Return the verbs of a package; helpers begin with an underscore."""
-    found: dict[str, _Module] = {}
-    (folder,) = import_module(package).__path__
-    for module in pkgutil.iter_modules([folder]):
-        if module.name.startswith("_"):
-            continue
-        if not module.ispkg:
-            found[module.name] = _Module(f"{package}.{module.name}")
-            continue
-        for member in pkgutil.iter_modules([f"{folder}/{module.name}"]):
-            if not member.name.startswith("_"):
-                found[member.name] = _Module(f"{package}.{module.name}.{member.name}", module.name)
-    return found
+def _members(folder: str, package: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield name, path and whether it is a folder of each module of a folder; helpers begin with an underscore."""
+    for member in pkgutil.iter_modules([folder]):
+        if not member.name.startswith("_"):
+            yield member.name, f"{package}.{member.name}", member.ispkg
 
 
 def takes_model(name: str) -> bool:
