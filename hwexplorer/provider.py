@@ -17,6 +17,7 @@ from hwexplorer.declare import Report
 from hwexplorer.state import State, replace
 from hwexplorer.views import device_cards, heat
 from hwexplorer.views.answer_lines import answer, verdict
+from hwexplorer.views.captions import length_words
 from hwexplorer.views.measured_times import is_read, trace_annex, trace_warning
 from hwexplorer.views.plain import Page, Table, Text
 
@@ -37,6 +38,7 @@ class EngineProvider:
     # Which device is best, in sentences; the state against its pin.
     answer, verdict = staticmethod(answer), staticmethod(verdict)
     is_edited, revision = staticmethod(engine.is_edited), staticmethod(engine.revision)
+    length_words = staticmethod(length_words)
     resolve_model_name = staticmethod(user_code.resolve_model_name)
 
     def ready(self, state: State) -> bool:
@@ -69,7 +71,7 @@ class EngineProvider:
         covered = f"only {percent(result.coverage, 1)} covered" if result.coverage < 1 else ""
         covered = uncovered_note(result.workload, state.batch) or covered
         warning = trace_warning(state, result)
-        return "; ".join(filter(None, (warning, *describe_deviations(result), covered)))
+        return "; ".join(filter(None, (warning, length_words(state), *describe_deviations(result), covered)))
 
     def evaluate_knob(self, state: State) -> bool | None:
         """Evaluate one more knob, in some milliseconds. Return True if there is something new to show, None if nothing

@@ -6,7 +6,7 @@ alone is called predicted, never best. The doubt comes first, because a narrow s
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -15,7 +15,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.explore.measurement_tools import describe_measurement
 from analysis.explore.odds import probability, wider_band
 from analysis.text.evidence import describe_evidence, is_backed
-from analysis.text.headline import advantage, describe_change, short_name
+from analysis.text.headline import advantage, describe_change, plain_name, short_name
 from hardware.device import ON_PAPER
 from hardware.quantity import percent
 
@@ -61,16 +61,16 @@ def verdict(
     run = _run_to_measure(best, rival, metric) if rival is not None and (is_predicted or odds < SURE) else ""
     if figure(unreal[0] if unreal else best) < figure(best):
         noun += " of devices that exist"
-    lines = [_sentence(best, rival, odds, noun, is_predicted)] if rival is not None or not hypothetical else []
+    names = _names(results, ranked)
+    lines = [_sentence(best, rival, odds, noun, names)] if rival is not None or not hypothetical else []
     lines += [_against_unchanged(one, results, best, metric) for one in hypothetical]
     if is_predicted and measured is not None:
-        lines.append(
-            f"Best with measurements behind it: {short_name(measured.device)} ({describe_evidence(measured.trust)})."
-        )
+        name = names[measured.device.key]
+        lines.append(f"Best with measurements behind it: {name} ({describe_evidence(measured.trust)}).")
     lines += [f"To {'settle' if odds < SURE else 'confirm'} it: {run}."] * bool(run)
     if designs and (on_paper or figure(designs[0]) < figure(best)):
-        design = f"{short_name(designs[0].device).removesuffix(ON_PAPER)}, {advantage(designs[0], best)}"
-        lines.append(f"On paper: {design} {short_name(best.device)}; it is not counted.")
+        design = f"{names[designs[0].device.key]}, {advantage(designs[0], best)} {names[best.device.key]}"
+        lines.append(f"On paper: {design}; designs are not ranked.")
     return Verdict(
         metric=metric,
         best=best.device.key,
@@ -83,20 +83,30 @@ def verdict(
     )
 
 
-def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, is_predicted: bool) -> str:
+def _names(results: Sequence[Estimate], ranked: Sequence[Estimate]) -> dict[str, str]:
+    """Return the name of each device by key: short if no other result has it, with its format if formats differ."""
+    short = [plain_name(one.device) for one in results]
+    named = {
+        one.device.key: name if short.count(name) == 1 else short_name(one.device).removesuffix(ON_PAPER)
+        for one, name in zip(results, short, strict=True)
+    }
+    if len({one.precision_run for one in ranked}) > 1:
+        named = {one.device.key: f"{named[one.device.key]} ({one.precision_run})" for one in results}
+    return named
+
+
+def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, names: Mapping[str, str]) -> str:
     """Return the sentence on the best device, the doubt first."""
-    name = short_name(best.device)
+    name = names[best.device.key]
     if rival is None:
         return f"{name} is the only device here that exists and can run it."
-    gap = f"{advantage(best, rival)} {short_name(rival.device)}."
+    gap = f"{advantage(best, rival)} {names[rival.device.key]}."
+    chance, likely = percent(min(odds, MOST)), "" if odds >= SURE else "probably "
     if odds < LIKELY:
-        leads = "is predicted to lead" if is_predicted else "leads"
-        return f"Too close to call: {name} {leads} by {noun} with {percent(odds)} odds, {gap}"
-    sure, likely = f"{percent(min(odds, MOST))} sure", "" if odds >= SURE else "probably "
-    least = f"the least {noun}: {gap}"
-    if is_predicted:
-        return f"Predicted from data sheets alone ({sure}): {name} {likely}has {least}"
-    return f"{name} is {likely}best ({sure}), with {least}"
+        return f"Too close to call: {name} is estimated to have the least {noun} ({chance} odds), {gap}"
+    if not is_backed(best.trust):
+        return f"If its data sheet holds, {name} {likely}has the least {noun} ({chance} odds): {gap}"
+    return f"{name} is {likely}best ({chance} sure), with the least {noun}: {gap}"
 
 
 def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimate, metric: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from analysis.estimate.causes import COMPUTE, DRAM, LAUNCH, ON_CHIP, THROTTLED, causes
@@ -9,13 +10,14 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.model.ir.workload import Ints
 from analysis.text.evidence import is_backed
-from hardware.device import Device
+from hardware.device import ON_PAPER, Device
 from hardware.quantity import percent, quantity
 
 UNRANKED = ("on paper", "hypothetical")
 SAME = 1.05  # ratio below which two figures count as equal
 FACTOR_MIN = 1.095  # ratio from which a difference is a factor, `1.1x less`; a smaller one is in percent
 NOTICEABLE = 0.005  # difference, a fraction, below which two figures read the same
+FORM, MEMORY = r"SXM\d*|PCIe|OAM|NVL|HGX", r"\d+ ?[GM]B"  # parts of a device's name
 WAIT_MIN = 0.4  # share of the latency from which a device is said to wait on a cause
 _WAITS = {
     COMPUTE: "computing",
@@ -45,6 +47,12 @@ def describe_change(change: float, less: str, more: str, times: str = "", factor
 def short_name(device: Device) -> str:
     """Return the name of a device without its maker, with its power mode, its changes, and the mark of a design."""
     return device.label.removeprefix(f"{device.vendor} ") or device.id
+
+
+def plain_name(device: Device) -> str:
+    """Return the short name without the mark of a design, form factor and memory size, as people say it: `H100`."""
+    name = short_name(device).removesuffix(ON_PAPER)
+    return re.sub(rf" (?:{FORM}|{MEMORY})(?= |$)", "", name)
 
 
 def advantage(result: Estimate, other: Estimate) -> str:

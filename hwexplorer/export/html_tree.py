@@ -141,7 +141,7 @@ def _card(card: Card) -> str:
     kind = " paper" * card.on_paper if card.fits and not card.over else " out"
     return (
         f'<div class="card{kind}"><b class="name">{text(card.name)}</b> '
-        f'{text(card.evidence)} · {text(card.runtime)}<div class="figures">{figures}</div>'
+        f'{text(card.evidence)} · {text(card.runtime)} {text(card.format)}<div class="figures">{figures}</div>'
         f'<div class="track">{bar(card.bar, scale, "%")}</div>{text(" · ".join((*card.over, card.phrase)))}</div>'
     )
 

@@ -13,7 +13,7 @@ from textual.timer import Timer
 
 from hardware.errors import RequestError
 from hwexplorer.state import State, replace
-from hwexplorer.tui.keys import key_table
+from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
@@ -22,7 +22,6 @@ SETTINGS_DELAY_S = 0.15  # after a key, before the views of other settings, whic
 KNOBS_S = 0.02  # at most, in which knobs are evaluated before a key is handled
 PAUSE_S = 0.01  # between two views, so that a key is handled first
 DEVICES_MAX = 8  # devices whose views are computed ahead, so that a click on one is answered as fast as a key
-NEIGHBOURS = ("batch_up", "batch_down", "precision_up", "precision_down")
 
 
 class Prefetch:
@@ -110,10 +109,8 @@ class Prefetch:
         state = self._session.state
         yield from self._knob_states()
         yield from (replace(state, on=device) for device in state.devices[:DEVICES_MAX])
-        for id in NEIGHBOURS:
-            change = key_table.BY_ID[id].change
-            if change is not None:
-                yield change(state)
+        yield from (state_changes.scale_batch(state, double) for double in (True, False))
+        yield from map(self._session.with_precision, (1, -1))
 
     def _step(self, then: Callable[[], None] | None) -> None:
         """Compute the next view that is queued; `then` is called after the last."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import METRICS
 from analysis.model.names import zoo
+from analysis.text.headline import work_word
 from hardware.engines.runtime import AUTO
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
+from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.state import State, configuration_name, replace
-from hwexplorer.views.plain import Amount, Band
+from hwexplorer.views.plain import Amount, Band, Table
 
 
 class _Marked(dict[str, str]):
@@ -54,6 +58,23 @@ def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
     layout = "" if state.layout == "nchw" else f", {state.layout.replace('_', ' ')}"
     settings = settings or f"{_work_words(state)}, {state.precision}"
     return f"{settings}, {runtime or state.execution}{layout}"
+
+
+def name_work(table: Table, result: Estimate) -> Table:
+    """Return the table with heads that name what the energy is counted per: `Energy/request J`."""
+    word = {"inference": "inf"}.get(work_word(result), work_word(result))
+    columns = (msgspec.structs.replace(one, title=one.title.replace("/inf", f"/{word}")) for one in table.columns)
+    return table if word == "inf" else msgspec.structs.replace(table, columns=tuple(columns))
+
+
+def length_words(state: State) -> str:
+    """Return the tokens that a language model takes and makes in a run; '' for any other model."""
+    lengths = engine.workload(state).defaults
+    if "kv" not in lengths:
+        return ""
+    if "output" in lengths:
+        return f"{lengths['sequence']:,} prompt and {lengths['output']:,} output tokens"
+    return f"{count_noun(lengths['sequence'], 'token')}, {lengths['kv']:,} in the cache"
 
 
 def _work_words(state: State) -> str:

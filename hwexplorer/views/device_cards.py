@@ -26,6 +26,63 @@ _EXCESS = {
 FAR = 4.0  # times the least value; longer bars exceed the common scale
 
 
+<<<<<<< HEAD
+=======
+class _Column(msgspec.Struct, frozen=True):
+    """A figure of each card: label, unit, field of the load, request or estimate, and what it is counted per."""
+
+    label: str
+    unit: Unit
+    field: str
+    per: str = ""
+    more_is_better: bool = False
+
+
+_EDP = _Column("EDP", "Js", "edp_js")
+_USUAL = (
+    _Column("latency", "s", "latency_s"),
+    _Column("rate", "1/s", "throughput_per_s", more_is_better=True),
+    _Column("energy", "J", "energy_j_per_inference", "/inf"),
+    _EDP,
+)
+# Under a load, the slowest requests and the cost per token count.
+_LOAD = (
+    _Column("TTFT p99", "s", "ttft_p99_s"),
+    _Column("TPOT p99", "s", "tpot_p99_s"),
+    _Column("", "", "tokens_per_s", "tokens/s", more_is_better=True),
+    _Column("", "J", "energy_j_per_token", "/token"),
+    _Column("EDP", "Js", "edp_js", "/token"),
+)
+# Users of a language model judge a request, a prompt and a step of decoding by their tokens.
+_REQUEST = (
+    _Column("TTFT", "s", "time_to_first_token_s"),
+    _Column("TPOT", "s", "time_per_output_token_s"),
+    _Column("", "", "tokens_per_s", "tokens/s", more_is_better=True),
+    _Column("", "J", "energy_j_per_inference", "/request"),
+    _EDP,
+)
+
+
+def _phase_columns(latency: str, what: str) -> tuple[_Column, ...]:
+    """Return the figures of a phase that processes prompts or makes tokens; `what` is one of them."""
+    return (
+        _Column(latency, "s", "latency_s"),
+        _Column("", "", "throughput_per_s", f"{what}s/s", more_is_better=True),
+        _Column("", "J", "energy_j_per_inference", f"/{what}"),
+        _EDP,
+    )
+
+
+_COLUMNS = {
+    "inference": _USUAL,
+    "request": _REQUEST,
+    "prompt": _phase_columns("TTFT", "prompt"),
+    "token": _phase_columns("TPOT", "token"),
+    "output token": _LOAD,
+}
+
+
+>>>>>>> a83d57e4 (Put formats into the verdict; compare with the pin in words)
 def cards(state: State) -> tuple[Card, ...]:
     """Return the cards in the order of the state's devices."""
     reference = split_changes(state.baseline)[0]  # the baseline without its changes
@@ -34,7 +91,33 @@ def cards(state: State) -> tuple[Card, ...]:
     full = max(row.value for row in rows if row.value <= FAR * least) or 1.0
     figures = zip(*(_figures(figure, rows) for figure in FIGURES[rows[0].outcome.work]), strict=True)
     return tuple(
+<<<<<<< HEAD
         _card(state, row, own_figures, full, reference) for row, own_figures in zip(rows, figures, strict=True)
+=======
+        Card(
+            key=outcome.key,
+            name=_name(outcome),
+            evidence=EVIDENCE[result.trust.level],
+            runtime=result.runtime.name,
+            format=result.precision_run,
+            rank=rank,
+            on_paper=not result.device.silicon,
+            figures=own_figures,
+            rate_per_s=result.throughput_per_s,
+            latency_s=result.latency_s,
+            energy_j=result.energy_j_per_inference,
+            bar=Stack((shares(result, state.metric).sum(axis=1) * value / full).tolist()),
+            most=_high(result, state.metric) / METRICS[state.metric].figure(result) * value / full,
+            fits=outcome.fits,
+            over=words[:-1],
+            phrase=words[-1],
+            reference="" if outcome.is_simulated else reference,
+            unchanged_bar=_base_metric(state, outcome) / full,
+        )
+        for outcome, result, value, rank, own_figures, words in zip(
+            outcomes, results, values, ranks, figures, said, strict=True
+        )
+>>>>>>> a83d57e4 (Put formats into the verdict; compare with the pin in words)
     )
 
 

@@ -187,6 +187,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     evidence: str
     runtime: str
+    format: str
     rank: int
     on_paper: bool
     figures: tuple[CardFigure, ...]

@@ -33,7 +33,7 @@ from hardware.quantity import percent
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.state import EACH, State, pinned, replace
-from hwexplorer.views.captions import metric_word, place_in_words
+from hwexplorer.views.captions import metric_word, name_work, place_in_words
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes, trace_warning
 from hwexplorer.views.plain import Row, Stack, Table
@@ -120,7 +120,7 @@ def tree(state: State) -> Table:
         dim = branch.kind == "operator" and without_rule[i]
         rows.append(Row(branch.key, cells[i], depth=depth, has_children=bool(branch.children), kind=kind, dim=dim))
     delta = () if deltas is None else (msgspec.structs.replace(DELTA, title=DELTA_TITLE[state.metric]),)
-    return Table(
+    table = Table(
         "tree",
         _title(state, result),
         (*columns, *delta, *(_measured_columns(result) if trace_cells else ())),
@@ -128,6 +128,7 @@ def tree(state: State) -> Table:
         footer=_footer(figures, root, state, dict(zip(map(id, branches), parts.sum(axis=0).tolist(), strict=True))),
         notes=(*notes_of_trace, *describe_deviations(result)),
     )
+    return name_work(table, result)
 
 
 def _measured_columns(result: Estimate) -> tuple[Column, ...]:

@@ -70,9 +70,9 @@ def test_the_verdict_speaks_by_odds_and_evidence() -> None:
         assert found is not None
         first = found.lines[0]
         assert first.startswith("Too close to call") is (found.odds < LIKELY)
-        assert (" sure" in first) is (found.odds >= LIKELY)
+        assert (" sure" in first) is (found.odds >= LIKELY and not found.is_predicted)
         assert ("is best" in first) is (found.odds >= SURE and not found.is_predicted)
-        assert ("redicted" in first) is found.is_predicted
+        assert ("data sheet" in first) is (found.is_predicted and found.odds >= LIKELY)
         assert bool(found.measurement) is (found.odds < SURE or found.is_predicted)
 
 

@@ -138,6 +138,7 @@ class Fake(EngineProvider):
                 name=DEVICES[name][0],
                 evidence="measured",
                 runtime="compiler",
+                format=state.precision,
                 rank=0,
                 on_paper=name.startswith("kpu"),
                 figures=tuple(

@@ -414,6 +414,21 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.execution == "auto"
 
 
+@case("one_format")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("f")
+    assert "all devices run fp32 in one format" in screen_text(app)
+
+
+@case("column_after")
+@case("column_before")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press(">", ">", "<")
+    content = app.explorer.outline
+    assert content.column == 0
+    assert app.session.message == (content.column_help(), "text")
+
+
 @case("layout")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("X")

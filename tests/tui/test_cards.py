@@ -47,7 +47,7 @@ def test_what_does_not_fit_wins_nothing() -> None:
 @pytest.mark.parametrize(
     ("model", "heads"),
     [
-        ("llama3_8b:in=128,out=16", "TTFT ms|TPOT ms|tokens/s|J/token|EDP J·s"),
+        ("llama3_8b:in=128,out=16", "TTFT ms|TPOT ms|tokens/s|J/request|EDP J·s"),
         ("llama3_8b:decode", "TPOT ms|tokens/s|J/token|EDP mJ·s"),
         ("llama3_8b:prefill", "TTFT ms|prompts/s|J/prompt|EDP mJ·s"),
     ],
@@ -103,7 +103,7 @@ async def test_caps_of_a_chip_are_ranked_and_keep_their_amounts() -> None:
         await pilot.press("enter")
         assert "the power limit is 700 W" in screen_text(app)
     assert sorted(card.rank for card in strip.cards) == [1, 2, 3, 4]
-    assert "H100 400W" in names["h100_sxm@400W"]
+    assert "H100 at 400 W" in names["h100_sxm@400W"]
     assert "H100 300W 1400MHz" in names["h100_sxm@300W@1.4GHz"]
 
 
@@ -253,7 +253,7 @@ async def test_beside_a_pin_the_verdict_keeps_its_odds() -> None:
         await pilot.pause()
         strip = app.explorer.strip
         lines = " ".join(strip.render_line(y).text.strip() for y in range(strip._answer_height))
-    assert " % sure): TPU v4" in lines
+    assert "If its data sheet holds, TPU v4" in lines
 
 
 def test_a_changed_baseline_is_compared_with_the_chip_as_it_is() -> None:

@@ -62,8 +62,8 @@ async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tm
         assert "cannot be read" in app.session.message[0]
         await pilot.press(*f":trace {file}", "enter")
         await settle_until(pilot, lambda: not app.session.jobs)
-        assert app.state.execution == "auto"  # the runtime is the user's
-        assert "vs predicted" in screen_text(app)
+        assert app.state.execution == "openvino"  # the runtime of the trace, as in the verb
+        assert "vs OpenVINO" in screen_text(app)
         await pilot.press("5", "z")
         text = screen_text(app)
         assert re.search(r"measured +.*2.00 ms", text)

@@ -15,7 +15,6 @@ from hardware.errors import RequestError
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import State, parse, pinned, replace
-from hwexplorer.tui.keys.key_table import BY_ID
 from hwexplorer.tui.session.history import History, push, redo, undo
 
 TEXT = st.text(st.characters(codec=None), max_size=30)  # surrogates too: a path need not be UTF-8
@@ -170,18 +169,6 @@ def test_a_precision_is_written_in_one_way(text: str) -> None:
     state = parse(text)
     assert (state.batch, state.precision) == (8, "w4a16kv8")
     assert states.format(state) == "resnet50@b8,w4a16kv8"
-
-
-def test_keys_go_through_the_usual_precisions_from_any_other() -> None:
-    up, down = (action.change for action in (BY_ID["precision_up"], BY_ID["precision_down"]))
-    assert up is not None
-    assert down is not None
-    state, seen = State(precision="q6_k"), []
-    for _ in precision.KEYS:
-        state = up(state)
-        seen.append(state.precision)
-    assert tuple(seen) == precision.KEYS
-    assert down(State(precision="q6_k")).precision == precision.KEYS[-1]
 
 
 def test_language_models_are_asked_for_as_they_are_stored() -> None:

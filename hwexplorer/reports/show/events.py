@@ -11,6 +11,7 @@ from analysis.document import Cell, Column, columns
 from analysis.estimate.causes import CAUSES
 from analysis.estimate.tree_figures import find_node
 from analysis.reports.event_report import EventReport, EventRow, event_report
+from analysis.text.headline import work_word
 from hardware.errors import RequestError
 from hardware.grouping import group_by
 from hardware.names import split_list
@@ -21,7 +22,7 @@ from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.headless import answers
 from hwexplorer.reports.why import progression
 from hwexplorer.state import State, pinned
-from hwexplorer.views.captions import amount_of_one, category_words, energy_words, place_in_words
+from hwexplorer.views.captions import amount_of_one, category_words, energy_words, name_work, place_in_words
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.plain import Band, Row, Stack, Table
 from hwexplorer.views.tables import empty_cell, keep_columns, rows
@@ -115,13 +116,13 @@ def _event_table(state: State, by: str = "category") -> Table:
         f"{_RATES.get(name, name).replace('_', ' ')} {percent(value)}" for name, value in report.rates.items()
     )
     overhead = report.overhead_j / report.total_j if report.total_j else 0.0
-    total = energy_words(report.total_j, report.batch, 4)
+    total = energy_words(report.total_j, report.batch, 4, work_word(engine.result(state)))
     footer = (
         f"{len(report.events)} events add up to the node's {total}",
         f"{percent(overhead)} of the energy is registers, control, launches and waiting units; {rates}",
     )
     table_rows = rows(COLUMNS, groups, key=_key, kind="component", children=lambda group: group.events)
-    return Table("events", place_in_words(state), COLUMNS, table_rows, footer=footer)
+    return name_work(Table("events", place_in_words(state), COLUMNS, table_rows, footer=footer), engine.result(state))
 
 
 def _sum(events: Iterable[EventRow], field: str) -> float:

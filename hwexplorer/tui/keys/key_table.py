@@ -112,10 +112,10 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             lambda s: changes.scale_batch(s, False)),
         _action("batch_up", "]", "Double batch", "Double the batch, up to 4096, or take the next load",
             lambda s: changes.scale_batch(s, True), hint="batch"),
-        _action("precision_down", "{", "Precision before", "The previous precision, of " + ", ".join(formats.KEYS),
-            changes.cycle("precision", formats.KEYS, -1)),
-        _action("precision_up", "}", "Next precision", "The next precision, of " + ", ".join(formats.KEYS),
-            changes.cycle("precision", formats.KEYS), hint="precision"),
+        _action("precision_down", "{", "Precision before", "The previous precision that a device has", "precision", -1),
+        _action("precision_up", "}", "Next precision", "The next precision that a device has, of "
+            + ", ".join(formats.KEYS), "precision", 1, hint="precision"),
+        _action("one_format", "f", "One format", "Compare all devices in one number format", hint="one format"),
         _action("execution", "x", "Execution",
             "Runtime: operators one by one (eager), fused, or the usual one (auto)",
             changes.cycle("execution", settings.EXECUTIONS), hint="execution"),
@@ -210,7 +210,19 @@ PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down", "turn_up": 
 _ORDER = (
     *("help", "palette", "turn_up", "turn_back", "to_tree", "try_it", "choose", "filter", "remove", "baseline", "rank"),
     *("pane_models", "devices", "phase", "toggle", "batch_up", "quit", "find", "pin", "export", "sessions"),
-    *("pane_knobs", "zoom", "precision_up", "advise", "undo", "heaviest", "why", "sort", "metric", "execution"),
+    *(
+        "one_format",
+        "pane_knobs",
+        "zoom",
+        "precision_up",
+        "advise",
+        "undo",
+        "heaviest",
+        "why",
+        "sort",
+        "metric",
+        "execution",
+    ),
 )
 
 

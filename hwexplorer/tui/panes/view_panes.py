@@ -159,7 +159,7 @@ class ComparePane(ViewPane):
         self.content.update(self._table(views), hide=self.hidden_roles())
         self.content.go(state.on)
         order = f"by {state.rank}{' reversed' if state.rank_reverse else ''}"
-        self.set_title(views.verdict, order if state.rank != RANKS[0] else "")
+        self.set_title(views.pin_sentence.removesuffix(".") or views.verdict, order if state.rank != RANKS[0] else "")
 
     def _table(self, views: Views) -> Table:
         """Return the table with a footer: the lines about the device under the cursor, then those about all devices."""

@@ -31,9 +31,10 @@ _ALL_FIGURES = (
 TIMES = 2  # a larger change is a factor, a smaller one a percentage
 
 
-def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str:
+def summarize_change(before: State, after: State, was: Cards, now: Cards, pin: Card | None = None) -> str:
     """Return a sentence like `compiled: 31 % faster`, or '' if the screen shows the change anyway. `was` and `now` are
-    the cards of all devices. A what-if device is compared with the unchanged device, as in the knobs."""
+    the cards of all devices. Settings are compared with the card of the `pin`, if there is one. A what-if device is
+    compared with the unchanged device, as in the knobs."""
     changed = changed_fields(before, after)
     if (
         "devices" in changed
@@ -50,8 +51,10 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str
     parts += [f"removed {name}" for name in before.devices if name not in after.devices]
     if "model" not in changed and changed & SCENARIO_FIELDS:
         figures = _ALL_FIGURES if "batch" in changed else _FIGURES
-        settings = f"{_settings(before, after)} vs {_settings(after, before)}"
+        against = _settings(after, before) if pin is None else f"the pin {after.pin}"
+        settings = f"{_settings(before, after)} vs {against}"
         old, new = (next((card for card in cards if card.key == after.on), None) for cards in (was, now))
+        old = pin or old
         effect = ", ".join(_changes(old, new, figures)) if old is not None and new is not None else ""
         parts.append(f"{settings}: {effect or 'no change'}")
     if "pin" in changed:
@@ -64,7 +67,7 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str
     return "; ".join(parts)
 
 
-def summarize_undo(before: State, after: State, was: Cards, now: Cards) -> str:
+def summarize_undo(before: State, after: State, was: Cards, now: Cards, _: Card | None = None) -> str:
     """Return `undid "add kpu_t100"` for a step back from `before` to `after`."""
     summary = summarize_change(after, before, now, was).partition(": ")[0].partition(" vs ")[0]
     for participle, verb in (("added ", "add "), ("removed ", "remove "), ("pinned ", "pin ")):
@@ -80,6 +83,7 @@ def _settings(before: State, after: State) -> str:
 def summarize_pin(verdict: str, here: Card, there: Card) -> str:
     """Return the verdict against the pin with the change of each figure, since they may differ in direction."""
     names, _, change = verdict.partition(": ")
+    change = change.replace(" 0 %", " equal", 1)
     figures = ", ".join(_changes(there, here, _ALL_FIGURES))
     return f"{names} (pin): {'; '.join(part for part in (figures, change) if part)}."
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from analysis.model.names.model_ref import phases
 from hardware.errors import RequestError
+from hardware.precision import KEYS, runs_wider
 from hwexplorer import state as states
 from hwexplorer.state import PANES, State, replace
 from hwexplorer.tui.session import history as histories
@@ -138,7 +139,8 @@ class Session:
         is_undo = history is not None and len(history.past) < len(self.history.past)
         summarize = summarize_undo if is_undo else summarize_change
         shown = None if self.is_behind else self.views
-        summary = summarize(self.state, state, shown.cards, views.cards) if shown is not None else ""
+        pin = views.pin_card if state.pin == self.state.pin else None
+        summary = summarize(self.state, state, shown.cards, views.cards, pin) if shown is not None else ""
         self.history = replace(history, present=state) if history else push(self.history, state)
         self.views = views
         self.emit(Changed("state"))
@@ -245,7 +247,32 @@ class Session:
     def idle_actions(self) -> tuple[str, ...]:
         """Return the actions that would do nothing in the present state. The footer leaves them out."""
         has_setting = self.cache.has("next_step", self.state) and self.cache.view("next_step", self.state)
-        return ("try_it",) * (not has_setting) + ("phase",) * (not current_phase(self.state.model))
+        idle = {"try_it": not has_setting, "phase": not current_phase(self.state.model)}
+        idle["one_format"] = self.views is None or len({card.format for card in self.views.cards}) < 2
+        return tuple(action for action, is_idle in idle.items() if is_idle)
+
+    def do_precision(self, step: int) -> None:
+        """Go to the next format that a device of the state has, or to the one before."""
+        self.apply(self.with_precision(step))
+
+    def with_precision(self, step: int) -> State:
+        """Return the state in the next format that a device of the state has, or in the one before."""
+        place = KEYS.index(self.state.precision) if self.state.precision in KEYS else min(step, 0) - step
+        for count in range(1, len(KEYS) + 1):
+            state = replace(self.state, precision=KEYS[(place + step * count) % len(KEYS)])
+            if any(not runs_wider(state.precision, card.format) for card in self.cache.view("cards", state)):
+                return state
+        return self.state
+
+    def do_one_format(self) -> None:
+        """Compare all devices in the first format in which all of them multiply."""
+        for precision in (self.state.precision, *KEYS):
+            state = replace(self.state, precision=precision)
+            if len({card.format for card in self.cache.view("cards", state)}) == 1:
+                if not self.apply(state):
+                    self.say(f"all devices run {self.state.precision} in one format", "dim")
+                return
+        self.say("these devices have no format in common", "warn")
 
     def do_phase(self) -> None:
         """Go to the next phase of a language model: its prompt, a token after it, the whole request, a load."""
@@ -253,7 +280,8 @@ class Session:
         if names:
             order = [*names]
             following = order.index(current_phase(self.state.model, self.state.load)) + 1
-            self.apply(self.with_model(names[order[following % len(order)]]))
+            if self.apply(self.with_model(names[order[following % len(order)]])) and not self.state.load:
+                self.say(f"{current_phase(self.state.model)}: {self.provider.length_words(self.state)}")
         else:
             self.say("only a language model has phases: prefill, decode, request", "dim")
 

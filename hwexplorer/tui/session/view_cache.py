@@ -69,10 +69,15 @@ class Views:
         return cast("frozenset[str]", self._cache.view("operators_below", self._state))
 
     @cached_property
+    def pin_card(self) -> Card | None:
+        """The card of the pinned state; None without a pin, or while deltas are hidden."""
+        other = pinned(self._state) if self._state.diff else None
+        return self._find_card(other) if other is not None else None
+
+    @cached_property
     def pin_sentence(self) -> str:
         """One sentence that compares the state with its pin; '' without a pin, or if both cost the same."""
-        other = pinned(self._state)
-        here, there = (self._find_card(state) for state in (self._state, other)) if other is not None else (None, None)
+        here, there = self._find_card(self._state), self.pin_card
         return summarize_pin(self.verdict, here, there) if self.verdict and here and there and here != there else ""
 
     def _find_card(self, state: State) -> Card | None:

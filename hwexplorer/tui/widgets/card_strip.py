@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from analysis.text.headline import FORM, MEMORY
 from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import answer_lines
@@ -23,11 +24,9 @@ from hwexplorer.views.plain import Card, CardFigure
 LEFT = 4  # cells: the cursor's sign and the rank
 NAME_LEAST, NAME_MIN, NAME_MAX, TITLE_SHARE = 16, 22, 34, 23  # cells of name and runtime; percent of the width
 BAR_MIN, BAR_MAX, PHRASE_LEAST, PHRASE_MIN, PHRASE_GOOD = 7, 24, 12, 22, 28
-SIGNS = {"measured": "✓", "similar chip": "≈"}  # signs of evidence; for other evidence the phrase says it
+SIGNS = {"measured": "✓", "similar chip": "≈", "data sheet": "○"}  # signs of evidence; a paper device says it
 _SHORTER = {"predicted ": "pred. ", "on paper: ": "paper: ", "hypothetical: ": "", "keeps up: ": "",
             "falls behind by ": "behind by ", " requests/s": "/s"}  # fmt: skip
-_MEMORY = r"\d+ ?[GM]B"
-_FORM = r"SXM\d*|PCIe|OAM|NVL|HGX"
 
 
 def shorter_names(name: str) -> Iterator[str]:
@@ -35,9 +34,9 @@ def shorter_names(name: str) -> Iterator[str]:
     names of changed facts. The model number and the changed amounts always stay."""
     name, brace, changes = name.partition(" {")
     yield name + brace + changes
-    for words in (_FORM, rf"{_FORM}|{_MEMORY}"):
+    for words in (FORM, rf"{FORM}|{MEMORY}"):
         yield re.sub(rf" (?:{words})(?= |$)", "", name) + brace + changes
-    first, *rest = re.sub(rf" (?:{_FORM}|{_MEMORY})(?= |$)|(?<=\d) (?=W|MHz)", "", name).split()
+    first, *rest = re.sub(rf" (?:{FORM}|{MEMORY})(?= |$)|(?<=\d) (?=W|MHz)", "", name).split()
     shortest = " ".join((first, *([word for word in rest if re.search(r"\d", word)] or rest))) + brace
     for letters in ("", r"([a-z]{6})\w{2,}(?=[*=])", r"([a-z]{3})\w{2,}(?=[*=])"):
         yield shortest + (re.sub(letters, r"\1…", changes) if letters else changes)
@@ -100,7 +99,7 @@ class CardStrip(Widget, can_focus=False):
     def _count_hidden(self, rows: Sequence[Card | str]) -> str:
         """Return `+1 more (2 L4)`: rank and name of the devices without a line of their own."""
         hidden = sorted((card for card in self.cards if card not in rows), key=lambda card: (not card.rank, card.rank))
-        names = ", ".join(f"{card.rank or '-'} {safe(card.name)}" for card in hidden)
+        names = ", ".join(f"{card.rank or ''} {safe(card.name)}".strip() for card in hidden)
         return f"+{len(hidden)} more ({names})"
 
     @property
@@ -204,7 +203,7 @@ class CardStrip(Widget, can_focus=False):
         columns, bar, phrase = self._columns(width)
         is_here, space = card.key == self.on, self.palette.get("text")
         sign = (">" if self.palette.ascii else "▌") if is_here else " "
-        segments = [Segment(pad(f"{card.rank or '-'}", LEFT - 2, True) + " ", self.palette.get("dim"))]
+        segments = [Segment(pad(f"{card.rank or ''}", LEFT - 2, True) + " ", self.palette.get("dim"))]
         segments += self._title(card, self._title_room(width))
         counts = card.fits and not card.over and not card.on_paper
         for figure, (wide, _) in zip(card.figures, columns, strict=True):
@@ -249,7 +248,8 @@ class CardStrip(Widget, can_focus=False):
         steps = list(shorter_names(safe(card.name)))
         others = [list(shorter_names(safe(other.name))) for other in self.cards if other.key != card.key]
         names = [name for place, name in enumerate(steps) if all(name != other[place] for other in others)]
-        runtimes = (runtime, runtime.partition(" ")[0], "")
+        first, form = runtime.partition(" ")[0], f" {card.format}"
+        runtimes = (runtime + form, first + form, form[1:], "")
         named = [(name, shown) for shown in runtimes for name in names] or [(steps[0], "")]
         fitting = (pair for pair in named if width_of(pair[0]) + len(mark) + width_of(pair[1]) <= room)
         name, runtime = next(fitting, named[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
@@ -22,7 +23,6 @@ QUANTITY = 6  # "1.23 G"
 PERCENT = 5  # "100.0", "12.3"
 TEXT_MAX = 32
 NAME_GOOD = 24  # cells; most names fit
-_SHORT_HEADS = {"Latency s": "time s", "Energy/inf J": "J/inf"}
 
 
 def measure_table(table: Table, names: int, total: int) -> list[Measure]:
@@ -45,8 +45,7 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         narrow = (PERCENT + 1 + BAR_MIN, PERCENT)
         return replace(own, header=title, least=least, most=PERCENT + 1 + BAR_MAX, narrow=narrow)
     if column.role == "number":
-        short = f"{own.scale.label}/inf" if column.title == "Energy/inf" else own.header
-        return _with_heads(own, own.scale.width, short)
+        return _with_heads(own, own.scale.width, _short_head(own.header))
     if column.role == "text":
         most = max((width_of(str(v)) for v in values if v is not None), default=0)
         need = max(min(most, TEXT_MAX), width_of(column.title))
@@ -58,7 +57,7 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         if is_of_device(column):
             widest = len("1.58 µ") + (3 if column.unit == "Js" else 1)
             need = max(need, widest + 1)  # one cell more for the sign of the device that wins
-        return _with_heads(own, need, _SHORT_HEADS.get(column.title, column.title))
+        return _with_heads(own, need, _short_head(column.title))
     need = max(map(len, map(own.write, numbers)), default=0)  # the longest is neither extreme: `+985 %` and `x12`
     need = max(need, 5, width_of(column.title))
     return replace(own, least=need, most=need)
@@ -68,6 +67,11 @@ def _with_heads(own: Measure, need: int, short: str) -> Measure:
     """Return the measure of a column of `need` cells, with a head for the least width."""
     least, most = (max(need, width_of(head)) for head in (short, own.header))
     return replace(own, least=least, most=most, short=short)
+
+
+def _short_head(title: str) -> str:
+    """Return `J/inf` for `Energy/inf J`."""
+    return re.sub(r"^Energy(/\w{3})\w* (\w+)$", r"\2\1", title).replace("Latency s", "time s")
 
 
 def is_of_device(column: Column) -> bool:
