@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -42,6 +43,12 @@ class Change(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.name}{self.how}{self.value}"
+
+
+def with_unchanged(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of devices, each with changed facts before the unchanged device unless that is listed too."""
+    pairs = ((name, split_changes(name)[0]) for name in names)
+    return tuple(dict.fromkeys(each for name, base in pairs for each in (name, *([base] * (base not in names)))))
 
 
 def split_changes(text: str) -> tuple[str, str | None]:

@@ -137,12 +137,12 @@ def cards(devices: tuple[Card, ...]) -> str:
 def _card(card: Card) -> str:
     first, *rest = (text(str(figure)) for figure in card.figures)
     figures = f"<b>{first}</b>" + "".join(f"<span>{each}</span>" for each in rest)
-    scale = 100 / max(card.bar, 1.0)
     kind = " paper" * card.on_paper if card.fits and not card.over else " out"
     return (
         f'<div class="card{kind}"><b class="name">{text(card.name)}</b> '
         f'{text(card.evidence)} · {text(card.runtime)} {text(card.format)}<div class="figures">{figures}</div>'
-        f'<div class="track">{bar(card.bar, scale, "%")}</div>{text(" · ".join((*card.over, card.phrase)))}</div>'
+        f'<div class="track" title="the whole by cause">{bar(card.bar, 100, "%")}</div>'
+        f"{text(' · '.join((*card.over, card.phrase)))}</div>"
     )
 
 

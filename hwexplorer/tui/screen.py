@@ -144,7 +144,7 @@ class ExplorerScreen(TypingScreen):
         self.show_lines()
         if self.overlay_screen is not None:
             return  # drawn when it is visible again
-        arrangement = (state.pane, state.zoom, len(state.devices))
+        arrangement = (state.pane, state.zoom, state.devices)
         if arrangement != self._arrangement:
             self._arrangement = arrangement
             self.bars["head"].refresh(layout=True)  # refreshing a child makes Textual lay out the parent again

@@ -9,9 +9,8 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.explore.outcome import Outcome
 from hardware.quantity import Unit, decimals_for, fixed, prefix_for, quantity
-from hardware.what_if import split_changes
-from hwexplorer import engine
-from hwexplorer.state import State
+from hardware.what_if import split_changes, with_unchanged
+from hwexplorer.state import State, replace
 from hwexplorer.views.device_rows import FIGURES, DeviceFigure, DeviceRow, device_rows
 from hwexplorer.views.plain import Card, CardFigure, Stack
 
@@ -23,105 +22,17 @@ _EXCESS = {
     "power": "too much power",
     "memory": "too large",
 }
-FAR = 4.0  # times the least value; longer bars exceed the common scale
 
 
-<<<<<<< HEAD
-=======
-class _Column(msgspec.Struct, frozen=True):
-    """A figure of each card: label, unit, field of the load, request or estimate, and what it is counted per."""
-
-    label: str
-    unit: Unit
-    field: str
-    per: str = ""
-    more_is_better: bool = False
-
-
-_EDP = _Column("EDP", "Js", "edp_js")
-_USUAL = (
-    _Column("latency", "s", "latency_s"),
-    _Column("rate", "1/s", "throughput_per_s", more_is_better=True),
-    _Column("energy", "J", "energy_j_per_inference", "/inf"),
-    _EDP,
-)
-# Under a load, the slowest requests and the cost per token count.
-_LOAD = (
-    _Column("TTFT p99", "s", "ttft_p99_s"),
-    _Column("TPOT p99", "s", "tpot_p99_s"),
-    _Column("", "", "tokens_per_s", "tokens/s", more_is_better=True),
-    _Column("", "J", "energy_j_per_token", "/token"),
-    _Column("EDP", "Js", "edp_js", "/token"),
-)
-# Users of a language model judge a request, a prompt and a step of decoding by their tokens.
-_REQUEST = (
-    _Column("TTFT", "s", "time_to_first_token_s"),
-    _Column("TPOT", "s", "time_per_output_token_s"),
-    _Column("", "", "tokens_per_s", "tokens/s", more_is_better=True),
-    _Column("", "J", "energy_j_per_inference", "/request"),
-    _EDP,
-)
-
-
-def _phase_columns(latency: str, what: str) -> tuple[_Column, ...]:
-    """Return the figures of a phase that processes prompts or makes tokens; `what` is one of them."""
-    return (
-        _Column(latency, "s", "latency_s"),
-        _Column("", "", "throughput_per_s", f"{what}s/s", more_is_better=True),
-        _Column("", "J", "energy_j_per_inference", f"/{what}"),
-        _EDP,
-    )
-
-
-_COLUMNS = {
-    "inference": _USUAL,
-    "request": _REQUEST,
-    "prompt": _phase_columns("TTFT", "prompt"),
-    "token": _phase_columns("TPOT", "token"),
-    "output token": _LOAD,
-}
-
-
->>>>>>> a83d57e4 (Put formats into the verdict; compare with the pin in words)
 def cards(state: State) -> tuple[Card, ...]:
-    """Return the cards in the order of the state's devices."""
+    """Return the cards in the order of the state's devices, each changed device before the unchanged one."""
     reference = split_changes(state.baseline)[0]  # the baseline without its changes
-    rows = device_rows(state, reference)
-    least = min(row.value for row in rows)
-    full = max(row.value for row in rows if row.value <= FAR * least) or 1.0
+    rows = device_rows(replace(state, devices=with_unchanged(state.devices)), reference)
     figures = zip(*(_figures(figure, rows) for figure in FIGURES[rows[0].outcome.work]), strict=True)
-    return tuple(
-<<<<<<< HEAD
-        _card(state, row, own_figures, full, reference) for row, own_figures in zip(rows, figures, strict=True)
-=======
-        Card(
-            key=outcome.key,
-            name=_name(outcome),
-            evidence=EVIDENCE[result.trust.level],
-            runtime=result.runtime.name,
-            format=result.precision_run,
-            rank=rank,
-            on_paper=not result.device.silicon,
-            figures=own_figures,
-            rate_per_s=result.throughput_per_s,
-            latency_s=result.latency_s,
-            energy_j=result.energy_j_per_inference,
-            bar=Stack((shares(result, state.metric).sum(axis=1) * value / full).tolist()),
-            most=_high(result, state.metric) / METRICS[state.metric].figure(result) * value / full,
-            fits=outcome.fits,
-            over=words[:-1],
-            phrase=words[-1],
-            reference="" if outcome.is_simulated else reference,
-            unchanged_bar=_base_metric(state, outcome) / full,
-        )
-        for outcome, result, value, rank, own_figures, words in zip(
-            outcomes, results, values, ranks, figures, said, strict=True
-        )
->>>>>>> a83d57e4 (Put formats into the verdict; compare with the pin in words)
-    )
+    return tuple(_card(state, row, own_figures, reference) for row, own_figures in zip(rows, figures, strict=True))
 
 
-def _card(state: State, row: DeviceRow, figures: tuple[CardFigure, ...], full: float, reference: str) -> Card:
+def _card(state: State, row: DeviceRow, figures: tuple[CardFigure, ...], reference: str) -> Card:
     outcome, result = row.outcome, row.run
     over = _exceeded_limits(state, outcome)
     is_behind = bool(over and outcome.figure("lag_per_s"))  # which comes before what it exceeds
@@ -130,19 +41,21 @@ def _card(state: State, row: DeviceRow, figures: tuple[CardFigure, ...], full: f
         name=_name(outcome),
         evidence=row.evidence,
         runtime=result.runtime.name,
+        format=result.precision_run,
         rank=row.rank,
         on_paper=not result.device.silicon,
         figures=figures,
         rate_per_s=result.throughput_per_s,
         latency_s=result.latency_s,
         energy_j=result.energy_j_per_inference,
-        bar=Stack((shares(result, state.metric).sum(axis=1) * row.value / full).tolist()),
-        most=_high(result, state.metric) / METRICS[state.metric].figure(result) * row.value / full,
+        bar=Stack(shares(result, state.metric).sum(axis=1).tolist()),
+        value=row.value,
+        band=_band(result, state.metric, row.value),
+        is_unchanged=row.key not in state.devices,
         fits=outcome.fits,
         over=("falls behind", *over[:-1]) if is_behind else over,
         phrase=over[-1] if is_behind else row.phrase,
         reference="" if outcome.is_simulated else reference,
-        unchanged_bar=_base_metric(state, outcome) / full,
     )
 
 
@@ -183,12 +96,6 @@ def _as_stated(amount: float, unit: Unit) -> str:
     return f"{amount / factor:g} {label}"
 
 
-def _base_metric(state: State, outcome: Outcome) -> float:
-    """Return the metric of a what-if device without its changes; 0 for any other device."""
-    base = split_changes(outcome.key)[0]
-    return 0.0 if outcome.is_simulated or base == outcome.key else engine.outcome(state, base).aim(state.metric)
-
-
 def _name(outcome: Outcome) -> str:
     """Return the name of a device without its vendor, which is long and says little, and with its changes and count."""
     device = outcome.estimate.device
@@ -197,6 +104,10 @@ def _name(outcome: Outcome) -> str:
     return f"{name or device.id} {device.changes}".strip() + count
 
 
-def _high(result: Estimate, metric: str) -> float:
-    slow, hungry = result.latency_band_s[1], result.energy_band_j[1] / result.scenario.batch
-    return {"latency": slow, "energy": hungry}.get(metric, slow * hungry)
+def _band(result: Estimate, metric: str, value: float) -> tuple[float, float]:
+    """Return the ends of the band of a metric, scaled to its value under a load."""
+    latency_s, energy_j = result.latency_band_s, (end / result.scenario.batch for end in result.energy_band_j)
+    ends = {"latency": latency_s, "energy": tuple(energy_j)}
+    low, high = ends.get(metric) or (ends["latency"][place] * ends["energy"][place] for place in (0, 1))
+    scale = value / (METRICS[metric].figure(result) or 1.0)
+    return low * scale, high * scale

@@ -10,6 +10,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import outline
 from analysis.explore.node_comparison import SAME
 from analysis.text.headline import describe_change
+from hardware.what_if import split_changes, with_unchanged
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import tree_view
@@ -37,12 +38,12 @@ def heat(table: Table, state: State) -> Table:
     """Return the tree with each row's own figure on each device. The existing device with the least wins. A design
     target is only compared with the winner. A device without room for the model never wins."""
     branches = [branch for _, branch in outline(engine.result(state), state.by, state.split_branches).walk()]
-    keys = [branch.key for branch in branches]
+    keys, names = [branch.key for branch in branches], with_unchanged(state.devices)
     figures = {
-        name: dict(zip(keys, tree_view.by_node(replace(state, on=name), branches), strict=True))
-        for name in state.devices
+        name: dict(zip(keys, tree_view.by_node(replace(state, devices=names, on=name), branches), strict=True))
+        for name in names
     }
-    fitting = [name for name in state.devices if engine.result(state, name).fits]
+    fitting = [name for name in names if engine.result(state, name).fits]
     silicon = [name for name in fitting if engine.device(name).silicon]
     on_paper = [name for name in fitting if name not in silicon]
     kept = [i for i, column in enumerate(table.columns) if column.key in _KEPT]
@@ -50,7 +51,7 @@ def heat(table: Table, state: State) -> Table:
     wins: Counter[str] = Counter()
     compared = []
     for row in table.rows:
-        values = {name: figures[name].get(row.key) for name in state.devices}
+        values = {name: figures[name].get(row.key) for name in names}
         winner = _least(values, silicon)
         if row.depth == 1:
             wins[winner] += 1
@@ -58,7 +59,7 @@ def heat(table: Table, state: State) -> Table:
         compared.append((row, values, words))
     # The winner of the first row comes first, then those of most parts: a narrow screen leaves out the others.
     best = compared[0][2][0] if compared else ""
-    order = sorted(state.devices, key=lambda name: (name != best, -wins[name]))
+    order = sorted(names, key=lambda name: (name != best, -wins[name]))
     columns = [*(table.columns[i] for i in kept), *(_column(name, state, order) for name in order), WINS]
     columns += [*([TARGET] if on_paper else []), *(table.columns[i] for i in deltas)]
     rows = []
@@ -69,16 +70,20 @@ def heat(table: Table, state: State) -> Table:
     tied = f", {wins.pop(TIE)} tied" if wins[TIE] else ""
     won = ", ".join(f"{name} wins {count}" for name, count in wins.most_common() if name) + tied
     footer = (f"least {METRICS[state.metric].noun} of {parts} parts: {won}",) if won else table.footer
-    names = [engine.device(name).label for name in state.devices]
-    title = f"{table.title.rpartition(' on ')[0]} on {', '.join(names)}"
+    labels = ", ".join(engine.device(name).label for name in names)
+    title = f"{table.title.rpartition(' on ')[0]} on {labels}"
     return replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)
 
 
 def _column(name: str, state: State, order: list[str]) -> Column:
+    """Return the column of a device. The only one with changed facts is named by its braces."""
+    base, changes = split_changes(name)
+    is_only = sum(split_changes(other)[0] == base for other in order) <= 2
+    title = f"{base}{{..}}" if changes and is_only else MARKED[name]
     metric, mark = METRICS[state.metric], ON if engine.device(name).silicon else PAPER
     keep = 0 if name == order[0] else 1 if name == state.on else 2
     return Column(
-        mark + name, MARKED[name], metric.unit, role="quantity", keep=keep, help=f"{metric.title} of the row by itself"
+        mark + name, title, metric.unit, role="quantity", keep=keep, help=f"{metric.title} of the row by itself"
     )
 
 

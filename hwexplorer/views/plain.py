@@ -180,8 +180,8 @@ class CardFigure(msgspec.Struct, frozen=True):
 class Card(msgspec.Struct, frozen=True, kw_only=True):
     """A card of a device. `figures` are shown from left to right. `phrase` compares the device with the `reference`.
     `rank` is its place among existing devices, 0 if it cannot win. `over` are the exceeded limits of the state.
-    Fractions of the scale of all cards: `bar` is the metric of the state by cause, `most` is the upper end of its band,
-    and `unchanged_bar` is the metric of a what-if device without its changes (0 for other devices)."""
+    `value` is the metric of the state, `band` its ends, and `bar` its fractions by cause. `is_unchanged`: it is not in
+    the state, but stands below the same device with changed facts."""
 
     key: str
     name: str
@@ -195,12 +195,13 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     rate_per_s: float
     energy_j: float
     bar: Stack
-    most: float
+    value: float
+    band: tuple[float, float]
     fits: bool
     over: tuple[str, ...] = ()
     phrase: str
     reference: str = ""
-    unchanged_bar: float = 0.0
+    is_unchanged: bool = False
 
 
 View = Table | Text | Plot

@@ -54,7 +54,7 @@ COLUMNS = (
     ),
     Column("latency", "Latency s", "s", role="quantity", keep=1),
     Column("energy_per_inference", "Energy/inf J", "J", role="quantity", keep=1),
-    Column("bound", "Limit", role="text", keep=2, help="memory: DRAM; on-chip: memory on the chip"),
+    Column("bound", "Limit", role="text", keep=1, help="memory: DRAM; on-chip: memory on the chip"),
     Column("cumulative", "Cum %", "%", keep=3, help="cumulative share, with the level sorted by share"),
     Column("kind", "Kind", role="text", keep=4),
     Column("fused", "Kernel", role="text", keep=5, help="fused with others, its own, or part of one"),

@@ -131,7 +131,6 @@ class Fake(EngineProvider):
 
     def cards(self, state: State) -> tuple[Card, ...]:
         each = [(name, *self._total(replace(state, on=name, pin=""))) for name in state.devices]
-        slowest = max(t for _, t, _ in each)
         return tuple(
             Card(
                 key=name,
@@ -153,8 +152,9 @@ class Fake(EngineProvider):
                 latency_s=t,
                 rate_per_s=state.batch / t,
                 energy_j=e,
-                bar=Stack([t / slowest * part for part in (0.4, 0.1, 0.2, 0.2, 0.0, 0.1)]),
-                most=1.2 * t / slowest,
+                bar=Stack([0.4, 0.1, 0.2, 0.2, 0.0, 0.1]),
+                value=e * t,
+                band=(0.8 * e * t, 1.2 * e * t),
                 fits=True,
                 phrase="waits on launches 20 %",
             )

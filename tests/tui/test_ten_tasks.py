@@ -122,7 +122,7 @@ async def events_by_keys(hand: Hand, _: Path) -> None:
 
 async def events_by_mouse(hand: Hand, _: Path) -> None:
     await hand.click("p pin")
-    await hand.click("TPU v4 ")
+    await hand.click("TPU v4 ○")
 
 
 def has_events_of_two(app: HwExplorer, _: Path) -> None:

@@ -99,8 +99,8 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             hint="as it was"),
     ),
     "Find": (
-        _action("find", "/", "Find", "Find rows: words, kind:conv share>5 bound:memory latency>1ms", "prompt", "find",
-            hint="find"),
+        _action("find", "/", "Find", "Show only rows that match: words, kind:conv share>5 bound:memory latency>1ms",
+            "prompt", "find", hint="find"),
         _action("find_next", "n", "Next match", "Go to the next match", "find", 1),
         _action("find_previous", "N", "Match before", "Go to the previous match", "find", -1),
         _action("filter", "/", "Filter", "Type to narrow the list of models", "prompt", "filter", panes="models",
@@ -210,19 +210,8 @@ PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down", "turn_up": 
 _ORDER = (
     *("help", "palette", "turn_up", "turn_back", "to_tree", "try_it", "choose", "filter", "remove", "baseline", "rank"),
     *("pane_models", "devices", "phase", "toggle", "batch_up", "quit", "find", "pin", "export", "sessions"),
-    *(
-        "one_format",
-        "pane_knobs",
-        "zoom",
-        "precision_up",
-        "advise",
-        "undo",
-        "heaviest",
-        "why",
-        "sort",
-        "metric",
-        "execution",
-    ),
+    *("one_format", "pane_knobs", "zoom", "precision_up", "advise", "undo", "heaviest", "why", "sort", "metric"),
+    *("execution",),
 )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from hardware.errors import RequestError
 from hwexplorer.state import SORTS, replace
 from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session import row_query
 from hwexplorer.tui.session.state_changes import open_branches
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets.tree_table import TreeTable
+from hwexplorer.views.captions import metric_word
+from hwexplorer.views.plain import Table
 
 
 class TreePane(ViewPane):
@@ -24,15 +27,23 @@ class TreePane(ViewPane):
         state = self.state
         sought = row_query.plain_words(state.find)
         self.content.find = sought[0] if sought else ""
-        self.content.update(
-            views.tree, open_branches(self.session.index, state.open, state.at), hide=self.hidden_roles()
-        )
+        table, counted = self._narrowed(views.tree)
+        opened = None if counted else open_branches(self.session.index, state.open, state.at)
+        self.content.update(table, opened, hide=self.hidden_roles())
         self.content.go(state.at)
         order = state.sort if state.descending else f"{state.sort} reversed"
-        find = f"find {state.find!r} · " if state.find else ""
-        place = f"{self.content.cursor + 1}/{len(self.content.visible)}"
-        about = f"by {state.by} · {views.device_name(state.on)}{' and others' * state.heat}"
-        self.set_title(about, f"{find}sorted by {order} · {place}")
+        place = f"sorted by {order} · {self.content.cursor + 1}/{len(self.content.visible)}"
+        device = f"{views.device_name(state.on)}{' and others' * state.heat}"
+        subject = f"find {state.find!r}" if counted else f"by {state.by}"
+        self.set_title(f"{subject} · {device}", f"{counted} of the {metric_word(state.metric)}" if counted else place)
+
+    def _narrowed(self, tree: Table) -> tuple[Table, str]:
+        """Return the rows that the search finds, and their number in words; the whole tree if it finds none."""
+        try:
+            table, counted = row_query.narrow_tree(tree, self.state.find) if self.state.find else (tree, "")
+        except RequestError:  # a condition is half typed
+            return tree, ""
+        return (table, counted) if table.rows else (tree, "")
 
     def put_cursor(self, key: str) -> None:
         """Put the cursor on a key, '' for the root."""

@@ -216,7 +216,8 @@ class HeatPane(ViewPane):
         self.content.go(self.state.at)
         figure = "energy x time" if self.state.metric == "edp" else METRICS[self.state.metric].title
         self.heading = f"Blocks x devices · {figure}"
-        self.remark = "◂ least" + " · yellow 2x · red 10x as much" * (not self.app.no_color)
+        signs = ("+ 2x", "! 10x") if self.palette.textured else ("yellow 2x", "red 10x")
+        self.remark = f"◂ least · {' · '.join(signs)} as much"
 
     def click(self, at: FramedPane.Clicked) -> None:
         """Go to the node of the block that was clicked."""

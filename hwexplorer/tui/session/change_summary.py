@@ -42,11 +42,11 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards, pin: C
         and before.on not in after.devices
     ):
         base, change = split_changes(after.on)
-        turned = next((card for card in now if card.key == after.on and card.unchanged_bar), None)
-        if not change or turned is None:
+        values = {card.key: card.value for card in now}
+        if not change or base not in values:
             return f"{base} is unchanged"
         metric = METRICS[after.metric].noun
-        return f"{change}: {metric} {delta(turned.bar / turned.unchanged_bar - 1)} against the unchanged {base}"
+        return f"{change}: {metric} {delta(values[after.on] / values[base] - 1)} against the unchanged {base}"
     parts = [f"added {name}" for name in after.devices if name not in before.devices]
     parts += [f"removed {name}" for name in before.devices if name not in after.devices]
     if "model" not in changed and changed & SCENARIO_FIELDS:

@@ -9,13 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import msgspec
+
 from analysis.document import Column
 from analysis.explore.constraint import COMPARISONS
 from hardware.amount import parse_amount
 from hardware.errors import RequestError, unknown
 from hardware.memo import memoize
 from hardware.names import matching_places
+from hardware.quantity import percent
 from hwexplorer.views.plain import Row, Table
+from hwexplorer.views.table_tree import index_tree
 
 _CONDITION = r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)"
 Test = Callable[[Row], bool]
@@ -89,3 +93,17 @@ def matching_rows(table: Table, text: str) -> tuple[int, ...]:
     places = [place for place, row in enumerate(table.rows) if (not tests or place) and all(t(row) for t in tests)]
     names = [f"{table.rows[place].cells[0]}\n{table.rows[place].key}" for place in places]
     return tuple(places[match] for match in matching_places(words, names))
+
+
+@memoize(keep=4)
+def narrow_tree(table: Table, text: str) -> tuple[Table, str]:
+    """Return the rows of a tree that match with all branches above them, and how many match with their share of the
+    whole: `14 of 49 rows, 23 %`. Raises RequestError for a wrong condition."""
+    index, places = index_tree(table), matching_rows(table, text)
+    found = {table.rows[place].key for place in places}
+    above = set[str]().union(*map(index.ancestors, found))
+    share = sum(index.share(key) for key in found if not index.ancestors(key) & found)
+    rows = tuple(
+        msgspec.structs.replace(row, has_children=row.key in above) for row in table.rows if row.key in found | above
+    )
+    return msgspec.structs.replace(table, rows=rows), f"{len(found)} of {len(table.rows)} rows, {percent(share)}"

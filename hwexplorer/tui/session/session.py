@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from analysis.model.names.model_ref import phases
 from hardware.errors import RequestError
 from hardware.precision import KEYS, runs_wider
+from hardware.what_if import with_unchanged
 from hwexplorer import state as states
 from hwexplorer.state import PANES, State, replace
 from hwexplorer.tui.session import history as histories
@@ -104,7 +105,7 @@ class Session:
 
     def visible_boxes(self, state: State, size: tuple[int, int] | None = None) -> dict[str, Box]:
         """Return the boxes of the panes that a state shows, by default on the screen as it is."""
-        return arrange(*(size or self.size), state.pane, state.zoom, len(state.devices))
+        return arrange(*(size or self.size), state.pane, state.zoom, len(with_unchanged(state.devices)))
 
     def visible_views(self, state: State) -> tuple[str, ...]:
         """Return the names of the views in the first drawing of a state."""

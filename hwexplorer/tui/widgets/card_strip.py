@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from math import log
 
 from rich.segment import Segment
 from rich.style import Style
@@ -13,6 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from analysis.text.headline import FORM, MEMORY
+from hardware.what_if import split_changes
 from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import answer_lines
@@ -23,6 +25,7 @@ from hwexplorer.views.plain import Card, CardFigure
 
 LEFT = 4  # cells: the cursor's sign and the rank
 NAME_LEAST, NAME_MIN, NAME_MAX, TITLE_SHARE = 16, 22, 34, 23  # cells of name and runtime; percent of the width
+PARTS_MIN = 4  # cells at least of a bar by cause
 BAR_MIN, BAR_MAX, PHRASE_LEAST, PHRASE_MIN, PHRASE_GOOD = 7, 24, 12, 22, 28
 SIGNS = {"measured": "✓", "similar chip": "≈", "data sheet": "○"}  # signs of evidence; a paper device says it
 _SHORTER = {"predicted ": "pred. ", "on paper: ": "paper: ", "hypothetical: ": "", "keeps up: ": "",
@@ -62,11 +65,15 @@ class CardStrip(Widget, can_focus=False):
 
     def show(self, cards: tuple[Card, ...], on: str, metric: str, answer: Sequence[str]) -> None:
         """Take what to draw, and redraw if it changed. Cards are ordered by rank, then cards without a rank, then
-        designs on paper."""
+        designs on paper. An unchanged device is below the same device with changed facts."""
         shown = (cards, on, metric, answer, self.palette)
         if shown != self._shown:
             self._shown, self.on, self.metric, self.answer = shown, on, metric, tuple(answer)
-            self.cards = tuple(sorted(cards, key=lambda card: (card.on_paper, not card.rank, card.rank)))
+            ordered = sorted(cards, key=lambda card: (card.on_paper, not card.rank, card.rank))
+            below = {card.key: card for card in cards if card.is_unchanged}
+            own = (card for card in ordered if not card.is_unchanged)
+            pairs = ((card, below.pop(split_changes(card.key)[0], None)) for card in own)
+            self.cards = tuple(card for pair in pairs for card in pair if card is not None)
             self.refresh()
 
     def _rows(self) -> list[Card | str]:
@@ -112,7 +119,7 @@ class CardStrip(Widget, can_focus=False):
         """Post what was clicked."""
         event.stop()
         rows = self._rows()
-        if event.y < len(rows) and isinstance(card := rows[event.y], Card):
+        if event.y < len(rows) and isinstance(card := rows[event.y], Card) and not card.is_unchanged:
             self.post_message(self.Chosen(card.key, event.chain > 1))
 
     def render_line(self, y: int) -> Strip:
@@ -192,10 +199,14 @@ class CardStrip(Widget, can_focus=False):
             "device",
         )
         title = pad(" " * LEFT + next(text for text in titles if width_of(text) <= room), LEFT + room)
-        by_cause = pad(whole(f"{metric_word(self.metric)} by cause", bar, " by "), bar) + " " * (bar > 0)
-        best, hatch = ("<", "-") if self.palette.ascii else ("◂", "╌")
+        parts, axis = self._divide_bar(bar)
+        metric = metric_word(self.metric)
+        made_of = next(text for text in (f"{metric} made of", "made of", "parts", "") if len(text) <= parts)
+        scale = next(text for text in (f"log scale of {metric}", f"log {metric}", "log", "") if len(text) <= axis)
+        by_cause = pad(pad(made_of, parts + 1) * (parts > 0) + scale, bar) + " " * (bar > 0)
+        best, hatch = ("<", "-") if self.palette.ascii else ("◂", "─")
         against = f"vs {self.cards[0].reference}" if self.cards[0].reference else "verdict"
-        signs = (f"  {best} best  {hatch} uncertain", f" {best} best {hatch} band") if bar else (f"  {best} best",)
+        signs = (f"  {best} best  {hatch} band", f" {best} best {hatch} band") if bar else (f"  {best} best",)
         verdict = next((against + each for each in (*signs, "") if width_of(against + each) <= phrase), "")
         return [Segment(pad(f"{title}{heads} {by_cause}{verdict}", width), self.palette.get("header"))]
 
@@ -205,7 +216,7 @@ class CardStrip(Widget, can_focus=False):
         sign = (">" if self.palette.ascii else "▌") if is_here else " "
         segments = [Segment(pad(f"{card.rank or ''}", LEFT - 2, True) + " ", self.palette.get("dim"))]
         segments += self._title(card, self._title_room(width))
-        counts = card.fits and not card.over and not card.on_paper
+        counts = card.fits and not card.over and not card.on_paper and not card.is_unchanged
         for figure, (wide, _) in zip(card.figures, columns, strict=True):
             if wide:
                 mark = ("<" if self.palette.ascii else "◂") if figure.is_best else " "
@@ -262,35 +273,43 @@ class CardStrip(Widget, can_focus=False):
             Segment(pad(runtime, rest), self.palette.get("dim")),
         ]
 
-    def _bar(self, card: Card, width: int) -> list[Segment]:
-        """Return the stacked bar with the rest of its band hatched, and a sign if it runs out of the scale. The bar of
-        a design on paper is not divided by cause."""
-        if card.on_paper:
-            full = min(width, max(1, round(card.bar * width * 3 // 4)))
-            return [Segment(pad(("=" if self.palette.ascii else "▒") * full, width), self.palette.get("dim"))]
-        if card.bar > 1.0 + 1e-9:
-            cut = [part / card.bar for part in card.bar.parts]
-            return [*stacked(cut, width - 2, self.palette), Segment(" >", self.palette.get("dim"))]
-        room = max(1, width * 3 // 4)  # cells of a full bar; the rest of the width is for bands
-        full = round(card.bar * room)
-        parts = [part * room / width for part in card.bar.parts]
-        end = min(round(card.most * room), width)
-        drawn = [segment for segment in stacked(parts, width, self.palette) if segment.text.strip()]
-        used = sum(len(segment.text) for segment in drawn)
-        hatch = ("-" if self.palette.ascii else "╌") * max(0, end - max(used, full))
-        rest = " " * (width - used - len(hatch))
-        bar = [*drawn, Segment(hatch, self.palette.get("guide")), Segment(rest, self.palette.get("text"))]
-        if not card.unchanged_bar:
-            return bar
-        return self._over_unchanged_bar(bar, used, min(round(card.unchanged_bar * room), width))
+    @staticmethod
+    def _divide_bar(width: int) -> tuple[int, int]:
+        """Return the cells of the bar by cause, 0 if there is no room for it, and of the scale to the right of it."""
+        parts = (width - 1) * 2 // 5
+        return (parts, width - 1 - parts) if parts >= PARTS_MIN else (0, width)
 
-    def _over_unchanged_bar(self, bar: list[Segment], used: int, end: int) -> list[Segment]:
-        """Draw the unchanged device over the bar of a what-if device: a paler bar if longer, else a mark at its end."""
-        signs = ".:" if self.palette.ascii else "░┊"
-        start = used if end > used else max(0, end - 1)
-        sign = signs[0] * (end - used) if end > used else signs[1]
-        strip, after = Strip(bar), start + len(sign)
-        return [*strip.crop(0, start), Segment(sign, self.palette.get("dim")), *strip.crop(after)]
+    def _bar(self, card: Card, width: int) -> list[Segment]:
+        """Return a bar by cause, as long for each device, and the metric with its band on a logarithmic scale that all
+        devices share. The bar of a design on paper is not divided by cause."""
+        parts, axis = self._divide_bar(width)
+        space, dim = Segment(" ", self.palette.get("text")), self.palette.get("dim")
+        if not parts:
+            return self._scale(card, axis)
+        if card.on_paper:
+            bar = [Segment(("=" if self.palette.ascii else "▒") * parts, dim)]
+        else:
+            bar = stacked(card.bar.parts, parts, self.palette)
+        return [*bar, space, *self._scale(card, axis)]
+
+    def _scale(self, card: Card, width: int) -> list[Segment]:
+        """Return the metric of a device as a dot between the ends of its band."""
+        low, high = (
+            log(end(one.band[place] or one.value for one in self.cards)) for place, end in ((0, min), (1, max))
+        )
+
+        def cell(value: float) -> int:
+            """Return the cell of a value."""
+            return round((log(value) - low) / ((high - low) or 1.0) * (width - 1)) if value > 0 else 0
+
+        start, dot, end = cell(card.band[0]), cell(card.value), cell(card.band[1])
+        line, sign = ("-", "O") if self.palette.ascii else ("─", "○" if card.on_paper else "●")
+        is_here = card.key == self.on
+        return [
+            Segment(" " * start + line * (dot - start), self.palette.get("guide")),
+            Segment(sign, self.palette.get("good" if card.rank == 1 else "accent" if is_here else "text")),
+            Segment(line * (end - dot) + " " * (width - 1 - max(end, dot)), self.palette.get("guide")),
+        ]
 
     def _phrase(self, card: Card, width: int) -> list[Segment]:
         phrase = re.sub(r"\b\d+(st|nd|rd|th)( · |$)", "", safe(card.phrase))  # the rank has a column

@@ -78,15 +78,18 @@ def _coloured(parts: Sequence[float], width: int, palette: Palette, ground: int)
     return drawn
 
 
-def device_cell_role(table: Table, row: Row, key: str, number: float | None) -> tuple[str, str]:
-    """Return role and sign of one device's figure. The winner has a sign; the others have a colour by their ratio to
-    the least figure of a device in silicon."""
+def device_cell_role(
+    table: Table, row: Row, key: str, number: float | None, has_colours: bool = True
+) -> tuple[str, str]:
+    """Return role and sign of one device's figure. The winner has a sign; the others have a colour, or without colours
+    a sign, by their ratio to the least figure of a device in silicon."""
     cells = dict(zip((column.key for column in table.columns), row.cells, strict=True))
     wins = key == f"on:{cells.get('wins')}"
     values = [v for name, v in cells.items() if name.startswith("on:") and isinstance(v, NUMBERS)]
     least = float(min(values, default=0.0))
     ratio = number / least if number is not None and least > 0 else 1.0
-    return ("good" if wins else "text" if ratio < 2 else "warn" if ratio < 10 else "bad"), ("◂" if wins else " ")
+    role = "good" if wins else "text" if ratio < 2 else "warn" if ratio < 10 else "bad"
+    return role, {"good": "◂", "warn": "+", "bad": "!"}.get(role, " ") if wins or not has_colours else " "
 
 
 def highlighted(text: str, find: str, palette: Palette, role: str, ground: int) -> list[Segment]:

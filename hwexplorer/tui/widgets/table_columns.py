@@ -70,8 +70,9 @@ def _with_heads(own: Measure, need: int, short: str) -> Measure:
 
 
 def _short_head(title: str) -> str:
-    """Return `J/inf` for `Energy/inf J`."""
-    return re.sub(r"^Energy(/\w{3})\w* (\w+)$", r"\2\1", title).replace("Latency s", "time s")
+    """Return `J/inf` for `Energy/inf J`, and other short heads of the tree."""
+    short = re.sub(r"^Energy(/\w{3})\w* (\w+)$", r"\2\1", title)
+    return short.replace("Latency s", "time s").removeprefix("EDP " * short.startswith("EDP part"))
 
 
 def is_of_device(column: Column) -> bool:

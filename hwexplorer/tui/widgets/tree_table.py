@@ -368,7 +368,9 @@ class TreeTable(TableHeads):
         if role == "delta":
             sense = "dim" if not number or abs(number) < 0.0005 else "bad" if number > 0 else "good"
         elif is_of_device(measure.column) and not isinstance(value, str):
-            sense, sign = device_cell_role(self.table, row, measure.column.key, number)
+            sense, sign = device_cell_role(
+                self.table, row, measure.column.key, number, has_colours=not palette.textured
+            )
             text += sign
         return [Segment(pad(text, width, role not in LEFT), palette.get(sense, ground))]
 
