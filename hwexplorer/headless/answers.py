@@ -51,12 +51,17 @@ def print_report(name: str, arguments: argparse.Namespace) -> None:
         answer = find_answer(name, arguments, progress)
 
     def make(form: str) -> str:
-        """Return the answer in a format."""
+        """Return the answer in a format, in colour if it is text for a terminal."""
         with progress:
             made = answer.to_text(form, output.width(), arguments.all)
         if form == "csv" and answer.missing_rules:  # its first line names the columns
             output.complain(answer.missing_rules)
-        return to_ascii(made) if arguments.ascii else made
+        made = to_ascii(made) if arguments.ascii else made
+        if form != "text" or arguments.output is not None or not output.is_terminal():
+            return made
+        from hwexplorer.export.terminal import paint  # not needed for a pipe
+
+        return paint(made)
 
     output.emit(arguments, make)
     if broken := answer.broken_rules:

@@ -63,9 +63,14 @@ def put(text: str) -> None:
         raise OutputError(f"cannot write to standard output: {error.strerror or error}") from None
 
 
+def is_terminal() -> bool:
+    """Return True if standard output is a terminal. The screen's stand-in has -1 for a file."""
+    return sys.stdout is not None and sys.stdout.isatty() and sys.stdout.fileno() >= 0
+
+
 def width() -> int:
     """Return the columns of the terminal, else the width that the screen sets for a verb, else 0 (no limit)."""
-    if sys.stdout is None or not sys.stdout.isatty() or sys.stdout.fileno() < 0:  # the screen's stand-in has -1
+    if not is_terminal():
         width = os.environ.get(WIDTH_VARIABLE, "")
         return int(width) if width.isdecimal() and len(width) < 9 else 0
     return os.get_terminal_size(sys.stdout.fileno()).columns

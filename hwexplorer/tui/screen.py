@@ -27,7 +27,7 @@ from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.typing_screen import TypingScreen
 from hwexplorer.tui.widgets import status_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip
-from hwexplorer.tui.widgets.framed_pane import FramedPane, PaneLayout, StatusLine
+from hwexplorer.tui.widgets.framed_pane import FramedPane, Hovered, PaneLayout, StatusLine
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.layout import whole
 from hwexplorer.views.plain import Text
@@ -54,6 +54,7 @@ class ExplorerScreen(TypingScreen):
         self._message_timer: Timer | None = None
         self._poll_timer: Timer | None = None
         self._is_dimmed = False
+        self._hovered = ""
         self._arrangement: object = None
         session.subscribe(self._hear)
 
@@ -144,7 +145,7 @@ class ExplorerScreen(TypingScreen):
         self.show_lines()
         if self.overlay_screen is not None:
             return  # drawn when it is visible again
-        arrangement = (state.pane, state.zoom, state.devices)
+        arrangement = (state.pane, state.zoom, state.devices, session.split)
         if arrangement != self._arrangement:
             self._arrangement = arrangement
             self.bars["head"].refresh(layout=True)  # refreshing a child makes Textual lay out the parent again
@@ -315,6 +316,16 @@ class ExplorerScreen(TypingScreen):
         pane = self.panes[message.pane]
         if self.prompt is not None or not pane.wheel(message):
             pane.scroll_content(message.by)
+
+    def on_framed_pane_dragged(self, message: FramedPane.Dragged) -> None:
+        """Move the border between the tree and the panes to the right of it."""
+        self.session.do_split(message.by)
+
+    def on_hovered(self, message: Hovered) -> None:
+        """Explain what is under the pointer, unless there is another message."""
+        before, self._hovered = self._hovered, message.text
+        if self.prompt is None and (self.session.message or ("",))[0] in ("", before):
+            self.session.say(message.text, "dim") if message.text else self.session.clear_message()
 
     def on_card_strip_chosen(self, message: CardStrip.Chosen) -> None:
         """Go to the device of the card; a double click also opens the table of devices."""

@@ -429,6 +429,14 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.session.message == (content.column_help(), "text")
 
 
+@case("wider")
+@case("narrower")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("ctrl+right", "ctrl+left", "ctrl+left")
+    assert app.session.split == -4
+    assert app.explorer.panes["tree"].size.width == app.session.visible_boxes(app.state)["tree"][2]
+
+
 @case("layout")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("X")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import partial
 
 import msgspec
@@ -30,6 +31,7 @@ from analysis.text.bound_reasons import (
     subgraph_reason,
 )
 from analysis.text.headline import ratio, work_word
+from hardware import scaling
 from hardware.execute import BOUNDS, POWER
 from hardware.quantity import percent, quantity
 from hardware.sentence import whole
@@ -373,7 +375,9 @@ def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section
         )
     sections: list[Section] = [("Largest events", tuple(lines))]
     if is_whole:
-        sections.append(("Sources", tuple(f"{number} {source}" for source, number in footnotes.items())))
+        titles = scaling.table()["sources"]
+        spelt = (re.sub(rf"\b({'|'.join(titles)})\b", lambda key: titles[key[1]], source) for source in footnotes)
+        sections.append(("Sources", tuple(f"{number} {source}" for number, source in enumerate(spelt, 1))))
     return sections
 
 

@@ -33,6 +33,7 @@ _REPEAT = ("devices", "add", "remove", "baseline", "device")
 _TAKES_TEXT = ("limits", "trace")
 # Scores of how well a text fits (0 to 1), and what each kind of item adds: tasks come before terms.
 IS_IT, BEGINS, HAS_WORDS, HOLDS, IN_HELP, IS_LIKE = 1.0, 0.9, 0.8, 0.6, 0.4, 0.3
+RECENT_MAX = 5  # items that the palette shows again, the last one first
 TASK, ACTION, LINE, TERM = 0.6, 0.3, 0.2, -0.3
 # Common tasks: title, further search words, and an action or the beginning of a `:` line.
 TASKS = (
@@ -108,9 +109,10 @@ class PaletteItems:
         return [*self._first, *_term_items(self._session), *_line_items(self._session, self._ask)]
 
     def find(self, typed: str) -> list[PaletteItem]:
-        """Return the items that fit a text, the best first; tasks and actions if it is empty."""
+        """Return the items that fit a text, the best first; if it is empty, the last ones done, tasks and actions."""
         if not typed.strip():
-            return self._first
+            recent = [item for title in self._session.recent for item in self._all if item.title == title]
+            return [*recent, *(item for item in self._first if item not in recent)] if recent else self._first
         scored = [(item.score(typed.strip()), item) for item in self._all]
         return [item for score, item in sorted(scored, key=lambda one: -one[0]) if score]
 
@@ -222,8 +224,10 @@ class CommandPalette(OverlayScreen):
     def run_item(self) -> None:
         """Close the palette, then do the item under the cursor."""
         self.close()
-        if self.item is not None:
-            self.item.run()
+        if (item := self.item) is not None:
+            recent = self.session.recent
+            recent[:] = [item.title, *(title for title in recent if title != item.title)][:RECENT_MAX]
+            item.run()
 
     def click(self, at: FramedPane.Clicked) -> None:
         """Do the item that was clicked."""

@@ -23,11 +23,11 @@ def strip_lines(width: int, height: int, devices: int) -> int:
     return lines if devices == 1 else min(lines + (height >= GAP_HEIGHT), height // 3 + 2)
 
 
-def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) -> dict[str, Box]:
+def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, split: int = 0) -> dict[str, Box]:
     """Return the boxes of the visible panes and of `head`, `cards`, `heat`, `tabs` and `foot`. From 80x20 on, cards are
     above the tree and the panes that explain it. A smaller or zoomed screen has one pane under tabs; below 60x16 it has
     one pane under the cards if the screen is GAP_HEIGHT high, else under a line of figures. The models (except on a
-    large screen) and the table of devices are visible only with focus."""
+    large screen) and the table of devices are visible only with focus. The tree is `split` cells wider than usual."""
     if width < 60 or height < 16:
         return _tiny(width, height, pane, devices)
     around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
@@ -48,7 +48,7 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
         around["models"] = (0, 1 + top, x, height - 2 - top)
     body = (x, 1 + top, width - x, height - 2 - top)
     is_grid = body[2] >= 76 and body[3] >= (20 if width >= 100 else 40)
-    boxes = around | (_grid(body, pane) if is_grid else _small(body, pane))
+    boxes = around | (_grid(body, pane, split) if is_grid else _small(body, pane, split))
     x, y, wide, tall = boxes["tree"]
     if devices > 1 and wide >= HEAT_WIDTH and tall >= HEAT_HEIGHT:  # the heat pane takes a part of the tree's box
         matrix = min(20, max(tall // 3, tall - TREE_HEIGHT))
@@ -68,22 +68,27 @@ def _tiny(width: int, height: int, pane: str, devices: int) -> dict[str, Box]:
     return boxes
 
 
-def _small(body: Box, pane: str) -> dict[str, Box]:
+def _bounded(width: int, left: int) -> int:
+    """Return the width of the tree that leaves room for it and for the panes to the right of it."""
+    return max(width // 4, min(left, width * 3 // 4))
+
+
+def _small(body: Box, pane: str, split: int) -> dict[str, Box]:
     """Return the tree, and one pane next to it: the focused one, else why. The focused one is wider."""
     x, y, width, height = body
     if width < 60:
         return {"tree": body}
     is_side = pane not in _MAIN
-    left = width * 2 // 5 if is_side else width * 3 // 5
+    left = _bounded(width, (width * 2 // 5 if is_side else width * 3 // 5) + split)
     side = pane if is_side else "why"
     return {"tree": (x, y, left, height), side: (x + left, y, width - left, height)}
 
 
-def _grid(body: Box, pane: str) -> dict[str, Box]:
+def _grid(body: Box, pane: str, split: int) -> dict[str, Box]:
     """Return the tree on the left and, on the right, why above events above the plot. A low body has only one of the
     last two. The focused pane has the most room. Any other focused pane is shown above why."""
     x, y, width, height = body
-    left = max(40, width * (63 if pane in _MAIN or width >= 100 else 40) // 100)
+    left = _bounded(width, max(40, width * (63 if pane in _MAIN or width >= 100 else 40) // 100) + split)
     right = (x + left, width - left)
     boxes: dict[str, Box] = {"tree": (x, y, left, height)}
     panes = ("why", "events", "plot") if height >= EVENTS_HEIGHT else ("why", "plot" if pane == "plot" else "events")

@@ -67,6 +67,8 @@ class Session:
         self.size = (0, 0)  # of the screen in cells; it decides which views are visible
         self.message: tuple[str, str] | None = None  # text and role
         self.command_history: list[str] = []
+        self.recent: list[str] = []  # titles of the palette's items that were done, the last first
+        self.split = 0  # cells that the tree is wider than usual
         self.jobs: list[BackgroundJob] = []
         self.views: Views | None = None
         self.event_count = 0  # events other than changes of the state
@@ -105,7 +107,7 @@ class Session:
 
     def visible_boxes(self, state: State, size: tuple[int, int] | None = None) -> dict[str, Box]:
         """Return the boxes of the panes that a state shows, by default on the screen as it is."""
-        return arrange(*(size or self.size), state.pane, state.zoom, len(with_unchanged(state.devices)))
+        return arrange(*(size or self.size), state.pane, state.zoom, len(with_unchanged(state.devices)), self.split)
 
     def visible_views(self, state: State) -> tuple[str, ...]:
         """Return the names of the views in the first drawing of a state."""
@@ -237,6 +239,11 @@ class Session:
             self.say(f"nothing to {verb}", "dim")
         else:
             self.apply(history.present, history)
+
+    def do_split(self, by: int) -> None:
+        """Make the tree wider by some cells, and the panes to the right of it narrower."""
+        self.split += by
+        self.emit(Changed("state"))
 
     def do_swap(self) -> None:
         """Show the pinned state and pin the present one."""

@@ -19,6 +19,7 @@ from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import answer_lines
 from hwexplorer.tui.widgets.cell_drawing import stacked
+from hwexplorer.tui.widgets.framed_pane import Hovered
 from hwexplorer.views.captions import metric_word
 from hwexplorer.views.layout import pad, shorten, whole, width_of, wrap
 from hwexplorer.views.plain import Card, CardFigure
@@ -60,7 +61,7 @@ class CardStrip(Widget, can_focus=False):
         self.palette = palette
         self.cards: tuple[Card, ...] = ()
         self.answer: tuple[str, ...] = ()
-        self.on = self.metric = ""
+        self.on = self.metric = self._hovered = ""
         self._shown: object = None
 
     def show(self, cards: tuple[Card, ...], on: str, metric: str, answer: Sequence[str]) -> None:
@@ -121,6 +122,19 @@ class CardStrip(Widget, can_focus=False):
         rows = self._rows()
         if event.y < len(rows) and isinstance(card := rows[event.y], Card) and not card.is_unchanged:
             self.post_message(self.Chosen(card.key, event.chain > 1))
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Post all that is known of the device under the pointer."""
+        rows = self._rows()
+        row = rows[event.y] if event.y < len(rows) else ""
+        text = ""
+        if isinstance(row, Card):
+            figures = ", ".join(map(str, row.figures))
+            known = (row.name, row.runtime, row.format, row.evidence, figures, *row.over, row.phrase)
+            text = safe(" · ".join(known))
+        if text != self._hovered:
+            self._hovered = text
+            self.post_message(Hovered(text))
 
     def render_line(self, y: int) -> Strip:
         """Return a line for Textual."""

@@ -38,6 +38,10 @@ class Content:
         """Return line `y` of the drawing."""
         raise NotImplementedError
 
+    def help_at(self, x: int, y: int) -> str:
+        """Return one line about what is at a place, '' for nothing."""
+        return ""
+
     def move(self, by: int) -> str:
         """Move the cursor and return the key that it is on; without keys, scroll and return ''."""
         self.scroll(by)
@@ -62,6 +66,14 @@ def ascii_strip(strip: Strip, palette: Palette) -> Strip:
     return Strip([Segment(ascii_cells(s.text), s.style, s.control) for s in strip], strip.cell_length)
 
 
+class Hovered(Message):
+    """The pointer is over something else. `text` explains it; '' for nothing to explain."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
 class FramedPane(Widget, can_focus=False):
     """Draws its own frame: one line of title, a mark for the scroll position, thick lines if the pane has the keys."""
 
@@ -79,8 +91,17 @@ class FramedPane(Widget, can_focus=False):
             super().__init__()
             self.pane, self.y, self.by = pane, y, by
 
+    class Dragged(Message):
+        """The right border was dragged by some cells."""
+
+        def __init__(self, by: int) -> None:
+            super().__init__()
+            self.by = by
+
     def __init__(self, name: str, number: int, content: Content, palette: Palette) -> None:
         super().__init__(id=name)
+        self._is_dragged = False
+        self._hovered = ""
         self.pane, self.number, self.content = name, number, content
         self.palette = palette
         self.heading = name.title()
@@ -195,6 +216,33 @@ class FramedPane(Widget, can_focus=False):
         if self.framed:
             x, y = x - 2, y - 1 if 0 < y < last else CAPTION if y and self.caption else FRAME
         self.post_message(self.Clicked(self.pane, x, y, event.chain))
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Begin to drag the right border of the tree."""
+        self._is_dragged = self.pane == "tree" and event.x == self.size.width - 1
+        if self._is_dragged:
+            self.capture_mouse()
+
+    def on_mouse_up(self) -> None:
+        """End to drag the border."""
+        self._is_dragged = False
+        self.release_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Post how far the border was dragged, or what is under the pointer if that changed."""
+        if self._is_dragged:
+            self.post_message(self.Dragged(event.delta_x))
+            return
+        text = self.content.help_at(event.x - 2 * self.framed, event.y - self.framed)
+        if text != self._hovered:
+            self._hovered = text
+            self.post_message(Hovered(text))
+
+    def on_leave(self) -> None:
+        """Post that the pointer is over nothing."""
+        if self._hovered:
+            self._hovered = ""
+            self.post_message(Hovered(""))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Post three lines down."""

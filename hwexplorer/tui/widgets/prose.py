@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from rich.segment import Segment
+from rich.style import Style
 
 from hwexplorer.text.number_format import quantity, safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import stacked
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views.layout import pad, width_of, wrap
-from hwexplorer.views.plain import Text, WaterfallStep
+from hwexplorer.views.plain import Section, Text, WaterfallStep
 
 KEY = 18  # cells at least for the key of a line
 ROOMY = 12  # lines; a higher pane has blank lines between sections
+DOI = r"doi:10\.[^\s)]+"
 EMPTY = Text(name="", title="", sections=())
 
 
@@ -44,29 +49,32 @@ class Prose(Content):
         self._lines = None
 
     def _wrapped(self) -> list[tuple[str, str, str]]:
-        if self._lines is not None:
-            return self._lines
-        keys = [line.partition("\t")[0] for _, lines in self.text.sections for line in lines if "\t" in line]
-        self._keys = max(KEY, *map(width_of, keys), 0)
-        wrapped: list[tuple[str, str, str]] = [("step", "", str(n)) for n in range(len(self.text.steps))]
-        text = self.text
-        shown = text.sections if self.is_open != self.is_zoomed else text.sections[: text.folded]
-        hidden = [heading.partition(",")[0].lower() for heading, _ in text.sections[len(shown) :]]
-        for heading, lines in shown:
-            if wrapped and heading and self.height > ROOMY:
-                wrapped.append(("text", "", ""))
+        """Return the lines: of all sections if the user asked for them or all have room, else without the folded."""
+        if self._lines is None:
+            text = self.text
+            keys = [line.partition("\t")[0] for _, lines in text.sections for line in lines if "\t" in line]
+            self._keys = max(KEY, *map(width_of, keys), 0)
+            lines = self._lines_of(text.sections)
+            if self.is_open == self.is_zoomed and (self.is_open or len(lines) > self.height):
+                hidden = [heading.partition(",")[0].lower() for heading, _ in text.sections[text.folded :]]
+                lines = self._lines_of(text.sections[: text.folded]) if text.folded is not None else lines
+                if hidden and text.folded is not None:
+                    folded = wrap(f"space: {', '.join(hidden)}", self.width)
+                    lines += [("text", "", ""), *(("dim", "", part) for part in folded)]
+            self._lines = lines
+            self.scroll(0)
+        return self._lines
+
+    def _lines_of(self, sections: Sequence[Section]) -> list[tuple[str, str, str]]:
+        lines: list[tuple[str, str, str]] = [("step", "", str(n)) for n in range(len(self.text.steps))]
+        for heading, paragraphs in sections:
+            if lines and heading and self.height > ROOMY:
+                lines.append(("text", "", ""))
             if heading:
-                wrapped += [("title", "", line) for line in wrap(safe(heading), self.width)]
-            for line in lines:
-                wrapped += self._paragraph(line)
-        if hidden:
-            wrapped += [
-                ("text", "", ""),
-                *(("dim", "", part) for part in wrap(f"space: {', '.join(hidden)}", self.width)),
-            ]
-        self._lines = wrapped
-        self.scroll(0)
-        return wrapped
+                lines += [("title", "", line) for line in wrap(safe(heading), self.width)]
+            for paragraph in paragraphs:
+                lines += self._paragraph(paragraph)
+        return lines
 
     def _paragraph(self, line: str) -> list[tuple[str, str, str]]:
         key, tab, rest = line.partition("\t")
@@ -97,8 +105,8 @@ class Prose(Content):
             return self._step(self.text.steps[int(text)], palette)
         if palette.ascii:
             key, text = to_ascii(key), to_ascii(text)
-        body = Segment(text, palette.get(role))
-        return [Segment(key, palette.get("key")), body] if key else [body]
+        body = [_segment(part, palette.get(role)) for part in re.split(rf"({DOI})", text) if part]
+        return [Segment(key, palette.get("key")), *body] if key else body
 
     def _step(self, step: WaterfallStep, palette: Palette) -> list[Segment]:
         """Draw the name of a step, its bar where the one before ended, and its seconds."""
@@ -116,3 +124,9 @@ class Prose(Content):
 
     def forget(self) -> None:
         self._lines = None
+
+
+def _segment(text: str, style: Style) -> Segment:
+    """Return a text; the identifier of a publication is a link that terminals open."""
+    is_link = re.fullmatch(DOI, text) is not None
+    return Segment(text, style + Style(link=f"https://doi.org/{text.removeprefix('doi:')}") if is_link else style)

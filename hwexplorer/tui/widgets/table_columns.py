@@ -146,7 +146,15 @@ class TableHeads(Content):
 
     def column_help(self) -> str:
         """Return one line that explains the column under the cursor, '' without one."""
-        from hwexplorer.text.terms import describe_column  # not needed to start the screen
-
         columns = self.table.columns
-        return describe_column(columns[self.column]) if 0 <= self.column < len(columns) else ""
+        return _describe(columns[self.column]) if 0 <= self.column < len(columns) else ""
+
+    def help_at(self, x: int, y: int) -> str:
+        key = self.head_at(x, y)
+        return next((_describe(column) for column in self.table.columns if column.key == key), "")
+
+
+def _describe(column: Column) -> str:
+    from hwexplorer.text.terms import describe_column  # not needed to start the screen
+
+    return describe_column(column)

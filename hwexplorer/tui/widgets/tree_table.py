@@ -249,6 +249,10 @@ class TreeTable(TableHeads):
         is_row = self._head_lines() <= y < self.height - len(self._remarks()[0]) and position < len(self.visible)
         return self.table.rows[self.visible[position]].key if is_row else None
 
+    def help_at(self, x: int, y: int) -> str:
+        key = self.key_at(y)
+        return key if self.tree and key else super().help_at(x, y)
+
     def is_sign(self, x: int) -> bool:
         """Return True if the sign that opens and closes the row of the cursor is at `x`."""
         row = self.row
