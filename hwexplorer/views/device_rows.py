@@ -153,7 +153,7 @@ FIGURES = {
         DeviceFigure("time_to_first_token_s", "time_to_first_token_s", "s", "TTFT", title="TTFT"),
         DeviceFigure("time_per_output_token_s", "time_per_output_token_s", "s", "TPOT", title="TPOT"),
         DeviceFigure("tokens_per_s", "tokens_per_s", "SI", per="tokens/s", title="Tokens/s", more_is_better=True),
-        DeviceFigure("energy", "energy_j_per_token", "J", per="/token", title="Energy/token", band="energy"),
+        DeviceFigure("energy", "energy_j_per_inference", "J", per="/request", title="Energy/request", band="energy"),
         msgspec.structs.replace(_EDP, keep=5),
     ),
     "prompt": _of_phase("TTFT", "prompt"),

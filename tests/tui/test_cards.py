@@ -259,7 +259,7 @@ async def test_beside_a_pin_the_verdict_keeps_its_odds() -> None:
 def test_a_changed_baseline_is_compared_with_the_chip_as_it_is() -> None:
     changed = "h100_sxm{memory_bandwidth*2}"
     state = replace(parse("resnet18"), devices=("xeon_8490h", changed, "tpu_v4"), on=changed, baseline=changed)
-    xeon, turned, _ = cards(state)
+    xeon, turned, *_ = cards(state)
     assert turned.phrase.startswith("hypothetical: ")
     assert xeon.reference == "h100_sxm"
     assert xeon.phrase.partition(" · ")[2] == cards(parse("resnet18"))[0].phrase.partition(" · ")[2]

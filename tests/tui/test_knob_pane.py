@@ -106,7 +106,6 @@ async def test_a_knob_is_turned_by_keys_and_undone(size: tuple[int, int], ascii:
         await known(app, pilot)
         shown = screen_text(app)
         assert "5.36 TB/s" in shown
-        assert ("░" in shown) is not ascii
         if ascii:
             assert shown.isascii()
         await pilot.press("u")
@@ -183,16 +182,6 @@ def test_every_tab_is_in_sight_where_there_are_tabs(width: int) -> None:
         assert sum(len(segment.text) for segment in segments) <= width
         actions = [segment.style.meta.get(CLICK) for segment in segments if segment.style]
         assert [action for action in actions if action] == [f"pane_{pane}" for pane in PANES]
-
-
-async def test_no_color_says_it_by_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    device = "h100_sxm{memory_bandwidth*2}"
-    app = HwExplorer(parse(START.replace("?", f"/{device}?")), EngineProvider())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await known(app, pilot)
-        assert "░" in screen_text(app)
-        assert "▲ now 6.70 TB/s" in screen_text(app)
 
 
 async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> None:

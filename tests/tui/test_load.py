@@ -46,7 +46,7 @@ async def test_devices_stand_in_the_order_of_the_load_with_the_verdict() -> None
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         text = screen_text(app)
-        assert re.search(r"TTFT p50.*TPOT p99.*Energy/token", text)
+        assert re.search(r"TTFT p50.*TPOT p99.*J/tok", text)
         assert re.search(r"l4\*2 (is|leads).*joules per token", text)
         assert "To confirm it: measure this load of llama3_8b on " in text
         assert text.index("l4*2  ") < text.index("h100_sxm  ", text.index("TTFT p50"))

@@ -26,7 +26,7 @@ async def test_first_screen_says_what_to_try_and_what_colours_and_signs_mean() -
         assert "as fast/inf" in lower_edge
         assert "DRAM" in lower_edge
         heads = next(line for line in screen_text(app).splitlines() if "vs h100_sxm" in line)
-        assert "≈ from similar chip" in heads
+        assert "≈ similar  ○ sheet" in heads
         assert "◂ best" in heads
 
 

@@ -210,6 +210,7 @@ class CardStrip(Widget, can_focus=False):
             evidence.replace("chip", "chip measured"),
             evidence.replace("similar", "from similar"),
             evidence.replace(" chip", ""),
+            evidence.replace(" chip", "").replace("data ", ""),
             "device",
         )
         title = pad(" " * LEFT + next(text for text in titles if width_of(text) <= room), LEFT + room)

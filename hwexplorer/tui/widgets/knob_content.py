@@ -1,4 +1,4 @@
-"""The knobs of a chip: its cost against the cost of the unchanged chip, the curve of one knob, and the table of all."""
+"""The knobs of a chip: the curve of one knob, and the table of all. Cards compare the chip with the unchanged one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import msgspec
 from rich.segment import Segment
 
 from analysis.estimate.metrics import METRICS
-from hwexplorer.text.number_format import delta
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
 from hwexplorer.tui.widgets.tree_table import TreeTable
@@ -16,11 +15,10 @@ from hwexplorer.views.layout import pad, shorten, whole, width_of
 from hwexplorer.views.plain import EMPTY_TABLE, Page, Row, Table
 
 SPARKS, SPARKS_ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"
-ABOVE = 6  # lines over the table: three metrics, the range, the curve, the marks
+ABOVE = 3  # lines over the table: the range, the curve, the marks
 LEAST = 5  # lines of the table; if it has fewer, nothing is drawn above it
 WIDEST = 3  # cells at most for each value of the curve
 SIGNS = {"now": "▲^", "knee": "△v"}  # below the curve, in Unicode and in ASCII
-BAR, FIGURES = 30, 18  # cells at most of a bar, and of the figures after it
 
 
 def sparkline(values: list[float], ascii: bool) -> str:
@@ -32,18 +30,18 @@ def sparkline(values: list[float], ascii: bool) -> str:
 
 
 class KnobContent(TreeTable):
-    """The table of knobs, with the cost of the state's chip above it."""
+    """The table of knobs, with the curve of the selected knob above it."""
 
     def __init__(self) -> None:
         super().__init__(tree=False)
-        self.before, self.curve, self.metric = EMPTY_TABLE, EMPTY_TABLE, ""
+        self.curve, self.metric = EMPTY_TABLE, ""
         self._above = 0
         self._device = ""
 
     def show(self, page: Page, metric: str, device: str) -> None:
         """Take the page. Rows keep their order until another metric or device sorts the knobs."""
         tables = [part for part in page.parts if isinstance(part, Table)]
-        self.before, self.curve, knobs = tables
+        _, self.curve, knobs = tables
         if (metric, device) == (self.metric, self._device) and self.table.rows:
             rows = {row.key: row for row in knobs.rows}
             knobs = msgspec.structs.replace(knobs, rows=tuple(rows.get(row.key, row) for row in self.table.rows))
@@ -63,36 +61,7 @@ class KnobContent(TreeTable):
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
         if y >= self._above:
             return super().line(y - self._above, palette, focused)
-        rows = self.before.rows
-        if y < len(rows):
-            return self._metric_bar(rows[y], palette)
-        return self._knob_line(y - len(rows), palette)
-
-    def _metric_bar(self, row: Row, palette: Palette) -> list[Segment]:
-        """Return a bar over the bar of the unchanged chip: a saving is left as a paler bar, an increase stands out."""
-        name, now, was, change = row.cells
-        ratio = 1.0 + float(change or 0.0)
-        is_same = abs(ratio - 1.0) < 0.0005
-        figures = f" {pad(str(now), 9, True)}" + ("" if is_same else f" {delta(ratio - 1.0)}")
-        head = pad(str(name).partition(" ")[0], 8)
-        room = max(4, min(BAR, self.width - width_of(head) - FIGURES))
-        full = max(ratio, 1.0)
-        here, there = round(room * min(ratio, 1.0) / full), round(room / full)
-        signs = "#.+" if palette.ascii else "█░▓"
-        drawn = [
-            Segment(signs[0] * here, palette.get("bar")),
-            Segment(signs[1] * (there - here), palette.get("dim")),
-            Segment(signs[2] * (room - max(here, there)), palette.get("bad")),
-        ]
-        longer = f"{figures} of {was}"
-        if not is_same and width_of(head) + room + width_of(longer) <= self.width:
-            figures = longer
-        sense = "dim" if is_same else "good" if ratio < 1.0 else "bad"
-        return [
-            Segment(head, palette.get("strong" if head.strip().casefold() == self.metric else "text")),
-            *drawn,
-            Segment(shorten(plain(figures, palette), self.width - width_of(head) - room), palette.get(sense)),
-        ]
+        return self._knob_line(y, palette)
 
     def _knob_line(self, line: int, palette: Palette) -> list[Segment]:
         """Return a line on the selected knob: its metric and range (0), the curve (1), or the marks below the curve."""

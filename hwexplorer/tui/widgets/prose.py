@@ -111,7 +111,7 @@ class Prose(Content):
     def _step(self, step: WaterfallStep, palette: Palette) -> list[Segment]:
         """Draw the name of a step, its bar where the one before ended, and its seconds."""
         label, most = step.name, 17
-        if self.width < 44:  # the first words are enough
+        if self.width < 40:  # the first words are enough
             label, most = label.partition(" and ")[0].partition(" (")[0], 13
         name, seconds = pad(label, min(most, self.width // 2)) + " ", " " + quantity(step.seconds, "s").rjust(8)
         room = max(4, self.width - width_of(name) - width_of(seconds))

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.strip import Strip
 
 from hwexplorer.settings import labels
 from hwexplorer.state import PANES, State, pinned
@@ -89,6 +90,8 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
         row.add(("dim", "  vs "))
         chip("warn", text if state.diff else f"({text})", "swap", "")
     rest = width - row.width - 3
+    if row.width > width:
+        return [*Strip(row.segments).crop(0, width - 1), Segment("…", palette.get("dim"))]
     text = whole(safe(status), rest, "; ") or shorten(safe(status), rest)
     row.add(("text", " " * (rest + 2 - width_of(text))), ("warn" if text.startswith("Warning") else "dim", text))
     return row.segments
