@@ -11,7 +11,7 @@ from analysis.estimate.metrics import METRICS
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
 from hwexplorer.tui.widgets.tree_table import TreeTable
-from hwexplorer.views.layout import pad, shorten, whole, width_of
+from hwexplorer.views.layout import shorten, whole, width_of
 from hwexplorer.views.plain import EMPTY_TABLE, Page, Row, Table
 
 SPARKS, SPARKS_ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"
