@@ -38,8 +38,7 @@ def _summary(state: State) -> Text:
         f"evidence: {describe_evidence(result.trust)}",
         f"energy {energy_words(result.energy_j, result.scenario.batch, what=what)}, "
         f"band {band_words(result.energy_band_j, result.energy_j)}; {percent(result.static_fraction)} static",
-        f"EDP {quantity(result.edp_js, 'Js')}; {plain_number(result.throughput_per_s)} {what}s per second; "
-        f"average power {quantity(result.average_power_w, 'W')}, limit {quantity(result.power_limit_w, 'W')}",
+        f"EDP {quantity(result.edp_js, 'Js')}; {plain_number(result.throughput_per_s)} {what}s per second",
         f"utilisation {percent(result.utilization, 1)} of the {result.precision_run} peak; memory {memory}/{capacity}",
         model_reason(result),
     ]

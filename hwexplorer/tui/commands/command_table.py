@@ -100,6 +100,9 @@ def _compared_device(session: Session, name: str, role: str) -> str:
 
 
 def _go_to_device(session: Session, words: list[str]) -> None:
+    if len([part for word in words for part in split_list(word)]) > 1:
+        _choose_devices(session, words)
+        return
     device = _find_device(session, _one_word(words, "on tpu_v4"))
     devices = session.state.devices if device in session.state.devices else (*session.state.devices, device)
     _apply(session, devices=devices, on=device)

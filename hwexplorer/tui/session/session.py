@@ -256,6 +256,7 @@ class Session:
         """Return the actions that would do nothing in the present state. The footer leaves them out."""
         has_setting = self.cache.has("next_step", self.state) and self.cache.view("next_step", self.state)
         idle = {"try_it": not has_setting, "phase": not current_phase(self.state.model)}
+        idle["sessions"] = self.saved_sessions is None or not self.saved_sessions.path.exists()
         idle["one_format"] = self.views is None or len({card.format for card in self.views.cards}) < 2
         return tuple(action for action, is_idle in idle.items() if is_idle)
 

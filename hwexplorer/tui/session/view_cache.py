@@ -157,7 +157,9 @@ class ViewCache:
         table = self.provider.tree(replace(state, heat=True, diff=False, sort="share", descending=True, open=()))
         index = TreeIndex(table)
         rows = [table.rows[index.place[key]] for key in sorted(_blocks(index, ""), key=index.share, reverse=True)]
-        return replace(table, rows=tuple(replace(row, depth=0, has_children=False) for row in rows), footer=())
+        return replace(
+            table, rows=tuple(replace(row, depth=0, has_children=False) for row in rows), footer=(), notes=()
+        )
 
     def forget(self, name: str) -> None:
         """Drop the views of a name, since more is known now."""

@@ -99,12 +99,15 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
 
 def legend(palette: Palette, width: int) -> list[Segment]:
     """Return a legend of what each colour, texture or letter of a bar means; [] if there is no room for all."""
-    for between, names in ((" ", [look.name for look in LOOKS]), ("", [look.short for look in LOOKS])):
+    for names in ([look.name for look in LOOKS], [look.short for look in LOOKS]):
         parts: list[Part] = []
         for place, (look, name) in enumerate(zip(LOOKS, names, strict=True)):
             sign = look.letter if palette.ascii else look.texture if palette.textured else "█"
-            space = " " * (bool(parts) and (palette.ascii or bool(between)))
-            parts += [("dim", space), (f"{CAUSE}{place}", sign), ("dim", f"={name}" if palette.ascii else name)]
+            parts += [
+                ("dim", " " * bool(parts)),
+                (f"{CAUSE}{place}", sign),
+                ("dim", f"={name}" if palette.ascii else name),
+            ]
         if _width(parts) <= width:
             return _segments(parts, palette)
     return []
