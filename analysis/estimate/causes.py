@@ -52,16 +52,12 @@ def causes(result: Estimate) -> Causes:
 @memoize()
 def causes_without_host(result: Estimate) -> tuple[Causes, Causes | None]:
     """Return the causes of every operator without the host's work, and of that work alone (None if there is none)."""
-    whole, (_, host) = causes(result), divide_host_work(result)
+    whole, (rest, host) = causes(result), divide_host_work(result)
     if host is None:
         return whole, None
-    run, members = result.run, np.flatnonzero(host.run.energy_j)
-    own = Causes(*(np.zeros_like(whole.time_s) for _ in range(3)))
-    before = run.unthrottled_s / np.where(run.kernel_s > 0, run.kernel_s, 1.0)
-    own.time_s[LAUNCH] = host.run.latency_s * before[result.demand.kernel]
-    own.time_s[THROTTLED] = host.run.latency_s - own.time_s[LAUNCH]
-    own.energy_j[:, members] = _prices_by_cause(result) @ host.run.scale_counts(host.run.counts)[:, members]
-    return Causes(whole.time_s - own.time_s, whole.energy_j - own.energy_j, whole.ideal_s), own
+    of_rest = causes(rest)
+    own = Causes(whole.time_s - of_rest.time_s, whole.energy_j - of_rest.energy_j, np.zeros_like(whole.time_s))
+    return of_rest, own
 
 
 @memoize()
