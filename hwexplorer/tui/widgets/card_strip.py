@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from math import log
+from math import inf, log
 
 from rich.segment import Segment
 from rich.style import Style
@@ -309,13 +309,13 @@ class CardStrip(Widget, can_focus=False):
 
     def _scale(self, card: Card, width: int) -> list[Segment]:
         """Return the metric of a device as a dot between the ends of its band."""
-        low, high = (
-            log(end(one.band[place] or one.value for one in self.cards)) for place, end in ((0, min), (1, max))
-        )
+        ends = [value for one in self.cards for value in (*one.band, one.value) if 0.0 < value < inf] or [1.0]
+        low, high = log(min(ends)), log(max(ends))
 
         def cell(value: float) -> int:
             """Return the cell of a value."""
-            return round((log(value) - low) / ((high - low) or 1.0) * (width - 1)) if value > 0 else 0
+            place = (log(min(max(value, min(ends)), max(ends))) - low) / ((high - low) or 1.0)
+            return round(place * (width - 1))
 
         start, dot, end = cell(card.band[0]), cell(card.value), cell(card.band[1])
         line, sign = ("-", "O") if self.palette.ascii else ("─", "○" if card.on_paper else "●")
