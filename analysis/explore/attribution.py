@@ -207,15 +207,11 @@ class SoftwareShare(msgspec.Struct, frozen=True):
     chip: float
     cause: str
 
-    def describe(self, is_slower: bool = True) -> str:
-        """Write the factors of the slower side or the quicker one: `20x slower (chip), 8.7x faster (software: ..)`."""
-        parts = ((self.chip, "chip"), (self.software, self.cause))
-        return ", ".join(_factor(ratio if is_slower else 1.0 / ratio, cause) for ratio, cause in parts)
-
-
-def _factor(ratio: float, cause: str) -> str:
-    change = quantity(max(ratio, 1.0 / ratio), "x", digits=2)
-    return f"{change} {'slower' if ratio >= 1.0 else 'faster'} ({cause})"
+    def describe(self) -> str:
+        """Write the ratio as a product: `20x (chip) / 8.7x (software: ..)`, where the software makes up for a part."""
+        parts = sorted(((self.chip, "chip"), (self.software, self.cause)), key=lambda part: part[0] < 1.0)
+        words = [f"{quantity(max(ratio, 1.0 / ratio), 'x', digits=2)} ({name})" for ratio, name in parts]
+        return f"{words[0]} {'/' if parts[1][0] < 1.0 else 'x'} {words[1]}"
 
 
 def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare | None:
@@ -239,6 +235,6 @@ def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare 
 
 
 def software_words(one: Estimate, other: Estimate) -> str:
-    """Return how chip and software make `other` slower or faster than `one`; '' if too little is due to software."""
+    """Return how chip and software make one of two slower; '' if too little is due to software."""
     software = attribute_to_software(*sorted((one, other), key=lambda side: -side.latency_s))
-    return "" if software is None else software.describe(other.latency_s >= one.latency_s)
+    return "" if software is None else software.describe()
