@@ -18,6 +18,7 @@ from hwexplorer.views.plain import Page, View
 if TYPE_CHECKING:
     from hwexplorer.views.device_limits import LimitsCheck
 
+_APPLIES = {"batch": "applies to one batch, not to a load", "load": "needs a load, e.g. llama3_8b --load rate=5"}
 TITLE_MAX = 96  # characters of a title and its subject: with ` of ` they fit in one line of 100
 
 
@@ -27,10 +28,7 @@ def _applicable_options(declared: Report | Verb, state: State, given: dict[str, 
     options = {option.name: option for option in declared.options if option.applies_to == other}
     for name in options.keys() & given.keys():
         if given[name] != options[name].default:
-            needs = (
-                "applies to one batch, not to a load" if state.load else "needs a load, e.g. llama3_8b --load rate=5"
-            )
-            raise RequestError(f"{options[name].flags[0]} {needs}")
+            raise RequestError(f"{options[name].flags[0]} {_APPLIES[other]}")
     return {name: value for name, value in given.items() if name not in options}
 
 

@@ -16,7 +16,7 @@ from analysis.explore.deployment_cost import prices, settings
 from analysis.model.ir.workload import Workload
 from analysis.model.transformer.config import degrees
 from analysis.model.transformer.load_spec import LoadSpec
-from analysis.model.transformer.transformer_request import Request, parse
+from analysis.model.transformer.transformer_request import SHARES, Request, parse
 from analysis.model.transformer.transformer_workload import build
 from analysis.serving.request_load import Load
 from analysis.serving.simulation import Run, simulate
@@ -84,7 +84,8 @@ class ParallelDegrees(msgspec.Struct, frozen=True, kw_only=True):
     def name_of(self, request: Request) -> str:
         """Return the name of a model under its load in this layout."""
         assert request.load is not None
-        return request.with_load(msgspec.structs.replace(request.load, dp=self.dp, pp=self.pp), self.worker.words)
+        load = msgspec.structs.replace(request.load, dp=self.dp, pp=self.pp)
+        return request.serve(*load.words, self.worker.words, without=SHARES)
 
 
 def find_layout(request: Request, count: int) -> ParallelDegrees:
@@ -242,7 +243,7 @@ def open_stage(
 def open_steps(request: Request, shards: ParallelDegrees) -> tuple[Workload, Workload]:
     """Return the workloads of steps that prefill and that decode. They have the same operators, except for latent
     attention and recurrent layers."""
-    names = [request.spell(phase, shards.words, without=("tp", "ep")) for phase in ("prefill", "decode")]
+    names = [request.spell(phase, shards.words, without=SHARES) for phase in ("prefill", "decode")]
     prefill, config = open_step(names[0]), request.config
     if config.kv_lora or config.count("mixer"):
         return prefill, open_step(names[1])

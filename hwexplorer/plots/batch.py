@@ -14,7 +14,7 @@ IS_OVER_BATCHES = True
 
 def plot(state: State) -> Plot:
     """Return the plot of a state over the load if it has one, else over the batch."""
-    if engine.ref(state).load is not None:
+    if state.load:
         from hwexplorer.plots import _over_loads  # not needed without a load
 
         return _over_loads.plot(state)

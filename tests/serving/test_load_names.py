@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from analysis.model.model_errors import ModelError
 from analysis.model.names.model_ref import refer
 from analysis.model.transformer.load_spec import LoadSpec
-from analysis.model.transformer.transformer_request import Request
+from analysis.model.transformer.transformer_request import SHARES, Request
 from hwexplorer import engine
 from hwexplorer import state as states
 from hwexplorer.cli import main
@@ -44,7 +44,9 @@ LOADS = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(LOADS)
 def test_a_load_is_written_as_it_is_read(load: LoadSpec) -> None:
-    request = request_named(request_named("llama3_8b:request,in=256,out=32,tp=2").with_load(load, "tp=2"))
+    request = request_named(
+        request_named("llama3_8b:request,in=256,out=32,tp=2").serve(*load.words, "tp=2", without=SHARES)
+    )
     assert request.load == load
     assert (request.run.sequence, request.run.output, request.run.tp) == (256, 32, 2)
     assert request_named(str(request)) == request

@@ -21,6 +21,7 @@ from hardware.names import hint, match_name
 
 GENERIC = ("decoder", "encoder")
 HUB = "hf:"
+SHARES = ("tp", "ep")
 SERVE = "serve"  # the option of a model under a load
 MAX_TP = 4096
 
@@ -95,13 +96,9 @@ class Request(msgspec.Struct, frozen=True):
         """The name of one such request, without a load."""
         return parse(self.spell("request", *self.lengths)).text
 
-    def serve(self, words: str) -> str:
+    def serve(self, *words: str, without: tuple[str, ...] = ()) -> str:
         """Return the name of the model under a load of such requests, of the usual ones in another phase."""
-        return self.spell(SERVE, *(self.lengths if self.run.phase == "request" else ()), words)
-
-    def with_load(self, load: LoadSpec, *shares: str) -> str:
-        """Return the name of the model under a load of such requests, with `shares` as its options tp and ep."""
-        return self.spell(SERVE, *self.lengths, *load.words, *shares, without=("tp", "ep"))
+        return self.spell(SERVE, *self.lengths * (self.run.phase == "request"), *words, without=without)
 
 
 def names() -> list[str]:
@@ -186,7 +183,9 @@ def request_of(head: str, config: Config, options: str) -> Request:
         raise ModelSpecError(f"{head[:60]}: {next(iter(load))}= belongs to a load, e.g. {head[:60]}:serve,rate=5")
     request = _build_request(head, config, changes, "request", lengths)
     served = parse_load(head, load, request.run.sequence, config.layers)
-    return msgspec.structs.replace(request, text=request.with_load(served, *request.shares), load=served)
+    return msgspec.structs.replace(
+        request, text=request.serve(*served.words, *request.shares, without=SHARES), load=served
+    )
 
 
 def _build_request(head: str, config: Config, changes: dict[str, Any], phase: str, lengths: dict[str, int]) -> Request:
