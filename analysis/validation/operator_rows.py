@@ -179,7 +179,7 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
     rows = max(tokens * active / devices, 1.0) / touched
     if "power_law" in row.get("distribution", ""):  # the device with the most tokens was timed
         touched, rows = _power_law_load(int(tokens), int(experts), int(active), int(devices), row["distribution"])
-    part, chosen = library.widens, touched * rows
+    part, chosen = library.widens, touched * rows  # padded before two are one product
     hidden, inter = (np.ceil(width / part) * part for width in (sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0)))
     wide = (1.0 if _first_rule(row, "ungated") else 2.0) * inter
     pair = (product(touched, rows, *shape) for shape in ((wide, hidden), (hidden, inter)))

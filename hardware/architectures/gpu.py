@@ -23,7 +23,7 @@ from hardware.setup import Setup
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to tiled products, one block per SM and wave; map the rest to one thread per element."""
     device = setup.device
-    demand, staged_s = rewrite_convolutions(demand, setup, rates)
+    demand, staged_s = rewrite_convolutions(_pad_experts(demand, setup), setup, rates)
     on_matrix = common.on_matrix_unit(demand, setup.plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     matrix, demand = _tile_products(demand, setup, on_matrix) if on_matrix.any() else (vector, demand)
@@ -125,6 +125,21 @@ def _step_s(device: Device) -> float:
 def _store_s(device: Device, value_bytes: float) -> float:
     """Return the seconds in which a multiprocessor stores a value."""
     return value_bytes / (device.bytes_per_clock_per_unit * device.clock_hz)
+
+
+def _pad_experts(demand: Demand, setup: Setup) -> Demand:
+    """Return the demand with the widths of experts padded as their library stores them."""
+    part = _experts(demand, setup).widens if setup.runtime.is_llm_engine else 1.0
+    is_padded = demand.is_expert & (demand.op_class == OpClass.GEMM)
+    if part == 1.0 or not is_padded.any():
+        return demand
+    widths = np.where(is_padded, np.ceil(demand.gemm[2:] / part) * part, demand.gemm[2:])
+    outputs, inputs = np.where(is_padded, widths / np.maximum(demand.gemm[2:], 1.0), 1.0)
+    moves, more, unpack = demand.transfers, outputs * inputs, demand.unpack_ops
+    values = {"gemm": np.vstack([demand.gemm[:2], widths]), "macs": demand.macs * more}
+    values["unpack_ops"] = None if unpack is None else unpack * more
+    size_bytes = moves.size_bytes * np.choose(moves.role, (inputs[moves.op], more[moves.op], outputs[moves.op]))
+    return demand.with_values(**values).with_transfers(size_bytes=size_bytes)
 
 
 def _experts(demand: Demand, setup: Setup) -> ExpertLibrary:

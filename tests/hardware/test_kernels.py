@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import msgspec
+import numpy as np
 import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
@@ -12,6 +13,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.reports.event_report import event_report
 from hardware import architecture_data, file_access
 from hardware.architecture_data import Data
+from hardware.demand import READ_WEIGHT, OpClass
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import Runtime, runtimes
 from hardware.engines.scheduler import Scheduler
@@ -32,7 +34,7 @@ from tests.test_house import sources
 
 # Fields that tables of single operators need, whose shapes tell what estimates do not know: how query heads share a
 # block, and rows of experts on other devices. No field may join them.
-OF_TABLES = ("packs", "masks_window", "is_absorbed", "adds_all", "writes_all", "widens", "pads")
+OF_TABLES = ("packs", "masks_window", "is_absorbed", "adds_all", "writes_all", "pads")
 USES = [use for runtime in runtimes().values() for use in runtime.uses]
 
 
@@ -106,6 +108,17 @@ def test_an_engine_takes_other_kernels_on_another_generation() -> None:
     assert hopper.attention("attention_decode", 128.0, 8.0) == attention_libraries()["fa3_decode"]
     assert ampere.attention("attention_decode", 128.0, 8.0) == attention_libraries()["fa2_decode"]
     assert hopper.experts(True) == expert_libraries()["triton_untuned"] != hopper.experts(False)
+
+
+def test_widths_of_experts_are_padded_as_they_are_stored() -> None:
+    """vLLM stores experts of gpt-oss, 2,880 wide, as 3,072 on Blackwell."""
+    result = run("gpt_oss_120b:decode", "b200", "vllm", "mxfp4")
+    needs = result.demand
+    is_product = needs.is_expert & (needs.op_class == OpClass.GEMM)
+    read, stated = (
+        each[is_product] for each in (result.run.mapping.traffic.weight_read, needs.moved_bytes[READ_WEIGHT])
+    )
+    assert read / stated == pytest.approx(np.full(is_product.sum(), (3072 / 2880) ** 2))
 
 
 def test_every_constant_of_gpus_is_used_by_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
