@@ -140,6 +140,7 @@ def test_every_constant_of_gpus_is_used_by_an_estimate(monkeypatch: pytest.Monke
         ("mixtral_8x7b:decode", "h100_sxm", "vllm", "w4a16"),
         ("llama3_8b:decode,tp=2", "h100_sxm", "transformers", "bf16"),
         ("llama3_8b:decode,tp=2", "h100_sxm", "vllm", "bf16"),
+        ("cholesky", "h100_sxm", "pytorch_eager", "fp32"),
     ]
     for case in cases:
         event_report(run(*case))
