@@ -684,8 +684,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("W")
     assert app.explorer.overlay == "wavefront"
-    await pilot.press("W")
-    assert not app.explorer.overlay
 
 
 @case("sessions")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from analysis.document import Column, columns
 from analysis.explore.wavefront_phases import Wavefront, WavefrontPhase, make_wavefront
 from hardware.errors import RequestError
@@ -18,14 +20,10 @@ WIDTH, HEIGHT = 78, 16  # columns of text, and lines of a machine; two stand sid
 
 
 def _part(text: str) -> float:
-    """Convert a part of the time, `0.3` or `30%`, for the option."""
-    try:
-        part = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-    except ValueError:
-        part = -1.0
-    if not 0.0 <= part <= 1.0:
-        raise RequestError(f"{text[:40]!r} is no part of the time: expected 0 to 1, e.g. 0.3 or 30%")
-    return part
+    """Convert a part of the time for the option."""
+    if not (re.fullmatch(r"[0-9]*\.?[0-9]+", text) and float(text) <= 1.0):
+        raise RequestError(f"{text[:40]!r} is no part of the time: expected 0 to 1, e.g. 0.3")
+    return float(text)
 
 
 def document(state: State, moment: float) -> Wavefront:
@@ -49,7 +47,7 @@ VERB = Report(
     subject=Subject(options=(MODEL, *SCENARIO, *OWN_MODEL, ON_SEVERAL, NODE), several=True),
     options=(
         option("--at", dest="moment", type=_part, default=0.5, metavar="PART",
-               help="part of each machine's time, as 0.3 or 30% (default 0.5)"),
+               help="part of each machine's time, 0 to 1 (default 0.5)"),
     ),
     document=document,
     title=lambda answer, state: f"{answer.node} of {answer.model}, machines at {percent(answer.moment)} of their time",
