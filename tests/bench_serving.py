@@ -1,8 +1,5 @@
-"""Simulated services against published runs: `python -m tests.bench_serving serving_load.csv.gz [--every N]`.
-
-Prints what `validate --served` does, then errors by source, engine, model and device; with `--requests
-serving_requests.csv.gz` also the percentiles of a timed trace, and how long a trace and a curve of ten loads take.
-Asserts nothing.
+"""How long services take to simulate: `python -m tests.bench_serving [--requests serving_requests.csv.gz]`; with
+requests also the percentiles of a timed trace beside those of a real server. Asserts nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +8,6 @@ import csv
 import gzip
 import sys
 import time
-from collections import defaultdict
 from pathlib import Path
 
 import msgspec
@@ -22,8 +18,6 @@ from analysis.model.transformer.transformer_request import parse
 from analysis.serving.deployment import ParallelDegrees, open_stage
 from analysis.serving.request_load import Lengths, Load, closed_load, open_load
 from analysis.serving.simulation import simulate
-from analysis.validation.measured_rows import read_rows
-from analysis.validation.serving_validation import predict_served
 from hardware.device_catalog import load_device
 from hardware.engines.scheduler import find_scheduler
 from hwexplorer import engine
@@ -32,21 +26,6 @@ from hwexplorer.state import State
 
 def option(name: str) -> str:
     return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else ""
-
-
-def print_errors(path: Path, every: int) -> None:
-    predicted, skipped = predict_served(read_rows([path])[::every])
-    ratios: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for each in predicted:
-        setup = each.row.deployment
-        apart = "prefill apart" if setup.layout.prefill else "one engine"
-        for figure, measured in each.row.measured.items():
-            for group in ((), (each.row.source[:28], setup.scheduler, setup.model, setup.device.id, apart)):
-                ratios[figure, *group].append(each.figures[figure] / measured)
-    for name, values in sorted(ratios.items()):
-        errors = np.abs(np.array(values) - 1)
-        print(f"{', '.join(name)}: {len(values)} rows, {np.median(errors):.0%} off ({np.median(values):.2f})")
-    print(*(f"{n} rows: {reason}" for reason, n in skipped.most_common()), sep="\n")
 
 
 def print_trace(path: Path) -> None:
@@ -105,4 +84,3 @@ if __name__ == "__main__":
     print_new_settings()
     if option("--requests"):
         print_trace(Path(option("--requests")))
-    print_errors(Path(sys.argv[1]), int(option("--every") or 1))

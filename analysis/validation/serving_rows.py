@@ -32,7 +32,7 @@ from analysis.validation.measured_rows import (
 from hardware import file_access, precision
 from hardware.device import Device
 from hardware.engines.runtime import Runtime, runtimes
-from hardware.engines.scheduler import Scheduler, find_scheduler
+from hardware.engines.scheduler import Scheduler, find_scheduler, schedulers
 from hardware.errors import RequestError
 
 TABLE = "serving_load.csv.gz"
@@ -44,6 +44,7 @@ CONVERSATIONS = "ShareGPT lengths, means"
 HostFactors = Mapping[str, float]  # what multiplies times of a scheduler and a runtime, by their names
 AS_SHIPPED: HostFactors = {}
 Timed = TypeVar("Timed", Scheduler, Runtime)
+WHOLE = "_whole"  # ends the name of a scheduler that does not divide prompts
 PAGE = 16  # tokens of a page of the cache; the last page of a cached prompt is computed again
 MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, if flags allow one prompt per step
 
@@ -125,14 +126,14 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         if rule["contains"] in row[rule["column"]]:
             raise Unpredictable(rule["reason"])
     device = find_device(row["device"].lower(), "", row["source"], folders)
-    software, scheduler = facts["runtimes"][row["runtime"]]
     model = str(facts["models"].get(row["public_model"].lower(), row["model"]))
     setup = _setup(row, model, device)
-    software = setup.get("software", software)
-    if row["measured_on"].startswith("2024"):
-        software += " (2024)"
-        is_chunked = device.vendor != "AMD" and row["load_kind"] != "one batch"
-        scheduler += "_2024" if is_chunked else "_2024_whole"
+    is_older = row["measured_on"].startswith("2024")
+    software = setup.get("software", facts["runtimes"][row["runtime"]]) + " (2024)" * is_older
+    runtime = check_runtime(find_runtime_name(software, device.vendor, "language"), device, "language")
+    scheduler = runtimes()[runtime].scheduler
+    if is_older and f"{scheduler}{WHOLE}" in schedulers() and device.vendor == "AMD":
+        scheduler += WHOLE
     decode_workers = int(parse_cell(row, "decode_workers") or 1)
     prefill_workers = int(parse_cell(row, "prefill_workers") or 0)
     each = _devices_per_worker(row, is_split=prefill_workers > 0)
@@ -145,7 +146,7 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         layout=_degrees(each, copies, experts, **workers),
         prompt_layout=_degrees(prefill_devices, copies, experts),
         precision=_precision(row, model),
-        runtime=check_runtime(find_runtime_name(software, device.vendor, "language"), device, "language"),
+        runtime=runtime,
         scheduler=scheduler,
         kernel=setup.get("kernel", ""),
         drafts=0 if prefill_workers else setup.get("drafts_of_copies" if copies > 1 else "drafts", 0),
