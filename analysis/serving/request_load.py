@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +26,7 @@ Counts = NDArray[np.int64]
 REQUESTS = 400  # least requests of an open load, so that the slowest four are above the 99th percentile
 MOST_OPEN = 4000  # most requests of an open load, whose run must be long relative to a request
 ROUNDS, LEAST = 6, 32  # of a closed load: requests of each client, and least requests in total
-MAX_REQUESTS = 20_000
+MAX_REQUESTS = 50_000
 MOST_TRACE_BYTES = 32 << 20
 NO_LIMITS = "no limits"
 TRACE_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
@@ -74,16 +73,16 @@ def reuse_prefixes(load: Load, room_tokens: float) -> Load:
     """Return the load with the prefixes of prompts in the cache that earlier requests have left there. The cache holds
     `room_tokens` and drops the blocks that were used least recently. An unfinished request counts as an earlier one."""
     held: dict[int, None] = {}  # in the order of their last use
-    cached = np.zeros_like(load.prompt)
+    whole, cached = load.prompt + load.cached, load.cached.copy()
     for place, blocks in enumerate(load.blocks):
         hits = next((count for count, block in enumerate(blocks) if block not in held), len(blocks))
-        cached[place] = min(hits * BLOCK, load.prompt[place] - 1)
+        cached[place] = min(max(hits * BLOCK, cached[place]), whole[place] - 1)
         for block in blocks:
             held.pop(block, None)
             held[block] = None
         while len(held) * BLOCK > room_tokens:
             del held[next(iter(held))]
-    return msgspec.structs.replace(load, prompt=load.prompt - cached, cached=cached, blocks=()) if load.blocks else load
+    return msgspec.structs.replace(load, prompt=whole - cached, cached=cached, blocks=())
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,17 +231,18 @@ def _csv_requests(text: str, name: str) -> Iterator[_Line]:
         missing = next(column for column in TRACE_COLUMNS if column not in present)
         kinds = f"{', '.join(TRACE_COLUMNS)}; {', '.join(AZURE_COLUMNS)}; or JSON lines with {', '.join(JSON_FIELDS)}"
         raise RequestError(f"{name}: no column {missing}; a trace of requests has {kinds}")
-    first_s: float | None = None
+    first: datetime | None = None
     for row in rows:
         time, prompt, output = (row[column] for column in columns)
+        arrival: str | float | None = time
         if columns is AZURE_COLUMNS:
             try:
-                time_s = datetime.fromisoformat(time).timestamp()
+                stamp = datetime.fromisoformat(time)
+                first = first or stamp
+                arrival = (stamp - first).total_seconds()
             except (TypeError, ValueError):
-                time_s = math.nan
-            first_s = time_s if first_s is None else first_s
-            time = str(time_s - first_s)
-        yield rows.line_num, time, prompt, output, ()
+                arrival = None
+        yield rows.line_num, arrival, prompt, output, ()
 
 
 def _json_requests(text: str) -> Iterator[_Line]:
