@@ -71,7 +71,8 @@ def as_markdown(view: View | Page) -> str:
     if isinstance(view, Text):
         lines = [f"# {_md(view.title)}"]
         for heading, said in sections(view):
-            lines += [*(["", f"## {_md(heading)}"] if heading else []), "", *(f"- {_md(line)}" for line in said)]
+            listed = (f"    {safe(line)}" if view.is_drawing else f"- {_md(line)}" for line in said)
+            lines += [*(["", f"## {_md(heading)}"] if heading else []), "", *listed]
         return "\n".join(lines) + "\n"
     if isinstance(view, Plot):
         head = f"| series | label | {_md(view.x_title)} | {_md(view.y_title)} |"

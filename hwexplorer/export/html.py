@@ -85,7 +85,8 @@ def _lines(lines: tuple[str, ...], kind: str = "plain") -> str:
 
 def _prose(view: Text, level: int) -> str:
     inner = min(level + 1, 4)
-    said = "\n".join(f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines)}" for head, lines in view.sections)
+    kind = "drawing" if view.is_drawing else "plain"
+    said = "\n".join(f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines, kind)}" for head, lines in view.sections)
     return html_tree.steps(view.steps) + said
 
 

@@ -23,7 +23,7 @@ from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Text
 
-_CELLS, _DROPPED = 48, "!"  # of a timeline
+_CELLS, _DROPPED = 44, "!"  # of a timeline
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 DEVICES = columns(ModuleAnswer, "device is_possible power busy missed_share hours why", device={"shown": MARKED})
 
@@ -69,10 +69,13 @@ def _timeline(answer: MissionAnswer, state: State) -> Text:
         begin, letter = int(run.begin_s / cell_s), _DROPPED if run.is_dropped else _LETTERS[run.task]
         count = max(round(run.end_s / cell_s) - begin, 1)
         units[tasks[run.task].place, tasks[run.task].unit][begin : begin + count] = letter * count
-    lines = (f"{name}\t{''.join(cells[:_CELLS])}" for (_, name), cells in units.items())
+    longest = max(len(name) for _, name in units)
+    lines = (f"{name.ljust(longest)}  {''.join(cells[:_CELLS])}" for (_, name), cells in units.items())
     letters = ", ".join(f"{letter} {task.model}" for letter, task in zip(_LETTERS, tasks, strict=False))
     title = f"Units of {answer.best.device} for {quantity(answer.frames_s, 's')}"
-    return Text("timeline", title, (("", (*lines, f"{letters}, {_DROPPED} a frame that is dropped, . idle")),))
+    return Text(
+        "timeline", title, (("", (*lines, f"{letters}, {_DROPPED} a frame that is dropped, . idle")),), is_drawing=True
+    )
 
 
 VERB = Report(

@@ -121,13 +121,15 @@ SUMMARY = "Summary"  # the heading of the section above the steps
 class Text(msgspec.Struct, frozen=True):
     """Headed paragraphs, after the `steps` of a waterfall.
 
-    On screen, the sections from index `folded` on are closed until the user opens them."""
+    On screen, the sections from index `folded` on are closed until the user opens them. The lines of a drawing keep
+    their columns."""
 
     name: str
     title: str
     sections: tuple[Section, ...]
     steps: tuple[WaterfallStep, ...] = ()
     folded: int | None = None
+    is_drawing: bool = False
 
 
 class Series(msgspec.Struct, frozen=True):

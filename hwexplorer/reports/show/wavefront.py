@@ -35,7 +35,7 @@ def _drawings(answer: Wavefront, state: State) -> Text:
     pairs = list(zip(answer.machines, answer.states, strict=True))
     drawings = draw_machines(pairs, WIDTH, HEIGHT * -(-len(pairs) // 2))
     lines = tuple("".join(text for text, _ in line).rstrip() for line in drawings)
-    return Text("machines", "", (("", (*lines, LEGEND)),))
+    return Text("machines", "Machines", (("", (*lines, LEGEND)),), is_drawing=True)
 
 
 _PHASES = (
