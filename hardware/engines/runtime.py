@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import msgspec
 
 from hardware import file_access, plugins
 from hardware.kernels.library import KernelUse, ProductLibrary, product_libraries
+from hardware.names import hint
 from hardware.precision import DEFAULT, FORMATS, parse
 from hardware.quantity import SourcedValue, exact_value
 from hardware.records import convert_record, read_list, read_rows
@@ -158,7 +160,18 @@ def _make_records(path: Path, rows: dict[str, dict[str, Any]]) -> dict[str, Runt
     none = msgspec.structs.asdict(exact_value(0.0))  # a whole program is started at once
     dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
     rows = {key: {"id": key, **dispatch[key], **row} for key, row in rows.items()}
-    return {key: convert_record(path, f"runtimes.{key}", row, Runtime) for key, row in rows.items()}
+    records = {key: convert_record(path, f"runtimes.{key}", row, Runtime) for key, row in rows.items()}
+    known = {
+        "scheduler": file_access.shipped(PATH)["schedulers"],
+        "formats": {rule.kernels for rule in format_rules()},
+        "products": product_libraries(),
+    }
+    for (key, record), (field, names) in product(records.items(), known.items()):
+        stated = getattr(record, field)
+        for name in (stated,) if isinstance(stated, str) else stated:
+            if name not in names:
+                raise ValueError(f"{path.name}: runtimes.{key}.{field}: unknown name {name!r} ({hint(name, names)})")
+    return records
 
 
 @lru_cache(maxsize=1)

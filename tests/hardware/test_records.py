@@ -27,6 +27,13 @@ def test_a_wrong_field_names_file_and_record(change: dict[str, object], message:
     assert "streaming" in str(error.value) or "mode" in change
 
 
+@pytest.mark.parametrize("field", [{"scheduler": "vlm"}, {"formats": ["pytorchh"]}, {"products": "gml"}])
+def test_a_runtime_names_what_is_recorded(field: dict[str, object]) -> None:
+    row = {"name": "mine", "mode": "eager", "runs_on": ["gpu"], **field}
+    with pytest.raises(ValueError, match=rf"mine\.toml: runtimes\.mine\.{next(iter(field))}: .* \(did you mean"):
+        runtime._make_records(Path("mine.toml"), {"mine": row})
+
+
 def test_a_wrong_constant_of_an_architecture_is_named() -> None:
     constants = file_access.shipped(COMMON)["assumptions"]
     data = {"assumptions": constants | {"tiles": {"value": "many"}}}
