@@ -70,6 +70,8 @@ def _json_row(tools: list[dict[str, Any]], document: dict[str, Any]) -> Row | No
         "concurrency": row["concurrency"] or ("" if is_open else row["requests"]),
         "device": re.sub(r"^([a-z]+\d+\w*)-.*", r"\1", row["device"]) if "hw" in document else row["device"],
     }  # fmt: skip
+    if row.get("attention_data_parallel", "").lower() == "true":  # each device computes attention of its sequences
+        facts |= {"attention_data_parallel": row["tensor_parallel"], "tensor_parallel": "1"}
     unstated = "requests itl_median_s request_rate_per_s tensor_parallel expert_parallel output_tokens_per_s"
     return dict.fromkeys(f"{_LOAD_UNSTATED} {unstated}".split(), "") | row | facts
 

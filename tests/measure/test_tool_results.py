@@ -14,7 +14,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.measurement_tools import describe_measurement
 from analysis.validation.language_rows import interpret_row
-from analysis.validation.measured_rows import read_rows
+from analysis.validation.measured_rows import Unpredictable, read_rows
 from analysis.validation.serving_rows import interpret_served_row
 from hardware.device_catalog import load_device
 from hwexplorer.cli import main
@@ -138,6 +138,11 @@ def test_services_are_compared_under_their_load(tmp_path: Path) -> None:
     assert (served.deployment.device.id, served.deployment.layout.tp, served.load.concurrency) == ("h200_sxm", 2, 64)
     assert (served.deployment.runtime, served.deployment.precision) == ("tensorrt_llm", "mxfp4")
     assert served.measured == {"TTFT": 0.21, "TPOT": 0.0118, "energy": 0.16}
+    (tmp_path / "dp.json").write_text(json.dumps(INFERENCEX | {"dp_attention": "true", "ep": 2}))
+    (apart,) = read_rows([tmp_path / "dp.json"], ("load_kind",))
+    assert interpret_served_row(apart).deployment.layout.ep == 2
+    with pytest.raises(Unpredictable, match="accepted"):
+        interpret_served_row(apart | {"flag": "mtp"})
 
 
 def test_what_is_not_known_says_what_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
