@@ -161,7 +161,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("why", "w", "Why", "Explain the row under the cursor", changes.show_pane("why"), hint="why"),
         _action("explain", "enter", "Why", "Explain the row under the cursor", changes.show_pane("why"),
             panes="tree events"),
-        _action("wavefront", "W", "Wavefront", "Play the operator under the cursor as it runs on every device"),
+        _action("wavefront", "W", "Wavefront", "Play the wavefront of the operator under the cursor on every device"),
         _action("plot", "v", "Plot", "Go to the plot; there, the next of: " + ", ".join(states.PLOTS), "plot", 1),
         _action("plot_before", "V", "Plot before", "Go to the plot; there, the previous kind of plot", "plot", -1),
     ),
