@@ -65,7 +65,7 @@ def split_batches(
 ) -> dict[int, tuple[int, Evaluation]]:
     """Return the size of the parts in which a compiler runs a batch, one after another, and their evaluation, by the
     place of an estimate in `whole`: where activations leave the chip, and this is quicker."""
-    if not setup.device.arch.splits_batches:
+    if not setup.device.arch.splits_batches or setup.runtime.mode != "fused":  # without a compiler of the whole model
         return {}
     found, estimates = dict[int, tuple[int, Evaluation]](), product(batches, workloads)
     for place, (batch, workload) in enumerate(estimates):
