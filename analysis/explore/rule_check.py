@@ -151,8 +151,8 @@ def _odds(rule: Constraint, ruled: RuledFigure) -> float | None:
         return None
     if min(ruled.value, rule.amount) <= 0.0:
         return float(rule.holds(ruled.value))
-    below = odds_below(ruled.value, ruled.band, rule.amount)
-    return min(max(1.0 - below if rule.sign.startswith(">") else below, 1.0 - MOST), MOST)
+    odds = odds_below(ruled.value, ruled.band, rule.amount)
+    return min(max(1.0 - odds if rule.sign.startswith(">") else odds, 1.0 - MOST), MOST)
 
 
 def _judge(rule: Constraint, ruled: RuledFigure, next: str = "") -> Finding:

@@ -72,16 +72,16 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 def reuse_prefixes(load: Load, room_tokens: float) -> Load:
     """Return the load with the prefixes of prompts in the cache that earlier requests have left there. The cache holds
     `room_tokens` and drops the blocks that were used least recently. An unfinished request counts as an earlier one."""
-    held: dict[int, None] = {}  # in the order of their last use
+    recent: dict[int, None] = {}  # blocks in the order of their last use
     whole, cached = load.prompt + load.cached, load.cached.copy()
     for place, blocks in enumerate(load.blocks):
-        hits = next((count for count, block in enumerate(blocks) if block not in held), len(blocks))
+        hits = next((count for count, block in enumerate(blocks) if block not in recent), len(blocks))
         cached[place] = min(max(hits * BLOCK, cached[place]), whole[place] - 1)
         for block in blocks:
-            held.pop(block, None)
-            held[block] = None
-        while len(held) * BLOCK > room_tokens:
-            del held[next(iter(held))]
+            recent.pop(block, None)
+            recent[block] = None
+        while len(recent) * BLOCK > room_tokens:
+            del recent[next(iter(recent))]
     return msgspec.structs.replace(load, prompt=whole - cached, cached=cached, blocks=())
 
 
@@ -226,20 +226,20 @@ _Line = tuple[int, Any, Any, Any, tuple[int, ...]]
 def _csv_requests(text: str, name: str) -> Iterator[_Line]:
     rows = csv.DictReader(io.StringIO(text, newline=""))
     present = rows.fieldnames or ()
-    columns = next((known for known in (TRACE_COLUMNS, AZURE_COLUMNS) if set(known) <= set(present)), None)
+    columns = next((names for names in (TRACE_COLUMNS, AZURE_COLUMNS) if set(names) <= set(present)), None)
     if columns is None:
         missing = next(column for column in TRACE_COLUMNS if column not in present)
         kinds = f"{', '.join(TRACE_COLUMNS)}; {', '.join(AZURE_COLUMNS)}; or JSON lines with {', '.join(JSON_FIELDS)}"
         raise RequestError(f"{name}: no column {missing}; a trace of requests has {kinds}")
-    first: datetime | None = None
+    begin: datetime | None = None
     for row in rows:
         time, prompt, output = (row[column] for column in columns)
         arrival: str | float | None = time
         if columns is AZURE_COLUMNS:
             try:
                 stamp = datetime.fromisoformat(time)
-                first = first or stamp
-                arrival = (stamp - first).total_seconds()
+                begin = begin or stamp
+                arrival = (stamp - begin).total_seconds()
             except (TypeError, ValueError):
                 arrival = None
         yield rows.line_num, arrival, prompt, output, ()

@@ -33,11 +33,7 @@ TOOLS = {
     "compare": ("compare", f"{_MODEL} metric", "The best device and its odds."),
     "why": ("why", f"{_MODEL} node", "Two devices explain why one beats the other."),
     "search": ("search", f"{_MODEL} {_SEARCH}", "Without `on` it takes all devices, some seconds."),
-    "serve": (
-        "load",
-        f"{_MODEL} max_ttft max_tpot",
-        "model: llama3_8b:serve,in=1024,out=256,rate=4 or concurrency=32.",
-    ),
+    "serve": ("load", f"{_MODEL} load max_ttft max_tpot", "model: llama3_8b:request,in=1024,out=256; load: rate=4."),
     "models": ("models", "", "find: llama 8b."),
     "devices": ("devices", "arch", "find: jetson."),
 }
