@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.plugged import plug_in
 
-DEVICES = Path(__file__).with_name("devices")
-
 
 @pytest.fixture(scope="module", autouse=True)
-def abacus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of its devices."""
+def abacus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with plug_in(tmp_path_factory.mktemp("site"), architectures={"abacus": "tests.architectures.abacus:ARCHITECTURE"}):
-        yield DEVICES
+        yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from hardware.device_catalog import load_device, load_devices
 from hardware.precision import NAMES
-from hwexplorer import engine, registry
+from hwexplorer import registry
 from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PANES, PLOTS, State
@@ -76,15 +75,13 @@ NOT_ABOUT_DEVICES = {
     "mission",
     "fallback",
     "offload",
+    "mcp",
 }  # the screen is opened below
 
 
 @pytest.fixture
-def folder(monkeypatch: pytest.MonkeyPatch, abacus: Path) -> Iterator[None]:
+def no_clipboard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clipboard, "program", lambda: None)
-    engine.use_folders([abacus])
-    yield
-    engine.use_folders([])
 
 
 def test_three_files_are_all_of_it() -> None:
@@ -98,11 +95,11 @@ def test_every_verb_is_tried() -> None:
 
 @pytest.mark.usefixtures("found_once")
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_verb_in_every_format(name: str, abacus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_in_every_format(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = COMMANDS[name]
     forms = {"device": ("text", "json"), "graph": ("graphml", "json")}
     for form in forms.get(words[0], ("text", "json", "csv", "md", "html")):
-        code = main([*words, "--devices-dir", str(abacus), "--format", form])
+        code = main([*words, "--format", form])
         printed = capsys.readouterr()
         assert code == 0, printed.err
         if form == "text" and words[0] not in ("partition", "check", "plot"):
@@ -112,9 +109,9 @@ def test_every_verb_in_every_format(name: str, abacus: Path, capsys: pytest.Capt
             json.loads(printed.out)
 
 
-def test_sums_and_limits_hold(abacus: Path) -> None:
+def test_sums_and_limits_hold() -> None:
     for name in ("abacus", "abacus:slow"):
-        device = load_device(name, (abacus,))
+        device = load_device(name)
         for precision in NAMES:
             for batch in (1, 64):
                 result = estimate(load_once("transformer_block"), device, Scenario(batch, precision))
@@ -126,13 +123,13 @@ def test_sums_and_limits_hold(abacus: Path) -> None:
                 assert np.isfinite(result.run.counts).all()
 
 
-def test_it_comes_after_the_others_and_goes(abacus: Path) -> None:
-    devices, errors = load_devices((abacus,))
+def test_it_comes_after_the_others_and_goes() -> None:
+    devices, errors = load_devices()
     assert not errors
     assert [device.id for device in devices if device.arch is ARCHITECTURE] == ["abacus_one"]
 
 
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("no_clipboard")
 @pytest.mark.parametrize("pane", PANES)
 async def test_every_pane_and_its_export(pane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
