@@ -89,7 +89,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """What a reader of the whole should know beside the parts: headings with lines."""
+        """The sections that a reader of the whole should know beside the parts: headings with lines."""
         return ()
 
     @property

@@ -82,16 +82,16 @@ class DeviceRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 def device_rows(state: State, reference: str) -> tuple[DeviceRow, ...]:
     """Return the devices of a state in their order, compared with the device `reference`."""
     outcomes = [engine.outcome(state, name) for name in state.devices]
-    results, against = [one.estimate for one in outcomes], engine.result(state, reference)
-    values = [one.aim(state.metric) for one in outcomes]
-    ranks = rank_values(values, [one.competes for one in outcomes])
-    words, phrases = rank_words(results, state.metric), headlines(results, against, state.metric)
+    results, reference_run = [outcome.estimate for outcome in outcomes], engine.result(state, reference)
+    values = [outcome.aim(state.metric) for outcome in outcomes]
+    ranks = rank_values(values, [outcome.competes for outcome in outcomes])
+    words, lines = rank_words(results, state.metric), headlines(results, reference_run, state.metric)
     return tuple(
         DeviceRow(
-            key=one.key, outcome=one, reference=against, metric=state.metric, value=value, rank=rank, rank_word=word,
-            phrase=one.verdict(phrase),
+            key=outcome.key, outcome=outcome, reference=reference_run, metric=state.metric, value=value, rank=rank,
+            rank_word=word, phrase=outcome.verdict(line),
         )
-        for one, value, rank, word, phrase in zip(outcomes, values, ranks, words, phrases, strict=True)
+        for outcome, value, rank, word, line in zip(outcomes, values, ranks, words, lines, strict=True)
     )  # fmt: skip
 
 
@@ -183,8 +183,8 @@ def _figure(figure: DeviceFigure, row: DeviceRow) -> float:
 def _column(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> Column:
     """Return the column of a figure. With its band it is text: `0.44 -33/+52 %`."""
     if not figure.band:
-        of = partial(_figure, figure)
-        return Column(figure.key, figure.title, figure.unit, keep=figure.keep, of=of)
+        read = partial(_figure, figure)
+        return Column(figure.key, figure.title, figure.unit, keep=figure.keep, of=read)
     scale = scale_for((_figure(figure, row) for row in rows), figure.unit)
 
     def cell(row: DeviceRow) -> str:

@@ -27,7 +27,7 @@ def width_of(text: str) -> int:
     return cell_len(text)
 
 
-def _cut(text: str, width: int) -> str:
+def _cut_end(text: str, width: int) -> str:
     """Return as much of the beginning of a text as fits."""
     text = text[:width]
     while width_of(text) > width:
@@ -51,13 +51,13 @@ def shorten(text: str, width: int, middle: bool = False) -> str:
     if width <= 1:
         return "…"[:width]
     if not middle or width < 8:
-        return _cut(text, width - 1).rstrip() + "…"
+        return _cut_end(text, width - 1).rstrip() + "…"
     # The end of a module path tells more than its beginning.
     tail = width * 3 // 5
     back = text[-tail:]
     while width_of(back) > tail:
         back = back[1:]
-    return _cut(text, width - 1 - width_of(back)).rstrip() + "…" + back
+    return _cut_end(text, width - 1 - width_of(back)).rstrip() + "…" + back
 
 
 def whole(text: str, width: int, between: str = " · ") -> str:
@@ -93,7 +93,7 @@ def wrap(text: str, width: int, indent: int = 0) -> list[str]:
             lines.append(current)
             word = word.lstrip(" ")
         while width_of(word) > width - indent:
-            lines.append(_cut(word, width - indent))
+            lines.append(_cut_end(word, width - indent))
             word = word[len(lines[-1]) :]
         current = word
     lines.append(current)
@@ -135,40 +135,40 @@ def measure(columns: Sequence[Column], place: int, rows: Sequence[Row]) -> Measu
 def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int] = ()) -> list[int]:
     """Return the width of each column with so many cells between them, 0 if it is dropped or empty. Short of room,
     columns with the highest `keep` are dropped first, those with 0 never."""
-    kept = [place for place in range(len(measures)) if place not in empty]
-    if not kept:
+    places = [place for place in range(len(measures)) if place not in empty]
+    if not places:
         return [0] * len(measures)
 
     def least() -> int:
-        """Return the least cells that the kept columns need."""
-        return sum(measures[i].least for i in kept) + gap * (len(kept) - 1)
+        """Return the least cells that the columns left need."""
+        return sum(measures[i].least for i in places) + gap * (len(places) - 1)
 
-    while least() > total and len(kept) > 1:
-        droppable = [i for i in kept if measures[i].column.keep > 0]
+    while least() > total and len(places) > 1:
+        droppable = [i for i in places if measures[i].column.keep > 0]
         if not droppable:
             break
         worst = max(measures[i].column.keep for i in droppable)
-        slack = sum(max(0, measures[i].least - measures[i].narrow[0]) for i in kept if measures[i].narrow)
+        slack = sum(max(0, measures[i].least - measures[i].narrow[0]) for i in places if measures[i].narrow)
         if worst == 1 and least() - slack <= total:
             break  # a shorter bar says more than a missing figure
-        kept.remove(max(i for i in droppable if measures[i].column.keep == worst))
-    widths = [measures[i].least if i in kept else 0 for i in range(len(measures))]
+        places.remove(max(i for i in droppable if measures[i].column.keep == worst))
+    widths = [measures[i].least if i in places else 0 for i in range(len(measures))]
     spare = total - least()
-    if spare < 0:  # the kept columns still have no room: bars become numbers, then the name is cut
-        narrowed = sorted(((i, width) for i in kept for width in measures[i].narrow), key=lambda pair: -pair[1])
-        for index, narrow in narrowed:
-            given = max(0, min(-spare, widths[index] - narrow))
-            widths[index] -= given
-            spare += given
-        widths[kept[0]] = max(4, widths[kept[0]] + min(0, spare))
+    if spare < 0:  # the columns left have no room: bars become numbers, then the name is cut
+        steps = sorted(((i, width) for i in places for width in measures[i].narrow), key=lambda pair: -pair[1])
+        for index, narrow in steps:
+            taken = max(0, min(-spare, widths[index] - narrow))
+            widths[index] -= taken
+            spare += taken
+        widths[places[0]] = max(4, widths[places[0]] + min(0, spare))
         spare = max(0, spare)
     # Spare cells go to the name first, then to long heads, then to long texts, then to bars.
-    heads = [i for i in kept if measures[i].short]
-    texts, bars = ([i for i in kept[1:] if measures[i].column.role == role] for role in ("text", "bar"))
-    for index in (kept[0], *heads, *texts, *bars):
-        more = max(0, min(spare, measures[index].most - widths[index]))
-        widths[index] += more
-        spare -= more
+    heads = [i for i in places if measures[i].short]
+    texts, bars = ([i for i in places[1:] if measures[i].column.role == role] for role in ("text", "bar"))
+    for index in (places[0], *heads, *texts, *bars):
+        added = max(0, min(spare, measures[index].most - widths[index]))
+        widths[index] += added
+        spare -= added
     return widths
 
 

@@ -185,8 +185,7 @@ def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Ta
     more = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
     devices, results = device_rows(state, state.baseline), _results(state)
     table = by_device(state, sort_rows(devices, state), (*columns, *more))
-    said = insights(results, devices[0].reference)
-    return replace(table, footer=said, notes=_deviation_notes(results))
+    return replace(table, footer=insights(results, devices[0].reference), notes=_deviation_notes(results))
 
 
 def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
@@ -227,8 +226,8 @@ def pane_table(state: State) -> Table:
     Each line begins with the name of its device."""
     devices = sorted(device_rows(state, state.baseline), key=lambda row: row.order)
     # A narrow pane drops these columns before the columns of figures and bands.
-    beside = (replace(column, keep=max(5, column.keep)) for column in READING if column.key in _BESIDE_BRIEF)
-    table = by_device(state, sort_rows(devices, state), (*_brief_columns(devices), *beside))
+    extra = (replace(column, keep=max(5, column.keep)) for column in READING if column.key in _BESIDE_BRIEF)
+    table = by_device(state, sort_rows(devices, state), (*_brief_columns(devices), *extra))
     return replace(table, footer=tuple(map(_device_line, devices)), notes=_brief_notes(devices))
 
 
@@ -268,17 +267,17 @@ def _brief_notes(rows: Sequence[DeviceRow]) -> tuple[str, ...]:
 
 def _device_line(row: DeviceRow) -> str:
     """Say how a device ranks, and how much of its ratio is software, or which setting helps most."""
-    one, reference = row.run, row.reference
-    said = [row.phrase.removeprefix("on paper: ").removeprefix("hypothetical: ").replace(" · ", ", ")]
-    if (served := serving(one)) is not None and one.fits:
-        said.append(f"{served.largest_batch} such requests fit at once")
-    elif not one.fits:
-        said.append(f"does not fit {fitting_format(one)}".rstrip())
-    elif one is not reference and reference.fits:
-        said.append(re.sub(r"software: [^)]*", "software", software_words(reference, one)))  # a column has it
+    run, reference = row.run, row.reference
+    parts = [row.phrase.removeprefix("on paper: ").removeprefix("hypothetical: ").replace(" · ", ", ")]
+    if (served := serving(run)) is not None and run.fits:
+        parts.append(f"{served.largest_batch} such requests fit at once")
+    elif not run.fits:
+        parts.append(f"does not fit {fitting_format(run)}".rstrip())
+    elif run is not reference and reference.fits:
+        parts.append(re.sub(r"software: [^)]*", "software", software_words(reference, run)))  # a column has it
     else:
-        said.append(setting_hint(one))
-    return f"{short_name(one.device)}: {'; '.join(filter(None, said))}"
+        parts.append(setting_hint(run))
+    return f"{short_name(run.device)}: {'; '.join(filter(None, parts))}"
 
 
 def _deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:

@@ -36,37 +36,39 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
     if index == 0:
         least, most = (max(need, width_of(column.title)) for need in (good, names))
         return Measure(replace(column, keep=0), header=column.title, least=least, most=most)
-    own, values = measure(table.columns, index, table.rows), {row.cells[index] for row in table.rows}
+    as_written, values = measure(table.columns, index, table.rows), {row.cells[index] for row in table.rows}
     if column.role == "bar":
         title = header(column.title, "%")
         first = table.rows[0].cells[index] if table.rows else None
         is_stack = isinstance(first, Stack) and sum(part > 0 for part in first.parts) > 1
         least = max(PERCENT + 1 + (STACK_MIN if is_stack else BAR_MIN), width_of(title))
         narrow = (PERCENT + 1 + BAR_MIN, PERCENT)
-        return replace(own, header=title, least=least, most=PERCENT + 1 + BAR_MAX, narrow=narrow)
+        return replace(as_written, header=title, least=least, most=PERCENT + 1 + BAR_MAX, narrow=narrow)
     if column.role == "number":
-        return _with_heads(own, own.scale.width, _short_head(own.header))
+        return _with_heads(as_written, as_written.scale.width, _short_head(as_written.header))
     if column.role == "text":
         most = max((width_of(str(v)) for v in values if v is not None), default=0)
         need = max(min(most, TEXT_MAX), width_of(column.title))
-        return replace(own, least=need, most=max(need, most))
+        return replace(as_written, least=need, most=max(need, most))
     numbers = [v for v in values if isinstance(v, NUMBERS)]
     if column.role == "quantity":
-        need = max((len(own.write(v)) for v in _ends(numbers)), default=0)
+        need = max((len(as_written.write(v)) for v in _ends(numbers)), default=0)
         need = max(need, QUANTITY if numbers else 0)
         if is_of_device(column):
             widest = len("1.58 µ") + (3 if column.unit == "Js" else 1)
             need = max(need, widest + 1)  # one cell more for the sign of the device that wins
-        return _with_heads(own, need, _short_head(column.title))
-    need = max(map(len, map(own.write, numbers)), default=0)  # the longest is neither extreme: `+985 %` and `x12`
+        return _with_heads(as_written, need, _short_head(column.title))
+    need = max(
+        map(len, map(as_written.write, numbers)), default=0
+    )  # the longest is neither extreme: `+985 %` and `x12`
     need = max(need, 5, width_of(column.title))
-    return replace(own, least=need, most=need)
+    return replace(as_written, least=need, most=need)
 
 
-def _with_heads(own: Measure, need: int, short: str) -> Measure:
+def _with_heads(as_written: Measure, need: int, short: str) -> Measure:
     """Return the measure of a column of `need` cells, with a head for the least width."""
-    least, most = (max(need, width_of(head)) for head in (short, own.header))
-    return replace(own, least=least, most=most, short=short)
+    least, most = (max(need, width_of(head)) for head in (short, as_written.header))
+    return replace(as_written, least=least, most=most, short=short)
 
 
 def _short_head(title: str) -> str:
