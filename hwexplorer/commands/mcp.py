@@ -11,9 +11,12 @@ import sys
 
 from hwexplorer.commands._agent_protocol import serve
 from hwexplorer.declare import Verb
+from hwexplorer.process.output import say
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    if sys.stdin.isatty():
+        say("an agent's program writes to this server: one request of JSON-RPC a line; ctrl+d ends it")
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # whatever else is printed goes to standard error
         serve(sys.stdin.buffer, out)
