@@ -130,9 +130,9 @@ def _store_s(device: Device, value_bytes: float) -> float:
 def _pad_experts(demand: Demand, setup: Setup) -> Demand:
     """Return the demand with the widths of experts padded as their library stores them."""
     part = _experts(demand, setup).widens if setup.runtime.is_llm_engine else 1.0
-    is_padded = demand.is_expert & (demand.op_class == OpClass.GEMM)
-    if part == 1.0 or not is_padded.any():
+    if part == 1.0 or not demand.is_expert.any():
         return demand
+    is_padded = demand.is_expert & (demand.op_class == OpClass.GEMM)
     widths = np.where(is_padded, np.ceil(demand.gemm[2:] / part) * part, demand.gemm[2:])
     outputs, inputs = np.where(is_padded, widths / np.maximum(demand.gemm[2:], 1.0), 1.0)
     moves, more, unpack = demand.transfers, outputs * inputs, demand.unpack_ops
