@@ -43,6 +43,7 @@ parse_value = what_if.parse_value
 record = document.record
 
 DESIGNS_MAX = 1_000_000
+_ROUNDING = 1.0 + 1e-6  # a design that a limit of power throttles is at this limit
 _TOO_SLOW = "its units have no time for these rates"
 _REFUSALS = {"power": "it draws more power than allowed", "area": "its die is larger than allowed"}
 
@@ -148,7 +149,7 @@ def _design(study: DesignStudy, unchanged: Design, values: tuple[float, ...]) ->
     design = _evaluate(study, device, values)
     design = msgspec.structs.replace(design, score=_score(study, design, unchanged))
     limited = {"power": design.power_w, "area": design.area_mm2}
-    broken = (_REFUSALS[limit.figure] for limit in study.limits if not limit.holds(limited[limit.figure]))
+    broken = (_REFUSALS[limit.figure] for limit in study.limits if limit.excess(limited[limit.figure]) > _ROUNDING)
     return msgspec.structs.replace(design, refused=design.refused or next(broken, ""))
 
 
