@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hardware.errors import RequestError
+from hardware.safe_text import safe
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -96,7 +97,7 @@ def load(kind: str, name: str, convert: Callable[[str, Any], Any] = lambda name,
     try:
         return convert(name, point.load())
     except Exception as error:  # of another package's code
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        reason = safe(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
         raise RequestError(f"the plug-in {name!r} ({point.value}) cannot be used: {reason}") from error
 
 

@@ -255,42 +255,6 @@ def test_a_project_with_its_own_analysis_is_captured(installed: Environment, nei
     assert document["parameters"] == 3 * (24 * 24 + 24)
 
 
-def test_only_imports_move() -> None:
-    text = '''"""analysis.run is named here"""
-from __future__ import annotations
-import os; from analysis import run  # from analysis import
-from analysis.run import (
-    a,
-    hardware,
-)
-import analysis.run as b, hardware.x as c
-from . import analysis
-from .analysis import run
-from hwexplorer.analysis import run
-x = "é", "analysis.run", hardware.file_access
-def f():
-    from hardware import files
-'''
-    assert (
-        rewrite_imports(text, Path("x.py"))
-        == '''"""analysis.run is named here"""
-from __future__ import annotations
-import os; from hwexplorer.analysis import run  # from analysis import
-from hwexplorer.analysis.run import (
-    a,
-    hardware,
-)
-import hwexplorer.analysis.run as b, hwexplorer.hardware.x as c
-from . import analysis
-from .analysis import run
-from hwexplorer.analysis import run
-x = "é", "analysis.run", hardware.file_access
-def f():
-    from hwexplorer.hardware import files
-'''
-    )
-
-
 @pytest.mark.parametrize("line", ["import analysis", "import os, hardware.device"])
 def test_a_line_that_would_mean_something_else_ends_the_build(line: str) -> None:
     with pytest.raises(ValueError, match=r"x\.py:1"):
