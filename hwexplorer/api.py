@@ -316,6 +316,7 @@ def trace(
 def validate(
     *,
     data: Sequence[Path | str] | Path | str | None = None,
+    on: str | None = None,
     kernels: bool = False,
     cross_validate: bool = False,
     served: bool = False,

@@ -72,5 +72,5 @@ def _fields(tool: Tool, result: Estimate, load: LoadSpec | None) -> dict[str, ob
         "depth": depth, "prompt": prompt, "context": max(depth, prompt, 1), "output": output,
         "arrivals": f"--request-rate {rate:g}" if rate else f"--max-concurrency {clients}",
         "requests": max(clients * _ROUNDS, _REQUESTS if rate else 0),
-        "torch": "cpu" if result.device.arch.is_host else "cuda:0",
+        "torch": result.device.architecture if result.device.arch.is_host else "cuda:0",
     }  # fmt: skip

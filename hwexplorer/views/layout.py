@@ -6,6 +6,7 @@ Wide characters take two cells, combining ones none.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
@@ -20,11 +21,16 @@ LEFT = ("text", "bar")  # roles whose cells are left-aligned
 
 def width_of(text: str) -> int:
     """Return the width of a text in cells."""
-    if text.isascii() and text.isprintable():
+    if text.isascii():
         return len(text)
-    from rich.cells import cell_len  # not needed to start
+    return sum(map(_cells_of, text))
 
-    return cell_len(text)
+
+@lru_cache(4096)
+def _cells_of(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
 def _cut_end(text: str, width: int) -> str:

@@ -117,6 +117,8 @@ def test_fusing_never_adds_bytes(name: str) -> None:
         for batch in grid.BATCHES:
             for more, less in pairwise(grid.run(model, name, batch, "fp16", mode) for mode in grid.ALL_MODES):
                 what = (model, batch, less.execution)
+                if less.part or more.part:  # into parts of different sizes
+                    continue
                 assert less.demand.transfers.size_bytes.sum() <= more.demand.transfers.size_bytes.sum(), what
                 assert less.demand.n_kernels <= more.demand.n_kernels, what
                 resident = less.run.mapping.is_resident

@@ -24,7 +24,7 @@ DEVICES = tuple(device.key for device in grid.catalogue(modes=False) if not devi
 SEARCHED = tuple(device.key for device in grid.catalogue(modes=False) if device.arch.is_searched)
 precisions = st.builds(str.__add__, st.sampled_from(NAMES), st.sampled_from(("", "kv4", "kv8", "kv16")))
 
-FOUR_BIT_DEVICES = ("b200", "b300", "gb200", "gb300", "mi355x", "rtx_5090", "rtx_pro_6000_max_q", "jetson_thor")
+FOUR_BIT_DEVICES = ("b200", "b300", "gb200", "gb300", "mi355x", "mi455x", "vr200", "tpu_8i", "rtx_5090", "jetson_thor")
 
 
 def run(model: str, on: str, precision: str, batch: int, mode: str = "fused", **lengths: int) -> Estimate:
@@ -128,7 +128,8 @@ def test_block_scaled_units_multiply_four_bits() -> None:
     for device in grid.catalogue(modes=False):
         runs, has = make_plan(device, "nvfp4"), ("matrix", "fp4") in device.peaks
         assert has == (
-            device.id in ("b200", "b300", "gb200", "gb300", "mi350x", "mi355x", "jetson_thor", "dgx_spark")
+            device.id in FOUR_BIT_DEVICES
+            or device.id in ("mi350x", "tpu_8t", "dgx_spark")
             or re.fullmatch(r"rtx_(pro_6000|50\d0).*(?<!_ada)", device.id) is not None
         )
         assert bool(runs.marks) != has

@@ -68,6 +68,8 @@ def test_conv_bn_relu_eager(name: str, precision: str) -> None:
     """Three kernels, six transfers of one tensor; what exceeds the last level goes to DRAM."""
     for batch in (1, 64, 512, 4096):
         result = grid.run("conv2d", name, batch, precision, "eager")
+        if result.part:  # its parts stay on chip: test_waves.py
+            continue
         width = result.plan.element_bytes
         assert width == (4 if precision == "fp32" else 2 if result.device.arch.id == "gpu" else 1)
         tensor = batch * ACTIVATION * width

@@ -26,9 +26,9 @@ STATE = parse("resnet50@b8,fp16?at=layer3.0.conv2")
 SIZES = [(52, 14), (76, 20), (120, 40)]
 
 
-def drawn(name: str, width: int, height: int) -> tuple[list[str], list[str]]:
+def drawn(name: str, width: int, height: int, model: str = STATE.model) -> tuple[list[str], list[str]]:
     """A plot without and with the point of its cursor."""
-    state = replace(STATE, plot=name)
+    state = replace(STATE, model=model, plot=name)
     plot = EngineProvider().plot(state)
     return tuple(
         ["".join(s.text for s in line).ljust(width) for line in render(plot, width, height, PALETTE, cursor)]
@@ -86,7 +86,7 @@ def test_dots_are_as_large_as_their_share() -> None:
     plot = EngineProvider().plot(replace(STATE, plot="roofline", at=""))
     operators = next(series for series in plot.series if series.name == "operators")
     assert 0.9 < sum(operators.sizes) <= 1.0 + 1e-9
-    text = "".join(drawn("roofline", 120, 40)[0])
+    text = "".join(drawn("roofline", 120, 40, "resnet18")[0])
     assert "●" in text
     assert "•" in text
 
