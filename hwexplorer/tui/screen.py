@@ -203,7 +203,7 @@ class ExplorerScreen(TypingScreen):
             status = verdict if verdict and is_hidden else session.views.status
         self.bars["head"].show(status_lines.head_line(state, status, width, colours))
         self.bars["tabs"].show(status_lines.tab_line(state, width, colours))
-        hints = status_lines.name_load(state, self.keymap.hints(state.pane, session.idle_actions()))
+        hints = status_lines.name_load(state, self.keymap.hints(state.pane, status_lines.idle_actions(session)))
         self.bars["foot"].show(footer(session, self.prompt, hints, width, colours, shows_limits=True))
         if self.overlay_screen is not None:
             self.overlay_screen.show_footer()
@@ -319,7 +319,7 @@ class ExplorerScreen(TypingScreen):
 
     def on_framed_pane_dragged(self, message: FramedPane.Dragged) -> None:
         """Move the border between the tree and the panes to the right of it."""
-        self.session.do_split(message.by)
+        self.do_split(message.by)
 
     def on_hovered(self, message: Hovered) -> None:
         """Explain what is under the pointer, unless there is another message."""
@@ -356,6 +356,11 @@ class ExplorerScreen(TypingScreen):
         else:
             state = replace(state, zoom=False) if state.zoom else replace(state, pane="tree")
         self.session.apply(state)
+
+    def do_split(self, by: int) -> None:
+        """Make the tree wider by some cells, and the panes to the right of it narrower."""
+        self.session.split += by
+        self.show()
 
     def do_export(self, path: str) -> None:
         """Write the focused view to a file, or the screen to an .svg."""

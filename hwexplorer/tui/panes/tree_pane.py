@@ -27,7 +27,7 @@ class TreePane(ViewPane):
         state = self.state
         sought = row_query.plain_words(state.find)
         self.content.find = sought[0] if sought else ""
-        table, counted = self._narrowed(views.tree)
+        table, counted = self._narrow_rows(views.tree)
         opened = None if counted else open_branches(self.session.index, state.open, state.at)
         self.content.update(table, opened, hide=self.hidden_roles())
         self.content.go(state.at)
@@ -37,7 +37,7 @@ class TreePane(ViewPane):
         subject = f"find {state.find!r}" if counted else f"by {state.by}"
         self.set_title(f"{subject} · {device}", f"{counted} of the {metric_word(state.metric)}" if counted else place)
 
-    def _narrowed(self, tree: Table) -> tuple[Table, str]:
+    def _narrow_rows(self, tree: Table) -> tuple[Table, str]:
         """Return the rows that the search finds, and their number in words; the whole tree if it finds none."""
         try:
             table, counted = row_query.narrow_tree(tree, self.state.find) if self.state.find else (tree, "")

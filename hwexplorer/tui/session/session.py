@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from analysis.model.names.model_ref import phases
 from hardware.errors import RequestError
-from hardware.precision import KEYS, runs_wider
 from hardware.what_if import with_unchanged
 from hwexplorer import state as states
 from hwexplorer.state import PANES, State, replace
@@ -240,11 +239,6 @@ class Session:
         else:
             self.apply(history.present, history)
 
-    def do_split(self, by: int) -> None:
-        """Make the tree wider by some cells, and the panes to the right of it narrower."""
-        self.split += by
-        self.emit(Changed("state"))
-
     def do_swap(self) -> None:
         """Show the pinned state and pin the present one."""
         if not self.state.pin:
@@ -252,36 +246,21 @@ class Session:
         else:
             self.apply(state_changes.swap_pin(self.state))
 
-    def idle_actions(self) -> tuple[str, ...]:
-        """Return the actions that would do nothing in the present state. The footer leaves them out."""
-        has_setting = self.cache.has("next_step", self.state) and self.cache.view("next_step", self.state)
-        idle = {"try_it": not has_setting, "phase": not current_phase(self.state.model)}
-        idle["sessions"] = self.saved_sessions is None or not self.saved_sessions.path.exists()
-        idle["one_format"] = self.views is None or len({card.format for card in self.views.cards}) < 2
-        return tuple(action for action, is_idle in idle.items() if is_idle)
+    def formats(self, state: State) -> set[str]:
+        """Return the formats in which the devices of a state multiply."""
+        return {card.format for card in self.cache.view("cards", state)}
 
     def do_precision(self, step: int) -> None:
         """Go to the next format that a device of the state has, or to the one before."""
-        self.apply(self.with_precision(step))
-
-    def with_precision(self, step: int) -> State:
-        """Return the state in the next format that a device of the state has, or in the one before."""
-        place = KEYS.index(self.state.precision) if self.state.precision in KEYS else min(step, 0) - step
-        for count in range(1, len(KEYS) + 1):
-            state = replace(self.state, precision=KEYS[(place + step * count) % len(KEYS)])
-            if any(not runs_wider(state.precision, card.format) for card in self.cache.view("cards", state)):
-                return state
-        return self.state
+        self.apply(state_changes.step_format(self.state, step, self.formats))
 
     def do_one_format(self) -> None:
         """Compare all devices in the first format in which all of them multiply."""
-        for precision in (self.state.precision, *KEYS):
-            state = replace(self.state, precision=precision)
-            if len({card.format for card in self.cache.view("cards", state)}) == 1:
-                if not self.apply(state):
-                    self.say(f"all devices run {self.state.precision} in one format", "dim")
-                return
-        self.say("these devices have no format in common", "warn")
+        state = state_changes.find_one_format(self.state, self.formats)
+        if state is None:
+            self.say("these devices have no format in common", "warn")
+        elif not self.apply(state):
+            self.say(f"all devices run {self.state.precision} in one format", "dim")
 
     def do_phase(self) -> None:
         """Go to the next phase of a language model: its prompt, a token after it, the whole request, a load."""

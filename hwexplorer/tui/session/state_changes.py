@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from analysis.model.transformer.load_spec import read_load
+from hardware.precision import KEYS, runs_wider
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
@@ -34,6 +35,22 @@ def scale_batch(state: State, double: bool) -> State:
         return replace(state, load=",".join(read_load(state.load).scaled(double).words))
     batch = min(settings.BATCH_MAX, state.batch * 2) if double else max(1, state.batch // 2)
     return replace(state, batch=batch)
+
+
+def step_format(state: State, step: int, formats: Callable[[State], set[str]]) -> State:
+    """Return the state in the next format that a device has, or in the one before. `formats` returns what runs."""
+    start = KEYS.index(state.precision) if state.precision in KEYS else min(step, 0) - step
+    for count in range(1, len(KEYS) + 1):
+        other = replace(state, precision=KEYS[(start + step * count) % len(KEYS)])
+        if not all(runs_wider(other.precision, run) for run in formats(other)):
+            return other
+    return state
+
+
+def find_one_format(state: State, formats: Callable[[State], set[str]]) -> State | None:
+    """Return the state in the first format, its own before all others, that all devices run; None without one."""
+    every = (replace(state, precision=precision) for precision in (state.precision, *KEYS))
+    return next((other for other in every if len(formats(other)) == 1), None)
 
 
 def change_model(state: State, model: str, image_size: int | None = None) -> State:

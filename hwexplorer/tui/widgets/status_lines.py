@@ -19,7 +19,7 @@ from hwexplorer.state import PANES, State, pinned
 from hwexplorer.text.number_format import safe
 from hwexplorer.tui.keys.key_table import PAIRS, Hint
 from hwexplorer.tui.palette import CAUSE, CLICK, CURSOR, PLAIN, Palette
-from hwexplorer.tui.session.session import current_phase
+from hwexplorer.tui.session.session import Session, current_phase
 from hwexplorer.tui.widgets.cell_drawing import bar
 from hwexplorer.tui.widgets.line_editor import EditedLine
 from hwexplorer.views.cause_looks import LOOKS
@@ -141,6 +141,18 @@ def hint_line(hints: Sequence[Hint], width: int, palette: Palette, status: str =
         row.add(("text", " " * (free - row.width)))
         row.add(("text", status), action="devices")
     return row.segments
+
+
+def idle_actions(session: Session) -> tuple[str, ...]:
+    """Return the actions that would do nothing in the present state. The footer leaves them out."""
+    state, saved = session.state, session.saved_sessions
+    idle = {
+        "try_it": not (session.cache.has("next_step", state) and session.cache.view("next_step", state)),
+        "phase": not current_phase(state.model),
+        "sessions": saved is None or not saved.path.exists(),
+        "one_format": session.views is None or len(session.formats(state)) < 2,
+    }
+    return tuple(action for action, is_idle in idle.items() if is_idle)
 
 
 def name_load(state: State, hints: Sequence[Hint]) -> list[Hint]:
