@@ -238,11 +238,20 @@ class KnobsPane(ViewPane):
         self.content.go(self.state.fact or self.content.curve.title.removesuffix(" turned"))  # the one a key turns
         self.set_title(views.device_name(self.state.on))
 
-    def do_move(self, by: int) -> None:
-        """Move by rows. If they are not sorted yet, their effects are evaluated now."""
+    def _evaluate(self) -> None:
+        """Evaluate the effects of the knobs now, if they are not sorted by them yet."""
         while not self.content.table.rows and self.session.provider.evaluate_knob(self.state) is not None:
             self.session.refresh_view("knobs")
+
+    def do_move(self, by: int) -> None:
+        """Move by rows."""
+        self._evaluate()
         super().do_move(by)
+
+    def do_find(self, step: int) -> None:
+        """Go to the next match."""
+        self._evaluate()
+        super().do_find(step)
 
     def pick(self, at: FramedPane.Clicked) -> bool:
         """Turn the knob under the cursor if its row is clicked: down on the left half, up on the right."""

@@ -216,7 +216,7 @@ class CardStrip(Widget, can_focus=False):
         title = pad(" " * LEFT + next(text for text in titles if width_of(text) <= room), LEFT + room)
         parts, axis = self._divide_bar(bar)
         metric = metric_word(self.metric)
-        made_of = next(text for text in (f"{metric} made of", "made of", "parts", "") if len(text) <= parts)
+        made_of = next(text for text in (f"{metric} made of", "made of", "parts", "of", "") if len(text) <= parts)
         scale = next(text for text in (f"log scale of {metric}", f"log {metric}", "log", "") if len(text) <= axis)
         by_cause = pad(pad(made_of, parts + 1) * (parts > 0) + scale, bar) + " " * (bar > 0)
         best, hatch = ("<", "-") if self.palette.ascii else ("◂", "─")
