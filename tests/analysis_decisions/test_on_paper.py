@@ -163,7 +163,7 @@ def test_the_screen_marks_and_asks_alike() -> None:
     from hwexplorer.views.device_rows import device_rows
 
     state = State("conv2d", devices=("h100_sxm", "kpu_t256", "kpu_t64"))
-    assert any(line.startswith("On paper: ") and "not counted" in line for line in answer(state, on_paper=True))
+    assert any(line.startswith("On paper: ") and "not ranked" in line for line in answer(state, on_paper=True))
     assert "KPU" not in answer(state)[0]
     assert device_rows(state, "h100_sxm")[1].run.device.label == "Stillwater KPU-T256 (paper)"
 
