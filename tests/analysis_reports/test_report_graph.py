@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from analysis.estimate.dependencies import Dependencies, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.model.names import zoo
-from analysis.reports.distributions import buckets, kinds
+from hwexplorer.reports._buckets import buckets, kinds
 from tests.models import load_once
 from tests.sampling import for_each
 

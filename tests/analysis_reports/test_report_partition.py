@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import reports_grid as grid
 
-from analysis.reports.partition_report import PartitionReport, partition_report
+from hwexplorer.reports.tree.partition import PartitionReport, partition_report
 from tests.models import load_once
 from tests.sampling import for_each
 

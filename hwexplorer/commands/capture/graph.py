@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 
 from analysis.model.ir.coverage import uncovered_note
-from analysis.reports.model_graph import ModelGraph, model_graph, to_networkx
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Verb
 from hwexplorer.export.render import encode
 from hwexplorer.headless import asked_state
 from hwexplorer.options import choice, option
 from hwexplorer.process import output
+from hwexplorer.reports.tree._model_graph import ModelGraph, model_graph, to_networkx
 from hwexplorer.text.number_format import safe
 
 SUFFIXES = {".json": "json", ".graphml": "graphml"}

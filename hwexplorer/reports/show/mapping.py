@@ -18,7 +18,6 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.totals import weighted_mean
 from analysis.model.ir.workload import Floats, Ints
-from analysis.reports.distributions import Bucket, buckets
 from analysis.reports.kernel_rows import describe_host_work, kernels, kernels_of
 from hardware.execute import BOUNDS
 from hardware.mapping.common import total_units, units_in_all
@@ -27,7 +26,7 @@ from hardware.quantity import percent, quantity
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, summary_text
-from hwexplorer.reports._buckets import distribution
+from hwexplorer.reports._buckets import Bucket, buckets, distribution
 from hwexplorer.state import State
 from hwexplorer.views.digest import Digest
 

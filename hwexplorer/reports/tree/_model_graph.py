@@ -13,7 +13,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree_figures import tree
 from analysis.reports.kernel_rows import kernels
 from analysis.reports.operator_classes import OperatorInfo, OperatorTensor, operator_infos
-from analysis.reports.partition_report import Edge, list_edges
+from hwexplorer.reports.tree.partition import Edge, list_edges
 
 if TYPE_CHECKING:
     import networkx
