@@ -12,7 +12,7 @@ from analysis.estimate.bundle import Bundle, make_bundle
 from analysis.estimate.kernels import usual_joins
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, totals
-from analysis.model.ir.workload import Floats, Workload
+from analysis.model.ir.workload import Bools, Floats, Workload
 from hardware.demand import WRITE, Demand
 from hardware.device import Device
 from hardware.execute import Execution, execute, repeat_kernels
@@ -22,8 +22,8 @@ _BY_KERNEL = (  # of an execution
     "pipelined_s", "kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s",
     "kernel_memory_s", "bound", "resource", "utilization",
 )  # fmt: skip
-# Sizes of the parts of a batch, four between powers of two.
-PARTS: tuple[int, ...] = (*range(1, 8), *(part << step for step in range(1, 15) for part in (4, 5, 6, 7)))
+# Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
+PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
 _BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale")  # of an execution
 
 
@@ -67,13 +67,27 @@ def split_batches(
     place of an estimate in `whole`: where activations leave the chip, and this is quicker."""
     if not setup.device.arch.splits_batches or setup.runtime.mode != "fused":  # without a compiler of the whole model
         return {}
-    found, estimates = dict[int, tuple[int, Evaluation]](), product(batches, workloads)
-    for place, (batch, workload) in enumerate(estimates):
-        if batch > 1 and workload.kind != "request" and _leaves_chip(whole, place):
-            size = _fastest_part(workload, batch, setup)
-            split = evaluate(_bundle_of_part(workload, batch, size, setup), setup, batch / size)
-            if split.totals.latency_s[0] < whole.totals.latency_s[place]:
-                found[place] = size, split
+    estimates = list(product(batches, range(len(workloads))))
+    leaving = np.flatnonzero(_leave_chip(whole)).tolist()
+    can_split = [batch > 1 and workloads[model].kind != "request" for batch, model in estimates]
+    places = [place for place in leaving if can_split[place]]
+    if not places:
+        return {}
+    models = sorted({estimates[place][1] for place in places})
+    sizes: list[int] = [size for size in PARTS if size < max(estimates[place][0] for place in places)]
+    bundle = make_bundle(
+        [workloads[model] for model in models], sizes, setup.plan.widths, usual_joins(workloads[0], setup.joins)
+    )
+    each_s = evaluate(bundle, setup).totals.latency_s.reshape(len(sizes), len(models)) - setup.call_s
+    each_s /= np.array(sizes)[:, None]
+    found = dict[int, tuple[int, Evaluation]]()
+    for place in places:
+        batch, model = estimates[place]
+        of_model = each_s[: sum(size < batch for size in sizes), models.index(model)]
+        size = sizes[int(of_model.argmin())]
+        if of_model.min() * batch + setup.call_s < whole.totals.latency_s[place]:  # the host starts the call once
+            part = _bundle_of_part(workloads[model], batch, size, setup)
+            found[place] = size, evaluate(part, setup, batch / size)
     return found
 
 
@@ -93,22 +107,15 @@ def with_split_batches(
     return msgspec.structs.replace(whole, totals=Totals(**totals))
 
 
-def _leaves_chip(whole: Evaluation, place: int) -> bool:
-    """Return True if kernels of an estimate write more to memory than its results."""
-    ends, transfers = whole.bundle.ends[1], whole.demand.transfers
-    first, end = ends[place - 1] if place else 0, ends[place]
-    is_result = (transfers.op >= first) & (transfers.op < end) & (transfers.role == WRITE)
-    results = float(transfers.size_bytes[is_result & np.isinf(transfers.distance)].sum())
-    return float(whole.run.mapping.traffic.dram_write[first:end].sum()) > results * (1.0 + 1e-9)
-
-
-def _fastest_part(workload: Workload, batch: int, setup: Setup) -> int:
-    """Return the size of the parts in which a batch is quickest; the host starts the call once. Sizes do not depend on
-    the batch, so that a larger one is never quicker."""
-    sizes: list[int] = [size for size in PARTS if size < batch]
-    bundle = make_bundle([workload], sizes, setup.plan.widths, usual_joins(workload, setup.joins))
-    each_s = (evaluate(bundle, setup).totals.latency_s - setup.call_s) / np.array(sizes)
-    return sizes[int(each_s.argmin())]
+def _leave_chip(whole: Evaluation) -> Bools:
+    """Return for each estimate whether its kernels write more to memory than its results."""
+    transfers, flow, ends = whole.demand.transfers, whole.run.mapping.traffic, whole.bundle.ends[1]
+    is_result = (transfers.role == WRITE) & np.isinf(transfers.distance)
+    results = whole.demand.per_op(np.where(is_result, transfers.size_bytes, 0.0))
+    begins = np.array((0, *ends[:-1]))
+    written, kept = (np.add.reduceat(values, begins) for values in (flow.dram_write, results))
+    is_more: Bools = written > kept * (1.0 + 1e-9)
+    return is_more
 
 
 def _bundle_of_part(workload: Workload, batch: int, size: int, setup: Setup) -> Bundle:
