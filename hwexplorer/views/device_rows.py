@@ -55,14 +55,6 @@ class DeviceRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
         return device_figures(self.run, self.reference, self.phrase)
 
-    def ratio(self, metric: str) -> float:
-        """Return the ratio of a metric to that of the reference."""
-        return self.figures.ratio_to_baseline[metric]
-
-    def per_inference(self, component: str) -> float:
-        """Return the energy of a component ('compute_j' ..) per inference."""
-        return float(getattr(self.figures, component)) / self.run.scenario.batch
-
     @property
     def order(self) -> tuple[bool, bool, float]:
         """The sort key of devices by rank: the best first, designs on paper last."""

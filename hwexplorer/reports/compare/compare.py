@@ -52,11 +52,27 @@ _MORE_KEYS = (
     "compute_per_inference memory_per_inference static_per_inference energy weights activations limit tdp kernels "
     "bounds latency_ratio energy_ratio die_mm2 throughput_per_mm2 die_usd"
 )
+
+
+def _ratio(key: str, title: str, metric: str) -> Column:
+    """Return the column of the ratio of a metric to that of the baseline."""
+    return Column(key, title, "x", keep=3, of=lambda row: row.figures.ratio_to_baseline[metric], help="to the baseline")
+
+
+def _per_inference(component: str, title: str) -> Column:
+    """Return the column of the energy of a component per inference."""
+    field = f"{component}_j"
+    return Column(
+        f"{component}_per_inference", title, "J", keep=2,
+        of=lambda row: getattr(row.figures, field) / row.run.scenario.batch,
+    )  # fmt: skip
+
+
 SUMMARY = columns(
     Compared,
     _KEYS,
     Column("device", "Device", role="text", keep=0, of="run.device.label"),
-    Column("ratio", "EDP ratio", "x", keep=3, of=lambda row: row.ratio("edp"), help="to the baseline"),
+    _ratio("ratio", "EDP ratio", "edp"),
     Column("known", "Evidence", role="text", keep=2, of="evidence"),
     Column(
         "causes", "EDP by cause", role="bar", keep=5, help=HELP,
@@ -95,48 +111,16 @@ READING = tuple(sorted(SUMMARY, key=lambda column: _READ.split().index(column.ke
 DETAILED = SUMMARY + columns(
     Compared,
     _MORE_KEYS,
-    Column(
-        "compute_per_inference",
-        "Compute/inf",
-        "J",
-        keep=2,
-        of=lambda row: row.per_inference("compute_j"),
-    ),
-    Column(
-        "memory_per_inference",
-        "Mem. energy/inf",
-        "J",
-        keep=2,
-        of=lambda row: row.per_inference("memory_j"),
-    ),
-    Column("static_per_inference", "Static/inf", "J", keep=2, of=lambda row: row.per_inference("static_j")),
+    _per_inference("compute", "Compute/inf"),
+    _per_inference("memory", "Mem. energy/inf"),
+    _per_inference("static", "Static/inf"),
     Column("kernels", "Kernels", "count", keep=5, of="run.demand.n_kernels"),
-    Column(
-        "bounds",
-        "Bounds",
-        role="text",
-        keep=5,
-        of=lambda row: bound_counts(row.run),
-        help="kernels by what bounds them",
-    ),
-    Column(
-        "latency_ratio",
-        "Latency ratio",
-        "x",
-        keep=3,
-        of=lambda row: row.ratio("latency"),
-        help="to the baseline",
-    ),
-    Column(
-        "energy_ratio",
-        "Energy ratio",
-        "x",
-        keep=3,
-        of=lambda row: row.ratio("energy"),
-        help="to the baseline",
-    ),
+    Column("bounds", "Bounds", role="text", keep=5, of=lambda row: bound_counts(row.run),
+           help="kernels by what bounds them"),
+    _ratio("latency_ratio", "Latency ratio", "latency"),
+    _ratio("energy_ratio", "Energy ratio", "energy"),
     within="figures",
-)
+)  # fmt: skip
 
 
 def _delta(pinned_edp_js: float) -> Column:
