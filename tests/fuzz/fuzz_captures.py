@@ -24,11 +24,11 @@ from tests.fuzz.running import refused
 
 _MODELS = ("mlp", "conv2d", "attention_head", "resnet18", "mixtral_8x7b:decode,kv=64,layers=2", "squeezenet1_1")
 _DEVICES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256")
-# What these take is a file of their own, several models, or words that no state has.
+# What these take is a file of their own, several models, some units only, or words that no state has.
 CASE_SECONDS = 20.0
 _OTHER = {
     *("models", "devices", "device", "validate", "coefficients", "search", "pareto", "sweep", "check", "rank", "trace"),
-    *("design", "diff", "crossover", "load", "calibrate", "mission"),
+    *("design", "diff", "crossover", "load", "calibrate", "mission", "fallback", "offload"),
 }
 _REPORTS = [name for name in registry.names() if name not in _OTHER and isinstance(registry.load(name), Report)]
 
