@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import grid
+import msgspec
+import numpy as np
 import pytest
 
-from analysis.estimate.bundle import make_bundle
+from analysis.estimate.bundle import _join, make_bundle
 from analysis.estimate.estimate import estimate
 from analysis.estimate.evaluation import evaluate
 from analysis.estimate.scenario import Scenario
+from hardware.precision import uniform
 from tests.models import load_once
 
 MODELS = ("resnet18", "resnet34", "mobilenet_v2", "vit_b_16", "swin_t")
@@ -25,3 +28,14 @@ def test_models_cost_the_same_in_bulk(on: str, runtime: str) -> None:
     assert whole.latency_s.tolist() == [one.latency_s for one in alone]
     assert whole.energy_j.tolist() == [one.energy_j for one in alone]
     assert whole.utilization.tolist() == [one.utilization for one in alone]
+
+
+def test_a_column_that_some_models_lack_is_neutral_in_them() -> None:
+    parts = [make_bundle([load_once(name)], (1,), uniform(2.0), "eager").demand for name in MODELS[:2]]
+    n = [one.n for one in parts]
+    known = msgspec.structs.replace(parts[0], unpack_ops=np.full(n[0], 3.0), mean_work=np.full(n[0], 0.5))
+    joined = _join([known, parts[1]])
+    assert joined.unpack_ops is not None
+    assert joined.mean_work is not None
+    assert joined.unpack_ops.tolist() == [3.0] * n[0] + [0.0] * n[1]
+    assert joined.mean_work.tolist() == [0.5] * n[0] + [1.0] * n[1]

@@ -178,6 +178,7 @@ def test_lines_outside_the_canvas_are_clipped() -> None:
 
 def test_a_percentage_is_never_broken_off_its_sign() -> None:
     assert wrap("conv makes 25 % of it", 13) == ["conv makes", "25 % of it"]
+    assert wrap("   9 % of it   is in conv1", 16, 2) == ["   9 % of it", "  is in conv1"]  # keeps what aligns
 
 
 def test_prose_wraps_and_sets_keys_apart() -> None:
