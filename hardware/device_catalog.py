@@ -74,9 +74,9 @@ def _list_cached(stamps: tuple[tuple[Path, int], ...]) -> tuple[dict[str, Path],
     by_id, twice = dict(_shipped()), {}
     for folder, _ in stamps:
         for path in sorted(folder.glob("*.toml")):
-            kept = by_id.setdefault(path.stem, path)
-            if kept != path:
-                twice[path.stem] = fail(path.name, f"id: {path.stem!r} is already defined by {kept.parent.name}/")
+            first_path = by_id.setdefault(path.stem, path)
+            if first_path != path:
+                twice[path.stem] = fail(path.name, f"id: {path.stem!r} is already defined by {first_path.parent.name}/")
     return by_id, twice
 
 
@@ -140,8 +140,10 @@ def _by_words(name: str, files: dict[Path, DeviceFile]) -> Path | None:
     if omitted and not fitting:
         path, sizes = min(omitted, key=omitted.__getitem__), sorted(typed.capacities)
         own_gb = files[path].facts["memory_bytes"].value / 1e9
-        changed = f"{path.stem}{{memory_bytes={sizes[0]}e9}}"
-        raise RequestError(f"{path.stem} has {own_gb:.0f} GB, not {sizes[0]} GB: {changed} changes only the capacity")
+        device_name = f"{path.stem}{{memory_bytes={sizes[0]}e9}}"
+        raise RequestError(
+            f"{path.stem} has {own_gb:.0f} GB, not {sizes[0]} GB: {device_name} changes only the capacity"
+        )
     if len(best) > 1:
         raise RequestError(f"{name[:80]!r} may be {' or '.join(path.stem for path in best)}: name one of them")
     return best[0] if best else None
@@ -174,11 +176,11 @@ def _unknown_device(name: str, available: dict[str, Path]) -> RequestError:
                 if typed.is_like(own):
                     by_words.setdefault(own.plain(vendors), spec.id)
     near = [*dict.fromkeys(by_words[own] for own in nearest(typed.plain(vendors), by_words, most=6, cutoff=_ALIKE))][:3]
-    about = f"did you mean {' or '.join(near)}?" if near else "no shipped device is like it"
+    advice = f"did you mean {' or '.join(near)}?" if near else "no shipped device is like it"
     example = near[0] if near else known_architectures.classes()[known_architectures.BASELINE]
     sheet = f"{example}{{units=80,memory_bandwidth=1e12}} states one by its data sheet"
     listing = f"`hwexplorer devices` lists all; {sheet}"
-    return RequestError(f"unknown device {name[:80]!r}: {about} ({listing})")
+    return RequestError(f"unknown device {name[:80]!r}: {advice} ({listing})")
 
 
 def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:

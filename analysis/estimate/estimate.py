@@ -111,7 +111,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 
     @property
     def runs(self) -> float:
-        """How often kernels run: for each wave, or for each part of the batch; the last may be smaller."""
+        """The runs of each kernel: one for each wave, or for each part of the batch; the last may be smaller."""
         return self.scenario.batch / self.part if self.part else float(self.waves)
 
     @property

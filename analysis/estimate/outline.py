@@ -66,12 +66,12 @@ class Branch(msgspec.Struct, frozen=True):
 def covers(pattern: str, path: str) -> bool:
     """Return True if a node with this key holds the operator with that id: `layer3.0-5.conv2` holds
     `layer3.4.conv2/relu`."""
-    wanted, slash, leaf = pattern.partition("/")
+    prefix, slash, leaf = pattern.partition("/")
     subgraph, _, operator = path.partition("/")
-    parts, there = wanted.split("."), subgraph.split(".")
-    if len(parts) > len(there) or not all(map(_is_of, parts, there)):
+    parts, segments = prefix.split("."), subgraph.split(".")
+    if len(parts) > len(segments) or not all(map(_is_of, parts, segments)):
         return False
-    return not slash or (len(parts) == len(there) and leaf in (operator, _short(subgraph, operator)))
+    return not slash or (len(parts) == len(segments) and leaf in (operator, _short(subgraph, operator)))
 
 
 def _is_of(part: str, name: str) -> bool:
@@ -155,11 +155,11 @@ def _by_kind(workload: Workload, apart: tuple[str, ...]) -> Branch:
     maker = _Maker(workload, partition(workload), apart)
     kinds: dict[str, list[Branch]] = {}
     for branch in _operators(_outline(workload, True, apart)):
-        named = msgspec.structs.replace(branch, name=_full_name(branch.key))
-        kinds.setdefault(workload.operators.kind[int(branch.members[0])], []).append(named)
+        node = msgspec.structs.replace(branch, name=_full_name(branch.key))
+        kinds.setdefault(workload.operators.kind[int(branch.members[0])], []).append(node)
     return maker.model(
-        Branch(KIND + kind, kind, "group", _all_members(those), kind, children=tuple(those))
-        for kind, those in kinds.items()
+        Branch(KIND + kind, kind, "group", _all_members(operators), kind, children=tuple(operators))
+        for kind, operators in kinds.items()
     )
 
 
@@ -192,8 +192,8 @@ def _kind_name(kind: str) -> str:
 
 
 def _all_members(branches: Iterable[Branch]) -> Ints:
-    joined: Ints = np.sort(np.concatenate([branch.members for branch in branches]))
-    return joined
+    operators: Ints = np.sort(np.concatenate([branch.members for branch in branches]))
+    return operators
 
 
 class _Module:
@@ -218,8 +218,8 @@ class _Module:
         """Find leaves and repeats of all modules below; `heads` are the kinds that head subgraphs."""
         for child in self.children.values():
             child.prepare(heads)
-        below = [f"{name}.{leaf}" for name, child in self.children.items() for leaf in child.leaves]
-        self.leaves = frozenset([*below, *(heads[s] for s in self.own)])
+        names = [f"{name}.{leaf}" for name, child in self.children.items() for leaf in child.leaves]
+        self.leaves = frozenset([*names, *(heads[s] for s in self.own)])
         runs = _runs(list(self.children.values()))
         self.has_repeats = any(len(run) > 1 or run[0].has_repeats for run in runs)
 
@@ -258,12 +258,12 @@ class _Maker:
 
     def inside(self, modules: list[_Module], key: str) -> Iterator[Branch]:
         """Yield the branches inside modules of one name, merged name by name."""
-        named: dict[str, list[_Module]] = {}
+        by_name: dict[str, list[_Module]] = {}
         for module in modules:
             for child in module.children.values():
-                named.setdefault(child.name, []).append(child)
-        for run in _runs([those[0] for those in named.values()]):
-            those = [module for each in run for module in named[each.name]]
+                by_name.setdefault(child.name, []).append(child)
+        for run in _runs([those[0] for those in by_name.values()]):
+            those = [module for each in run for module in by_name[each.name]]
             yield self.module(those, _join_key(key, _run_name(run)), _run_name(run), len(run) > 1)
 
     def module(self, modules: list[_Module], key: str, name: str, is_run: bool) -> Branch:
@@ -285,9 +285,9 @@ class _Maker:
         if own and not any(module.children for module in modules):
             return self.subgraph(own, key, name)
         if is_run and key in self.apart:
-            last = name.rpartition(".")[2]
+            ending = name.rpartition(".")[2]
             children = [
-                self.module([m], _join_key(inner.rpartition(".")[0], m.name), f"{last}.{m.name}", False)
+                self.module([m], _join_key(inner.rpartition(".")[0], m.name), f"{ending}.{m.name}", False)
                 for m in modules
             ]
         else:
@@ -299,17 +299,17 @@ class _Maker:
         """Return the branch of subgraphs of one name, their operators merged name by name."""
         parts, kinds = self.parts, self.workload.operators.kind
         key = parts.id[those[0]] if len(those) == 1 else key
-        named: dict[str, list[int]] = {}
+        by_name: dict[str, list[int]] = {}
         for s in those:
             for i in parts.members[s]:
                 short = _short(parts.id[s], parts.operator_id[i].partition("/")[2])
-                named.setdefault(short, []).append(i)
+                by_name.setdefault(short, []).append(i)
         head = kinds[int(parts.head[those[0]])]
-        last = name.rpartition(".")[2]
-        name = f"{name} {_kind_name(head)}" if last.isdigit() else name
+        ending = name.rpartition(".")[2]
+        name = f"{name} {_kind_name(head)}" if ending.isdigit() else name
         members = np.array(sorted(i for s in those for i in parts.members[s]), dtype=np.int32)
         children = tuple(
-            self._operator(key, short, those_i) for short, those_i in named.items() if len(named) > 1
+            self._operator(key, short, those_i) for short, those_i in by_name.items() if len(by_name) > 1
         ) or self._parts(key, members)
         return Branch(key, name, "subgraph", members, parts.kind[those[0]], len(those), children)
 
@@ -333,6 +333,6 @@ def _join_key(key: str, name: str) -> str:
 def _run_name(run: list[_Module]) -> str:
     if len(run) == 1:
         return run[0].name
-    last = _NUMBERED.fullmatch(run[-1].name)
-    assert last is not None
-    return f"{run[0].name}-{last[2]}"
+    match = _NUMBERED.fullmatch(run[-1].name)
+    assert match is not None
+    return f"{run[0].name}-{match[2]}"

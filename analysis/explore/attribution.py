@@ -131,11 +131,11 @@ def time_parts(result: Estimate) -> Floats:
 
 def live_at_peak(result: Estimate) -> dict[str, float]:
     """Return the bytes held at the memory peak: weights, workspace, and each live activation by name."""
-    workload, held = result.workload, result.memory
-    held_bytes = {"weights": held.weight_bytes, "workspace": held.workspace_peak_bytes}
+    workload, memory = result.workload, result.memory
+    held_bytes = {"weights": memory.weight_bytes, "workspace": memory.workspace_peak_bytes}
     if not workload.n_operators:
         return held_bytes
-    kernel = int(structure(workload, result.joins).kernel[held.peak_at])
+    kernel = int(structure(workload, result.joins).kernel[memory.peak_at])
     lives = lifetimes(workload, result.joins)
     sizes = allocation_bytes(workload, lives, result.wave_batch, result.plan.widths)
     for row in np.flatnonzero((lives.first <= kernel) & (lives.last >= kernel)).tolist():
@@ -223,7 +223,7 @@ def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare 
         estimate(side.workload, side.device, msgspec.structs.replace(side.scenario, execution=LIKE_FOR_LIKE))
         for side in sides
     ]
-    penalties = [side.latency_s / (same.latency_s or 1.0) for side, same in zip(sides, alike, strict=True)]
+    penalties = [side.latency_s / (copy.latency_s or 1.0) for side, copy in zip(sides, alike, strict=True)]
     ratio, chip = slower.latency_s / quicker.latency_s, alike[0].latency_s / (alike[1].latency_s or 1.0)
     software = ratio / chip
     if abs(software - 1.0) < WORTH_SAYING:

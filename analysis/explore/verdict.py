@@ -56,7 +56,7 @@ def verdict(
     best = rivals[0]
     rival = min(rivals[1:], key=lambda one: probability(best, one, metric), default=None)
     odds = probability(best, rival, metric) if rival is not None else 1.0
-    measured = next((one for one in rivals if is_backed(one.trust)), None)
+    backed = next((one for one in rivals if is_backed(one.trust)), None)
     is_predicted = not is_backed(best.trust)
     run = _run_to_measure(best, rival, metric) if rival is not None and (is_predicted or odds < SURE) else ""
     if figure(unreal[0] if unreal else best) < figure(best):
@@ -64,9 +64,9 @@ def verdict(
     names = _names(results, ranked)
     lines = [_sentence(best, rival, odds, noun, names)] if rival is not None or not hypothetical else []
     lines += [_against_unchanged(one, results, best, metric) for one in hypothetical]
-    if is_predicted and measured is not None:
-        name = names[measured.device.key]
-        lines.append(f"Best with measurements behind it: {name} ({describe_evidence(measured.trust)}).")
+    if is_predicted and backed is not None:
+        name = names[backed.device.key]
+        lines.append(f"Best with measurements behind it: {name} ({describe_evidence(backed.trust)}).")
     lines += [f"To {'settle' if odds < SURE else 'confirm'} it: {run}."] * bool(run)
     if designs and (on_paper or figure(designs[0]) < figure(best)):
         design = f"{names[designs[0].device.key]}, {advantage(designs[0], best)} {names[best.device.key]}"
@@ -77,7 +77,7 @@ def verdict(
         rival=rival.device.key if rival is not None else "",
         odds=odds,
         is_predicted=is_predicted,
-        best_measured=measured.device.key if measured is not None else "",
+        best_measured=backed.device.key if backed is not None else "",
         measurement=run,
         lines=tuple(lines),
     )
@@ -115,17 +115,17 @@ def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimat
     changes = " and ".join(re.sub(r"^(.+)\*(.+)$", r"\2x \1", change) for change in device.file.changes)
     name = device.name_in_mode.removeprefix(f"{device.vendor} ")
     key = device.key.removesuffix(device.changes)
-    base = next((other for other in results if other.device.key == key), None)
+    base = next((result for result in results if result.device.key == key), None)
     parts = []
     if base is not None:
         change = f"{figure(one) / (figure(base) or 1.0) * 100 - 100:+.0f} %"
         parts.append(f"{METRICS[metric].title} {change} against {short_name(base.device)}")
     factor = figure(one) / (figure(best) or 1.0)
     if base is None or base is not best:
-        other = short_name(best.device)
-        less = describe_change(min(factor, 1 / factor), "less", "")
-        ahead = f"{other} still has {less}" if factor > 1 else f"{less} than {other}"
-        parts.append(ahead if less else f"the same as {other}")
+        winner = short_name(best.device)
+        gap = describe_change(min(factor, 1 / factor), "less", "")
+        words = f"{winner} still has {gap}" if factor > 1 else f"{gap} than {winner}"
+        parts.append(words if gap else f"the same as {winner}")
     if factor < 1:
         parts.append("it is not counted")
     return f"{name} with {changes} (hypothetical): {'; '.join(parts)}."

@@ -60,6 +60,7 @@ def _kalman(w: Writer, states: int, measurements: int, steps: int) -> Tensor:
     z = w.input("measurements", (BATCH, steps, m, 1))
 
     def multiply(left: Tensor, right: Tensor) -> Tensor:
+        """Return the product of two matrices of each row of the batch."""
         return w.call("aten.matmul.default", (BATCH, left.shape[-2], right.shape[-1]), self=left, other=right)
 
     for step in range(steps):

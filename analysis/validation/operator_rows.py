@@ -220,11 +220,11 @@ def _power_law_load(tokens: int, experts: int, active: int, devices: int, law: s
 
 def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
     shape = (sizes["heads"], sizes["tokens"] or sizes["m"], sizes["n"], sizes["k"])
-    beside = _first_rule(row, "beside")
-    waits_s = shape[0] * shape[1] * beside.get("row_s", 0.0)
+    rule = _first_rule(row, "beside")
+    waits_s = shape[0] * shape[1] * rule.get("row_s", 0.0)
     read = msgspec.structs.replace(_round({"tokens": shape[1], "width": shape[3]}), written=0.0)
     multiplied = msgspec.structs.replace(product(*shape), waits_s=waits_s, layers=sizes["layers"])
-    return *_small_kernels(row), *(read,) * beside.get("reads", 0), multiplied
+    return *_small_kernels(row), *(read,) * rule.get("reads", 0), multiplied
 
 
 def _small_kernels(row: dict[str, str]) -> _Kernels:

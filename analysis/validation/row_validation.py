@@ -154,8 +154,8 @@ def predict_row(row: MeasuredRow) -> RowPrediction:
     adds, floor = input_s(row, result)
     follows = batch / result.throughput_per_s / result.latency_s if row.is_rate else 1.0  # batches may overlap
     model_s = (result.latency_s * follows, *(end * follows for end in result.latency_band_s))
-    latency_s = [max(t + more, least) for t, more, least in zip(model_s, adds, floor, strict=True)]
-    waits_s = [t - own for t, own in zip(latency_s, model_s, strict=True)]
+    latency_s = [max(t + extra, least) for t, extra, least in zip(model_s, adds, floor, strict=True)]
+    waits_s = [t - kernel for t, kernel in zip(latency_s, model_s, strict=True)]
     waiting_w = _time_power_w(result)
     energy_j = [
         (j + wait * waiting_w) / batch
@@ -269,11 +269,11 @@ def prediction_points(predictions: Iterable[RowPrediction]) -> Iterator[Predicti
     """Yield the latency of each row in its class of work, and its energy in its energy class."""
     for p in predictions:
         row = p.row
-        about = (row.device.id, row.family, p.runtime, p.mode, p.work_class)
+        key = (row.device.id, row.family, p.runtime, p.mode, p.work_class)
         if row.latency_s:
-            yield PredictionPoint(p.work_class, "latency", *about, row.latency_s, p.latency_s, p.latency_band_s)
+            yield PredictionPoint(p.work_class, "latency", *key, row.latency_s, p.latency_s, p.latency_band_s)
         if row.energy_j:
-            yield PredictionPoint(row.energy_class, "energy", *about, row.energy_j, p.energy_j, p.energy_band_j)
+            yield PredictionPoint(row.energy_class, "energy", *key, row.energy_j, p.energy_j, p.energy_band_j)
 
 
 def class_errors(
@@ -281,7 +281,7 @@ def class_errors(
 ) -> tuple[ClassErrors, ...]:
     """Return the errors of each class of work in the declared order: first latency, then energy."""
     members = group_by((*prediction_points(predictions), *kernels), lambda point: (point.quantity, point.name))
-    order = [each.name for each in work_classes()]
+    order = [kind.name for kind in work_classes()]
     keys = sorted(members, key=lambda key: (QUANTITIES.index(key[0]), order.index(key[1]) if key[1] in order else 0))
     return tuple(
         measure_errors(
@@ -307,9 +307,9 @@ def _group_errors(key: tuple[str, ...], predictions: Sequence[RowPrediction]) ->
             shift_j = (latency_s - p.latency_s) * p.time_power_w / p.row.scenario.batch
             ends = (low + shift_j, high + shift_j)
             rows["energy_given_latency"].append((energy_j, max(p.energy_j + shift_j, 0.0), ends))
-    about = dict(zip(GROUP, key, strict=True))
+    labels = dict(zip(GROUP, key, strict=True))
     return [
-        _explain_group(measure_errors(ErrorGroup, of_quantity, quantity=quantity, **about))
+        _explain_group(measure_errors(ErrorGroup, of_quantity, quantity=quantity, **labels))
         for quantity, of_quantity in rows.items()
         if of_quantity
     ]
@@ -320,13 +320,13 @@ def _summarise(groups: Sequence[ErrorGroup], predicted: int, skipped: int) -> di
     large = [group for group in groups if group.n >= LARGE]
     for quantity in ("latency", "energy", "energy_given_latency"):
         for kind in _device_kinds():
-            chosen = [g for g in large if g.quantity == quantity and _kind_name(g) == kind]
-            if not chosen:
+            matches = [g for g in large if g.quantity == quantity and _kind_name(g) == kind]
+            if not matches:
                 continue
-            ranks = [g.spearman for g in chosen if g.spearman is not None]
-            summary[f"{kind}_{quantity}_median_ape"] = float(np.median([g.median_ape for g in chosen]))
+            ranks = [g.spearman for g in matches if g.spearman is not None]
+            summary[f"{kind}_{quantity}_median_ape"] = float(np.median([g.median_ape for g in matches]))
             summary[f"{kind}_{quantity}_spearman"] = float(np.median(ranks)) if ranks else None
-            summary[f"{kind}_{quantity}_groups"] = len(chosen)
+            summary[f"{kind}_{quantity}_groups"] = len(matches)
     if large:
         summary["band_coverage"] = float(np.average([g.band_coverage for g in large], weights=[g.n for g in large]))
         summary["band_half_width"] = float(np.median([g.band_half_width for g in large]))

@@ -84,7 +84,7 @@ class HostFit:
 
     def _errors(self, factors: Factors) -> Floats:
         pairs = zip(self.rows, self.predict(lambda setup: factors), strict=True)
-        return np.array([np.log(each[n] / row.measured[n]) for row, each in pairs for n in FITTED if n in each])
+        return np.array([np.log(sides[n] / row.measured[n]) for row, sides in pairs for n in FITTED if n in sides])
 
     def _solve(self, left_out: Bools) -> Factors:
         values = np.exp(least_absolute_step(self.fit, ~left_out)).tolist()
@@ -94,7 +94,7 @@ class HostFit:
         seconds = {key: factor * shipped_time(key).value for key, factor in self.factors.items()}
         transferred = dict(self.factors)
         for owner, name in (key for key in seconds if key[0].startswith(engine)):
-            others = [each for key, each in seconds.items() if key[1] == name and not key[0].startswith(engine)]
+            others = [time for key, time in seconds.items() if key[1] == name and not key[0].startswith(engine)]
             transferred[owner, name] = float(np.exp(np.mean(np.log(others)))) / shipped_time((owner, name)).value
         return transferred
 

@@ -81,9 +81,9 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         device = self.device
         if self.kernel or factors:
             usual = _scale(runtimes()[self.runtime], factors)
-            asked = tuple(use for use in usual.uses if "moe" in use.operator and self.kernel in use.kernel)
-            own = device.file.runtimes | {self.runtime: msgspec.structs.replace(usual, uses=(*asked, *usual.uses))}
-            device = msgspec.structs.replace(device, file=msgspec.structs.replace(device.file, runtimes=own))
+            kernels = tuple(use for use in usual.uses if "moe" in use.operator and self.kernel in use.kernel)
+            tables = device.file.runtimes | {self.runtime: msgspec.structs.replace(usual, uses=(*kernels, *usual.uses))}
+            device = msgspec.structs.replace(device, file=msgspec.structs.replace(device.file, runtimes=tables))
         scheduler = find_scheduler(self.scheduler, self.device.memory_bytes)
         # It was measured, so its server may use more memory than by default.
         for share in (scheduler.memory_share, MOST_MEMORY):
@@ -136,14 +136,14 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         scheduler += WHOLE
     decode_workers = int(parse_cell(row, "decode_workers") or 1)
     prefill_workers = int(parse_cell(row, "prefill_workers") or 0)
-    each = _devices_per_worker(row, is_split=prefill_workers > 0)
-    prefill_devices = int(parse_cell(row, "devices_per_prefill_worker") or each)
+    per_worker = _devices_per_worker(row, is_split=prefill_workers > 0)
+    prefill_devices = int(parse_cell(row, "devices_per_prefill_worker") or per_worker)
     experts, copies = (int(parse_cell(row, f"{name}_parallel") or 1) for name in ("expert", "attention_data"))
     workers = {"prefill": prefill_workers, "decode": decode_workers} if prefill_workers else {}
     deployment = Deployment(
         device=device,
         model=model,
-        layout=_degrees(each, copies, experts, **workers),
+        layout=_degrees(per_worker, copies, experts, **workers),
         prompt_layout=_degrees(prefill_devices, copies, experts),
         precision=_precision(row, model),
         runtime=runtime,
@@ -181,12 +181,12 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
 def _setup(row: dict[str, str], model: str, device: Device) -> dict[str, Any]:
     """Return how a source ran its loads and servers: the first benchmark, flags and software that fit a row."""
 
-    stated = {name: row[name] for name in ("source", "runtime", "note", "prompt_tokens", "output_tokens")}
-    stated |= {"version": row["runtime_version"], "model": model, "device": device.id, "tp": row["tensor_parallel"]}
+    texts = {name: row[name] for name in ("source", "runtime", "note", "prompt_tokens", "output_tokens")}
+    texts |= {"version": row["runtime_version"], "model": model, "device": device.id, "tp": row["tensor_parallel"]}
 
     def fits(rule: dict[str, str]) -> bool:
         """Return True if the texts of a rule are in those of the row."""
-        return all(rule.get(name, "") in text for name, text in stated.items())
+        return all(rule.get(name, "") in text for name, text in texts.items())
 
     kinds = (file_access.shipped(_FACTS)[kind] for kind in ("benchmark", "flags", "software"))
     return {name: value for rules in kinds for name, value in next(filter(fits, rules), {}).items()}
@@ -194,8 +194,8 @@ def _setup(row: dict[str, str], model: str, device: Device) -> dict[str, Any]:
 
 def _devices_per_worker(row: dict[str, str], is_split: bool) -> int:
     degrees = [int(parse_cell(row, f"{name}_parallel") or 1) for name in ("tensor", "attention_data", "expert")]
-    stated = int(parse_cell(row, "devices_per_decode_worker" if is_split else "n_devices") or 1)
-    return max(degrees[0] * degrees[1], degrees[2], stated)
+    devices = int(parse_cell(row, "devices_per_decode_worker" if is_split else "n_devices") or 1)
+    return max(degrees[0] * degrees[1], degrees[2], devices)
 
 
 def _degrees(devices: int, copies: int, experts: int, **workers: int) -> ParallelDegrees:
@@ -209,8 +209,8 @@ def _precision(row: dict[str, str], model: str) -> str:
     for rule in file_access.shipped(_FACTS)["formats"]:
         if model.startswith(rule["model"]) and row["weights_format"] in rule["weights"]:
             return str(rule["is"])
-    if (stated := precision.find(row["weights_format"])) is not None and not stated.is_uniform:
-        return stated.name
+    if (format := precision.find(row["weights_format"])) is not None and not format.is_uniform:
+        return format.name
     for rule in file_access.shipped(ROWS)["weights"]:
         if any(part in row["weights_format"] for part in rule["contains"]):
             return precision.canonical(next(name for name in rule["is"] if precision.find(name)))
@@ -234,11 +234,11 @@ def _load(row: dict[str, str], lengths: Lengths, setup: dict[str, Any]) -> Load:
         raise Unpredictable("neither a rate of requests nor how many run at once is stated")
     if row["load_kind"] == "one batch":
         requests = clients
-    most = max(MOST_REQUESTS, clients * LEAST_ROUNDS)
-    load = lengths.draw(np.zeros(requests or min(clients * setup["requests_per_client"], most)), clients)
+    limit = max(MOST_REQUESTS, clients * LEAST_ROUNDS)
+    load = lengths.draw(np.zeros(requests or min(clients * setup["requests_per_client"], limit)), clients)
     if distinct := setup.get("distinct_prompts"):  # the cache holds repeated prompts
-        left = np.where(np.arange(load.requests) < distinct, load.prompt, np.minimum(load.prompt, PAGE))
-        load = msgspec.structs.replace(load, prompt=left, cached=load.prompt - left)
+        computed = np.where(np.arange(load.requests) < distinct, load.prompt, np.minimum(load.prompt, PAGE))
+        load = msgspec.structs.replace(load, prompt=computed, cached=load.prompt - computed)
     return load
 
 
@@ -249,8 +249,8 @@ def _scheduler(row: dict[str, str], deployment: Deployment, setup: dict[str, Any
     if "slots" in setup:
         changes["max_sequences"] = max(load.concurrency + setup["slots"], 1)
     for words, name in (("max_num_seqs", "max_sequences"), ("chunk", "max_tokens")):
-        if found := re.search(rf"\b{words} (\d+)", row["note"]):
-            changes[name] = int(found[1])
+        if match := re.search(rf"\b{words} (\d+)", row["note"]):
+            changes[name] = int(match[1])
     if "max_tokens" in setup:
         changes["max_tokens"] = setup["max_tokens"]
     holds = setup.get("holds_steps_of_copies" if copies > 1 else "holds_steps", 0)
@@ -285,6 +285,6 @@ def make_server(rows: Sequence[ServedRow], factors: HostFactors = AS_SHIPPED) ->
 
 def _scale(record: Timed, factors: HostFactors) -> Timed:
     """Return a scheduler or runtime with its times multiplied."""
-    times = {name: (getattr(record, name), by) for name, by in factors.items() if hasattr(record, name)}
-    scaled = {name: msgspec.structs.replace(time, value=time.value * by) for name, (time, by) in times.items()}
+    times = {name: (getattr(record, name), factor) for name, factor in factors.items() if hasattr(record, name)}
+    scaled = {name: msgspec.structs.replace(time, value=time.value * factor) for name, (time, factor) in times.items()}
     return msgspec.structs.replace(record, **scaled)

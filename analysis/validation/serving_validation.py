@@ -121,7 +121,7 @@ def predict_served(
 def validate_served(predicted: Sequence[PredictedLoad], skipped: Counter[str]) -> ServedGroups:
     """Return the errors of predictions by figure and group, and the quality of choices based on them."""
     groups: dict[tuple[str, int, str], list[ErrorRow]] = defaultdict(list)
-    for point in (point for each in predicted for point in each.points):
+    for point in (point for load in predicted for point in load.points):
         for kind, group in enumerate(("all", point.runtime, point.device, point.name)):
             groups[point.quantity, kind, group].append(point.error_row)
     curves = _group_closed(
@@ -161,25 +161,25 @@ def _group_closed(
 ) -> list[list[PredictedLoad]]:
     """Return groups of `least` or more closed loads that share a `key`, one for each `member`."""
     groups: dict[object, dict[object, PredictedLoad]] = defaultdict(dict)
-    for each in predicted:
-        if each.row.load.concurrency and {"TTFT", "TPOT"} <= each.row.measured.keys():
-            groups[key(each.row)][member(each.row)] = each
+    for load in predicted:
+        if load.row.load.concurrency and {"TTFT", "TPOT"} <= load.row.measured.keys():
+            groups[key(load.row)][member(load.row)] = load
     return [list(group.values()) for group in groups.values() if len(group) >= least]
 
 
 def _finds_knee(curve: Sequence[PredictedLoad]) -> bool:
     """Return True if the load at the knee is predicted within a factor of two."""
     ordered = sorted(curve, key=lambda each: each.row.load.concurrency)
-    measured_and_predicted = zip(*(each.output_per_s for each in ordered), strict=True)
+    measured_and_predicted = zip(*(load.output_per_s for load in ordered), strict=True)
     knees = [ordered[find_knee(rates)].row.load.concurrency for rates in measured_and_predicted]
     return bool(max(knees) <= WITHIN_KNEE * min(knees))
 
 
 def _regret(group: Sequence[PredictedLoad]) -> float:
     """Return the fraction of output per device that is lost by choosing the system that is predicted best."""
-    rates = [[rate / each.row.deployment.devices for rate in each.output_per_s] for each in group]
-    chosen = max(rates, key=lambda pair: pair[1])
-    return 1.0 - chosen[0] / max(measured for measured, _ in rates)
+    rates = [[rate / load.row.deployment.devices for rate in load.output_per_s] for load in group]
+    best = max(rates, key=lambda pair: pair[1])
+    return 1.0 - best[0] / max(rate for rate, _ in rates)
 
 
 def served_evidence(predicted: Sequence[PredictedLoad], progress: Progress = lambda _: None) -> list[ClassEvidence]:
@@ -188,24 +188,24 @@ def served_evidence(predicted: Sequence[PredictedLoad], progress: Progress = lam
     because few rows state it."""
     residuals: dict[str, list[Residual]] = {label: [] for label in LABELS}
     errors: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    fitted = [each for each in predicted if each.is_fitted]
-    fit = HostFit([each.row for each in fitted], progress)
+    loads = [load for load in predicted if load.is_fitted]
+    fit = HostFit([load.row for load in loads], progress)
     for key, factor in fit.factors.items():
         progress(f"{' '.join(key)}: {shipped_time(key).value:.3g} -> {factor * shipped_time(key).value:.3g}")
     left_out = {axis: dict(zip(map(id, fit.rows), fit.leave_out(axis), strict=True)) for axis in AXES}
-    for each in fitted:
-        for point in each.points:
-            others = {axis: figures[id(each.row)][point.quantity] for axis, figures in left_out.items()}
+    for load in loads:
+        for point in load.points:
+            others = {axis: figures[id(load.row)][point.quantity] for axis, figures in left_out.items()}
             residuals[point.quantity].append(make_residual(point, (others["device"], others["family"])))
-            for axis, other in others.items():
-                errors[point.quantity][axis].append(abs(other / point.measured - 1.0))
-    for point in (point for each in predicted if not each.is_fitted for point in each.points):
+            for axis, figure in others.items():
+                errors[point.quantity][axis].append(abs(figure / point.measured - 1.0))
+    for point in (point for load in predicted if not load.is_fitted for point in load.points):
         if point.quantity == "throughput" or OLDER not in point.runtime:
             residuals[point.quantity].append(make_residual(point))
     return [
         msgspec.structs.replace(
             class_factors(f"{NAME}, {label}", label, rows),
-            left_out={axis: float(np.median(each)) for axis, each in errors[label].items()},
+            left_out={axis: float(np.median(values)) for axis, values in errors[label].items()},
         )
         for label, rows in residuals.items()
         if rows

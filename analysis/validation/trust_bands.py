@@ -61,9 +61,9 @@ def candidate_ends(errors: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return logarithms of the low and high factors of candidate bands, from the narrowest to the widest."""
     order = np.argsort(errors)
     ordered, upto = errors[order], np.cumsum(weights[order]) / weights.sum()
-    last = len(errors) - 1
-    low = ordered[np.searchsorted(upto, TAILS, "right").clip(0, last)]
-    high = ordered[np.searchsorted(upto, 1.0 - np.array(TAILS), "left").clip(0, last)]
+    end = len(errors) - 1
+    low = ordered[np.searchsorted(upto, TAILS, "right").clip(0, end)]
+    high = ordered[np.searchsorted(upto, 1.0 - np.array(TAILS), "left").clip(0, end)]
     low = np.concatenate([np.minimum(low, -LEAST), min(low[-1], -LEAST) - np.array(BEYOND)])
     high = np.concatenate([np.maximum(high, LEAST), max(high[-1], LEAST) + np.array(BEYOND)])
     return low, high
@@ -77,13 +77,13 @@ def left_out_coverage(rows: Sequence[Residual], axis: Axis) -> Floats | None:
     weights, judged, names = row_weights(labels), 0.0, 0
     inside = np.zeros(len(TAILS) + len(BEYOND))
     for name in dict.fromkeys(labels.tolist()):
-        chosen = labels == name
-        if (~chosen).sum() < LARGE:
+        is_member = labels == name
+        if (~is_member).sum() < LARGE:
             continue
-        judged += float(weights[chosen].sum())
+        judged += float(weights[is_member].sum())
         names += 1
-        low, high = candidate_ends(errors[~chosen], weights[~chosen])
-        inside += weights[chosen] @ ((errors[chosen, None] >= low) & (errors[chosen, None] <= high))
+        low, high = candidate_ends(errors[~is_member], weights[~is_member])
+        inside += weights[is_member] @ ((errors[is_member, None] >= low) & (errors[is_member, None] <= high))
     share: Floats = inside / (judged or 1.0)
     return share if names >= JUDGED else None
 
@@ -100,7 +100,7 @@ def spread_between_devices(classes: Iterable[Sequence[Residual]]) -> float:
     spreads = []
     for rows in classes:
         devices = group_by(rows, lambda row: row.point.device).values()
-        means = [float(np.mean([row.device for row in each])) for each in devices]
+        means = [float(np.mean([row.device for row in group])) for group in devices]
         if len(means) >= JUDGED:
             spreads.append(float(np.std(means, ddof=1)))
     return float(np.median(spreads)) if spreads else 0.0
@@ -118,17 +118,17 @@ def narrowest_band(
     coverage = {axis: shares for axis in axes if (shares := left_out_coverage(rows, axis)) is not None}
     if "device" in axes and "device" not in coverage:  # a new device differs from these few
         wider = float(np.sqrt(1.0 + 1.0 / len({row.point.device for row in rows})))
-        more = NormalDist().inv_cdf((1.0 + TARGET) / 2.0) * spread
-        low[: len(TAILS)] = -np.hypot(low[: len(TAILS)], more) * wider
-        high[: len(TAILS)] = np.hypot(high[: len(TAILS)], more) * wider
+        reach = NormalDist().inv_cdf((1.0 + TARGET) / 2.0) * spread
+        low[: len(TAILS)] = -np.hypot(low[: len(TAILS)], reach) * wider
+        high[: len(TAILS)] = np.hypot(high[: len(TAILS)], reach) * wider
     shipped = np.array([row.shipped for row in rows])[:, None]
     # One device may have most rows, so the coverage is also computed with equal weight of devices.
-    seen = ((shipped >= low) & (shipped <= high)).mean(axis=0)
+    share = ((shipped >= low) & (shipped <= high)).mean(axis=0)
     alike = weights @ ((shipped >= low) & (shipped <= high)) / weights.sum()
-    least = np.min([seen, alike, *coverage.values()], axis=0)
-    first = int((least >= min(TARGET, float(least.max()))).argmax())
-    band = (float(np.exp(low[first])), float(np.exp(high[first])))
-    return band, {axis: float(shares[first]) for axis, shares in coverage.items()}
+    least = np.min([share, alike, *coverage.values()], axis=0)
+    place = int((least >= min(TARGET, float(least.max()))).argmax())
+    band = (float(np.exp(low[place])), float(np.exp(high[place])))
+    return band, {axis: float(shares[place]) for axis, shares in coverage.items()}
 
 
 def class_factors(
@@ -162,11 +162,11 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
         for quantity, _ in by_class
     }
     factors = [class_factors(name, kind, rows, spread=spreads[kind]) for (kind, name), rows in by_class.items()]
-    energy = {each.name: each for each in factors if each.quantity == "energy"}
+    energy = {row.name: row for row in factors if row.quantity == "energy"}
     metered = group_by([row for row in residuals if row.point.quantity == "energy"], lambda row: row.point.work_class)
-    order = [each.name for each in work_classes()]
+    order = [kind.name for kind in work_classes()]
     factors.sort(key=lambda each: (each.quantity != "latency", order.index(each.name) if each.name in order else 0))
-    known = []
+    classes = []
     for each in factors:
         if each.quantity == "latency" and (rows := metered.get(each.name)):
             is_enough = len(rows) >= LARGE
@@ -176,18 +176,18 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
                 else energy[rows[0].point.name]
             )
             each = msgspec.structs.replace(each, energy_band=of_energy.band)
-        known.append(each)
+        classes.append(each)
     engineering = {each.name for each in work_classes() if each.is_engineering}
     unfitted = [row for row in residuals if row.point.name in engineering]
     # Work without a fit may resemble any measured class, so its band reaches as far, to both sides, as the bands of
     # most classes.
     reaches = [float(np.abs(np.log(each.band)).max()) for each in factors if each.quantity == "latency"]
     reach = max(float(np.quantile(each, TARGET)) for each in ([abs(row.shipped) for row in unfitted], reaches))
-    known.append(class_factors(ENGINEERING, "latency", unfitted, (float(np.exp(-reach)), float(np.exp(reach)))))
+    classes.append(class_factors(ENGINEERING, "latency", unfitted, (float(np.exp(-reach)), float(np.exp(reach)))))
     latency = [row for row in residuals if row.point.quantity == "latency" and row.point.name]
     cells = group_by(latency, lambda row: (row.point.device, row.point.name, row.point.runtime, row.point.mode))
     return TrustTable(
-        classes=tuple(known), measured=tuple(measure_device(key, rows) for key, rows in sorted(cells.items()))
+        classes=tuple(classes), measured=tuple(measure_device(key, rows) for key, rows in sorted(cells.items()))
     )
 
 
@@ -204,7 +204,7 @@ def measure_device(key: tuple[str, str, str, str], rows: Sequence[Residual]) -> 
 
 
 def _host_classes() -> set[str]:
-    return {each.name for each in work_classes() if each.waits_for_host}
+    return {kind.name for kind in work_classes() if kind.waits_for_host}
 
 
 def widen_by_hosts(band: Factors) -> Factors:
@@ -232,7 +232,7 @@ def encode_rows(rows: Iterable[msgspec.Struct]) -> str:
 
 def _round(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _round(each) for key, each in value.items()}
+        return {key: _round(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_round(each) for each in value]
+        return [_round(item) for item in value]
     return float(f"{value:.4g}") if isinstance(value, float) else value

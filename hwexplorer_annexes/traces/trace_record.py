@@ -181,9 +181,9 @@ def parse_number(value: Any) -> float | None:
 def module_path(name: str) -> str:
     """Return the module path in an ONNX node name of PyTorch's exporter: `layer1.0.conv1` for
     `/layer1/layer1.0/conv1/Conv`. For fused nodes it is the path of the first, '' if the name has none."""
-    found = re.search(r"(?:^|[\s+])/([\w./-]+)/\w+", name[:400])
+    match = re.search(r"(?:^|[\s+])/([\w./-]+)/\w+", name[:400])
     path = ""
-    for part in found[1].split("/") if found else ():
+    for part in match[1].split("/") if match else ():
         path = part if part.startswith(f"{path}.") or not path else f"{path}.{part}"
     return path
 
@@ -247,11 +247,11 @@ def _all_names(op: TraceOp) -> Iterator[str]:
 
 def covered_s(spans: Iterable[Span]) -> float:
     """Return the seconds in which at least one of the spans ran."""
-    total, until = 0.0, float("-inf")
+    total, end_s = 0.0, float("-inf")
     for start, end in sorted(spans):
-        if end > until:
-            total += end - max(start, until)
-            until = end
+        if end > end_s:
+            total += end - max(start, end_s)
+            end_s = end
     return total
 
 
@@ -303,8 +303,8 @@ def find_repeats(names: Sequence[str], spans: Sequence[Span]) -> list[Span]:
             best, place, length = reach, int(breaks[longest]), period
     if not best:
         return []
-    outside = np.concatenate([ids[:place], ids[place + best :]])
-    if not np.isin(outside, ids[place : place + length]).all():
+    rest = np.concatenate([ids[:place], ids[place + best :]])
+    if not np.isin(rest, ids[place : place + length]).all():
         return []
     # Divide runs at the longest waits. The wait before a run belongs to it.
     starts = np.array([span[0] for span in spans])

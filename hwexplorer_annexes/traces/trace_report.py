@@ -90,9 +90,9 @@ class MeasuredOperators:
     def time(self, members: Sequence[int] | workload.Ints) -> MeasuredTime:
         """Return the measured time of these operators."""
         indices, latency = np.asarray(members), self.result.run.latency_s
-        seen = indices[self.is_seen[indices]]
-        spent_s, expected_s = float(self.measured_s[seen].sum()), float(latency[seen].sum())
-        difference, by_term = (self.measured_s - latency)[seen], np.array(self.terms)[seen]
+        traced = indices[self.is_seen[indices]]
+        spent_s, expected_s = float(self.measured_s[traced].sum()), float(latency[traced].sum())
+        difference, by_term = (self.measured_s - latency)[traced], np.array(self.terms)[traced]
         off = {term: abs(float(difference[by_term == term].sum())) for term in dict.fromkeys(by_term.tolist())}
         return MeasuredTime(
             measured_s=spent_s,
@@ -300,17 +300,17 @@ def _surprises(
         for row in unmatched[:3]
         if row.share > RELEVANT
     ]
-    compared = [(row, row.ratio / ratio) for row in rows if row.ratio and row.share > RELEVANT]
-    odd = [(row, times) for row, times in compared if not 1 / SURPRISING < times < SURPRISING]
+    ratios = [(row, row.ratio / ratio) for row in rows if row.ratio and row.share > RELEVANT]
+    odd = [(row, times) for row, times in ratios if not 1 / SURPRISING < times < SURPRISING]
     for row, times in odd[:5]:
-        against = f"{times:.1f}x slower" if times > 1 else f"{1 / times:.1f}x faster"
+        words = f"{times:.1f}x slower" if times > 1 else f"{1 / times:.1f}x faster"
         why = (
             f"it contains copies that were not predicted: {row.copies}"
             if row.copies
             else f"its predicted time is mostly {_TERMS[row.term]}"
         )
         lines.append(
-            f"{row.id} ({row.type}) takes {percent(row.share)} of the run and is {against} against its prediction "
+            f"{row.id} ({row.type}) takes {percent(row.share)} of the run and is {words} against its prediction "
             f"than the other operators: {why}"
         )
     return tuple(lines)

@@ -68,7 +68,7 @@ def _tiny(width: int, height: int, pane: str, devices: int) -> dict[str, Box]:
     return boxes
 
 
-def _bounded(width: int, left: int) -> int:
+def _bound_width(width: int, left: int) -> int:
     """Return the width of the tree that leaves room for it and for the panes to the right of it."""
     return max(width // 4, min(left, width * 3 // 4))
 
@@ -79,7 +79,7 @@ def _small(body: Box, pane: str, split: int) -> dict[str, Box]:
     if width < 60:
         return {"tree": body}
     is_side = pane not in _MAIN
-    left = _bounded(width, (width * 2 // 5 if is_side else width * 3 // 5) + split)
+    left = _bound_width(width, (width * 2 // 5 if is_side else width * 3 // 5) + split)
     side = pane if is_side else "why"
     return {"tree": (x, y, left, height), side: (x + left, y, width - left, height)}
 
@@ -88,7 +88,7 @@ def _grid(body: Box, pane: str, split: int) -> dict[str, Box]:
     """Return the tree on the left and, on the right, why above events above the plot. A low body has only one of the
     last two. The focused pane has the most room. Any other focused pane is shown above why."""
     x, y, width, height = body
-    left = _bounded(width, max(40, width * (63 if pane in _MAIN or width >= 100 else 40) // 100) + split)
+    left = _bound_width(width, max(40, width * (63 if pane in _MAIN or width >= 100 else 40) // 100) + split)
     right = (x + left, width - left)
     boxes: dict[str, Box] = {"tree": (x, y, left, height)}
     panes = ("why", "events", "plot") if height >= EVENTS_HEIGHT else ("why", "plot" if pane == "plot" else "events")
