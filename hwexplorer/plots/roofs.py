@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.estimate.host_work import divide_host_work
 from analysis.reports.roofline_report import main_peak, points
 from hardware.precision import rate_unit
 from hwexplorer import engine
@@ -13,7 +14,8 @@ from hwexplorer.views.plain import Plot
 
 def plot(state: State) -> Plot:
     """Return the plot of a state."""
-    result, shown = engine.result(state), points(engine.result(state))
+    result = divide_host_work(engine.result(state))[0]
+    shown = points(result)
     roofs = {
         name: (main_peak(each)[1], each.device.memory_bandwidth)
         for name, each in ((name, engine.result(state, name)) for name in state.devices)

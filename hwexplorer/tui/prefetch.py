@@ -110,7 +110,8 @@ class Prefetch:
         yield from self._knob_states()
         yield from (replace(state, on=device) for device in state.devices[:DEVICES_MAX])
         yield from (state_changes.scale_batch(state, double) for double in (True, False))
-        yield from (state_changes.step_format(state, step, self._session.formats) for step in (1, -1))
+        with suppress(RequestError):  # the user sees the error on asking for another format
+            yield from (state_changes.step_format(state, step, self._session.formats) for step in (1, -1))
 
     def _step(self, then: Callable[[], None] | None) -> None:
         """Compute the next view that is queued; `then` is called after the last."""

@@ -260,7 +260,7 @@ class Session:
         if state is None:
             self.say("these devices have no format in common", "warn")
         elif not self.apply(state):
-            self.say(f"all devices run {self.state.precision} in one format", "dim")
+            self.say(f"all devices run in {', '.join(self.formats(state))}", "dim")
 
     def do_phase(self) -> None:
         """Go to the next phase of a language model: its prompt, a token after it, the whole request, a load."""
