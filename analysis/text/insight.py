@@ -27,9 +27,9 @@ def request_sentence(result: Estimate) -> str:
 
 
 def comparison_sentence(result: Estimate, reference: Estimate, software: str, odds: str) -> str:
-    """Compare energy and speed of two devices. `software` is added in brackets and `odds` at the end, if not ''."""
+    """Compare energy and speed of two devices. `software` and `odds` are added at the end, if not ''."""
     factors = ", ".join(compare_factors(result, reference, "the energy")) or "about the same"
-    how = f" ({software})" if software else ""
+    how = f"; in time {software}" if software else ""
     return f"{result.device.name} against {reference.device.name}: {factors}{how}{odds and f'; {odds}'}"
 
 
