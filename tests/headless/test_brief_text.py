@@ -28,7 +28,7 @@ def brief(verb: str, state: str) -> str:
 
 def test_a_request_has_the_figures_of_its_users_as_columns() -> None:
     heads = brief("compare", "llama3_8b:request@bf16/h100_sxm,a100_sxm4_80gb").partition("Device ")[2].splitlines()[0]
-    assert [title for title in ("TTFT ms", "TPOT ms", "Tokens/s", "Energy/token J") if title not in heads] == []
+    assert [title for title in ("TTFT ms", "TPOT ms", "Tokens/s", "Energy/request J") if title not in heads] == []
     assert "TPOT ms" in brief("compare", "llama3_8b:decode,kv=1024@bf16/h100_sxm,a100_sxm4_80gb")
 
 
