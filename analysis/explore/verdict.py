@@ -85,14 +85,13 @@ def verdict(
 
 def _names(results: Sequence[Estimate], ranked: Sequence[Estimate]) -> dict[str, str]:
     """Return the name of each device by key: short if no other result has it, with its format if formats differ."""
-    short = [plain_name(one.device) for one in results]
-    named = {
-        one.device.key: name if short.count(name) == 1 else short_name(one.device).removesuffix(ON_PAPER)
-        for one, name in zip(results, short, strict=True)
+    short = [plain_name(result.device) for result in results]
+    has_formats = len({result.precision_run for result in ranked}) > 1
+    return {
+        result.device.key: (name if short.count(name) == 1 else short_name(result.device).removesuffix(ON_PAPER))
+        + f" ({result.precision_run})" * has_formats
+        for result, name in zip(results, short, strict=True)
     }
-    if len({one.precision_run for one in ranked}) > 1:
-        named = {one.device.key: f"{named[one.device.key]} ({one.precision_run})" for one in results}
-    return named
 
 
 def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, names: Mapping[str, str]) -> str:

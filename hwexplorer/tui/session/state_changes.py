@@ -41,16 +41,16 @@ def step_format(state: State, step: int, formats: Callable[[State], set[str]]) -
     """Return the state in the next format that a device has, or in the one before. `formats` returns what runs."""
     start = KEYS.index(state.precision) if state.precision in KEYS else min(step, 0) - step
     for count in range(1, len(KEYS) + 1):
-        other = replace(state, precision=KEYS[(start + step * count) % len(KEYS)])
-        if not all(runs_wider(other.precision, run) for run in formats(other)):
-            return other
+        candidate = replace(state, precision=KEYS[(start + step * count) % len(KEYS)])
+        if not all(runs_wider(candidate.precision, run) for run in formats(candidate)):
+            return candidate
     return state
 
 
 def find_one_format(state: State, formats: Callable[[State], set[str]]) -> State | None:
     """Return the state in the first format, its own before all others, that all devices run; None without one."""
-    every = (replace(state, precision=precision) for precision in (state.precision, *KEYS))
-    return next((other for other in every if len(formats(other)) == 1), None)
+    candidates = (replace(state, precision=precision) for precision in (state.precision, *KEYS))
+    return next((candidate for candidate in candidates if len(formats(candidate)) == 1), None)
 
 
 def change_model(state: State, model: str, image_size: int | None = None) -> State:

@@ -71,8 +71,8 @@ class Views:
     @cached_property
     def pin_card(self) -> Card | None:
         """The card of the pinned state; None without a pin, or while deltas are hidden."""
-        other = pinned(self._state) if self._state.diff else None
-        return self._find_card(other) if other is not None else None
+        pin = pinned(self._state) if self._state.diff else None
+        return self._find_card(pin) if pin is not None else None
 
     @cached_property
     def pin_sentence(self) -> str:

@@ -72,8 +72,8 @@ class CardStrip(Widget, can_focus=False):
             self._shown, self.on, self.metric, self.answer = shown, on, metric, tuple(answer)
             ordered = sorted(cards, key=lambda card: (card.on_paper, not card.rank, card.rank))
             below = {card.key: card for card in cards if card.is_unchanged}
-            own = (card for card in ordered if not card.is_unchanged)
-            pairs = ((card, below.pop(split_changes(card.key)[0], None)) for card in own)
+            of_state = (card for card in ordered if not card.is_unchanged)
+            pairs = ((card, below.pop(split_changes(card.key)[0], None)) for card in of_state)
             self.cards = tuple(card for pair in pairs for card in pair if card is not None)
             self.refresh()
 
@@ -130,8 +130,7 @@ class CardStrip(Widget, can_focus=False):
         text = ""
         if isinstance(row, Card):
             figures = ", ".join(map(str, row.figures))
-            known = (row.name, row.runtime, row.format, row.evidence, figures, *row.over, row.phrase)
-            text = safe(" · ".join(known))
+            text = safe(" · ".join((row.name, row.runtime, row.format, row.evidence, figures, *row.over, row.phrase)))
         if text != self._hovered:
             self._hovered = text
             self.post_message(Hovered(text))

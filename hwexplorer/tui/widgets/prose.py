@@ -55,12 +55,12 @@ class Prose(Content):
             keys = [line.partition("\t")[0] for _, lines in text.sections for line in lines if "\t" in line]
             self._keys = max(KEY, *map(width_of, keys), 0)
             lines = self._lines_of(text.sections)
-            if self.is_open == self.is_zoomed and (self.is_open or len(lines) > self.height):
+            is_folded = self.is_open == self.is_zoomed and (self.is_open or len(lines) > self.height)
+            if is_folded and text.folded is not None:
                 hidden = [heading.partition(",")[0].lower() for heading, _ in text.sections[text.folded :]]
-                lines = self._lines_of(text.sections[: text.folded]) if text.folded is not None else lines
-                if hidden and text.folded is not None:
-                    folded = wrap(f"space: {', '.join(hidden)}", self.width)
-                    lines += [("text", "", ""), *(("dim", "", part) for part in folded)]
+                folded_lines = wrap(f"space: {', '.join(hidden)}", self.width) if hidden else []
+                lines = self._lines_of(text.sections[: text.folded])
+                lines += [("text", "", "")] * bool(hidden) + [("dim", "", line) for line in folded_lines]
             self._lines = lines
             self.scroll(0)
         return self._lines
