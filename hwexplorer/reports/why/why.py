@@ -375,7 +375,7 @@ def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section
         )
     sections: list[Section] = [("Largest events", tuple(lines))]
     if is_whole:
-        titles = scaling.table()["sources"]
+        titles = {key: text.partition(": ")[0] for key, text in scaling.table()["sources"].items()}
         spelt = (re.sub(rf"\b({'|'.join(titles)})\b", lambda key: titles[key[1]], source) for source in footnotes)
         sections.append(("Sources", tuple(f"{number} {source}" for number, source in enumerate(spelt, 1))))
     return sections
