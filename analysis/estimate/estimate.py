@@ -110,7 +110,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         return -(-self.scenario.batch // self.waves)
 
     @property
-    def runs(self) -> float:
+    def kernel_runs(self) -> float:
         """The runs of each kernel: one for each wave, or for each part of the batch; the last may be smaller."""
         return self.scenario.batch / self.part if self.part else float(self.waves)
 

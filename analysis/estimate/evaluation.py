@@ -80,15 +80,15 @@ def split_batches(
     )
     each_s = evaluate(bundle, setup).totals.latency_s.reshape(len(sizes), len(models)) - setup.call_s
     each_s /= np.array(sizes)[:, None]
-    found = dict[int, tuple[int, Evaluation]]()
+    parts = dict[int, tuple[int, Evaluation]]()
     for place in places:
         batch, model = estimates[place]
         of_model = each_s[: sum(size < batch for size in sizes), models.index(model)]
         size = sizes[int(of_model.argmin())]
         if of_model.min() * batch + setup.call_s < whole.totals.latency_s[place]:  # the host starts the call once
-            part = _bundle_of_part(workloads[model], batch, size, setup)
-            found[place] = size, evaluate(part, setup, batch / size)
-    return found
+            bundle_of_part = _bundle_of_part(workloads[model], batch, size, setup)
+            parts[place] = size, evaluate(bundle_of_part, setup, batch / size)
+    return parts
 
 
 def with_split_batches(
@@ -100,10 +100,10 @@ def with_split_batches(
         return whole
     totals = msgspec.structs.asdict(whole.totals)
     for name, values in totals.items():
-        each = list(values)
+        changed_values = list(values)
         for place, (_, split) in parts.items():
-            each[place] = getattr(split.totals, name)[0]
-        totals[name] = tuple(each) if isinstance(values, tuple) else np.array(each)
+            changed_values[place] = getattr(split.totals, name)[0]
+        totals[name] = tuple(changed_values) if isinstance(values, tuple) else np.array(changed_values)
     return msgspec.structs.replace(whole, totals=Totals(**totals))
 
 
@@ -113,8 +113,8 @@ def _leave_chip(whole: Evaluation) -> Bools:
     is_result = (transfers.role == WRITE) & np.isinf(transfers.distance)
     results = whole.demand.per_op(np.where(is_result, transfers.size_bytes, 0.0))
     begins = np.array((0, *ends[:-1]))
-    written, kept = (np.add.reduceat(values, begins) for values in (flow.dram_write, results))
-    is_more: Bools = written > kept * (1.0 + 1e-9)
+    written_bytes, result_bytes = (np.add.reduceat(values, begins) for values in (flow.dram_write, results))
+    is_more: Bools = written_bytes > result_bytes * (1.0 + 1e-9)
     return is_more
 
 

@@ -70,8 +70,8 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
 def runs_of_kernels(result: Estimate) -> Floats:
     """Return how often each kernel runs in the estimate, (k,)."""
     workload, demand = result.workload, result.demand
-    times = np.full(demand.n_kernels, result.runs)
+    times = np.full(demand.n_kernels, result.kernel_runs)
     if workload.repeats is not None:
         at_once = result.part or result.wave_batch
-        times[demand.kernel] = workload.repeats @ workload.value_at(batch=at_once) * result.runs
+        times[demand.kernel] = workload.repeats @ workload.value_at(batch=at_once) * result.kernel_runs
     return times

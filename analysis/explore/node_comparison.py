@@ -158,12 +158,12 @@ def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[d
     winner: dict[str, str] = dict.fromkeys(ADDITIVE, "")
     margin: dict[str, float | None] = dict.fromkeys(ADDITIVE, 1.0)
     for name in ADDITIVE:
-        ranked = sorted(fitting, key=lambda key: (*_order(devices[key], name), key))
-        if len(ranked) < 2:
-            winner[name] = next(iter(ranked), "")
+        by_figure = sorted(fitting, key=lambda key: (*_order(devices[key], name), key))
+        if len(by_figure) < 2:
+            winner[name] = next(iter(by_figure), "")
             continue
-        least, second = (_order(devices[key], name) for key in ranked[:2])
+        least, second = (_order(devices[key], name) for key in by_figure[:2])
         place = 0 if second[0] else 1  # 1: both are hidden
         if second[place] > least[place] * (1.0 + SAME):
-            winner[name], margin[name] = ranked[0], _times(second[place], least[place])
+            winner[name], margin[name] = by_figure[0], _times(second[place], least[place])
     return winner, margin

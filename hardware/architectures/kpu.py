@@ -66,8 +66,8 @@ def _hops_per_s(device: Device) -> float:
 def fabric_of(setup: Setup) -> Fabric:
     """Return the fabric of the device for the format of its products: the tiles of a checkerboard that multiply it."""
     device, plan = setup.device, setup.plan
-    stated = device.file.format_units.get(plan.matrix)
-    units = stated.value * device.units / device.file.facts["units"].value if stated else device.units
+    of_format = device.file.format_units.get(plan.matrix)
+    units = of_format.value * device.units / device.file.facts["units"].value if of_format else device.units
     return Fabric(
         rows=device.array_rows,
         columns=device.array_columns,
@@ -90,8 +90,8 @@ def _hops(device: Device) -> float:
 
 def _schedules(demand: Demand, setup: Setup) -> Tiling:
     """Return every schedule of each distinct shape of a demand's contractions, (c, u + 1), after a column of zeros."""
-    menu, first = setup.device.arch.data.tiles["matrix"], demand.shapes[0]
-    sizes = np.hstack([np.zeros((4, 1)), demand.gemm[:, first]])
+    menu, operators = setup.device.arch.data.tiles["matrix"], demand.shapes[0]
+    sizes = np.hstack([np.zeros((4, 1)), demand.gemm[:, operators]])
     return schedules(sizes, fabric_of(setup), menu.stretches, menu.splits)
 
 
