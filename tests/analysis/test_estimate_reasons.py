@@ -59,7 +59,7 @@ def test_numbers_in_a_kernel_reason_are_those_of_the_kernel(name: str) -> None:
                 elif bound == "launch":
                     assert quantity(run.busy_s[k], "s") in reason
                     overhead = run.overhead_s[k] >= max(run.kernel_compute_s[k], run.kernel_memory_s[k])
-                    dispatched = run.kernel_s[k] == pytest.approx(result.device.dispatch_s * result.runs)
+                    dispatched = run.kernel_s[k] == pytest.approx(result.device.dispatch_s * result.kernel_runs)
                     assert overhead or dispatched, "the host is the limit"
                 else:
                     assert quantity(run.kernel_compute_s[k], "s") in reason
