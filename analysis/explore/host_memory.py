@@ -19,7 +19,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.roles import HEAD, roles, select_values
 from analysis.explore.divided_run import Marks, divide_run, idle_w
-from analysis.model.ir.workload import INPUT, WEIGHT, Floats, Ints, Workload
+from analysis.model.ir.workload import INPUT, WEIGHT, Floats, Ints
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.precision import CACHE
@@ -76,9 +76,8 @@ class _Placement(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def is_head(self) -> Marks:
         """True for the layer that makes logits."""
-        return np.array(
-            [path.rpartition(".")[2] == HEAD for path in self.result.workload.operators.path], dtype=np.bool_
-        )
+        names = (path.rpartition(".")[2] for path in self.result.workload.operators.path)
+        return np.array([name == HEAD for name in names], dtype=np.bool_)
 
     @cached_property
     def weight_bytes(self) -> Floats:
@@ -144,23 +143,23 @@ def find_offload(result: Estimate, host: Estimate) -> OffloadReport:
 
 def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> OffloadWay:
     """Return the figures of one way, with something of the first `layers` on the host."""
-    places = _Placement(result)
-    away = places.away(way, layers)
+    places, workload = _Placement(result), result.workload
+    away, lengths = places.away(way, layers), workload.defaults
     on_device, caches = places.device_bytes(away), float(places.cache_bytes[~away].sum())
-    streamed = away & (_rows(result.workload, result.scenario.batch) >= STREAMED_ROWS) & (way != HOST)
+    rows = workload.operators.gemm[:, 1] @ workload.value_at(batch=result.scenario.batch)  # 0 without a product
+    streamed = away & (rows >= STREAMED_ROWS) & (way != HOST)
     run = divide_run(result, host, away & ~streamed)
     link_s = float(places.weight_bytes[streamed].sum()) / host_bandwidth(result.device)
     latency_s = run.latency_s + link_s
-    tokens = _tokens(result)
+    tokens = result.scenario.batch * (lengths.get("output") or lengths.get("sequence", 1))
     on_host = float((places.weight_bytes + places.cache_bytes)[away].sum())
-    context = result.workload.defaults.get("kv", 0) + result.workload.defaults.get("sequence", 0)
+    context = lengths.get("kv", 0) + lengths.get("sequence", 0)
     room = result.device.memory_bytes - on_device
+    options = {LAYERS: f"-ngl {places.layers - layers}", EXPERTS: f"--n-cpu-moe {layers}", HOST: "-ngl 0"}
     return OffloadWay(
         way=way,
         layers=layers,
-        option={LAYERS: f"-ngl {places.layers - layers}", EXPERTS: f"--n-cpu-moe {layers}", HOST: "-ngl 0"}.get(
-            way, ""
-        ),
+        option=options.get(way, ""),
         fits=room >= 0.0 and on_host <= host.device.memory_bytes,
         latency_s=latency_s,
         tokens_per_s=tokens / latency_s,
@@ -181,22 +180,7 @@ def _ways(places: _Placement, host: Estimate) -> Iterator[OffloadWay]:
     result = places.result
     yield describe_way(result, host, ALONE, 0)
     for way in (LAYERS, EXPERTS) if places.is_expert.any() else (LAYERS,):
-        fitting = (n for n in range(1, places.layers + 1) if _fits(places, places.away(way, n)))
+        sizes = ((n, places.device_bytes(places.away(way, n))) for n in range(1, places.layers + 1))
+        fitting = (n for n, device_bytes in sizes if device_bytes <= result.device.memory_bytes)
         yield describe_way(result, host, way, next(fitting, places.layers))
     yield describe_way(result, host, HOST, places.layers)
-
-
-def _fits(places: _Placement, away: Marks) -> bool:
-    return places.device_bytes(away) <= places.result.device.memory_bytes
-
-
-def _rows(workload: Workload, batch: int) -> Floats:
-    """Return the rows of each operator's product, (n,), 0 for other operators."""
-    rows: Floats = workload.operators.gemm[:, 1] @ workload.value_at(batch=batch)
-    return rows
-
-
-def _tokens(result: Estimate) -> float:
-    """Return the tokens of a run: those of the output of requests, else of the sequence."""
-    defaults = result.workload.defaults
-    return float(result.scenario.batch * (defaults.get("output") or defaults.get("sequence", 1)))

@@ -5,7 +5,6 @@ unit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +16,9 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.explore.divided_run import DividedRun, Marks, count_pieces, divide_run, find_crossings
 from analysis.model.ir.operator_graph import base_name
-from hardware import file_access
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.records import convert_record
+from hardware.records import read_records
 
 SUPPORT = Path(__file__).with_name("operator_support.toml")
 RUNS, REFUSES, UNKNOWN = "runs", "refuses", "unknown"
@@ -29,8 +27,9 @@ RUNS, REFUSES, UNKNOWN = "runs", "refuses", "unknown"
 class Compiler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The operators that a compiler places on its accelerator: those that it `runs`, those that it `refuses` and why,
     and what is true of all `others`. At most `pieces` of a model run on the unit (0: any number); `rest` says what runs
-    the others, a unit of `rest_architecture` in its module."""
+    the others, a unit of `rest_architecture` in its module. A row of operator_support.toml."""
 
+    base: str = ""
     name: str
     source: str
     rest: str
@@ -39,12 +38,14 @@ class Compiler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     runs: str
     pieces: int = 0
     refuses: dict[str, str] = {}
+    also_refuses: dict[str, str] = {}
 
     def place(self, kind: str, target: str) -> tuple[str, str]:
         """Return whether an operator runs, is refused or is unknown, and why. The name of its call comes first."""
+        refuses = self.refuses | self.also_refuses
         for name in (base_name(target)[0], kind):
-            if name in self.refuses:
-                return REFUSES, self.refuses[name]
+            if name in refuses:
+                return REFUSES, refuses[name]
             if name in self.runs.split():
                 return RUNS, ""
         return self.others, "it is not in the list of the source" if self.others == REFUSES else "no source is known"
@@ -87,12 +88,11 @@ class FallbackReport(Head, frozen=True, kw_only=True):
 
 def find_compiler(device: Device) -> Compiler:
     """Return the compiler of a device. Raises RequestError if none is known."""
-    tables = file_access.shipped(SUPPORT)
-    name = device.file.compiler
-    if name not in tables:
-        names = ", ".join(sorted(table["name"] for table in tables.values()))
+    compilers = read_records(SUPPORT, "compiler", Compiler)
+    if device.file.compiler not in compilers:
+        names = ", ".join(sorted(compiler.name for compiler in compilers.values()))
         raise RequestError(f"which operators run on {device.name} is not known; known are: {names}")
-    return convert_record(SUPPORT, name, _complete(tables, name), Compiler)
+    return compilers[device.file.compiler]
 
 
 def find_fallback(result: Estimate, rest: Estimate | None) -> FallbackReport:
@@ -121,15 +121,6 @@ def find_fallback(result: Estimate, rest: Estimate | None) -> FallbackReport:
         divided=divide_run(result, rest.in_mode("eager"), away) if rest else None,
         groups=_groups(result, places),
     )
-
-
-def _complete(tables: Mapping[str, dict[str, object]], name: str) -> dict[str, object]:
-    """Return a record with the fields of the one that it is `like`; its refusals come first."""
-    record = dict(tables[name])
-    if "like" in record:
-        base = _complete(tables, str(record.pop("like")))
-        record = {**base, **record, "refuses": {**dict(base["refuses"]), **dict(record["refuses"])}}  # type: ignore[call-overload]
-    return record
 
 
 def _leave_in_pieces(refused: Marks, most: int) -> Marks:

@@ -10,6 +10,7 @@ from analysis.explore.wavefront_phases import HIDDEN, START, WavefrontMachine, W
 from hardware.mapping.stages import DRAIN, FILL, STREAM, Stages
 from hardware.quantity import percent, quantity
 from hardware.sentence import whole
+from hwexplorer.views import layout
 from hwexplorer.views.captions import MARKED
 
 Part = tuple[str, str]  # text, role of the palette
@@ -71,8 +72,7 @@ def draw_machine(machine: WavefrontMachine, state: WavefrontState, width: int, h
 
 def _text(parts: Sequence[str], width: int, role: str = "text", between: str = " · ") -> Line:
     """Join as many leading parts as fit; the first is cut if it alone does not."""
-    count = next((n for n in range(len(parts), 1, -1) if len(between.join(parts[:n])) <= width), 1)
-    return [(between.join(parts[:count])[:width], role)]
+    return [(layout.whole(between.join(parts), width, between) or parts[0][:width], role)]
 
 
 def _pad(line: Line, width: int) -> Line:
