@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partialmethod
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -119,31 +120,16 @@ class WavefrontPlayer(OverlayScreen):
         self.is_playing = not self.is_playing
         self._draw()
 
-    def action_before(self) -> None:
-        """Step back and pause."""
-        self._pause_at(round(self.content.at / STEP - 1.0) * STEP)
+    def _step(self, count: int) -> None:
+        self._pause_at(round(self.content.at / STEP + count) * STEP)
 
-    def action_after(self) -> None:
-        """Step on and pause."""
-        self._pause_at(round(self.content.at / STEP + 1.0) * STEP)
-
-    def action_start(self) -> None:
-        """Go to the first cycle."""
-        self._pause_at(0.0)
-
-    def action_end(self) -> None:
-        """Go to the last cycle, where the figures are those of the estimate."""
-        self._pause_at(1.0)
-
-    def action_faster(self) -> None:
-        """Play twice as fast."""
-        self.speed = min(self.speed * 2.0, FASTEST)
+    def _multiply_speed(self, factor: float) -> None:
+        self.speed = min(max(self.speed * factor, 1.0 / FASTEST), FASTEST)
         self._draw()
 
-    def action_slower(self) -> None:
-        """Play half as fast."""
-        self.speed = max(self.speed / 2.0, 1.0 / FASTEST)
-        self._draw()
+    action_before, action_after = partialmethod(_step, -1), partialmethod(_step, 1)
+    action_start, action_end = partialmethod(_pause_at, 0.0), partialmethod(_pause_at, 1.0)
+    action_slower, action_faster = partialmethod(_multiply_speed, 0.5), partialmethod(_multiply_speed, 2.0)
 
     def action_clock(self) -> None:
         """Show all machines on one clock, or each at the same part of its own time."""
