@@ -198,12 +198,17 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
             entry = groups.setdefault(row.group, [0.0, 0.0])
             entry[0] += float(down)
             entry[1] += float(up)
-        static_w = float(prices.value[-2:].sum()) * self.workload.devices
+        static_w = self.static_w * self.workload.devices
         fast, slow = self.latency_band_s
         groups["time"] = [static_w * max(self.latency_s - fast, 0.0), static_w * max(slow - self.latency_s, 0.0)]
         down = sum(entry[0] ** 2 for entry in groups.values()) ** 0.5
         up = sum(entry[1] ** 2 for entry in groups.values()) ** 0.5
         return max(self.energy_j - float(down), 0.0), self.energy_j + float(up)
+
+    @property
+    def static_w(self) -> float:
+        """The power of one device that computes nothing."""
+        return float(self.run.prices.value[self.device.arch.static_rows].sum())
 
     @property
     def static_fraction(self) -> float:

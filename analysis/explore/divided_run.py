@@ -36,9 +36,11 @@ def divide_run(unit: Estimate, rest: Estimate, away: Marks) -> DividedRun:
     """Return the run of a model of which the operators `away`, (n,), run on the device of `rest`."""
     (unit_s, unit_j), (rest_s, rest_j) = costs_of(unit, ~away), costs_of(rest, away)
     pieces, (crossings, crossing_bytes) = count_pieces(~away), find_crossings(unit, away)
-    unit_s += max(pieces - 1, 0) * call_seconds(unit)
+    host = divide_host_work(unit)[1]
+    if host is not None:  # it starts each piece
+        unit_s += max(pieces - 1, 0) * float(host.run.latency_s.sum())
     crossing_s = crossing_bytes * (1.0 / unit.device.memory_bandwidth + 1.0 / rest.device.memory_bandwidth)
-    waiting_j = idle_w(unit) * (rest_s + crossing_s) + idle_w(rest) * (unit_s + crossing_s)
+    waiting_j = unit.static_w * (rest_s + crossing_s) + rest.static_w * (unit_s + crossing_s)
     return DividedRun(
         pieces=pieces,
         crossings=crossings,
@@ -54,12 +56,6 @@ def divide_run(unit: Estimate, rest: Estimate, away: Marks) -> DividedRun:
 def count_pieces(which: Marks) -> int:
     """Return the number of unbroken runs of marked operators, in their order of execution."""
     return int((which & ~np.append(False, which[:-1])).sum())
-
-
-def call_seconds(result: Estimate) -> float:
-    """Return the seconds in which the host starts one run."""
-    host = divide_host_work(result)[1]
-    return float(host.run.latency_s.sum()) if host else 0.0
 
 
 def find_crossings(result: Estimate, away: Marks) -> tuple[int, float]:
@@ -81,8 +77,3 @@ def costs_of(result: Estimate, which: Marks) -> tuple[float, float]:
         result.latency_s * float(run.latency_s[which].sum()) / (seconds or 1.0),
         result.energy_j * float(run.energy_j[which].sum()) / (joules or 1.0),
     )
-
-
-def idle_w(result: Estimate) -> float:
-    """Return the power of a device that waits, W."""
-    return float(result.run.prices.value[result.device.arch.static_rows].sum())

@@ -18,7 +18,7 @@ from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.roles import HEAD, roles, select_values
-from analysis.explore.divided_run import Marks, divide_run, idle_w
+from analysis.explore.divided_run import Marks, divide_run
 from analysis.model.ir.workload import INPUT, WEIGHT, Floats, Ints
 from hardware.device import Device
 from hardware.errors import RequestError
@@ -163,7 +163,7 @@ def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> Off
         fits=room >= 0.0 and on_host <= host.device.memory_bytes,
         latency_s=latency_s,
         tokens_per_s=tokens / latency_s,
-        energy_j_per_token=(run.energy_j + link_s * (idle_w(result) + idle_w(host))) / tokens,
+        energy_j_per_token=(run.energy_j + link_s * (result.static_w + host.static_w)) / tokens,
         host_fraction=run.rest_s / latency_s,
         device_bytes=on_device,
         host_bytes=on_host,

@@ -195,10 +195,9 @@ def input_s(row: MeasuredRow, result: Estimate) -> tuple[Ends, Ends]:
 def _time_power_w(result: Estimate) -> float:
     """Return the power that each second beyond the prediction takes: static power, and on a CPU also what its busy
     cores take by time. (An accelerator idles while it waits for its host; a CPU is the host.)"""
-    static_w = float(result.run.prices.value[-2:].sum())
     if not result.device.arch.is_host or not result.latency_s:
-        return static_w
-    return static_w + float(result.event_j[result.device.arch.timed_rows].sum()) / result.latency_s
+        return result.static_w
+    return result.static_w + float(result.event_j[result.device.arch.timed_rows].sum()) / result.latency_s
 
 
 def _input_copy_s(result: Estimate) -> float:
