@@ -10,6 +10,7 @@ BATCH = 4096
 IMAGE_SIZE = 8192  # pixels along an edge
 TOKENS = 1 << 20  # new tokens, and tokens in a cache
 PARAMETER = 1 << 24  # a size in a building block, a configuration or an input shape
+REPEATED = 1000  # sweeps and steps of a block, each of which has operators of its own
 
 
 def range_error(what: str, value: object, most: int, least: int = 1) -> str:

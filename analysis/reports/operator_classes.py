@@ -27,7 +27,7 @@ _BY_KIND = {
 _BY_OP_CLASS = {
     OpClass.DEPTHWISE: "depthwise_conv", OpClass.NORM: "normalization", OpClass.ROW_NORM: "normalization",
     OpClass.ELEMENTWISE: "elementwise", OpClass.REDUCTION: "reduction", OpClass.POOL: "pooling",
-    OpClass.MOVEMENT: "data_movement", OpClass.GATHER: "gather",
+    OpClass.MOVEMENT: "data_movement", OpClass.GATHER: "gather", OpClass.FACTOR: "factorisation",
 }  # fmt: skip
 _ROLES = {ACTIVATION: "activation", INPUT: "input", WEIGHT: "weight", BUFFER: "buffer"}
 _SQUEEZES, _GATES = ("mean", "avg_pool"), ("sigmoid", "hardsigmoid", "clamp", "tanh", "relu", "softmax")

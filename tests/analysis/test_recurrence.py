@@ -10,6 +10,7 @@ import grid
 import numpy as np
 import pytest
 
+from analysis.model.model_errors import ModelSpecError
 from hardware.device_catalog import load_device
 from hardware.mapping.recurrence_schedules import (
     INPUTS,
@@ -297,3 +298,9 @@ def test_a_file_may_state_a_checkerboard_gating_banks_and_prices_by_node(tmp_pat
               .run.prices.value[place] for nm in ("28", "7")}  # fmt: skip
     assert a.run.prices.value[place] == pytest.approx(1e-13)
     assert prices == pytest.approx({"28": 1.6e-13, "7": 5e-14})
+
+
+def test_a_block_has_a_bounded_number_of_operators() -> None:
+    for name in ("stencil:64x3x1001", "kalman:4x2x1001"):
+        with pytest.raises(ModelSpecError, match="is not a whole number from 1 to 1000"):
+            grid.run(name, "kpu_t256")

@@ -208,7 +208,8 @@ def _parameters(name: str, text: str) -> dict[str, int]:
         if key.strip().lower() not in keys:
             raise ModelSpecError(f"{name} has no parameter {key.strip()!r}; allowed: {allowed}")
         known = keys[key.strip().lower()]
-        values[known] = request_bounds.whole_option(f"{name}: {known}", value.strip(), 1, request_bounds.PARAMETER)
+        most = request_bounds.REPEATED if known in ("sweeps", "steps") else request_bounds.PARAMETER
+        values[known] = request_bounds.whole_option(f"{name}: {known}", value.strip(), 1, most)
     return values
 
 
