@@ -15,19 +15,17 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.estimate.dependencies import row_lags
 from analysis.estimate.roles import Values, is_expert, right_roles, roles, select_values
 from analysis.estimate.subgraphs import op_classes, partition
 from analysis.estimate.windows import windows
 from analysis.model.ir.operator_kinds import KINDS
-from analysis.model.ir.workload import BUFFER, WEIGHT, Floats, Ints, Workload
+from analysis.model.ir.workload import BUFFER, WEIGHT, Bools, Floats, Ints, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers, distinct_shapes
 from hardware.memo import memoize
 from hardware.precision import CACHE, QUANTIZED, Widths, uniform
 
-Bools = NDArray[np.bool_]
 _Move = tuple[int, int, int, int, int, int, bool]  # op, role, row of numel, tensor, kernel, previous, wraps
 _SMOOTH = {"silu", "sigmoid", "hardswish", "hardsigmoid", "tanh"}  # activations that do not only clamp
 # The same for a model without these operators; heads of attention have products of one input.

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from analysis.model.ir.workload import INPUT, WEIGHT, Floats, Ints, Workload
+from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints, Workload
 from hardware.memo import memoize
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
 
@@ -52,7 +51,7 @@ def right_roles(workload: Workload) -> Ints:
 
 
 @memoize(shared=True)
-def is_expert(workload: Workload) -> NDArray[np.bool_]:
+def is_expert(workload: Workload) -> Bools:
     """Return True for the operators of experts, shape (n,)."""
     return np.array([".experts." in f"{path}." for path in workload.operators.path])
 
@@ -71,7 +70,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
         return size
 
 
-def select_values(workload: Workload, which: Ints | NDArray[np.bool_]) -> Values:
+def select_values(workload: Workload, which: Ints | Bools) -> Values:
     """Return the values of some tensors, each once and whole."""
     tensors = workload.tensors
     return Values(

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.estimate.dependencies import operator_graph
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.roles import select_values
-
-Marks = NDArray[np.bool_]
+from analysis.model.ir.workload import Bools
 
 
 class DividedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +30,7 @@ class DividedRun(msgspec.Struct, frozen=True, kw_only=True):
     crossing_s: float
 
 
-def divide_run(unit: Estimate, rest: Estimate, away: Marks) -> DividedRun:
+def divide_run(unit: Estimate, rest: Estimate, away: Bools) -> DividedRun:
     """Return the run of a model of which the operators `away`, (n,), run on the device of `rest`."""
     (unit_s, unit_j), (rest_s, rest_j) = costs_of(unit, ~away), costs_of(rest, away)
     pieces, (crossings, crossing_bytes) = count_pieces(~away), find_crossings(unit, away)
@@ -53,12 +51,12 @@ def divide_run(unit: Estimate, rest: Estimate, away: Marks) -> DividedRun:
     )
 
 
-def count_pieces(which: Marks) -> int:
+def count_pieces(which: Bools) -> int:
     """Return the number of unbroken runs of marked operators, in their order of execution."""
     return int((which & ~np.append(False, which[:-1])).sum())
 
 
-def find_crossings(result: Estimate, away: Marks) -> tuple[int, float]:
+def find_crossings(result: Estimate, away: Bools) -> tuple[int, float]:
     """Return how many tensors cross between the sides, and their bytes. A tensor crosses once."""
     graph, workload = operator_graph(result.workload), result.workload
     edges = zip(graph.source.tolist(), graph.target.tolist(), graph.tensors, strict=True)
@@ -69,7 +67,7 @@ def find_crossings(result: Estimate, away: Marks) -> tuple[int, float]:
     return len(tensors), float(sizes.sum())
 
 
-def costs_of(result: Estimate, which: Marks) -> tuple[float, float]:
+def costs_of(result: Estimate, which: Bools) -> tuple[float, float]:
     """Return the seconds and joules of some operators, for the whole batch."""
     run = result.run
     seconds, joules = float(run.latency_s.sum()), float(run.energy_j.sum())

@@ -18,8 +18,8 @@ from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.roles import HEAD, roles, select_values
-from analysis.explore.divided_run import Marks, divide_run
-from analysis.model.ir.workload import INPUT, WEIGHT, Floats, Ints
+from analysis.explore.divided_run import divide_run
+from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.precision import CACHE
@@ -69,12 +69,12 @@ class _Placement(msgspec.Struct, frozen=True, dict=True):
         return np.array([int(match[1]) if match else -1 for match in matches], dtype=np.int32)
 
     @cached_property
-    def is_expert(self) -> Marks:
+    def is_expert(self) -> Bools:
         """True for operators of experts."""
         return np.array([_EXPERTS in path for path in self.result.workload.operators.path], dtype=np.bool_)
 
     @cached_property
-    def is_head(self) -> Marks:
+    def is_head(self) -> Bools:
         """True for the layer that makes logits."""
         names = (path.rpartition(".")[2] for path in self.result.workload.operators.path)
         return np.array([name == HEAD for name in names], dtype=np.bool_)
@@ -90,7 +90,7 @@ class _Placement(msgspec.Struct, frozen=True, dict=True):
         workload = self.result.workload
         return self._bytes_of((roles(workload) == CACHE) & (workload.tensors.role == INPUT))
 
-    def _bytes_of(self, which: Marks) -> Floats:
+    def _bytes_of(self, which: Bools) -> Floats:
         """Return the bytes of some tensors by the first operator that reads each, (n,)."""
         workload, operators = self.result.workload, self.result.workload.operators
         reader = np.repeat(np.arange(workload.n_operators), np.diff(operators.in_ptr))
@@ -108,14 +108,14 @@ class _Placement(msgspec.Struct, frozen=True, dict=True):
         """The number of layers."""
         return int(self.layer.max(initial=-1)) + 1
 
-    def away(self, way: str, layers: int) -> Marks:
+    def away(self, way: str, layers: int) -> Bools:
         """Return the operators that are on the host, (n,)."""
         if way in (ALONE, HOST):
             return np.full(len(self.layer), way == HOST)
         in_layers = (self.layer >= 0) & (self.layer < layers)
         return in_layers & self.is_expert if way == EXPERTS else in_layers | self.is_head
 
-    def device_bytes(self, away: Marks) -> float:
+    def device_bytes(self, away: Bools) -> float:
         """Return what the device holds, with the activations of the whole model."""
         memory = self.result.memory
         activations = memory.peak_bytes - memory.weight_bytes - float(self.cache_bytes.sum())

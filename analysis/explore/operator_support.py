@@ -14,8 +14,9 @@ import numpy as np
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.explore.divided_run import DividedRun, Marks, count_pieces, divide_run, find_crossings
+from analysis.explore.divided_run import DividedRun, count_pieces, divide_run, find_crossings
 from analysis.model.ir.operator_graph import base_name
+from analysis.model.ir.workload import Bools
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.records import read_records
@@ -123,7 +124,7 @@ def find_fallback(result: Estimate, rest: Estimate | None) -> FallbackReport:
     )
 
 
-def _leave_in_pieces(refused: Marks, most: int) -> Marks:
+def _leave_in_pieces(refused: Bools, most: int) -> Bools:
     """Return which operators run elsewhere, (n,): the refused ones, and all that follow the last piece allowed."""
     ends = np.flatnonzero(refused & ~np.append(False, refused[:-1]))
     ends = ends[ends > 0]

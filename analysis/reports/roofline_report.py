@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.document import column, none_unless, records
 from analysis.estimate import causes
@@ -22,7 +21,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import host_branches
 from analysis.estimate.totals import ratio
-from analysis.model.ir.workload import Floats, Ints
+from analysis.model.ir.workload import Bools, Floats, Ints
 from analysis.reports.kernel_rows import kernels, kernels_of
 from analysis.text.bound_reasons import bound_change
 from hardware.execute import BOUNDS, LAUNCH
@@ -176,7 +175,7 @@ def points(result: Estimate) -> Points:
     return Points(rows.flops[kept] / moved[kept], rate, kept, rows.head[kept])
 
 
-def is_launch_dominated(result: Estimate) -> NDArray[np.bool_]:
+def is_launch_dominated(result: Estimate) -> Bools:
     """Return True for each kernel (k,) that spends more time on launching and dispatching than on all else."""
     launch_s = result.demand.per_kernel(causes.causes(result).time_s[causes.LAUNCH])
     return launch_s > result.run.kernel_s / 2
@@ -203,7 +202,7 @@ def _trace_columns(
     return dict(zip(TraceTimes.__struct_fields__, map(list, zip(*found, strict=True)), strict=True))
 
 
-def sides_of_ridge(result: Estimate) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def sides_of_ridge(result: Estimate) -> tuple[Bools, Bools]:
     """Return two masks (k,): kernels with a ridge (peak rate for their work / bandwidth), and kernels left of it."""
     rows = kernels(result)
     has_ridge = (rows.flops > 0) & (rows.ideal_s > 0)

@@ -21,7 +21,7 @@ import numpy as np
 
 from analysis.document import record
 from analysis.estimate.trust import PATH
-from analysis.model.ir.workload import Floats
+from analysis.model.ir.workload import Bools, Floats
 from analysis.validation import row_validation
 from analysis.validation import trust_bands as trust_bands
 from analysis.validation.kernel_validation import kernel_points
@@ -33,7 +33,6 @@ from hardware.demand import Demand, OpClass
 from hardware.efficiency import PATH as EFFICIENCY
 from hardware.efficiency import Efficiency
 from hardware.execute import kernel_seconds
-from hardware.mapping.tiling import Bools
 from hardware.records import read_list
 from hardware.setup import Setup
 

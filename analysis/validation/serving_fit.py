@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from analysis.model.ir.workload import Floats
+from analysis.model.ir.workload import Bools, Floats
 from analysis.validation.efficiency_fit import FittedRate, LinearFit, Progress, least_absolute_step
 from analysis.validation.measured_rows import family_of
 from analysis.validation.serving_rows import Deployment, ServedRow, make_server
 from hardware.engines.runtime import runtimes
 from hardware.engines.scheduler import schedulers
 from hardware.grouping import group_by
-from hardware.mapping.tiling import Bools
 from hardware.quantity import SourcedValue
 
 SCHEDULED, STEPPED = ("request_s", "prompt_token_s", "intake_s", "chunk_s"), ("call_s", "sequence_s", "prompt_dispatch")

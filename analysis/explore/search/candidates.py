@@ -8,7 +8,6 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
@@ -17,7 +16,7 @@ from analysis.estimate.metrics import METRICS, Metric
 from analysis.explore.constraint import Constraint
 from analysis.explore.deployment_cost import CostSettings, cost_per_million
 from analysis.explore.odds import DOUBT, SAFE, odds_below
-from analysis.model.ir.workload import Floats
+from analysis.model.ir.workload import Bools, Floats
 from analysis.model.names import zoo
 from analysis.text.evidence import is_backed
 from hardware.errors import RequestError
@@ -134,7 +133,7 @@ def select_measured(group: Sequence[Candidate]) -> list[Candidate]:
 # --- Pareto -----------------------------------------------------------------------------------------------
 
 
-def front(values: Floats) -> NDArray[np.bool_]:
+def front(values: Floats) -> Bools:
     """Return which rows of `values` (n, d), all to be minimised, are on the Pareto front."""
     keep = np.ones(len(values), dtype=np.bool_)
     for i, row in enumerate(values):
