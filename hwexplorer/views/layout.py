@@ -168,13 +168,15 @@ def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int
             spare += taken
         widths[places[0]] = max(4, widths[places[0]] + min(0, spare))
         spare = max(0, spare)
-    # Spare cells go to the name first, then to long heads, then to long texts, then to bars.
+    # Spare cells go to the name first, then to long heads, then to long texts, then in equal parts to bars: one scale.
     heads = [i for i in places if measures[i].short]
     texts, bars = ([i for i in places[1:] if measures[i].column.role == role] for role in ("text", "bar"))
-    for index in (places[0], *heads, *texts, *bars):
+    for index in (places[0], *heads, *texts):
         added = max(0, min(spare, measures[index].most - widths[index]))
         widths[index] += added
         spare -= added
+    for index in bars:
+        widths[index] += max(0, min(spare // len(bars), measures[index].most - widths[index]))
     return widths
 
 

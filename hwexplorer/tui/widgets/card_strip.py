@@ -40,7 +40,7 @@ def shorter_names(name: str) -> Iterator[str]:
     yield name + brace + changes
     for words in (FORM, rf"{FORM}|{MEMORY}"):
         yield re.sub(rf" (?:{words})(?= |$)", "", name) + brace + changes
-    first, *rest = re.sub(rf" (?:{FORM}|{MEMORY})(?= |$)|(?<=\d) (?=W|MHz)", "", name).split()
+    first, *rest = re.sub(rf" (?:{FORM}|{MEMORY})(?= |$)|(?<=\d) (?=W|MHz)|[()]", "", name).split()
     shortest = " ".join((first, *([word for word in rest if re.search(r"\d", word)] or rest))) + brace
     for letters in ("", r"([a-z]{6})\w{2,}(?=[*=])", r"([a-z]{3})\w{2,}(?=[*=])"):
         yield shortest + (re.sub(letters, r"\1…", changes) if letters else changes)
@@ -249,7 +249,7 @@ class CardStrip(Widget, can_focus=False):
 
     def _single_line(self, card: Card, width: int) -> list[Segment]:
         """Return the device under the cursor and its figures with their units, for a strip of one line."""
-        title = self._title(card, NAME_MIN)
+        title = self._title(card, NAME_MIN - 1)
         room = width - NAME_MIN - 2
         figures = [f"{figure.text} {figure.unit}" for figure in card.figures]
         figures[-1] = str(card.figures[-1])
@@ -263,7 +263,7 @@ class CardStrip(Widget, can_focus=False):
         return [
             Segment(" ", strong),
             *title,
-            Segment(shorten(text, room) + "  ", strong),
+            Segment(f" {shorten(text, room)}  ", strong),
             *self._phrase(card, width_of(phrase)),
         ]
 

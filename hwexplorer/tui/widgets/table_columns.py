@@ -52,15 +52,13 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         return replace(as_written, least=need, most=max(need, most))
     numbers = [v for v in values if isinstance(v, NUMBERS)]
     if column.role == "quantity":
-        need = max((len(as_written.write(v)) for v in _ends(numbers)), default=0)
+        need = max(map(len, map(as_written.write, numbers)), default=0)  # `97.8 m` is longer than its extremes
         need = max(need, QUANTITY if numbers else 0)
         if is_of_device(column):
             widest = len("1.58 µ") + (3 if column.unit == "Js" else 1)
             need = max(need, widest + 1)  # one cell more for the sign of the device that wins
         return _with_heads(as_written, need, _short_head(column.title))
-    need = max(
-        map(len, map(as_written.write, numbers)), default=0
-    )  # the longest is neither extreme: `+985 %` and `x12`
+    need = max(map(len, map(as_written.write, numbers)), default=0)
     need = max(need, 5, width_of(column.title))
     return replace(as_written, least=need, most=need)
 
@@ -80,10 +78,6 @@ def _short_head(title: str) -> str:
 def is_of_device(column: Column) -> bool:
     """Return True for a column that `heat` has for a device (hwexplorer/views/heat.py), in silicon or on paper."""
     return column.key.startswith(("on:", "paper:"))
-
-
-def _ends(numbers: Sequence[float]) -> tuple[float, ...]:
-    return (max(numbers), min(numbers)) if numbers else ()
 
 
 def fit_widths(measures: Sequence[Measure], total: int, empty: Collection[int] = ()) -> tuple[list[int], int]:
