@@ -34,7 +34,7 @@ class OffloadWay(msgspec.Struct, frozen=True, kw_only=True):
     """One way to run the model: what stands on the host, in how many of the layers, with the option of llama.cpp for
     it. `longest` is the tokens of context for which the device has room; None on the host."""
 
-    way: Annotated[str, column("OffloadWay")]
+    way: Annotated[str, column("Way")]
     layers: Annotated[int, column("Layers", "count", help="layers of which something is on the host")]
     option: Annotated[str, column("llama.cpp", keep=2)]
     fits: Annotated[bool, column("Fits", keep=1, shown={True: "yes", False: "no"})]

@@ -35,7 +35,8 @@ def broken_rules(document: Findings | Diff) -> str:
 
 
 def _tally(document: Findings, state: State) -> tuple[str, ...]:
-    tally = f"{document.verdict}: {sum(f.holds for f in document.findings)} of {len(document.findings)} rules hold"
+    holding = sum(finding.holds for finding in document.findings)
+    tally = f"{document.verdict}: {holding} of {len(document.findings)} rules hold as estimated"
     unknown = dict.fromkeys(f"To settle {f.rule}: {f.next}." for f in document.findings if f.verdict == UNKNOWN)
     return (tally, *(line for line in unknown if not line.endswith(": .")))
 

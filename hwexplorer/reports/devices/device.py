@@ -88,17 +88,17 @@ def _fabric_words(spec: Device) -> tuple[str, ...]:
 def _unreachable_peaks(spec: Device) -> tuple[str, ...]:
     """Return a line on the peaks whose multiply-adds alone need more than the power limit leaves beside rest."""
     macs = [event for event in spec.arch.events if event.argument == "matrix" and event.family in ("mac", "tensor_mac")]
-    left_w = spec.power_limit_w - max(spec.idle_w, spec.clocked_idle_w)
+    rest_w = max(spec.idle_w, spec.clocked_idle_w)
     needs = []
     for (unit, form), peak in spec.peaks.items():
         plan = make_plan(spec, form)
         watts = sum(peak / 2.0 * price(spec, plan, event).value_j for event in macs)
-        if unit == "matrix" and plan.matrix == form and watts > left_w:
-            needs.append(f"{quantity(peak, rate_unit(form))} in {form} {quantity(watts, 'W')}")
+        if unit == "matrix" and plan.matrix == form and watts > spec.power_limit_w - rest_w:
+            needs.append(f"{quantity(watts, 'W')} for {quantity(peak, rate_unit(form))} in {form}")
     if not needs:
         return ()
-    limit = quantity(spec.power_limit_w, "W")
-    return (f"peaks not reachable within the limit of {limit}, for multiply-adds alone they need: {', '.join(needs)}",)
+    limit = f"{quantity(spec.power_limit_w, 'W')}, of which it takes {quantity(rest_w, 'W')} at rest"
+    return (f"peaks not reachable within the limit of {limit}: multiply-adds alone need {', '.join(needs)}",)
 
 
 def _brief(state: State, device: str) -> Text:

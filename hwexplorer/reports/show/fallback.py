@@ -29,7 +29,7 @@ def _summary(report: FallbackReport, state: State) -> tuple[str, ...]:
         tail = f"; {report.follow:,} more follow the last piece that may run on the unit" if report.follow else ""
         verdict = (
             f"{report.refused:,} of {count_noun(report.operators, 'operator')} ({percent(share)} of the time on "
-            f"{unit}) fall back to {report.rest}{tail}"
+            f"{unit}) fall back to {report.rest_device or report.rest}{tail}"
         )
     else:
         verdict = f"all {report.operators:,} operators run on {unit}, as far as is known"

@@ -12,15 +12,24 @@ from hwexplorer.declare import DEVICE, Report, Rows, summary_text
 from hwexplorer.options import option
 from hwexplorer.settings import SETTINGS
 from hwexplorer.state import State
+from hwexplorer.views.captions import place_in_words
 
 _HOST = "ryzen9_9950x"  # a desktop with two channels of DDR5
 _ENGINE = "llama_cpp"
 
 
 def _document(state: State, host: str | None) -> OffloadReport:
-    if state.execution == SETTINGS["execution"].default:
-        state = msgspec.structs.replace(state, execution=_ENGINE)
+    state = _with_runtime(state)
     return find_offload(engine.result(state), engine.result(state, engine.device(host or _HOST).key))
+
+
+def _with_runtime(state: State) -> State:
+    is_usual = state.execution == SETTINGS["execution"].default
+    return msgspec.structs.replace(state, execution=_ENGINE) if is_usual else state
+
+
+def _title(report: OffloadReport, state: State) -> str:
+    return f"Offload of {place_in_words(_with_runtime(state))}"
 
 
 def _summary(report: OffloadReport, state: State) -> tuple[str, ...]:
@@ -41,7 +50,7 @@ VERB = Report(
     subject=DEVICE,
     options=(option("--host", metavar="DEV", help=f"the CPU whose memory helps (default {_HOST})"),),
     document=_document,
-    title="Offload",
+    title=_title,
     parts=(
         summary_text(_summary),
         Rows("ways", "Ways to run it", columns(OffloadWay), key="way", dim=lambda way: not way.fits),
