@@ -17,6 +17,7 @@ from analysis.serving.waits import Wait, list_waits
 from analysis.text.headline import describe_change
 from hardware.engines.scheduler import Scheduler
 from hardware.quantity import percent
+from hardware.sentence import count_noun
 
 KNEE = 0.8  # of the highest rate, above which more load gains little
 AIMS = {"latency": "time of a request", "energy": "joules per token", "edp": "EDP per token"}
@@ -152,7 +153,7 @@ def _answers(server: Server, rows: Sequence[ServedLoad], asked: AskedLoad, says_
     if wanted := max((row.arrivals_per_s for row in rows), default=0.0):
         copies = math.ceil(wanted / rate)
         devices = f" of {server.layout.devices} devices" * (server.layout.devices > 1)
-        lines.append(f"{wanted:.3g} requests/s take {copies:,} such server{'s' * (copies > 1)}{devices}")
+        lines.append(f"{wanted:.3g} requests/s take {count_noun(copies, 'such server')}{devices}")
     return lines
 
 

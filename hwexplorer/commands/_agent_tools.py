@@ -101,7 +101,7 @@ def _argument(option: Option) -> tuple[Any, Any]:
     """Return the type of an option with the beginning of its help, and its default."""
     choices, metavar = option.settings.get("choices", ()), option.settings.get("metavar", "")
     kinds = {"N": int, "X": str | float, "S": str | float}
-    kind: Any = bool if str(option.settings.get("action")).startswith("store_") else kinds.get(metavar, str)
+    kind: Any = kinds.get(metavar, str) if option.is_word or option.takes_value else bool
     if 0 < len(choices) < 8:
         kind = Literal[tuple(choices)]
     elif option.settings.get("action") == "append" or option.name == "on":

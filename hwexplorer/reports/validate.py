@@ -168,7 +168,7 @@ def _served_line(errors: ClassEvidence) -> str:
     held = "".join(f"; without each {name} its band holds {percent(x)}" for name, x in left_out if x is not None)
     return (
         f"{errors.name}: {percent(errors.median_error, 1)} off ({errors.rows:,} runs on "
-        f"{errors.devices} device{'s' * (errors.devices > 1)}; recorded, --served repeats it)"
+        f"{count_noun(errors.devices, 'device')}; recorded, --served repeats it)"
         f"{_left_out(errors.left_out)}{held}"
     )
 

@@ -2,24 +2,17 @@
 
 import pytest
 
-from analysis.explore.mission_answer import find_partner
-from analysis.explore.operator_support import SUPPORT, find_compiler, find_fallback
+from analysis.explore.operator_support import SUPPORT
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.operators import cost_rules
 from hardware import file_access
 from hardware.errors import RequestError
-from hwexplorer import engine
+from hwexplorer.reports.show.fallback import VERB
 from hwexplorer.state import State
 
 
 def _fallback(model, unit, rest=None):
-    result = engine.result(State(model=model), unit)
-    partner = (
-        engine.device(rest)
-        if rest
-        else find_partner(result.device, find_compiler(result.device).rest_architecture, engine.device)
-    )
-    return find_fallback(result, engine.result(State(model=model), partner.key) if partner else None)
+    return VERB.document(State(model=model, devices=(unit,)), rest)
 
 
 def test_a_model_of_which_all_runs_takes_the_time_of_the_unit():

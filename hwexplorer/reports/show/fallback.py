@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from analysis.document import columns
 from analysis.explore.mission_answer import find_partner
-from analysis.explore.operator_support import REFUSES, FallbackReport, OperatorGroup, find_compiler, find_fallback
+from analysis.explore.operator_support import REFUSES, RUNS, FallbackReport, OperatorGroup, find_compiler, find_fallback
 from hardware.quantity import percent, quantity
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, summary_text
 from hwexplorer.options import option
 from hwexplorer.state import State
-
-_STATUS = {"runs": "runs", REFUSES: "falls back", "unknown": "unknown"}
 
 
 def _document(state: State, rest: str | None) -> FallbackReport:
@@ -66,9 +64,9 @@ VERB = Report(
         Rows(
             "groups",
             "Operators",
-            columns(OperatorGroup, status={"shown": _STATUS}),
+            columns(OperatorGroup),
             key="operator",
-            dim=lambda row: row.status == "runs",
+            dim=lambda row: row.status == RUNS,
         ),
     ),
     examples={"fallback": "vit_b_16 --on jetson_orin_dla"},
