@@ -224,7 +224,7 @@ class FramedPane(Widget, can_focus=False):
             self.capture_mouse()
 
     def on_mouse_up(self) -> None:
-        """End to drag the border."""
+        """Stop dragging the border."""
         self._is_dragged = False
         self.release_mouse()
 
