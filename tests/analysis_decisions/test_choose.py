@@ -184,24 +184,6 @@ def test_verbs_in_every_format(words: tuple[str, ...]) -> None:
         assert "resnet18" in found.out
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("search", "resnet18"), "needs a limit"),
-        (("search", "resnet18", "--max-energy", "100mV"), "accepted"),
-        (("search", "resnet18", "--max-energy", "0"), "more than 0"),
-        (("pareto", "resnet18", "--models", ","), "no model"),
-        (("rank", "--family", "audio"), "unknown family"),
-        (("rank", "resnet18x"), "unknown model"),
-    ],
-)
-def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
-    found = hwexplorer(*words)
-    assert found.code == 2
-    assert says in found.err
-    assert found.err.count("\n") == 1
-
-
 def test_odds_of_a_limit_follow_the_band() -> None:
     """Half at the middle of the band, sure beyond its ends, and never more for a narrower limit."""
     one = next(c for c in _grid() if c.point.silicon)

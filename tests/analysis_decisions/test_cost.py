@@ -114,22 +114,6 @@ def test_the_verb() -> None:
         assert "h100_sxm" in found.out
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("--price", "h100_sxm"), "DEVICE=USD"),
-        (("--price", "raspberry_pi_5=80"), "not among the devices"),
-        (("--electricity", "cheap"), "does not start with a number"),
-        (("--duty", "150%"), "at most 1"),
-    ],
-)
-def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
-    found = hwexplorer("cost", "resnet18", *words)
-    assert found.code == 2
-    assert says in found.err
-    assert found.err.count("\n") == 1
-
-
 def test_a_device_that_cannot_run_it_is_named_and_not_the_cheapest() -> None:
     bill = cost([run("llama3_8b:decode", on, precision="fp32") for on in ("h100_sxm", "rtx_4090")], settings())
     assert bill.rows[1].total_usd < bill.rows[0].total_usd

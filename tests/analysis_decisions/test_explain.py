@@ -126,22 +126,6 @@ def test_sides_may_have_settings_of_their_own() -> None:
     assert (found["b"]["batch"], found["b"]["precision"]) == (1, "fp32")
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("explain", "resnet18", "cpu", "gpu", "--metric", "power"), "unknown metric"),
-        (("explain", "resnet18", "cpu", "gpux"), "unknown device"),
-        (("explain", "resnet18", "cpu", "gpu@b9x"), "unknown setting"),
-        (("explain", "resnet18", "cpu"), "needs B"),
-    ],
-)
-def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
-    found = hwexplorer(*words)
-    assert found.code == 2
-    assert says in found.err
-    assert found.err.count("\n") == 1
-
-
 def test_two_models_are_not_explained() -> None:
     with pytest.raises(RequestError, match="one model"):
         explain(run("resnet18", "h100_sxm"), run("resnet50", "h100_sxm"))

@@ -169,26 +169,6 @@ def test_formats_agree() -> None:
         assert "h100_sxm" in hwexplorer(*words, "--format", form).out
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("sweep",), "needs a model"),
-        (("sweep", "resnet18", "--batches", ","), "no batch"),
-        (("sweep", "resnet18", "--batches", "0"), "out of range"),
-        (("sweep", "resnet18", "--batches", "a"), "not a whole number"),
-        (("sweep", "resnet18", "--precisions", "fp31"), "did you mean"),
-        (("sweep", "resnet18", "--workers", "2"), "--all"),
-        (("sweep", "--all", "--format", "md"), "csv or json"),
-        (("sweep", "--all", "--on", "gpux"), "unknown device"),
-    ],
-)
-def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
-    found = hwexplorer(*words)
-    assert found.code == 2
-    assert says in found.err
-    assert found.err.count("\n") == 1
-
-
 def test_a_device_it_does_not_fit_on_is_never_ahead() -> None:
     devices = [device("coral_edge_tpu"), device("h100_sxm")]
     found = sweep([workload("vgg16")], devices, (1, 512), ("fp32",), Scenario())
