@@ -9,7 +9,7 @@ from itertools import groupby
 from analysis.explore.wavefront_phases import HIDDEN, START, WavefrontMachine, WavefrontState
 from hardware.mapping.stages import DRAIN, FILL, STREAM, Stages
 from hardware.quantity import percent, quantity
-from hardware.sentence import whole
+from hardware.sentence import count_noun, whole
 from hwexplorer.views import layout
 from hwexplorer.views.captions import MARKED
 
@@ -164,11 +164,14 @@ def _units(
             return _NONE
         return _RUNNING if number < state.blocks_running else _TODO
 
-    return (f"{whole(count)} {machine.unit}s",), _grid(width, height, cell)
+    return (count_noun(count, machine.unit),), _grid(width, height, cell)
 
 
 def _busy(machine: WavefrontMachine, state: WavefrontState) -> tuple[str, ...]:
-    k, busy = machine.stages.block[2], f"{whole(state.blocks_running)} of {whole(machine.units)} {machine.unit}s busy"
+    k, busy = (
+        machine.stages.block[2],
+        f"{whole(state.blocks_running)} of {count_noun(machine.units, machine.unit)} busy",
+    )
     is_shown = k > 1.0 and not machine.stages.cells[0] and state.phase == STREAM and state.blocks_running
     return (busy, f"K {whole(math.floor(state.phase_done * k))} of {whole(k)}") if is_shown else (busy,)
 

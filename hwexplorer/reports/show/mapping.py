@@ -258,7 +258,7 @@ def _summary(report: MappingReport, state: State) -> list[str]:
         f"share of the time: {bounds}",
         f"{percent(report.average_utilization, 1)} of the peak is used on average over time; the mean of the kernels "
         f"is {percent(report.mean_utilization, 1)}",
-        f"{round(report.units_active, 1):,g} of {report.units_total:,.0f} {report.unit_name}s active on average "
+        f"{round(report.units_active, 1):,g} of {count_noun(report.units_total, report.unit_name)} active on average "
         f"({percent(report.units_active_fraction)})",
     ]
     if report.occupancy is not None:

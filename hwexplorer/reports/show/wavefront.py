@@ -16,7 +16,7 @@ from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Text
 from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines
 
-WIDTH, HEIGHT = 78, 16  # columns of text, and lines of a machine; two stand side by side
+WIDTH, HEIGHT = 74, 16  # columns that a result has on a screen of 80, and lines of a machine; two stand side by side
 
 
 def _part(text: str) -> float:
