@@ -6,6 +6,8 @@ one layer at a time (a DLA) has a context per layer."""
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 
@@ -16,6 +18,7 @@ from hardware.efficiency import Efficiency, usable_cache
 from hardware.mapping import common, placement
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.placement import Room, Steps
+from hardware.mapping.stages import Stages
 from hardware.mapping.tiling import Bools, Tiling
 from hardware.sentence import elements, format_run, product, whole
 from hardware.setup import Setup
@@ -321,6 +324,13 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     return f"{elements(demand, i, 'elements')} on the lanes of {where} ({plan.vector}){beside}"
 
 
+def _divide_stages(stages: Stages, demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:
+    """Return the stages with weight tiles as blocks: all rows of the input pass each."""
+    (g, m, n, k), rows, columns = demand.gemm[:, i].tolist(), setup.device.array_rows, setup.device.array_columns
+    blocks = 1, max(math.ceil(n / columns), 1), max(round(g * math.ceil(k / rows)), 1)
+    return msgspec.structs.replace(stages, blocks=blocks, block=(m, min(columns, n), min(rows, k)), keeps="weights")
+
+
 _ROUNDING = 1e-6  # of a unit
 _LEAST_BYTES = 0.5  # of a weight in the narrowest format, int4
 
@@ -334,4 +344,5 @@ ARCHITECTURE = Architecture(
     map_operators=map_operators,
     sentence=_sentence,
     execution="fused",
+    divide_stages=_divide_stages,
 )

@@ -172,7 +172,7 @@ def _busy(machine: WavefrontMachine, state: WavefrontState) -> tuple[str, ...]:
         machine.stages.block[2],
         f"{whole(state.blocks_running)} of {count_noun(machine.units, machine.unit)} busy",
     )
-    is_shown = k > 1.0 and not machine.stages.cells[0] and state.phase == STREAM and state.blocks_running
+    is_shown = k > 1.0 and not machine.stages.keeps and state.phase == STREAM and state.blocks_running
     return (busy, f"K {whole(math.floor(state.phase_done * k))} of {whole(k)}") if is_shown else (busy,)
 
 
