@@ -109,11 +109,6 @@ def test_exit_codes() -> None:
     assert "hwexplorer calibrate --from result.log --on h100_sxm" in found["next"]
     document = hwexplorer("check", "resnet18", "--rule", "latency(gpu) < 1ns", "--format", "json").json()
     assert document["holds"] is False
-    wrong = hwexplorer("check", "resnet18", "--rule", "energy(gpu) ~ 1J")
-    assert wrong.code == 2
-    assert wrong.err.count("\n") == 1
-    assert hwexplorer("check", "resnet18").code == 2
-    assert hwexplorer("check", "resnet18", "--rule", "energy(gpux) < 1J").code == 2
 
 
 def test_verdicts_follow_the_odds_and_never_contradict_the_figure() -> None:

@@ -13,7 +13,6 @@ import sys
 import pytest
 import reports_grid as grid
 
-from hwexplorer.cli import main
 from tests.sampling import for_each
 
 ON_DEVICE = {
@@ -133,27 +132,6 @@ def test_node(verb: str) -> None:
 def test_top(verb: str) -> None:
     document = json.loads(grid.said(verb, "resnet18", "--top", "3", "--format", "json"))
     assert len(document["top_operators"]) == len(document["top_subgraphs"]) == 3
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("mapping resnet18 --node layer9", "unknown node 'layer9'"),
-        ("energy resnet18 --top 0", "out of range"),
-        ("roofline resnet18 --on h10", "did you mean"),
-        ("memory resnet18 --node conv1", "unknown option '--node'"),
-        ("partition resnet18 --on gpu", "unknown option '--on'"),
-        ("partition resnet18 --layout nchw", "unknown option '--layout'"),
-        ("edp resnet18 --on cpu,gpu", "one device"),
-        ("concurrency resnt18", "did you mean"),
-    ],
-)
-def test_wrong_requests(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(line.split()) == 2
-    said = capsys.readouterr()
-    assert message in said.err
-    assert said.err.count("\n") == 1
-    assert not said.out
 
 
 def test_neither_torch_nor_networkx_is_loaded() -> None:

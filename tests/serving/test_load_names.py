@@ -107,28 +107,6 @@ def test_a_load_in_a_name_is_a_setting_of_the_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["compare", "resnet18", "--on", "l4*2"], "2 devices share a load"),
-        (["compare", f"{HEAD},rate=5", "--on", "l4", "--batch", "8"], "has no batch"),
-        (["compare", f"{HEAD},rate=5", "--on", "l4", "--kv", "8"], "has no --kv"),
-        (["compare", f"{HEAD},rate=5,dp=2", "--on", "l4*3"], "does not divide 3"),
-        (["compare", f"{HEAD},rate=5", "--on", "l4,l4*2", "--level", "operator"], "--level applies to one batch"),
-        (["compare", f"{HEAD},requests=/nowhere.csv", "--on", "l4"], "cannot read /nowhere.csv"),
-        (["tree", "llama3_8b:serve,rate=5,tp=3", "--on", "l4"], "tp=3 does not divide"),
-        (["tree", "resnet18", "--load", "rate=5", "--on", "l4"], "resnet18 has no load"),
-        (["tree", "llama3_8b", "--load", "rat=5", "--on", "l4"], "did you mean rate"),
-        (["tree", "llama3_8b@rate=5,rate=6", "--on", "l4"], "rate is given twice: 5 and 6"),
-    ],
-)
-def test_wrong_words_are_one_line(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 2
-    error = capsys.readouterr().err
-    assert says in error
-    assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize(
     ("rows", "says"),
     [
         ([], "no request"),

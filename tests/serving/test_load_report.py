@@ -46,14 +46,6 @@ def test_a_trace_of_requests_is_served(capsys: pytest.CaptureFixture[str], tmp_p
     assert row["load"] == "the requests of trace.csv"
 
 
-@pytest.mark.parametrize("model", ["resnet18", "llama3_8b:request", "bert_base"])
-def test_a_model_without_a_load_is_one_line(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", "load", model, "--on", "l4"]) == 2
-    error = capsys.readouterr().err
-    assert f"{model} has no load; e.g. llama3_8b:serve" in error
-    assert error.count("\n") == 1
-
-
 def test_a_sweep_into_overload_says_what_is_served_at_most(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", f"{MODEL},rate=4", "--on", "l4", "--rates", "1,100"]) in (0, None)
     out = capsys.readouterr().out

@@ -73,22 +73,6 @@ def test_a_sweep_goes_from_light_to_heavy(capsys: pytest.CaptureFixture[str]) ->
     assert len(answer(capsys, "sweep", MODEL, "--on", "l4")["loads"]) == 5
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["search", "resnet18", "--on", "l4", "--max-ttft", "1s"], "--max-ttft needs a load"),
-        (["sweep", MODEL, "--on", "l4", "--batches", "1,2"], "applies to one batch"),
-    ],
-)
-def test_options_of_the_other_kind_are_one_line(
-    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words) == 2
-    error = capsys.readouterr().err
-    assert says in error
-    assert error.count("\n") == 1
-
-
 def test_a_search_without_devices_is_over_those_one_can_hire(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
