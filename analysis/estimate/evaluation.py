@@ -16,6 +16,7 @@ from analysis.model.ir.workload import Bools, Floats, Workload
 from hardware.demand import WRITE, Demand
 from hardware.device import Device
 from hardware.execute import Execution, execute, repeat_kernels
+from hardware.memo import memoize
 from hardware.setup import Setup
 
 _BY_KERNEL = (  # of an execution
@@ -24,6 +25,7 @@ _BY_KERNEL = (  # of an execution
 )  # fmt: skip
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
+_KEEP_WORKLOADS = 32
 _BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale")  # of an execution
 
 
@@ -74,21 +76,37 @@ def split_batches(
     if not places:
         return {}
     models = sorted({estimates[place][1] for place in places})
-    sizes: list[int] = [size for size in PARTS if size < max(estimates[place][0] for place in places)]
-    bundle = make_bundle(
-        [workloads[model] for model in models], sizes, setup.plan.widths, usual_joins(workloads[0], setup.joins)
-    )
-    each_s = evaluate(bundle, setup).totals.latency_s.reshape(len(sizes), len(models)) - setup.call_s
-    each_s /= np.array(sizes)[:, None]
+    sizes = [size for size in PARTS if size < max(estimates[place][0] for place in places)]
+    each_s = _part_seconds([workloads[model] for model in models], sizes, setup)
     parts = dict[int, tuple[int, Evaluation]]()
     for place in places:
         batch, model = estimates[place]
-        of_model = each_s[: sum(size < batch for size in sizes), models.index(model)]
+        of_model = each_s[models.index(model)][: sum(size < batch for size in sizes)]
         size = sizes[int(of_model.argmin())]
         if of_model.min() * batch + setup.call_s < whole.totals.latency_s[place]:  # the host starts the call once
             bundle_of_part = _bundle_of_part(workloads[model], batch, size, setup)
             parts[place] = size, evaluate(bundle_of_part, setup, batch / size)
     return parts
+
+
+def _part_seconds(workloads: Sequence[Workload], sizes: list[int], setup: Setup) -> list[Floats]:
+    """Return the seconds of an inference in parts of each size, by workload, without the start of a call. They are kept
+    with the setup: the parts of every batch are the same."""
+    kept = _kept_seconds(setup)
+    lacking = [w for w in workloads if id(w) not in kept or len(kept[id(w)][1]) < len(sizes)]
+    if lacking:
+        bundle = make_bundle(lacking, sizes, setup.plan.widths, usual_joins(lacking[0], setup.joins))
+        part_s = evaluate(bundle, setup).totals.latency_s.reshape(len(sizes), len(lacking)) - setup.call_s
+        if len(kept) > _KEEP_WORKLOADS:
+            kept.clear()
+        kept |= {id(w): (w, of_one) for w, of_one in zip(lacking, (part_s / np.array(sizes)[:, None]).T, strict=True)}
+    return [kept[id(workload)][1] for workload in workloads]
+
+
+@memoize()
+def _kept_seconds(setup: Setup) -> dict[int, tuple[Workload, Floats]]:
+    """Return what `_part_seconds` keeps of a setup, by the identity of workloads, which it holds."""
+    return {}
 
 
 def with_split_batches(
