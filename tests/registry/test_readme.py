@@ -31,10 +31,11 @@ def test_the_readme_has_at_most_900_words() -> None:
 
 
 QUICK = commands("README.md")
-ALL = [*QUICK, *(words for page in PAGES for words in commands(page))]
+SKILL = re.findall(r"`hwexplorer (?!mcp)(.+?)`", (ROOT / "docs" / "SKILL.md").read_text(encoding="utf-8"))
+ALL = [*QUICK, *SKILL, *(words for page in PAGES for words in commands(page))]
 
 
-@pytest.mark.parametrize("words", first(ALL, len(QUICK)))
+@pytest.mark.parametrize("words", first(ALL, len([*QUICK, *SKILL])))
 def test_commands_run_as_printed(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
