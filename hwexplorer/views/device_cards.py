@@ -99,7 +99,7 @@ def _as_stated(amount: float, unit: Unit) -> str:
 def _name(outcome: Outcome) -> str:
     """Return the name of a device without its vendor, which is long and says little, and with its changes and count."""
     device = outcome.estimate.device
-    name = device.name_in_mode.removeprefix(device.vendor).strip()
+    name = device.name_in_mode.removeprefix(f"{device.vendor} ")
     count = f" x {outcome.devices}" * (outcome.devices > 1)
     return f"{name or device.id} {device.changes}".strip() + count
 
