@@ -286,11 +286,6 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
         read_rows([path])
 
 
-def test_data_for_kernels_is_refused_not_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["validate", "--kernels", "--data", str(tmp_path / "mine.csv")]) == 2
-    assert capsys.readouterr().err == "hwexplorer: --kernels validates the shipped table of kernels: remove --data\n"
-
-
 def test_data_that_is_no_file_is_said_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "fifo.csv")
     (tmp_path / "bytes.csv").write_bytes(b"device,model\nt4,\xff\n")

@@ -134,6 +134,18 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("check", "resnet18", "--rule", "energy(gpu) ~ 1J"), "expected a figure"),
     (("check", "resnet18"), "no rule is given"),
     (("check", "resnet18", "--rule", "energy(gpux) < 1J"), "unknown device"),
+    (("compare", "resnet18", "--foramt", "json"), "unknown option '--foramt': did you mean --format?"),
+    (("devices", "l4", "t4"), "unexpected word 't4'"),
+    (("devices", "l4", "--save", "x.toml"), "unknown option '--save'"),
+    (("compare", "my_own_net_7"), "`hwexplorer models` lists all names"),
+    (("compare", "llama3_8b:chat"), "llama3_8b has no phase 'chat'; its phases: prefill, decode, request, serve"),
+    (
+        ("validate", "--kernels", "--data", "mine.csv"),
+        "--kernels validates the shipped table of kernels: remove --data",
+    ),
+    (("show",), "show needs a section"),
+    (("show", "enrgy", "conv2d"), "did you mean energy"),
+    (("show", "wavefront", "resnet18", "--on", "cpu,kpu", "--at", "2"), "expected 0 to 1"),
     (("models", "resnet18"), "resnet18"),
     (("devices", "--on", "gpu"), "--on"),
 ]

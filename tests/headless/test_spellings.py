@@ -32,26 +32,6 @@ def test_the_specification_s_command_lines_are_understood(line: str, verb: str, 
     assert {name: arguments[name] for name in values} == values
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("compare resnet18 --foramt json", "unknown option '--foramt': did you mean --format?"),
-        ("compare resnet18 resnet50", "unexpected word 'resnet50'"),
-        ("devices l4 t4", "unexpected word 't4'"),
-        ("devices l4 --save x.toml", "unknown option '--save'"),
-        ("compare my_own_net_7", "`hwexplorer models` lists all names"),
-        ("compare llama3_8b:chat", "llama3_8b has no phase 'chat'; its phases: prefill, decode, request, serve"),
-    ],
-)
-def test_a_wrong_word_is_answered_in_one_short_line(
-    line: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(line.split()) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert len(said) < 250
-
-
 def test_a_node_inside_merged_blocks_has_a_tree_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """It recursed without an end."""
     assert main(["tree", "resnet18", "--on", "gpu", "--node", "layer1.0.conv1"]) == 0

@@ -7,7 +7,6 @@ import shlex
 
 import pytest
 
-from hardware.errors import RequestError
 from hwexplorer import cli, registry
 from hwexplorer.declare import example_words
 from tests.sampling import for_each
@@ -114,7 +113,3 @@ def test_help_lists_verbs_by_task(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line for line in lines if line.endswith(":") and line[0] != " "][1:] == [
         "used most:", "look:", "decide:", "what if:", "measure:", "files:",
     ]  # fmt: skip
-    assert cli.main(["show"]) == 2
-    assert "show needs a section" in capsys.readouterr().err
-    with pytest.raises(RequestError, match="did you mean energy"):
-        cli.parse(["show", "enrgy", "conv2d"])
