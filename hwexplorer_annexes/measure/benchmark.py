@@ -26,7 +26,6 @@ from hwexplorer.extend import (
     lower_graph,
     model_errors,
     reading_budget,
-    runnable_model,
     store,
     workload,
 )
@@ -34,10 +33,8 @@ from hwexplorer_annexes.measure import host_facts
 from hwexplorer_annexes.measure.measurement_log import BenchmarkCase, LogLine, MeasuredMachine, Sample, encode_line
 
 CaptureError = model_errors.CaptureError
-Progress = reading_budget.Progress
 TORCH_HOST = known_architectures.TORCH_HOST
 encode = workload.encode
-refer = runnable_model.refer
 
 TABLE = Path(__file__).with_name("probes.toml")
 EFFORTS = ("quick", "default", "thorough")
@@ -74,7 +71,7 @@ def main() -> int:
     return answer(lambda progress: _measure(plan, Path(sys.argv[2]), progress))
 
 
-def _measure(plan: BenchmarkPlan, log: Path, progress: Progress) -> bytes:
+def _measure(plan: BenchmarkPlan, log: Path, progress: reading_budget.Progress) -> bytes:
     progress("importing torch", 0.0)
     import torch
 
@@ -285,10 +282,8 @@ def _prepare_model(name: str, batch: int, precision: str, device: str, threads: 
 
     from hwexplorer.extend import runnable_model
 
-    prepare_model = runnable_model.prepare_model
-
-    ref = refer(name)
-    module, inputs = prepare_model(ref, batch, device, getattr(torch, DTYPES[precision]))
+    ref = runnable_model.refer(name)
+    module, inputs = runnable_model.prepare_model(ref, batch, device, getattr(torch, DTYPES[precision]))
     case = BenchmarkCase(
         key=f"{name} batch {batch} {precision} {threads} threads",
         op="model",

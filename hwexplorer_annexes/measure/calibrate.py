@@ -16,18 +16,19 @@ import msgspec
 from hwexplorer.extend import (
     RequestError,
     declare,
+    device_catalog,
     device_toml,
     document,
     engine,
     files,
+    measured_rows,
     output,
     places,
     quantity,
     tool_results,
 )
 from hwexplorer_annexes.measure.device_fit import OwnDevice, TimingRow, fit_machine, fit_rows, median_error
-from hwexplorer_annexes.measure.device_parts import column, count_noun, percent, read_rows, record
-from hwexplorer_annexes.measure.device_parts import device_files as shipped_files
+from hwexplorer_annexes.measure.device_parts import column, count_noun, percent, record
 from hwexplorer_annexes.measure.measurement_log import read_log
 from hwexplorer_annexes.verb_parts import Rows, State, option
 
@@ -72,7 +73,7 @@ def _check_name(name: str) -> str:
     """Return the name of a device to make. Raises RequestError if it is not a valid name or is in the catalogue."""
     if not _NAME.fullmatch(name):
         raise RequestError(f"device name {name[:40]!r}: expected small letters, digits and _, e.g. this_cpu")
-    if name in shipped_files():
+    if name in device_catalog.device_files():
         raise RequestError(f"{name} is a device of the catalogue, which cannot be changed: choose another --name")
     return name
 
@@ -93,7 +94,7 @@ def _fit_file(file: Path, base: str | None, name: str | None, progress: Callable
     if file.name.endswith(".jsonl"):
         log = read_log(file)
         return fit_machine(log, _check_name(name or ("this_cpu" if log.machine.is_host else "this_gpu")), progress)
-    rows = read_rows([file])
+    rows = measured_rows.read_rows([file])
     try:
         device = engine.device(base or (rows[0]["device"] if rows else ""))
     except RequestError as error:

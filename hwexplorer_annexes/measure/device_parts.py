@@ -21,7 +21,6 @@ from hwexplorer.extend import estimate as estimate_module
 
 ProcessLimits = child_job.ProcessLimits
 OpClass = demand.OpClass
-device_files = device_catalog.device_files
 device_in_mode = device_catalog.device_in_mode
 Fact = device_file.Fact
 column = document.column
@@ -35,7 +34,6 @@ shipped_latency = efficiency_fit.shipped_latency
 estimate = estimate_module.estimate
 TORCH_HOST = known_architectures.TORCH_HOST
 MeasuredRow = measured_rows.MeasuredRow
-read_rows = measured_rows.read_rows
 percent = quantity.percent
 Progress = reading_budget.Progress
 Runtime = runtime.Runtime

@@ -11,7 +11,6 @@ from hwexplorer_annexes.silicon.design_search import Design, DesignReport, Desig
 from hwexplorer_annexes.verb_parts import Rows, State, option, replace
 
 Column = document.Column
-KNOB_METRICS = knob_bench.KNOB_METRICS
 percent = quantity_module.percent
 quantity = quantity_module.quantity
 
@@ -141,7 +140,7 @@ VERB = declare.Report(
             "--knobs", required=True, type=lambda text: tuple(options.split_list(text)), metavar="K=A..B,..",
             help="facts with ranges (in powers of 2) or values: units=64..1024,array=8|16|32",
         ),
-        options.choice("--metric", KNOB_METRICS, metavar="M", dest="measure", help="what is made least"),
+        options.choice("--metric", knob_bench.KNOB_METRICS, metavar="M", dest="measure", help="what is made least"),
         option(
             "--max-power", type=options.amount("W"), metavar="W", help="limit of power; a lower clock holds it: 15W"
         ),

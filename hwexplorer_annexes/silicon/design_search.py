@@ -31,16 +31,9 @@ from hwexplorer.extend import (
 from hwexplorer.extend import estimate as estimate_module
 
 BOUNDS = execute.BOUNDS
-ARRAY = what_if.ARRAY
 Change = what_if.Change
 ModelCost = knob_bench.ModelCost
-apply_changes = what_if.apply_changes
-check_value = what_if.check_value
-estimate = estimate_module.estimate
-find_field = what_if.find_field
-model_cost = knob_bench.model_cost
 parse_value = what_if.parse_value
-record = document.record
 
 DESIGNS_MAX = 1_000_000
 _ROUNDING = 1.0 + 1e-6  # a design that a limit of power throttles is at this limit
@@ -56,7 +49,7 @@ class DesignKnob(msgspec.Struct, frozen=True):
 
     def change(self, value: float) -> Change:
         """Return the change that sets the fact to a value."""
-        return Change(self.name, "=", f"{value:.10g}x{value:.10g}" if self.name == ARRAY else f"{value:.10g}")
+        return Change(self.name, "=", f"{value:.10g}x{value:.10g}" if self.name == what_if.ARRAY else f"{value:.10g}")
 
 
 class DesignStudy(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,13 +107,13 @@ def parse_knob(device: Device, text: str) -> DesignKnob:
     least, dots, most = written.partition("..")
     if not equals or not written:
         raise RequestError(f"knob {text[:40]!r}: expected a fact and its range, e.g. units=64..1024 or units=64|256")
-    full, unit = find_field(device, name)
+    full, unit = what_if.find_field(device, name)
     values = {parse_value(value, unit) for value in ((least, most) if dots else written.split("|"))}
     if dots and (len(values) < 2 or not 0 < parse_value(least, unit) < parse_value(most, unit)):
         raise RequestError(f"knob {text[:40]!r}: expected a range from a value above 0 to a larger one")
     for value in values:
         try:
-            check_value(value, unit)
+            what_if.check_value(value, unit)
         except ValueError as error:
             raise RequestError(f"knob {text[:40]!r}: {error}") from None
     return DesignKnob(full, _doubled(min(values), max(values)) if dots else tuple(sorted(values)))
@@ -136,14 +129,14 @@ def _within_power(study: DesignStudy) -> DesignStudy:
     most_w = min((limit.amount for limit in study.limits if limit.figure == "power"), default=math.inf)
     if study.base.power_limit_w <= most_w:
         return study
-    held = apply_changes(study.base, (Change("power_limit_w", "=", f"{most_w:.10g}"),))
+    held = what_if.apply_changes(study.base, (Change("power_limit_w", "=", f"{most_w:.10g}"),))
     return msgspec.structs.replace(study, base=held)
 
 
 def _design(study: DesignStudy, unchanged: Design, values: tuple[float, ...]) -> Design:
     changes = tuple(knob.change(value) for knob, value in zip(study.knobs, values, strict=True))
     try:
-        device = apply_changes(study.base, changes)
+        device = what_if.apply_changes(study.base, changes)
     except RequestError as error:
         return Design(device="", values=values, refused=str(error).rpartition("}: ")[2])
     design = _evaluate(study, device, values)
@@ -176,13 +169,13 @@ def mean(values: Sequence[float], study: DesignStudy) -> float:
 def _evaluate(study: DesignStudy, device: Device, values: tuple[float, ...]) -> Design:
     """Return the design with the cost of each model, its highest power, and why it is refused if a model does not fit
     in memory or the units have no time for the rates."""
-    results = [estimate(shipped_workload(model), device, study.scenario) for model, _ in study.models]
+    results = [estimate_module.estimate(shipped_workload(model), device, study.scenario) for model, _ in study.models]
     refused = next((f"{result.workload.name} does not fit in memory" for result in results if not result.fits), "")
     size, weights = area(device), np.array([weight for _, weight in study.models])
     seconds = np.array([result.bound_s for result in results]).T @ weights
     binds = {BOUNDS[place]: float(seconds[place] / seconds.sum()) for place in np.argsort(-seconds) if seconds[place]}
-    costs = tuple(map(model_cost, results))
-    design = record(
+    costs = tuple(map(knob_bench.model_cost, results))
+    design = document.record(
         Design, size, device=device.key, values=values, costs=costs, score=1.0, binds=binds,
         second=_second(study, costs), power_w=max(result.average_power_w for result in results),
         area_mm2=size.total_mm2, refused=refused,
@@ -215,7 +208,7 @@ def search_designs(study: DesignStudy, tick: Callable[[int, int], None] | None =
     )  # fmt: skip
     best = sorted(allowed, key=lambda one: one.score)
     better = [one for one in found if one.refused in _REFUSALS.values() and one.score < best[0].score]
-    return record(
+    return document.record(
         DesignReport,
         study,
         base=study.base.key,

@@ -30,8 +30,6 @@ from hwexplorer_annexes.traces.trace_record import (
     subtract_spans,
 )
 
-percent = quantity.percent
-
 US = 1e-6
 LAUNCHES = ("cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime")
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")
@@ -339,7 +337,7 @@ class RecordedEvents:
             return []
         share = sum(n.event.seconds for n in aside) / sum(n.event.seconds for n in inside)
         count = len({n.event.lane for n in aside})
-        return [f"{count} other threads left out, with {percent(share)} of the operators' time"]
+        return [f"{count} other threads left out, with {quantity.percent(share)} of the operators' time"]
 
 
 def _main_thread(nodes: Sequence[_OpNode]) -> Lane | None:
