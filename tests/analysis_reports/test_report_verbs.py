@@ -138,7 +138,8 @@ def test_neither_torch_nor_networkx_is_loaded() -> None:
     import subprocess
 
     code = (
-        "import sys; from hwexplorer.cli import main\n"
+        "import sys; from hwexplorer import registry; from hwexplorer.cli import main\n"
+        "declared = [registry.load(name) for name in registry.names()]\n"
         "for verb in ('mapping', 'concurrency', 'roofline', 'energy', 'memory', 'edp'):\n"
         "    assert main([verb, 'resnet18', '--on', 'gpu']) == 0\n"
         "print(sorted({'torch', 'networkx', 'textual'} & set(sys.modules)), file=sys.stderr)"
