@@ -171,7 +171,7 @@ def stretched_s(result: Estimate, share: float) -> float:
     run = result.run
     waits = np.maximum(run.kernel_memory_s / (1.0 - share), run.kernel_compute_s)
     extra_s = waits - np.maximum(run.kernel_memory_s, run.kernel_compute_s)
-    return result.latency_s + float(extra_s.sum()) * result.waves
+    return result.latency_s + float(extra_s.sum())
 
 
 def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int], find: Find) -> ModuleAnswer:
