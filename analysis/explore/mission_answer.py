@@ -180,7 +180,7 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
     if sum(result.memory.peak_bytes for result in results) > max(unit.memory_bytes for unit in units):
         raise RequestError(f"{units[0].label} has no room for the models of these tasks")
     bandwidth = max(unit.memory_bandwidth for unit in units)
-    memory_s = [float(r.run.kernel_memory_s.sum()) * r.device.memory_bandwidth / bandwidth * r.waves for r in results]
+    memory_s = [float(r.run.kernel_memory_s.sum()) * r.device.memory_bandwidth / bandwidth for r in results]
     horizon_s = _horizon_s(mission.task, results)
     shares, n = np.zeros(len(units)), len(results)
     rates_hz, missed_share, mean_s, longest_s, taken_s = (np.zeros(n) for _ in range(5))
