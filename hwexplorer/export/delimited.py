@@ -69,7 +69,7 @@ def as_markdown(view: View | Page) -> str:
                  for part in for_reading(view).parts]  # fmt: skip
         return "\n".join([f"# {_md(view.title)}\n", *parts])
     if isinstance(view, Text):
-        lines = [f"# {_md(view.title)}"]
+        lines = [f"# {_md(view.title)}"] if view.title else []
         for heading, said in sections(view):
             listed = (f"    {safe(line)}" if view.is_drawing else f"- {_md(line)}" for line in said)
             lines += [*(["", f"## {_md(heading)}"] if heading else []), "", *listed]
