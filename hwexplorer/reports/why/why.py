@@ -34,7 +34,7 @@ from analysis.text.headline import ratio, work_word
 from hardware import scaling
 from hardware.execute import BOUNDS, POWER
 from hardware.quantity import percent, quantity
-from hardware.sentence import whole
+from hardware.sentence import count_noun, whole
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report
 from hwexplorer.state import State
@@ -303,8 +303,7 @@ def _time(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[s
     for b, name in enumerate(BOUNDS):
         bounded = run.kernel_s[chosen][run.bound[chosen] == b]
         if part := float(bounded.sum()):
-            count = len(bounded)
-            lines.append(f"{_percent(part / total)} {name} bound: {count} kernel{'s' * (count != 1)}, {_s(part)}")
+            lines.append(f"{_percent(part / total)} {name} bound: {count_noun(len(bounded), 'kernel')}, {_s(part)}")
     return tuple(lines)
 
 
@@ -368,8 +367,9 @@ def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section
         marks = [str(footnotes.setdefault(source, len(footnotes) + 1)) for source in row.source.split("; ")]
         known = f"{row.quality} {', '.join(marks)}" if is_whole else row.quality
         low, high = row.coefficient_low_j / row.coefficient_j, row.coefficient_high_j / row.coefficient_j
+        count = _s(row.count) if row.unit == "s" else f"{quantity(row.count, 'SI')} {row.unit}"
         lines.append(
-            f"{_percent(row.fraction)} {category_words(row.category)}: {row.event}, {_count(row.count, row.unit)} x "
+            f"{_percent(row.fraction)} {category_words(row.category)}: {row.event}, {count} x "
             f"{quantity(row.coefficient_j, 'W' if row.unit == 's' else 'J')} ({low:.2g}-{high:.2g}x) "
             f"[{known}]".replace("_", " ")
         )
@@ -384,10 +384,6 @@ def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section
 def _percent(fraction: float) -> str:
     """Write whole percents, aligned to the right; a positive share below 0.5 % is `<1 %`."""
     return " <1 %" if 0 < fraction < 0.005 else f"{fraction * 100:3.0f} %"
-
-
-def _count(value: float, unit: str) -> str:
-    return _s(value) if unit == "s" else f"{quantity(value, 'SI')} {unit}"
 
 
 _s, _js = partial(quantity, unit="s"), partial(quantity, unit="Js")
