@@ -7,7 +7,7 @@ request that fails leaves everything as it was. Subscribers receive an event for
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from analysis.model.names.model_ref import phases
@@ -37,12 +37,6 @@ if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
     from hwexplorer.tui.session.jobs import BackgroundJob
     from hwexplorer.tui.session.saved_sessions import SavedSessions
-
-
-@lru_cache(maxsize=8)  # called with every key
-def current_phase(model: str, load: str = "") -> str:
-    """Return the phase that a language model runs: that of its name, `serve` under a load; '' for any other model."""
-    return "serve" if load else next(iter(phases(model)), "")
 
 
 class Session:
@@ -267,9 +261,9 @@ class Session:
         names = phases(self.state.model)
         if names:
             order = [*names]
-            following = order.index(current_phase(self.state.model, self.state.load)) + 1
+            following = order.index(state_changes.current_phase(self.state.model, self.state.load)) + 1
             if self.apply(self.with_model(names[order[following % len(order)]])) and not self.state.load:
-                self.say(f"{current_phase(self.state.model)}: {self.provider.length_words(self.state)}")
+                self.say(f"{state_changes.current_phase(self.state.model)}: {self.provider.length_words(self.state)}")
         else:
             self.say("only a language model has phases: prefill, decode, request", "dim")
 

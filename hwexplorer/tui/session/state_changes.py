@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 
+from analysis.model.names.model_ref import phases
 from analysis.model.transformer.load_spec import read_load
 from hardware.precision import KEYS, runs_wider
 from hwexplorer import settings
@@ -14,6 +16,12 @@ from hwexplorer.views.plain import Table
 from hwexplorer.views.table_tree import TreeIndex
 
 Change = Callable[[State], State]
+
+
+@lru_cache(maxsize=8)  # called with every key
+def current_phase(model: str, load: str = "") -> str:
+    """Return the phase that a language model runs: that of its name, `serve` under a load; '' for any other model."""
+    return "serve" if load else next(iter(phases(model)), "")
 
 
 def cycle(field: str, values: tuple[str, ...], step: int = 1, **others: object) -> Change:

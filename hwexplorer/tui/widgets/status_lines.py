@@ -19,7 +19,8 @@ from hwexplorer.state import PANES, State, pinned
 from hwexplorer.text.number_format import safe
 from hwexplorer.tui.keys.key_table import PAIRS, Hint
 from hwexplorer.tui.palette import CAUSE, CLICK, CURSOR, PLAIN, Palette
-from hwexplorer.tui.session.session import Session, current_phase
+from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.session.state_changes import current_phase
 from hwexplorer.tui.widgets.cell_drawing import bar
 from hwexplorer.tui.widgets.line_editor import EditedLine
 from hwexplorer.views.cause_looks import LOOKS
