@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from analysis.document import Column, columns
 from analysis.explore.wavefront_phases import Wavefront, WavefrontPhase, make_wavefront
 from hardware.errors import RequestError
 from hardware.quantity import percent
 from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
-from hwexplorer.options import MODEL, NODE, ON_SEVERAL, OWN_MODEL, SCENARIO, option
+from hwexplorer.options import MODEL, NODE, ON_SEVERAL, OWN_MODEL, SCENARIO, amount, option
 from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Text
@@ -19,15 +17,10 @@ from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines
 WIDTH, HEIGHT = 74, 16  # columns that a result has on a screen of 80, and lines of a machine; two stand side by side
 
 
-def _part(text: str) -> float:
-    """Convert a part of the time for the option."""
-    if not (re.fullmatch(r"[0-9]*\.?[0-9]+", text) and float(text) <= 1.0):
-        raise RequestError(f"{text[:40]!r} is no part of the time: expected 0 to 1, e.g. 0.3")
-    return float(text)
-
-
 def document(state: State, moment: float) -> Wavefront:
     """Return the operator of the state's node on its devices."""
+    if not 0.0 <= moment <= 1.0:
+        raise RequestError(f"{moment:g} is no part of the time: expected 0 to 1, e.g. 0.3")
     return make_wavefront([engine.result(state, name) for name in state.devices], state.at, moment)
 
 
@@ -46,7 +39,7 @@ _PHASES = (
 VERB = Report(
     subject=Subject(options=(MODEL, *SCENARIO, *OWN_MODEL, ON_SEVERAL, NODE), several=True),
     options=(
-        option("--at", dest="moment", type=_part, default=0.5, metavar="PART",
+        option("--at", dest="moment", type=amount("fraction"), default=0.5, metavar="PART",
                help="part of each machine's time, 0 to 1 (default 0.5)"),
     ),
     document=document,
