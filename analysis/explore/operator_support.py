@@ -33,6 +33,7 @@ class Compiler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     base: str = ""
     name: str
+    unit: str
     source: str
     rest: str
     rest_architecture: str = ""
@@ -92,8 +93,8 @@ def find_compiler(device: Device) -> Compiler:
     """Return the compiler of a device. Raises RequestError if none is known."""
     compilers = read_records(SUPPORT, "compiler", Compiler)
     if device.file.compiler not in compilers:
-        names = ", ".join(sorted(compiler.name for compiler in compilers.values()))
-        raise RequestError(f"which operators run on {device.name} is not known; known are: {names}")
+        units = ", ".join(sorted(compiler.unit for compiler in compilers.values()))
+        raise RequestError(f"which operators run on {device.name} is not known; name a unit like {units}")
     return compilers[device.file.compiler]
 
 

@@ -51,7 +51,7 @@ def test_a_rest_without_a_device_has_no_time():
 
 
 def test_a_device_without_a_compiler_is_refused():
-    with pytest.raises(RequestError, match="is not known; known are: Edge TPU compiler"):
+    with pytest.raises(RequestError, match="is not known; name a unit like coral_edge_tpu"):
         _fallback("resnet18", "h100_sxm")
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from analysis.document import columns
 from analysis.explore.host_memory import OffloadReport, OffloadWay, find_offload
+from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, summary_text
@@ -19,8 +20,10 @@ _ENGINE = "llama_cpp"
 
 
 def _document(state: State, host: str | None) -> OffloadReport:
-    state = _with_runtime(state)
-    return find_offload(engine.result(state), engine.result(state, engine.device(host or _HOST).key))
+    state, cpu = _with_runtime(state), engine.device(host or _HOST)
+    if not cpu.arch.is_host:
+        raise RequestError(f"{cpu.name} is no CPU: --host names the CPU whose memory helps, as {_HOST}")
+    return find_offload(engine.result(state), engine.result(state, cpu.key))
 
 
 def _with_runtime(state: State) -> State:
