@@ -19,7 +19,10 @@ def _run(arguments: argparse.Namespace) -> None:
         say("an agent's program writes to this server: one request of JSON-RPC a line; ctrl+d ends it")
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # whatever else is printed goes to standard error
-        serve(sys.stdin.buffer, out)
+        try:
+            serve(sys.stdin.buffer, out)
+        finally:
+            os.dup2(out.fileno(), 1)
 
 
 VERB = Verb(run=_run, shown=("",))

@@ -72,7 +72,7 @@ def _with_heads(as_written: Measure, need: int, short: str) -> Measure:
 def _short_head(title: str) -> str:
     """Return `J/inf` for `Energy/inf J`, and other short heads of the tree."""
     short = re.sub(r"^Energy(/\w{3})\w* (\w+)$", r"\2\1", title)
-    return short.replace("Latency s", "time s").removeprefix("EDP " * short.startswith("EDP part"))
+    return short.replace("Latency s", "time s")
 
 
 def is_of_device(column: Column) -> bool:
