@@ -330,11 +330,11 @@ def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
         f"the critical path has {count_noun(path.operators, 'operator')}, {percent(path.flops_fraction)} of the "
         f"FLOPs and {percent(path.time_fraction)} of the {quantity(report.total_s, 's')}",
         f"it goes through {chain(path.subgraphs, 6)}",
-        _checked(report.checks),
+        _describe_checks(report.checks),
     )
 
 
-def _checked(checks: tuple[ConcurrencyCheck, ...]) -> str:
+def _describe_checks(checks: tuple[ConcurrencyCheck, ...]) -> str:
     wrong = [check.name for check in checks if not check.holds]
     return (
         f"checks that fail: {', '.join(wrong)}" if wrong else f"all {len(checks)} checks of these figures hold (--all)"
