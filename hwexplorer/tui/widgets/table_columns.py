@@ -22,13 +22,15 @@ STACK_MIN = 14  # a bar of several causes needs these cells; other columns are d
 QUANTITY = 6  # "1.23 G"
 PERCENT = 5  # "100.0", "12.3"
 TEXT_MAX = 32
+TIGHT = range(71, 90)  # cells of a tree in which limits and bars leave no room for the whole head of EDP
 NAME_GOOD = 24  # cells; most names fit
 
 
 def measure_table(table: Table, names: int, total: int) -> list[Measure]:
     """Measure the columns for `total` cells; `names` is the width that the first needs, tree guides included."""
     good = min(names, max(NAME_GOOD, total * 35 // 100))
-    return [_measure(table, index, names, good) for index in range(len(table.columns))]
+    measures = [_measure(table, index, names, good) for index in range(len(table.columns))]
+    return [replace(m, least=m.most, short="") if m.column.key == "edp" and total not in TIGHT else m for m in measures]
 
 
 def _measure(table: Table, index: int, names: int, good: int) -> Measure:
@@ -72,7 +74,7 @@ def _with_heads(as_written: Measure, need: int, short: str) -> Measure:
 def _short_head(title: str) -> str:
     """Return `J/inf` for `Energy/inf J`, and other short heads of the tree."""
     short = re.sub(r"^Energy(/\w{3})\w* (\w+)$", r"\2\1", title)
-    return short.replace("Latency s", "time s")
+    return short.replace("Latency s", "time s").removeprefix("EDP " * short.startswith("EDP part"))
 
 
 def is_of_device(column: Column) -> bool:
