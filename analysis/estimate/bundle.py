@@ -37,14 +37,19 @@ class Bundle(msgspec.Struct, frozen=True):
 
 def make_bundle(workloads: Sequence[Workload], batches: Sequence[int], widths: Widths, execution: str) -> Bundle:
     """Return workloads at some batches and widths of their tensors, under an execution mode ('eager', 'fused' ..)."""
-    demands = [demand(workload, batch, widths, execution) for batch in batches for workload in workloads]
-    repeats = [w.repeats @ w.value_at(batch=batch) for batch in batches for w in workloads if w.repeats is not None]
+    return bundle_pairs([(workload, batch) for batch in batches for workload in workloads], widths, execution)
+
+
+def bundle_pairs(pairs: Sequence[tuple[Workload, int]], widths: Widths, execution: str) -> Bundle:
+    """Return workloads, each at its batch, at some widths of their tensors, under an execution mode."""
+    demands = [demand(workload, batch, widths, execution) for workload, batch in pairs]
+    repeats = [w.repeats @ w.value_at(batch=batch) for w, batch in pairs if w.repeats is not None]
     return Bundle(
         demand=demands[0] if len(demands) == 1 else _join(demands),
         ends=(tuple(accumulate(one.n_kernels for one in demands)), tuple(accumulate(one.n for one in demands))),
         repeats=np.concatenate(repeats) if repeats else None,
         mostly_convolution=tuple(map(_is_mostly_convolution, demands)),
-        devices=workloads[0].devices,
+        devices=pairs[0][0].devices,
     )
 
 

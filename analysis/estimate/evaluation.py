@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise, product, starmap
+from itertools import pairwise, starmap
 
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import Bundle, make_bundle
+from analysis.estimate.bundle import Bundle, bundle_pairs, make_bundle
 from analysis.estimate.kernels import usual_joins
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, totals
@@ -25,7 +25,8 @@ _BY_KERNEL = (  # of an execution
 )  # fmt: skip
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
-_KEEP_WORKLOADS = 32
+_KEEP_PARTS = 1024
+_Part = tuple[Workload, int, int]  # a workload, its batch, and the size of the parts in which it runs
 _BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale")  # of an execution
 
 
@@ -52,8 +53,8 @@ class Evaluation(msgspec.Struct, frozen=True):
             yield msgspec.structs.replace(run, mapping=mapping, **own)
 
 
-def evaluate(bundle: Bundle, setup: Setup, waves: float = 1) -> Evaluation:
-    """Execute a bundle on a device, in so many waves, one after another; the last may be a part of one."""
+def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
+    """Execute a bundle on a device, in so many waves, one after another."""
     demand, run = bundle.demand, execute(bundle.demand, setup)
     if bundle.repeats is not None:
         run, demand = repeat_kernels(run, demand, bundle.repeats * waves)
@@ -67,62 +68,79 @@ def split_batches(
 ) -> dict[int, tuple[int, Evaluation]]:
     """Return the size of the parts in which a compiler runs a batch, one after another, and their evaluation, by the
     place of an estimate in `whole`: where activations leave the chip, and this is quicker."""
-    if not setup.device.arch.splits_batches or setup.runtime.mode != "fused":  # without a compiler of the whole model
-        return {}
-    estimates = list(product(batches, range(len(workloads))))
-    leaving = np.flatnonzero(_leave_chip(whole)).tolist()
-    can_split = [batch > 1 and workloads[model].kind != "request" for batch, model in estimates]
-    places = [place for place in leaving if can_split[place]]
-    if not places:
-        return {}
-    models = sorted({estimates[place][1] for place in places})
-    sizes = [size for size in PARTS if size < max(estimates[place][0] for place in places)]
-    each_s = _part_seconds([workloads[model] for model in models], sizes, setup)
-    parts = dict[int, tuple[int, Evaluation]]()
-    for place in places:
-        batch, model = estimates[place]
-        of_model = each_s[models.index(model)][: sum(size < batch for size in sizes)]
-        size = sizes[int(of_model.argmin())]
-        if of_model.min() * batch + setup.call_s < whole.totals.latency_s[place]:  # the host starts the call once
-            bundle_of_part = _bundle_of_part(workloads[model], batch, size, setup)
-            parts[place] = size, evaluate(bundle_of_part, setup, batch / size)
-    return parts
-
-
-def _part_seconds(workloads: Sequence[Workload], sizes: list[int], setup: Setup) -> list[Floats]:
-    """Return the seconds of an inference in parts of each size, by workload, without the start of a call. They are kept
-    with the setup: the parts of every batch are the same."""
-    kept = _kept_seconds(setup)
-    lacking = [w for w in workloads if id(w) not in kept or len(kept[id(w)][1]) < len(sizes)]
-    if lacking:
-        bundle = make_bundle(lacking, sizes, setup.plan.widths, usual_joins(lacking[0], setup.joins))
-        part_s = evaluate(bundle, setup).totals.latency_s.reshape(len(sizes), len(lacking)) - setup.call_s
-        if len(kept) > _KEEP_WORKLOADS:
-            kept.clear()
-        kept |= {id(w): (w, of_one) for w, of_one in zip(lacking, (part_s / np.array(sizes)[:, None]).T, strict=True)}
-    return [kept[id(workload)][1] for workload in workloads]
-
-
-@memoize()
-def _kept_seconds(setup: Setup) -> dict[int, tuple[Workload, Floats]]:
-    """Return what `_part_seconds` keeps of a setup, by the identity of workloads, which it holds."""
-    return {}
+    parts = _choose_parts(whole, workloads, batches, setup)
+    return {place: (part[-1], evaluate(_bundle_parts([part], setup), setup)) for place, part in parts.items()}
 
 
 def with_split_batches(
     whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup
 ) -> Evaluation:
     """Return the evaluation with the totals of batches that run in parts."""
-    parts = split_batches(whole, workloads, batches, setup)
+    parts = _choose_parts(whole, workloads, batches, setup)
     if not parts:
         return whole
+    split = msgspec.structs.asdict(evaluate(_bundle_parts(list(parts.values()), setup), setup).totals)
     totals = msgspec.structs.asdict(whole.totals)
     for name, values in totals.items():
         changed_values = list(values)
-        for place, (_, split) in parts.items():
-            changed_values[place] = getattr(split.totals, name)[0]
+        for place, value in zip(parts, split[name], strict=True):
+            changed_values[place] = value
         totals[name] = tuple(changed_values) if isinstance(values, tuple) else np.array(changed_values)
     return msgspec.structs.replace(whole, totals=Totals(**totals))
+
+
+def _choose_parts(
+    whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup
+) -> dict[int, _Part]:
+    """Return the workload, batch and size of parts of each estimate in `whole` that runs in parts, by its place."""
+    if not setup.device.arch.splits_batches or setup.runtime.mode != "fused":  # without a compiler of the whole model
+        return {}
+    estimates = [(workload, batch) for batch in batches for workload in workloads]
+    leaving = np.flatnonzero(_leave_chip(whole)).tolist()
+    places = [p for p in leaving if estimates[p][1] > 1 and estimates[p][0].kind != "request"]
+    if not places:
+        return {}
+    models = [workload for workload in workloads if any(estimates[place][0] is workload for place in places)]
+    sizes = [size for size in PARTS if size < max(estimates[place][1] for place in places)]
+    latency_s = whole.totals.latency_s
+    whole_s = {(id(w), batch): float(latency_s[place]) for place, (w, batch) in enumerate(estimates)}
+    seconds = _part_seconds(models, sizes, setup, whole_s)
+    parts = dict[int, _Part]()
+    for place in places:
+        workload, batch = estimates[place]
+        each_s = {size: seconds[id(workload), size] for size in sizes if size < batch}
+        size = min(each_s, key=each_s.__getitem__)
+        if each_s[size] * batch + setup.call_s < latency_s[place]:  # the host starts the call once
+            parts[place] = workload, batch, size
+    return parts
+
+
+def _part_seconds(
+    workloads: Sequence[Workload], sizes: Sequence[int], setup: Setup, whole_s: dict[tuple[int, int], float]
+) -> dict[tuple[int, int], float]:
+    """Return the seconds of an inference in parts, without the start of a call, by the identity of a workload and the
+    size of its parts. `whole_s` are latencies of whole batches. They are kept with the setup, since the parts of every
+    batch are the same."""
+    kept = _kept_seconds(setup)
+    if len(kept) > _KEEP_PARTS:
+        kept.clear()
+    asked = [(workload, size) for size in sizes for workload in workloads]
+    lacking = [pair for pair in asked if (id(pair[0]), pair[1]) not in kept]
+    pairs = [(workload, size) for workload, size in lacking if (id(workload), size) not in whole_s]
+    latencies = dict(whole_s)
+    if pairs:
+        bundle = bundle_pairs(pairs, setup.plan.widths, usual_joins(pairs[0][0], setup.joins))
+        latency_s = evaluate(bundle, setup).totals.latency_s.tolist()
+        latencies |= {(id(workload), size): s for (workload, size), s in zip(pairs, latency_s, strict=True)}
+    for workload, size in lacking:
+        kept[id(workload), size] = workload, (latencies[id(workload), size] - setup.call_s) / size
+    return {(id(workload), size): kept[id(workload), size][1] for workload, size in asked}
+
+
+@memoize()
+def _kept_seconds(setup: Setup) -> dict[tuple[int, int], tuple[Workload, float]]:
+    """Return what `_part_seconds` keeps of a setup, by the identity of workloads, which it holds."""
+    return {}
 
 
 def _leave_chip(whole: Evaluation) -> Bools:
@@ -136,12 +154,17 @@ def _leave_chip(whole: Evaluation) -> Bools:
     return is_more
 
 
-def _bundle_of_part(workload: Workload, batch: int, size: int, setup: Setup) -> Bundle:
-    """Return the bundle of one part of a batch, with its share of the host's start of the call."""
-    part = make_bundle([workload], [size], setup.plan.widths, usual_joins(workload, setup.joins))
-    calls = msgspec.structs.replace(part.demand.calls, begins=part.demand.calls.begins * (size / batch))
-    repeats = np.ones(part.demand.n) if part.repeats is None else part.repeats
-    return msgspec.structs.replace(part, demand=part.demand.with_values(calls=calls), repeats=repeats)
+def _bundle_parts(parts: Sequence[_Part], setup: Setup) -> Bundle:
+    """Return the bundle of one part of each batch, as often as it runs, with its share of the start of the call."""
+    joins = usual_joins(parts[0][0], setup.joins)
+    bundle = bundle_pairs([(workload, size) for workload, _, size in parts], setup.plan.widths, joins)
+    runs, shares = (
+        np.repeat(values, np.diff((0, *bundle.ends[1])))
+        for values in ([batch / size for _, batch, size in parts], [size / batch for _, batch, size in parts])
+    )
+    calls = msgspec.structs.replace(bundle.demand.calls, begins=bundle.demand.calls.begins * shares)
+    repeats = runs if bundle.repeats is None else bundle.repeats * runs
+    return msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls), repeats=repeats)
 
 
 def evaluate_steps(

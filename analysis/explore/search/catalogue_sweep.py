@@ -131,10 +131,10 @@ def run_chunk(chunk: Chunk) -> str:
             runtime = resolve_runtime(device, chunk.execution, work)
             joins = usual_joins(workloads[0], runtime.joins(device))
             names = [write_names((name, key)) for name in models]
+            setups = [make_setup(device, precision, runtime, chunk.layout) for precision in chunk.precisions]
             for first, batches in zip(range(0, len(chunk.batches), TOGETHER), together, strict=True):
                 costs: dict[Plan, list[str]] = {}  # plans that differ in words alone cost the same
-                for precision_place, precision in enumerate(chunk.precisions):
-                    setup = make_setup(device, precision, runtime, chunk.layout)
+                for precision_place, (precision, setup) in enumerate(zip(chunk.precisions, setups, strict=True)):
                     widths, ran = setup.plan.widths, msgspec.structs.replace(setup.plan, requested="", marks=())
                     asked_key = (batches, widths, joins)
                     if asked_key not in bundles:
