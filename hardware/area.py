@@ -6,17 +6,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from hardware import file_access
+from hardware.device import Device
 from hardware.memo import memoize
 from hardware.precision import FORMATS
-
-if TYPE_CHECKING:
-    from hardware.device import Device
 
 PATH = Path(__file__).with_name("area.toml")
 _MM2 = 1e-6  # of a um2
@@ -83,7 +80,7 @@ def _parts(device: Device, end: str) -> tuple[float, float, float]:
     logic = _at_node("logic_area", "factors", device.process_nm)
     compute = device.units * _arithmetic_um2(device, end) * mac * logic * _MM2
     registers = _sram_mm2(device, device.values.get("registers_bytes_per_unit", 0.0) * device.units, end)
-    memory = registers + sum(level_mm2(device, name, size, end) for name, size in device.arch.levels(device))
+    memory = registers + sum(level_mm2(device, name, size, end) for name, size in device.levels)
     return compute, memory, device.values.get("phy_mm2", device.memory_bandwidth / 1e9 * _phy_rate(device) * phy)
 
 
@@ -126,7 +123,7 @@ def element_pitch_mm(device: Device, array: str) -> float:
     within = {level.name for level in hierarchy.levels[outer:]}
     inner = [axis.name for level in hierarchy.levels[outer:] if level.below for axis in level.below.axes]
     elements = device.units / math.prod(device.values[axis] for axis in inner)
-    memory = sum(level_mm2(device, name, size) for name, size in device.arch.levels(device) if name in within)
+    memory = sum(level_mm2(device, name, size) for name, size in device.levels if name in within)
     return math.sqrt((_parts(device, "value")[0] + memory) / elements)
 
 

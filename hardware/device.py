@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cached_property
 
 import msgspec
 
 from hardware import known_architectures
-from hardware.architecture import Architecture
 from hardware.architecture_data import Software
+from hardware.architecture_facts import UNITS, ArchitectureFacts
 from hardware.device_file import DeviceFile, Fact
 from hardware.power_limit import PowerBudget
 from hardware.precision import BASE
@@ -98,8 +99,8 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         return f" at {' and '.join(amounts)}" if self.operating_point else ""
 
     @cached_property
-    def arch(self) -> Architecture:
-        """The architecture itself; `architecture` is its id."""
+    def arch(self) -> ArchitectureFacts:
+        """The facts of its architecture; `architecture` is its id."""
         return known_architectures.find_architecture(self.architecture, self.file.hierarchy)
 
     @property
@@ -116,6 +117,16 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     def software(self) -> Software:
         """The rates that its customary software reaches: measured on it, else those of its class."""
         return self.file.rates or self.arch.data.software[self.software_class]
+
+    @cached_property
+    def kernel_generation(self) -> str:
+        """The generation whose instructions the kernels of a GPU use, by its facts."""
+        if self.vendor != "NVIDIA":
+            return self.vendor.lower()
+        stated = self.facts.get("synchronous_matrix_rate")
+        if stated is None or stated.value == 1.0:
+            return "ampere"  # warps wait for all products, on Ada and workstation Blackwell too
+        return "blackwell" if ("matrix", "fp4") in self.peaks else "hopper"
 
     def ends(self, name: str) -> tuple[float, float, float]:
         """Return a fact with its low and high: the file's, else by the relative spread of its field."""
@@ -187,7 +198,20 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         peak = self.peaks.get((unit, format_)) or self.peaks.get(("vector", format_))
         return (peak or self.peaks["vector", BASE]) / 2.0 / self.units
 
+    @cached_property
+    def levels(self) -> tuple[tuple[str, float], ...]:
+        """The levels of memory on chip that it has, innermost first, with the bytes of all instances."""
+        stated = [level for level in self.arch.levels if level.fact in self.file.facts]
+        of_units = f" of {self.units:.0f} {self.unit_name}s"
+        return tuple(
+            (
+                level.name + of_units * (level.instances == UNITS),
+                self.values[level.fact] * math.prod(self.values[name] for name in level.instances),
+            )
+            for level in stated
+        )
+
     @property
     def last_level_bytes(self) -> float:
         """Capacity of the last on-chip level that tensors can stay in between kernels."""
-        return self.arch.levels(self)[-1][1]
+        return self.levels[-1][1]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware import file_access, plugins
-from hardware.architecture import Architecture
+from hardware.architecture_facts import ArchitectureFacts
 from hardware.errors import unknown
 from hardware.hierarchy import Hierarchy
 
@@ -17,13 +17,13 @@ TORCH_HOST = HOST  # torch has the same word for a tensor that is not on an acce
 _KNOWN: dict[str, dict[str, str]] = _TABLE["architectures"]
 
 
-def _built_in(name: str) -> Architecture:
-    architecture: Architecture = import_module(f".{_KNOWN[name]['module']}", __package__).ARCHITECTURE
+def _built_in(name: str) -> ArchitectureFacts:
+    architecture: ArchitectureFacts = import_module(f".{_KNOWN[name]['module']}", __package__).ARCHITECTURE
     return architecture
 
 
-def _check(name: str, plugged: Any) -> Architecture:
-    if not isinstance(plugged, Architecture) or plugged.id != name:
+def _check(name: str, plugged: Any) -> ArchitectureFacts:
+    if not isinstance(plugged, ArchitectureFacts) or plugged.id != name:
         raise TypeError(f"it is no architecture with the id {name!r}")
     return plugged
 
@@ -31,14 +31,14 @@ def _check(name: str, plugged: Any) -> Architecture:
 ALL = plugins.Records("architectures", _KNOWN, _built_in, _check)  # built-in ones, in order, then those of plug-ins
 
 
-def get(name: str) -> Architecture:
+def get(name: str) -> ArchitectureFacts:
     """Return the architecture with an id. Raises RequestError for an unknown one."""
     if name not in ALL:
         raise unknown("architecture", name, ALL)
     return ALL[name]
 
 
-def find_architecture(name: str, hierarchy: Hierarchy | None) -> Architecture:
+def find_architecture(name: str, hierarchy: Hierarchy | None) -> ArchitectureFacts:
     """Return the architecture of a device file. Raises ValueError if its hierarchy is missing, wrong, or not
     allowed."""
     found = get(name)

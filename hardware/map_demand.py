@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from hardware.architecture import architecture_of
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -33,7 +34,7 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     untuned = None
     if setup.products.is_untuned:
         demand, untuned = untuned_kernels(demand, setup)
-    mapping = setup.device.arch.map_operators(demand, setup, rates)
+    mapping = architecture_of(setup.device).map_operators(demand, setup, rates)
     if untuned is not None:
         mapping = untuned.add_to(mapping, demand)
     mapping = _with_library_rates(mapping, demand, setup, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
@@ -135,7 +136,7 @@ def _scaled_share(setup: Setup) -> float:
     """Return the share of the time of a product in which its unit multiplies, if lanes scale and add up the sum of each
     block of K in between."""
     device, plan, library = setup.device, setup.plan, setup.products
-    rate = device.mac_rate(*plan.contraction) * library.matrix_share(device, plan.operand)
+    rate = device.mac_rate(*plan.contraction) * setup.product_share
     lane_ops = library.scaling_ops[device.software_class].value / device.arch.data.assumed("scaled_block")
     return 1.0 / (1.0 + lane_ops * rate / device.mac_rate("vector", BASE))
 

@@ -7,14 +7,17 @@ from typing import TypeVar
 
 import msgspec
 
+from hardware import file_access
 from hardware.device import Device
 from hardware.efficiency import Efficiency
-from hardware.engines.runtime import LAYOUTS, Joining, Runtime, format_rule, resolve_runtime
+from hardware.engines.runtime import LAYOUTS, Joining, Runtime, format_rule
 from hardware.event_prices import Coefficients, coefficients
-from hardware.kernels.library import EngineKernels, ProductLibrary, formats_of, kernel_generation
+from hardware.kernels.library import PATH as LIBRARIES
+from hardware.kernels.library import EngineKernels, ProductLibrary
 from hardware.memo import memoize
 from hardware.plan import Plan, make_plan
 from hardware.precision import BASE, FORMATS, WIDE
+from hardware.runtime_choice import resolve_runtime
 
 T = TypeVar("T")
 
@@ -36,14 +39,19 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
     def kernels(self) -> EngineKernels:
         """The libraries that its engine uses on its device for its formats."""
         cache = "bf16" if FORMATS[self.plan.cache].bits == FORMATS[WIDE].bits else self.plan.cache
-        generation = kernel_generation(self.device)
-        products = formats_of(self.plan)
+        generation, products = self.device.kernel_generation, _name_formats(self.plan)
         return EngineKernels(uses=self.runtime.uses, generation=generation, cache=cache, products=products)
 
     @cached_property
     def products(self) -> ProductLibrary:
         """The library of its products."""
         return self.runtime.product_library
+
+    @property
+    def product_share(self) -> float:
+        """The share of the matrix unit's peak that the instructions of its products reach."""
+        is_synchronous = self.plan.operand in self.products.synchronous_operands
+        return self.device.synchronous_matrix_rate if is_synchronous else 1.0
 
     @property
     def is_narrow(self) -> bool:
@@ -107,6 +115,18 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
     def prices(self) -> Coefficients:
         """The price of every event."""
         return coefficients(self.device, self.plan)
+
+
+def _name_formats(plan: Plan) -> str:
+    """Return the formats of weights and activations of a plan as uses name them. Weights of 8 bits are stored with
+    scales of blocks, as models that are published in them; all integers of fewer bits are `int4`."""
+    weights, operand, form = plan.weights, plan.operand, FORMATS[plan.weights]
+    if operand == "fp4":
+        return f"{weights} {'mxfp8' if weights == 'mxfp4' else weights}"
+    if form.kind == "integer" and form.bits < FORMATS["int8"].bits:
+        weights = "int4"
+    names = file_access.shipped(LIBRARIES)["formats"]
+    return f"{names.get(weights, weights)} {names.get(operand, operand)}"
 
 
 def make_setup(device: Device, precision: str, runtime: Runtime, layout: str = LAYOUTS[0]) -> Setup:

@@ -27,8 +27,9 @@ from analysis.explore.tuning import knob_bench as knob_bench
 from analysis.validation import efficiency_fit as efficiency_fit, measured_rows as measured_rows, row_validation as row_validation, tool_results as tool_results
 
 # Devices, architectures and runtimes.
-from hardware import demand as demand, device_catalog as device_catalog, device_file as device_file, execute as execute, known_architectures as known_architectures, what_if as what_if
+from hardware import demand as demand, device_catalog as device_catalog, device_file as device_file, execute as execute, known_architectures as known_architectures, runtime_choice as runtime_choice, what_if as what_if
 from hardware.architecture import Architecture as Architecture
+from hardware.architecture_facts import ChipLevel as ChipLevel
 from hardware.area import area as area
 from hardware.device import Device as Device
 from hardware.device_toml import device_toml as device_toml

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from analysis.estimate.estimate import Estimate
 from hardware.demand import OpClass
-from hardware.engines.runtime import AUTO, MODES, format_rule, is_unsupported, runtimes
+from hardware.engines.runtime import AUTO, MODES, format_rule, runtimes
 from hardware.precision import runs_wider
+from hardware.runtime_choice import is_unsupported
 
 _WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models"}
 

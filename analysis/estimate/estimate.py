@@ -24,11 +24,12 @@ from analysis.model.ir.workload import Floats, Workload
 from hardware import precision
 from hardware.demand import Demand
 from hardware.device import Device
-from hardware.engines.runtime import Runtime, is_unsupported
+from hardware.engines.runtime import Runtime
 from hardware.execute import Execution
 from hardware.memo import memoize
 from hardware.plan import Plan
 from hardware.precision import Widths
+from hardware.runtime_choice import is_unsupported
 from hardware.setup import Setup
 from hardware.taxonomy import Event
 

@@ -22,9 +22,10 @@ from analysis.estimate.host_work import divide_host_work, runs_of_kernels
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from analysis.model.ir.workload import Floats
+from hardware.architecture import architecture_of
 from hardware.errors import RequestError
 from hardware.execute import BOUNDS, COMPUTE, RESOURCES
-from hardware.mapping.stages import DRAIN, FILL, STREAM, Stages, find_stages
+from hardware.mapping.stages import DRAIN, FILL, STREAM, Stages
 
 START = "start"  # of the kernel; the other phases are the stages
 HIDDEN = "hidden"  # the only phase of an operator whose time is that of another in its kernel
@@ -128,13 +129,14 @@ def make_machine(result: Estimate, operator: str) -> WavefrontMachine:
     kernel, latency_s = demand.kernel[i], float(run.latency_s[i])
     is_computing = run.bound[kernel] == COMPUTE
     head = int(np.flatnonzero((demand.kernel == kernel) & demand.head)[0])
-    stages = find_stages(demand, result.setup, run.mapping, i)
+    architecture = architecture_of(device)
+    stages = architecture.find_stages(demand, result.setup, run.mapping, i)
     return WavefrontMachine(
         device=device.key,
         architecture=device.architecture,
         unit=device.arch.array if stages.cells[0] and device.arch.array else device.unit_name,
         units=max(round(device.units), stages.units),
-        says=device.arch.sentence(demand, result.setup, run.mapping, i),
+        says=architecture.sentence(demand, result.setup, run.mapping, i),
         hidden_in="" if latency_s > 0.0 else result.partition.operator_id[head],
         bound=RESOURCES[run.resource[kernel]] if is_computing else BOUNDS[run.bound[kernel]],
         runs=float(math.ceil(runs_of_kernels(result)[kernel])),  # the last part of a batch may be smaller

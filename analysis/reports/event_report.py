@@ -14,6 +14,7 @@ from analysis.estimate.families import family_of
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.totals import weighted_mean
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
+from hardware.architecture import architecture_of
 from hardware.demand import Ints
 from hardware.event_prices import Coefficient
 from hardware.mapping.common import units_in_all
@@ -150,7 +151,7 @@ def event_rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.in
     for name, (missed, every) in arch.misses.items():
         misses, total = (float(run.counts[arch.row[label], members].sum()) for label in (missed, every))
         values[name] = 1.0 - misses / total if total else 1.0
-    if arch.occupancy is not None:
-        resident = arch.occupancy(result.demand, result.device, run.mapping)[members]
+    if (occupancy := architecture_of(result.device).occupancy) is not None:
+        resident = occupancy(result.demand, result.device, run.mapping)[members]
         values["occupancy"] = weighted_mean(resident, weight)
     return values

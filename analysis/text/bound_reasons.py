@@ -10,6 +10,7 @@ from analysis.estimate.tree_figures import TreeFigures
 from analysis.model.ir.batch_limits import refusal
 from analysis.model.ir.workload import Ints
 from analysis.text.headline import describe_wait, largest_cause
+from hardware.architecture import architecture_of
 from hardware.demand import READ_WEIGHT, OpClass
 from hardware.execute import BOUNDS, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.map_demand import link_seconds
@@ -97,7 +98,7 @@ def operator_reason(figures: TreeFigures, i: int) -> str:
     result = figures.estimate
     demand, run = result.demand, result.run
     k = int(demand.kernel[i])
-    sentence = result.device.arch.sentence(demand, result.setup, run.mapping, i)
+    sentence = architecture_of(result.device).sentence(demand, result.setup, run.mapping, i)
     if not result.workload.operators.has_rule[i]:
         sentence = f"no cost rule for {result.workload.operators.target[i]}: bytes only"
     if not figures.fused[i]:

@@ -29,12 +29,13 @@ from analysis.validation.row_validation import PredictionPoint
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
 from hardware.device import Device
 from hardware.device_catalog import load_device
-from hardware.engines.runtime import runtime_of_mode, runtimes
+from hardware.engines.runtime import runtimes
 from hardware.errors import RequestError
 from hardware.execute import execute
 from hardware.grouping import group_by
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, WIDE, Widths
+from hardware.runtime_choice import runtime_of_mode
 from hardware.setup import Setup
 
 TABLE = SHIPPED / "gpu_kernels_fp32.csv.gz"

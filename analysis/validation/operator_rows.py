@@ -87,7 +87,7 @@ def _with_generation(row: dict[str, str], folders: tuple[Path, ...]) -> dict[str
     device = catalogue_device(row["device"], folders)
     if device is None:
         raise Unpredictable(f"device is not in the catalogue: {row['device']}")
-    return {**row, "device": device.id, "generation": libraries.kernel_generation(device)}
+    return {**row, "device": device.id, "generation": device.kernel_generation}
 
 
 def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:

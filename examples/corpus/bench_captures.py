@@ -105,7 +105,7 @@ def _run(chosen: list[str], known: set[tuple[str, str]]) -> Iterator[dict[str, A
 
 
 def _in_a_process(build: Callable[[], Any]) -> dict[str, Any]:
-    """What one model gave, whatever it does to its process."""
+    """Return the row of one model, whatever it does to its process."""
     here, there = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_one, args=(build, there))
     child.start()
@@ -131,7 +131,7 @@ def _silent(phase: str, fraction: float) -> None:
 
 
 def _row(load: Callable[[], Workload], build: Callable[[], Any] | None) -> dict[str, Any]:
-    """What a capture gave, or why there is none."""
+    """Return the figures of a capture, or why there is none."""
     start = time.process_time()
     try:
         workload = load()
@@ -190,7 +190,7 @@ def _counted(build: Callable[[], Any], has_batch: bool) -> float | None:
         if sum(parameter.numel() for parameter in module.parameters()) > _PARAMETERS:
             return None
     with suppress(Exception):
-        return _run_counted(*build(), "cpu", has_batch)
+        return _run_counted(*build(), torch.get_default_device().type, has_batch)
     return None
 
 
@@ -351,7 +351,7 @@ def _listed(heading: str, items: Iterable[str]) -> list[str]:
 
 
 def _suite(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """What of the node suite has no cost or is refused, alike ones together."""
+    """Yield the operators of the node suite without a cost and the refusals, each reason with its models."""
     why: dict[str, list[str]] = {}
     for row in rows:
         reason = row["failure"].partition(".onnx")[2].lstrip(": ") if "failure" in row else ""

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
-from hardware.architectures import levels_of_units
+from hardware.architecture_facts import UNITS, ArchitectureFacts, ChipLevel
 from hardware.demand import READ, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
@@ -115,7 +115,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     return counts
 
 
-def _scalar_instruction(arch: Architecture) -> Floats:
+def _scalar_instruction(arch: ArchitectureFacts) -> Floats:
     """Return the events of one scalar instruction, (e,). It works on words of 8 bytes."""
     assumed, events = arch.data.assumed, np.zeros(len(arch.events))
     events[[arch.row[label] for label in (*_STAGES, "alu.scalar_operation")]] = 1.0
@@ -146,7 +146,7 @@ ARCHITECTURE = Architecture(
     id="cpu",
     name="CPU",
     unit="core",
-    levels=levels_of_units("L1", "l1_bytes_per_unit", {"L2": "l2_bytes", "L3": "l3_bytes"}),
+    levels=(ChipLevel("L1", "l1_bytes_per_unit", UNITS), ChipLevel("L2", "l2_bytes"), ChipLevel("L3", "l3_bytes")),
     is_managed=False,
     map_operators=map_operators,
     sentence=_sentence,

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
-from hardware.architectures import levels_of_units
+from hardware.architecture_facts import UNITS, ChipLevel
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -49,7 +49,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     device, plan, runtime = setup.device, setup.plan, setup.runtime
     tiles, is_product = device.arch.data.tiles, on_matrix & (demand.op_class == OpClass.GEMM)
     rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
-    rate *= setup.products.matrix_share(device, plan.operand)
+    rate *= setup.product_share
     is_served = runtime.is_llm_engine and plan.operand == plan.stored
     is_narrow = runtime.is_llm_engine and not is_served
     kind = "packed" if runtime.is_llm_engine and demand.unpack_ops is not None else "matrix"
@@ -322,7 +322,7 @@ ARCHITECTURE = Architecture(
     id="gpu",
     name="GPU",
     unit="SM",
-    levels=levels_of_units("L1 / shared memory", "l1_bytes_per_unit", {"L2": "l2_bytes"}),
+    levels=(ChipLevel("L1 / shared memory", "l1_bytes_per_unit", UNITS), ChipLevel("L2", "l2_bytes")),
     is_managed=False,
     map_operators=map_operators,
     sentence=_sentence,
@@ -332,6 +332,6 @@ ARCHITECTURE = Architecture(
     instruction_event="pipeline.warp_decode",
     has_layouts=True,
     # Few SMs at low clocks cannot keep a wide memory busy.
-    reachable_bandwidth=lambda d: d.units * d.clock_hz * d.bytes_per_clock_per_unit,
+    unit_bandwidth="bytes_per_clock_per_unit",
     occupancy=occupancy,
 )

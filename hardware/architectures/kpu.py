@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
-from hardware.architectures import levels_of_units
+from hardware.architecture_facts import UNITS, ChipLevel
 from hardware.demand import Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -299,7 +299,7 @@ ARCHITECTURE = Architecture(
     id="kpu",
     name="KPU",
     unit="tile",
-    levels=levels_of_units("tile memory", "tile_memory_bytes", {"shared memory": "scratchpad_bytes"}),
+    levels=(ChipLevel("tile memory", "tile_memory_bytes", UNITS), ChipLevel("shared memory", "scratchpad_bytes")),
     is_managed=True,
     splits_batches=True,
     map_operators=map_operators,

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
+from hardware.architecture_facts import ChipLevel
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, Ints, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
@@ -338,7 +339,7 @@ ARCHITECTURE = Architecture(
     id="npu",
     name="NPU",
     unit="unit",
-    levels=lambda device: (("on-chip memory", device.scratchpad_bytes),),
+    levels=(ChipLevel("on-chip memory", "scratchpad_bytes"),),
     is_managed=True,
     places_models=True,
     map_operators=map_operators,

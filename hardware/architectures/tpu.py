@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
-from hardware.architectures import levels_of_units
+from hardware.architecture_facts import UNITS, ChipLevel
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -156,7 +156,10 @@ ARCHITECTURE = Architecture(
     name="TPU",
     unit="core",
     array="array",
-    levels=levels_of_units("vector memory", "vector_memory_bytes_per_unit", {"scratchpad": "scratchpad_bytes"}),
+    levels=(
+        ChipLevel("vector memory", "vector_memory_bytes_per_unit", UNITS),
+        ChipLevel("scratchpad", "scratchpad_bytes"),
+    ),
     is_managed=True,
     splits_batches=True,
     map_operators=map_operators,

@@ -6,25 +6,41 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
 from hardware import file_access, plugins
 from hardware.kernels.library import KernelUse, ProductLibrary, product_libraries
 from hardware.names import hint
-from hardware.precision import DEFAULT, FORMATS, parse
 from hardware.quantity import SourcedValue, exact_value
 from hardware.records import convert_record, read_list, read_rows
-
-if TYPE_CHECKING:
-    from hardware.device import Device
 
 PATH = Path(__file__).with_name("runtimes.toml")
 MODES = ("eager", "compiled", "fused")
 AUTO, LIKE_FOR_LIKE = "auto", "fused"  # like for like: every device with its ahead-of-time compiler
 LAYOUTS = ("nchw", "channels_last")
 WORK = ("vision", "encoder", "language")
+
+
+class Chip(Protocol):
+    """The facts of a device by which rules and runtimes fit it."""
+
+    @property
+    def software_class(self) -> str:
+        """The class of its software."""
+
+    @property
+    def vendor(self) -> str:
+        """The name of its maker."""
+
+    @property
+    def memory_technology(self) -> str:
+        """The technology of its memory."""
+
+    @property
+    def peaks(self) -> dict[tuple[str, str], float]:
+        """The peaks by unit and format, FLOP/s."""
 
 
 class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,7 +61,7 @@ class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     matrix_lacks: tuple[str, ...] = ()
     keeps_weights: bool = False
 
-    def fits(self, device: Device) -> bool:
+    def fits(self, device: Chip) -> bool:
         """Return True if the rule holds on the device."""
         multiplied = {form for unit, form in device.peaks if unit == "matrix"}
         return (
@@ -123,7 +139,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     library_collectives: bool = False  # NCCL instead of own kernels
     collective_s: SourcedValue = exact_value(0.0)  # the start of each collective
 
-    def joins(self, device: Device) -> Joining:
+    def joins(self, device: Chip) -> Joining:
         """Return how operators are joined into kernels on the device."""
         joined = Joining.SERVED if self.is_llm_engine else self.joined_as.get(device.software_class)
         return joined if joined is not None and _MODE_OF[joined] == self.mode else Joining(self.mode)
@@ -133,7 +149,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """The library of its products."""
         return product_libraries()[self.products]
 
-    def fits(self, device: Device, work: str) -> bool:
+    def fits(self, device: Chip, work: str) -> bool:
         """Return True if the runtime runs this kind of work on the device."""
         return (
             device.software_class in self.runs_on
@@ -180,7 +196,7 @@ def format_rules() -> tuple[FormatRule, ...]:
     return read_list(PATH, "formats", FormatRule)
 
 
-def format_rule(device: Device, kernels: tuple[str, ...], asked: str, operator: str) -> FormatRule | None:
+def format_rule(device: Chip, kernels: tuple[str, ...], asked: str, operator: str) -> FormatRule | None:
     """Return the first rule of sets of kernels for a format, or None if they run what the device has."""
     return next(
         (
@@ -192,76 +208,7 @@ def format_rule(device: Device, kernels: tuple[str, ...], asked: str, operator: 
     )
 
 
-FRAMEWORK_MODES = {"eager": "pytorch_eager", "compiled": "torch_compile"}  # each with its typical runtime
-
-
-@lru_cache(maxsize=2 * len(MODES))
-def _plain_mode(mode: str, resident: str) -> Runtime:
-    costs = runtimes()[FRAMEWORK_MODES[mode]] if mode in FRAMEWORK_MODES else None
-    dispatch = costs.dispatch if costs else exact_value(float(mode != "fused"))
-    engine = mode == "fused"  # built for inference
-    return Runtime(
-        id=mode, name="ahead of time" if engine else mode, mode=mode, runs_on=(), dispatch=dispatch, resident=resident,
-        asynchronous=engine, products="tensorrt" if engine else "default",
-        formats=runtimes()["tensorrt"].formats if engine else (),
-    )  # fmt: skip
-
-
-def runtime_of_mode(device: Device, mode: str) -> Runtime:
-    """Return the runtime of a mode: the device's own compiler if it manages memory in that mode, else a framework's."""
-    compiler = _usual_runtime(device, WORK[0]) if device.arch.is_managed else None
-    if compiler is not None and mode == compiler.mode:
-        return compiler
-    typical = find_runtime(device, FRAMEWORK_MODES.get(mode, ""))
-    if typical is not None and device.software_class in typical.runs_on:
-        return typical
-    return _plain_mode(mode, compiler.resident if compiler is not None else "")
-
-
 @lru_cache(maxsize=1)
 def runtime_names() -> plugins.Names:
     """Return the names that can be asked for: 'auto', a mode, or a runtime."""
     return plugins.Names("runtimes", (AUTO, *MODES, *runtimes().built_in))
-
-
-def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
-    """Return the runtime for a request: a mode, or a named runtime that fits ('auto' with a file format of llama.cpp
-    names llama.cpp). Otherwise return the runtime usually deployed on the device."""
-    if name in MODES:
-        return runtime_of_mode(device, name)
-    if name == AUTO and FORMATS[parse(precision).weights].whole_file:
-        name = file_access.shipped(PATH)["auto"]["files"]
-    wanted = find_runtime(device, name)
-    return wanted if wanted is not None and wanted.fits(device, work) else deployed_runtime(device, work)
-
-
-def is_unsupported(device: Device, work: str) -> bool:
-    """Return True if runtimes list this device for other kinds of work but not for `work`."""
-    every = runtimes().values()
-    if any(runtime.fits(device, work) for runtime in every):
-        return False
-    return any(runtime.fits(device, each) for runtime in every for each in WORK)
-
-
-def find_runtime(device: Device, name: str) -> Runtime | None:
-    """Return a runtime as measured on the device, else as in runtimes.toml; None for an unknown name."""
-    if name in ("", AUTO, *MODES):
-        return None
-    fitted, known = device.file.runtimes.get(name), runtimes().get(name)
-    if fitted is None or known is None:
-        return known
-    return msgspec.structs.replace(fitted, id=name, formats=known.formats, scheduler=known.scheduler)
-
-
-def deployed_runtime(device: Device, work: str) -> Runtime:
-    """Return the runtime usually deployed on the device for a kind of work, a measured one first."""
-    for name in device.file.runtimes:
-        own = find_runtime(device, name)
-        if own is not None and own.fits(device, work):
-            return own
-    return _usual_runtime(device, work) or runtime_of_mode(device, device.arch.execution)
-
-
-def _usual_runtime(device: Device, work: str) -> Runtime | None:
-    runtime_names = file_access.shipped(PATH)["auto"].get(device.software_class, {}).get(work, ())
-    return next((runtimes()[key] for key in runtime_names if runtimes()[key].fits(device, work)), None)

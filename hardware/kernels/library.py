@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hardware import file_access
 from hardware.memo import memoize
-from hardware.precision import FORMATS
 from hardware.quantity import SourcedValue
 from hardware.records import read_records
 
 if TYPE_CHECKING:
     from hardware.architecture_data import Tiles
-    from hardware.device import Device
-    from hardware.plan import Plan
 
 PATH = Path(__file__).with_name("libraries.toml")
 
@@ -109,10 +105,6 @@ class ProductLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     unpack_rows: dict[str, SourcedValue] = {}
     unpack_ops_factor: dict[str, SourcedValue] = {}
 
-    def matrix_share(self, device: Device, operand: str) -> float:
-        """Return the share of the matrix unit's peak that instructions for these operands reach."""
-        return device.synchronous_matrix_rate if operand in self.synchronous_operands else 1.0
-
 
 class KernelUse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The library that an engine uses for some calls: the first use that fits a call holds.
@@ -187,29 +179,6 @@ def product_libraries() -> dict[str, ProductLibrary]:
 def expert_libraries() -> dict[str, ExpertLibrary]:
     """Return all libraries of experts by name."""
     return read_records(PATH, "experts", ExpertLibrary)
-
-
-@memoize(keep=256)
-def kernel_generation(device: Device) -> str:
-    """Return the generation whose instructions the kernels of a GPU use, by its facts."""
-    if device.vendor != "NVIDIA":
-        return device.vendor.lower()
-    stated = device.facts.get("synchronous_matrix_rate")
-    if stated is None or stated.value == 1.0:
-        return "ampere"  # warps wait for all products, on Ada and workstation Blackwell too
-    return "blackwell" if ("matrix", "fp4") in device.peaks else "hopper"
-
-
-def formats_of(plan: Plan) -> str:
-    """Return the formats of weights and activations of a plan as uses name them. Weights of 8 bits are stored with
-    scales of blocks, as models that are published in them; all integers of fewer bits are `int4`."""
-    weights, operand, form = plan.weights, plan.operand, FORMATS[plan.weights]
-    if operand == "fp4":
-        return f"{weights} {'mxfp8' if weights == 'mxfp4' else weights}"
-    if form.kind == "integer" and form.bits < FORMATS["int8"].bits:
-        weights = "int4"
-    names = file_access.shipped(PATH)["formats"]
-    return f"{names.get(weights, weights)} {names.get(operand, operand)}"
 
 
 class EngineKernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -165,8 +165,8 @@ def last_level_seconds(device: Device, moved_bytes: Floats) -> Floats:
 def memory_seconds_of(device: Device, moved_bytes: Floats, bandwidth: Floats | float) -> Floats:
     """Return the seconds to move bytes at the memory interface, at a share of its data-sheet bandwidth."""
     reached = device.memory_bandwidth * bandwidth
-    if device.arch.reachable_bandwidth is not None:
-        reached = np.minimum(reached, device.arch.reachable_bandwidth(device))
+    if fact := device.arch.unit_bandwidth:
+        reached = np.minimum(reached, device.units * device.clock_hz * device.values[fact])
     seconds: Floats = moved_bytes / reached
     return seconds
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from hardware.demand import Demand
+from hardware.mapping.common import Mapping
 from hardware.setup import Setup
-
-if TYPE_CHECKING:
-    from hardware.mapping.common import Mapping
 
 FILL, STREAM, DRAIN = NAMES = ("fill", "steady", "drain")  # in the order of time
 _OF_TILING = ("seconds", "blocks", "waves", "units", "tile_m", "tile_n", "split")
@@ -44,12 +41,12 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
         return dict(zip(NAMES, (self.fill, self.stream, self.drain), strict=True))
 
 
-def find_stages(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:
-    """Return the stages of operator `i`. Without tiles it streams through the units in blocks of elements."""
+def stream_stages(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:
+    """Return operator `i` as it streams all the time: in tiles, or without them in blocks of elements."""
     device, tiling = setup.device, mapping.tiling.take(np.full(1, i))
     seconds, blocks, rounds, units, tile_m, tile_n, split = (float(getattr(tiling, name)[0]) for name in _OF_TILING)
     g, m, n, k = demand.gemm[:, i].tolist()
-    is_tiled = tile_m > 0.0 < blocks
+    is_tiled = bool(tiling.is_tiled[0])
     if mapping.is_reduced[i]:
         m = max(float(demand.patches[i]), 1.0)
     if not is_tiled:
@@ -63,7 +60,7 @@ def find_stages(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stage
     if blocks % (along_n * layers):  # products of one input are one product, with more columns
         along_n = max(round(blocks / (layers * max(math.ceil(m / tile_m), 1))), 1)
     clock_hz = device.matrix_clock_hz if mapping.on_matrix[i] else device.vector_clock_hz
-    stages = Stages(
+    return Stages(
         clock_hz=clock_hz,
         blocks=(max(math.ceil(blocks / (along_n * layers) - 1e-9), 1), along_n, layers),
         block=(min(tile_m, m), min(tile_n, n), k / max(split, 1.0)),
@@ -71,5 +68,3 @@ def find_stages(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stage
         rounds=max(math.ceil(rounds), 1),
         stream=(seconds or max(float(mapping.matrix_s[0, i]), float(mapping.vector_s[0, i]))) * clock_hz,
     )
-    divide = device.arch.divide_stages if is_tiled and mapping.on_matrix[i] else None
-    return divide(stages, demand, setup, mapping, i) if divide else stages

@@ -30,6 +30,11 @@ class Tiling(msgspec.Struct, frozen=True):
     split: Floats
     stationary: Floats | float = 0.0
 
+    @property
+    def is_tiled(self) -> Bools:
+        """True for operators with tiles, (n,)."""
+        return (self.tile_m > 0.0) & (self.blocks > 0.0)
+
     def take(self, *index: Ints) -> Tiling:
         """Select the tiles at an index."""
         columns = (getattr(self, name) for name in self.__struct_fields__)

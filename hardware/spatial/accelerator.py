@@ -3,7 +3,6 @@ mapping of each operator is searched; every level and network has its own events
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,8 +10,8 @@ import msgspec
 
 from hardware.architecture import Architecture
 from hardware.architecture_data import Data, Field, Macro
+from hardware.architecture_facts import ChipLevel
 from hardware.demand import Demand
-from hardware.device import Device
 from hardware.hierarchy import Hierarchy, Level
 from hardware.mapping.common import Mapping
 from hardware.sentence import elements, product, whole
@@ -70,7 +69,10 @@ def describe_architecture(hierarchy: Hierarchy) -> Architecture:
     if wrong := hierarchy.wrong():
         raise ValueError(wrong)
     found = msgspec.structs.replace(
-        ARCHITECTURE, is_managed=hierarchy.levels[0].is_managed, keeps_weights=hierarchy.keeps_weights
+        ARCHITECTURE,
+        is_managed=hierarchy.levels[0].is_managed,
+        keeps_weights=hierarchy.keeps_weights,
+        levels=_levels(hierarchy),
     )
     vars(found)["data"] = _data(ARCHITECTURE.data, hierarchy)
     return found
@@ -92,16 +94,15 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     )
 
 
-def _levels(device: Device) -> tuple[tuple[str, float], ...]:
-    """Return the levels, innermost first, with the bytes of all instances."""
-    hierarchy = device.file.hierarchy
-    assert hierarchy is not None
-    instances, array, found = 1.0, hierarchy.across, []
+def _levels(hierarchy: Hierarchy) -> tuple[ChipLevel, ...]:
+    """Return the levels, innermost first, each with the axes that count its instances."""
+    axes: tuple[str, ...] = ()
+    array, levels = hierarchy.across, []
     for level in hierarchy.levels:
-        instances *= math.prod(device.values[axis.name] for axis in array.axes) if array else 1.0
-        found.append((level.name, device.values[f"{level.name}_bytes"] * instances))
+        axes += tuple(axis.name for axis in array.axes) if array else ()
+        levels.append(ChipLevel(level.name, f"{level.name}_bytes", axes))
         array = level.below
-    return tuple(reversed(found))
+    return tuple(reversed(levels))
 
 
 ARCHITECTURE = Architecture(
@@ -109,7 +110,7 @@ ARCHITECTURE = Architecture(
     name="Spatial",
     data_file=Path(__file__).with_name("spatial.toml"),
     unit="element",
-    levels=_levels,
+    levels=(),
     is_managed=True,
     map_operators=map_operators,
     is_searched=True,

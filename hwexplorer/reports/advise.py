@@ -19,8 +19,8 @@ from analysis.explore.next_step import NextStep, request_of
 from analysis.explore.odds import odds, odds_sentence
 from analysis.text.insight import NOTICEABLE, UNMEASURED, accuracy_note, change_effects
 from hardware.device import Device
-from hardware.engines.runtime import FRAMEWORK_MODES
 from hardware.errors import unknown
+from hardware.runtime_choice import FRAMEWORK_MODES
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, name_list, option

@@ -14,6 +14,7 @@ from hwexplorer.extend import (
     quantity,
     reading_budget,
     runtime,
+    runtime_choice,
     sentence,
     workload,
 )
@@ -37,8 +38,8 @@ MeasuredRow = measured_rows.MeasuredRow
 percent = quantity.percent
 Progress = reading_budget.Progress
 Runtime = runtime.Runtime
-find_runtime = runtime.find_runtime
-runtime_of_mode = runtime.runtime_of_mode
+find_runtime = runtime_choice.find_runtime
+runtime_of_mode = runtime_choice.runtime_of_mode
 runtimes = runtime.runtimes
 count_noun = sentence.count_noun
 Floats = workload.Floats

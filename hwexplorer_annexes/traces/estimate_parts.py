@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwexplorer.extend import causes as causes_module
-from hwexplorer.extend import demand, runtime
+from hwexplorer.extend import demand, runtime, runtime_choice
 from hwexplorer.extend import execute as execute_module
 from hwexplorer.extend import quantity as quantity_module
 
@@ -16,4 +16,4 @@ execute = execute_module.execute
 percent = quantity_module.percent
 quantity = quantity_module.quantity
 AUTO = runtime.AUTO
-find_runtime = runtime.find_runtime
+find_runtime = runtime_choice.find_runtime

@@ -11,7 +11,7 @@ from test_estimate_physics import check_physics
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.tree_figures import tree
 from analysis.reports.event_report import event_report
-from hardware.engines.runtime import deployed_runtime
+from hardware.runtime_choice import deployed_runtime
 from hwexplorer.reports.tree.tree import Node, node
 from tests.sampling import every, for_each
 

@@ -29,7 +29,7 @@ from analysis.validation.trust_bands import (
     row_weights,
 )
 from hardware.device_catalog import load_device, load_devices
-from hardware.engines.runtime import resolve_runtime
+from hardware.runtime_choice import resolve_runtime
 from hardware.setup import make_setup
 from hwexplorer.cli import main
 from tests.models import load_once

@@ -13,10 +13,10 @@ from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST
 from analysis.estimate.scenario import Scenario
 from analysis.explore.wavefront_phases import machine_state, make_machine, make_wavefront
+from hardware.architecture import architecture_of
 from hardware.device_catalog import device_files, load_device
 from hardware.errors import RequestError
 from hardware.mapping.recurrence_schedules import KEPT, filling_cycles
-from hardware.mapping.stages import find_stages
 from hwexplorer import cli
 from hwexplorer.views.wavefront_drawing import draw_machines, fit_machines
 from tests.models import load_once
@@ -71,7 +71,7 @@ def test_tiles_of_a_kpu_fill_and_drain_for_the_cycles_whose_idle_cells_are_count
     products = np.flatnonzero(result.run.mapping.on_matrix & (tiling.blocks > 0)).tolist()
     assert {KEPT[int(tiling.stationary[i])] for i in products} >= {"results"}
     for i in products:
-        stages = find_stages(result.demand, result.setup, result.run.mapping, i)
+        stages = architecture_of(result.device).find_stages(result.demand, result.setup, result.run.mapping, i)
         each = tiling.units[i] if stages.keeps == "results" else tiling.blocks[i] / tiling.waves[i]
         assert stages.fill + stages.drain == pytest.approx(filling[i] / each, rel=1e-9)
         assert min(stages.fill, stages.stream, stages.drain) >= 0.0

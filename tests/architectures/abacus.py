@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hwexplorer.extend import Architecture, Device, Setup, common, sentence, tiling
+from hwexplorer.extend import Architecture, ChipLevel, Setup, common, sentence, tiling
 from hwexplorer.extend import demand as demands
 
 Demand = demands.Demand
@@ -41,10 +41,6 @@ def _sentence(demand: Demand, setup: Setup, mapped: common.Mapping, i: int) -> s
     return f"{what} on beads ({setup.plan.vector_mac}): {max(mapped.tiling.blocks[i], 1.0):,.0f} rods full"
 
 
-def _levels(device: Device) -> tuple[tuple[str, float], ...]:
-    return (("shelf", device.shelf_bytes),)
-
-
 ARCHITECTURE = Architecture(
     id="abacus",
     name="Abacus",
@@ -52,7 +48,7 @@ ARCHITECTURE = Architecture(
     devices=Path(__file__).with_name("devices"),
     default_device="abacus_one",
     unit="row",
-    levels=_levels,
+    levels=(ChipLevel("shelf", "shelf_bytes"),),
     is_managed=False,
     map_operators=map_operators,
     sentence=_sentence,

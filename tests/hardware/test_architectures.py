@@ -47,7 +47,7 @@ def test_an_architecture_is_complete(name: str) -> None:
     labels = set(one.row)
     assert {one.dispatch_event, one.instruction_event} - {""} <= labels
     assert {label for pair in one.misses.values() for label in pair} <= labels
-    capacities = [capacity for _, capacity in one.levels(device)]
+    capacities = [capacity for _, capacity in device.levels]
     assert all(capacity > 0 for capacity in capacities)
     assert one.timed_rows
     assert [one.events[i].component for i in one.static_rows] == ["static"] * len(one.static_rows)

@@ -10,9 +10,9 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.validation.kernel_validation import KERNEL_KINDS, kernel_demand
 from hardware.device_catalog import load_device
-from hardware.engines.runtime import runtime_of_mode
 from hardware.execute import execute
 from hardware.precision import uniform
+from hardware.runtime_choice import runtime_of_mode
 from hardware.setup import make_setup
 from tests.models import load_once
 

@@ -25,7 +25,6 @@ from hardware.kernels.library import (
     attention_libraries,
     expert_libraries,
     find_use,
-    kernel_generation,
     product_libraries,
 )
 from hardware.setup import find_setup
@@ -96,7 +95,7 @@ def test_every_library_has_a_source_and_plain_constants(kind: object) -> None:
 def test_generations_follow_from_facts() -> None:
     generations = {"a100_sxm4_80gb": "ampere", "l40s": "ampere", "rtx_5090": "ampere", "h200_sxm": "hopper"}
     generations |= {"b200": "blackwell", "gb300": "blackwell", "arc_pro_b60": "intel", "mi300x": "amd"}
-    assert {name: kernel_generation(load_device(name)) for name in generations} == generations
+    assert {name: load_device(name).kernel_generation for name in generations} == generations
 
 
 def test_an_engine_takes_other_kernels_on_another_generation() -> None:

@@ -31,9 +31,9 @@ from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names import zoo
 from hardware.device import Device
 from hardware.device_catalog import catalogue_devices, load_device
-from hardware.engines.runtime import resolve_runtime
 from hardware.errors import RequestError
 from hardware.plan import Plan
+from hardware.runtime_choice import resolve_runtime
 from hardware.safe_text import inert
 from hardware.setup import Setup, make_setup
 

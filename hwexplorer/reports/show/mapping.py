@@ -19,6 +19,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.totals import weighted_mean
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import describe_host_work, kernels, kernels_of
+from hardware.architecture import architecture_of
 from hardware.execute import BOUNDS
 from hardware.mapping.common import total_units, units_in_all
 from hardware.precision import BASE
@@ -159,7 +160,7 @@ def mapping_report(result: Estimate, path: str = "") -> MappingReport:
     total_s = float(time.sum())
     heads, total = rows.head[chosen], total_units(result.device)
     active = weighted_mean((run.mapping.units / units_in_all(result.device, run.mapping.on_matrix))[heads], time)
-    rate = result.device.arch.occupancy
+    rate = architecture_of(result.device).occupancy
     resident = None if rate is None else rate(result.demand, result.device, run.mapping)[heads]
     return MappingReport(
         **head_fields(result, on_device=True),
@@ -202,7 +203,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
     # A product has tiles; another kernel has blocks of elements.
     per_block = result.device.arch.data.assumed("elements_per_block")
     blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
-    sentences = [result.device.arch.sentence(demand, result.setup, mapping, i) for i in head.tolist()]
+    sentences = [architecture_of(result.device).sentence(demand, result.setup, mapping, i) for i in head.tolist()]
     lanes = result.device.file.fma_per_clock["vector"]
     widths = {name: (lanes[name] if name in lanes else lanes[BASE]).value for name in (plan.vector_mac, plan.vector)}
     width = np.where(is_product, widths[plan.vector_mac], widths[plan.vector])

@@ -218,7 +218,7 @@ def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
 
 def capacities(device: Device) -> tuple[tuple[str, float], ...]:
     """Return the levels of a device's memory from the units outward, with the bytes of all units together."""
-    return (*device.arch.levels(device), ("device memory", device.memory_bytes))
+    return (*device.levels, ("device memory", device.memory_bytes))
 
 
 def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:

@@ -32,6 +32,7 @@ from analysis.text.bound_reasons import (
 )
 from analysis.text.headline import ratio, work_word
 from hardware import scaling
+from hardware.architecture import architecture_of
 from hardware.execute import BOUNDS, POWER
 from hardware.quantity import percent, quantity
 from hardware.sentence import count_noun, whole
@@ -278,7 +279,7 @@ def _describe_work(result: Estimate, i: int) -> str:
         side = math.sqrt(reduction)
         window = f" {side:.0f} x {side:.0f}" if side.is_integer() else ""
         return f"depthwise{window} convolution of {whole(groups)} channels"
-    return result.device.arch.sentence(demand, result.setup, result.run.mapping, i).partition(":")[0]
+    return architecture_of(result.device).sentence(demand, result.setup, result.run.mapping, i).partition(":")[0]
 
 
 def _kernels(result: Estimate, members: Ints) -> Ints:
