@@ -8,7 +8,8 @@ from hardware.engines.runtime import AUTO, MODES, format_rule, runtimes
 from hardware.precision import runs_wider
 from hardware.runtime_choice import is_unsupported
 
-_WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models"}
+_WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models",
+         "solver": "factorisations"}  # fmt: skip
 
 
 def describe_deviations(result: Estimate) -> tuple[str, ...]:

@@ -48,7 +48,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     if demand.is_depthwise.any():
         array = choose(demand.is_depthwise, windows(demand, fabric_of(setup)), array)
     if is_factor.any():
-        array = choose(is_factor, factorisations(demand.gemm, fabric_of(setup)), array)
+        factors = factorisations(demand.gemm * is_factor, fabric_of(setup), device.arch.data.tiles["matrix"].stretches)
+        array = choose(is_factor, factors, array)
     flow = common.traffic(demand, device)
     mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
     mapping = _leave_through_banks(demand, setup, _reduce_on_fabric(demand, setup, rates, mapping))
@@ -80,6 +81,7 @@ def fabric_of(setup: Setup) -> Fabric:
         result_bytes=plan.element_bytes,
         latency=_hops(device),
         has_barriers=device.barriers > 0.0,
+        divide_cycles=device.arch.data.assumed("divide_cycles"),
     )
 
 
@@ -213,14 +215,16 @@ def _by_tiles(
     narrow = np.where(on_array & (operands > 0), narrow, 1.0)
     streamed, fetched = streamed * narrow, read * narrow
     sums = (macs + elements * np.maximum(tiling.split, 1.0)) * assumed("accumulator_bytes")
+    waits = (demand.op_class[at] == OpClass.FACTOR) & (g * m * n > device.units * fabric.cells)
+    waiting = np.where(waits, macs / np.maximum(tiling.tile_m, 1.0) * left, 0.0)
     # Cells of tiles at work that do not multiply: beyond the edge of a result, or while a tile fills and drains.
     edge = tiling.blocks * tiling.tile_m * tiling.tile_n * depth - macs
     filling = filling_cycles(demand.gemm[:, at], tiling) * cells
     return {
         "tile.partial_sum": np.where(on_array, sums, 0.0),
         "tile.idle_cell": np.where(on_array, np.maximum(edge, 0.0) + filling, 0.0),
-        "tile_memory.read": streamed,
-        "tile_memory.write": fetched,
+        "tile_memory.read": streamed + waiting,
+        "tile_memory.write": fetched + waiting,
         "stream_buffer.read": streamed,
         "stream_buffer.write": streamed,
         "shared_memory.read": read,

@@ -20,7 +20,7 @@ PATH = Path(__file__).with_name("runtimes.toml")
 MODES = ("eager", "compiled", "fused")
 AUTO, LIKE_FOR_LIKE = "auto", "fused"  # like for like: every device with its ahead-of-time compiler
 LAYOUTS = ("nchw", "channels_last")
-WORK = ("vision", "encoder", "language")
+WORK = ("vision", "encoder", "language", "solver")  # the last is run by libraries that factorise matrices alone
 
 
 class Chip(Protocol):
@@ -103,7 +103,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     vendors: tuple[str, ...] = ()
     not_vendors: tuple[str, ...] = ()
     memory: tuple[str, ...] = ()
-    work: tuple[str, ...] = WORK
+    work: tuple[str, ...] = WORK[:-1]
     superseded: bool = False  # a later version is recorded
 
     # The host. `dispatch` and `launch` multiply the device's facts of these names, `dispatch_on` for some classes.

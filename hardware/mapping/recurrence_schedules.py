@@ -21,6 +21,7 @@ from hardware.mapping.tiling import Tiling
 Sizes = Floats | float
 KEPT = ("results", "weights", "inputs")  # what may stay in the cells
 RESULTS, WEIGHTS, INPUTS = range(3)
+_FIELDS = Tiling.__struct_fields__
 _SUM_BYTES = 4.0  # of a sum that is not complete
 
 
@@ -29,7 +30,7 @@ class Fabric(msgspec.Struct, frozen=True):
     value for each row and column in a cycle. DMA engine, block mover and streamer of a tile move `bus_bytes` a cycle
     each; blocks of operands of `operand_bytes` are buffered twice in `buffer_bytes`. Results leave with `result_bytes`.
     The first value of a chunk arrives after `latency` cycles. With `has_barriers` nothing moves while the fabric
-    works."""
+    works. A cell inverts a value in `divide_cycles`."""
 
     rows: float
     columns: float
@@ -42,6 +43,7 @@ class Fabric(msgspec.Struct, frozen=True):
     result_bytes: float
     latency: float = 0.0
     has_barriers: bool = False
+    divide_cycles: float = 0.0
 
     @property
     def cells(self) -> float:
@@ -75,12 +77,12 @@ def schedules(gemm: Floats, fabric: Fabric, stretches: tuple[float, ...], splits
     weights = keep_operand(gemm, fabric, rows, columns, split)
     inputs = keep_operand(gemm[[0, 2, 1, 3]], fabric, rows, columns, split, INPUTS)
     inputs = msgspec.structs.replace(inputs, tile_m=inputs.tile_n, tile_n=inputs.tile_m)
-    kinds, names = (keep_results(gemm, fabric, rows, columns, split), weights, inputs), Tiling.__struct_fields__
-    every = np.empty((len(names), len(kinds), len(ways), gemm.shape[1]))
-    for part, name in zip(every, names, strict=True):
+    kinds = keep_results(gemm, fabric, rows, columns, split), weights, inputs
+    every = np.empty((len(_FIELDS), len(kinds), len(ways), gemm.shape[1]))
+    for part, name in zip(every, _FIELDS, strict=True):
         for of_kind, kind in zip(part, kinds, strict=True):
             of_kind[...] = getattr(kind, name)
-    return Tiling(*every.reshape(len(names), -1, gemm.shape[1]))
+    return Tiling(*every.reshape(len(_FIELDS), -1, gemm.shape[1]))
 
 
 def fastest_schedule(every: Tiling) -> Tiling:
@@ -157,18 +159,31 @@ def keep_operand(
     return _tiling(np.where(useless, np.inf, cycles), fabric, blocks, waves, sizes)
 
 
-def factorisations(gemm: Floats, fabric: Fabric) -> Tiling:
+def factorisations(gemm: Floats, fabric: Fabric, parts: tuple[float, ...]) -> Tiling:
     """Return the schedule of LU, Cholesky and triangular solves, (n,), products (G, M, N, K) whose N columns follow
-    each other: the index space is the part of (i, j, k) with k <= j, results stay, and the linear schedule (1, 1, 1)
-    ends at cycle M + 2 N - 2. Larger matrices take blocks, each once for every block of columns before it."""
+    each other: the index space is the part of (i, j, k) with k <= j, blocks of results stay. In each of its steps a
+    block column takes the fabric for the blocks that are left, and at least until its own columns have followed each
+    other: the linear schedule (1, 1, 1) ends at cycle M + 2 N - 2, and each column waits for a value of the diagonal
+    to be inverted. Blocks of a part of the cells keep more tiles at work to the end, and stream more operands."""
     g, m, n, k = gemm
-    side = np.minimum(np.floor(np.sqrt(fabric.cells)), np.maximum(n, 1.0))
-    blocks = np.ceil(g * np.ceil(m / side) * np.ceil(n / side) * (k / side + 0.5))
-    waves = np.ceil(blocks / fabric.units)
-    busy = waves * side * fabric.beat(side, side) + np.minimum(m, side) + side - 2.0
-    moves = g * m * n * (fabric.operand_bytes + fabric.result_bytes) / fabric.bus_bytes
-    cycles = np.maximum(m + 2.0 * n - 2.0, np.maximum(busy, moves / np.maximum(np.minimum(blocks, fabric.units), 1.0)))
-    return _tiling(cycles, fabric, blocks, waves, (side, side, np.ones_like(side), RESULTS))
+    is_solve = 2.0 * k > 0.75 * (n - 1.0)  # its mean depth is half the columns, that of LU a third, of Cholesky a sixth
+    chain = m + 2.0 * n - 2.0 + np.where(is_solve, 0.0, n * fabric.divide_cycles)
+    whole = np.minimum(np.floor(np.sqrt(fabric.cells)), np.maximum(n, 1.0))
+    waits, ways = g * m * n > fabric.units * fabric.cells, []  # results that wait for their step in the tile's memory
+    for part in parts:
+        side = np.maximum(np.floor(whole / math.sqrt(part)), 1.0)
+        columns, rows = np.ceil(n / side), np.ceil(m / side)
+        to_do = np.arange(1.0, max(float(columns.max(initial=0.0)), 1.0) + 1.0)[:, None]
+        square = np.where(4.0 * k < n, to_do * (to_do + 1.0) / 2.0, to_do**2)
+        waves = np.ceil(g * np.where(is_solve, rows * to_do, square) / fabric.units)
+        moves = 2.0 * side * (fabric.operand_bytes + fabric.result_bytes * waits) / fabric.bus_bytes
+        step = waves * side * np.maximum(np.maximum(fabric.beat(side, side), 1.0), moves)
+        steps = np.maximum(step, chain / np.maximum(columns, 1.0)) * (to_do <= columns)
+        cycles = np.maximum(steps.sum(axis=0), chain)
+        blocks = np.ceil(g * rows * columns * np.where(4.0 * k < n, 0.5, 1.0))
+        sizes = side, side, np.ones_like(side), RESULTS * side
+        ways.append(_tiling(cycles, fabric, blocks, np.ceil(blocks / fabric.units), sizes))
+    return fastest_schedule(Tiling(*(np.stack([getattr(way, name) for way in ways]) for name in _FIELDS)))
 
 
 def windows(demand: Demand, fabric: Fabric) -> Tiling:

@@ -242,18 +242,70 @@ def test_events_of_a_product_and_a_convolution_by_hand() -> None:
     assert counts["domain_flow.token_match"] == 2 * result.demand.macs.sum()
 
 
-@for_each(("rows", "columns"), [(4, 4), (6, 6), (4, 3), (9, 5), (1, 7)])
-def test_factorisations_of_one_tile_end_with_the_free_schedule(rows: int, columns: int) -> None:
-    """Every index of LU (square) or a solve of some rows fires a cycle after the last it depends on, in one tile."""
+@for_each(("rows", "columns", "divide"), [(4, 4, 0), (6, 6, 5), (4, 3, 0), (9, 5, 5), (1, 7, 0)])
+def test_factorisations_of_one_tile_end_with_the_free_schedule(rows: int, columns: int, divide: int) -> None:
+    """Every index of LU (square) or a solve of some rows fires a cycle after the last it depends on, in one tile; LU
+    inverts each value of the diagonal."""
+    is_lu = rows == columns
     at: dict[tuple[int, int, int], int] = {}
     for k in range(columns):
         for j in range(k, columns):
-            for i in range(k if rows == columns else 0, rows):
-                before = [(i, j, k - 1), (i, k, k) if j > k else None, (k, j, k) if rows == columns and i > k else None]
+            for i in range(k if is_lu else 0, rows):
+                before = [(i, j, k - 1), (i, k, k) if j > k else None, (k, j, k) if is_lu and i > k else None]
                 beside = [(i - 1, j, k), (i, j - 1, k)]
                 at[i, j, k] = 1 + max((at[index] for index in (*before, *beside) if index in at), default=0)
-    cycles = factorisations(_column(1, rows, columns, columns / 3), _fabric(16, 16)).seconds[0]
-    assert cycles == max(at.values()) == rows + 2 * columns - 2
+                at[i, j, k] += divide * (is_lu and i == j == k)
+    depth = (columns - 1) / 2 * ((2 * columns - 1) / (3 * columns) if is_lu else 1)
+    cycles = factorisations(_column(1, rows, columns, depth), _fabric(16, 16, divide_cycles=divide), (1.0,)).seconds[0]
+    assert cycles == max(at.values()) == rows + 2 * columns - 2 + divide * columns * is_lu
+
+
+def _simulate_factorisation(n: int, side: int, units: int, macs: int, divide: int, is_half: bool) -> int:
+    """Deal blocks of results to tiles, the last columns evenly. Each cycle a tile takes at most `macs` operations whose
+    operands are there, the earliest column first. Return the cycles of LU, or of Cholesky if `is_half`."""
+    blocks = [(i, j) for i in range(0, n, side) for j in range(0, n, side) if i >= j or not is_half]
+    owner = {block: place % units for place, block in enumerate(sorted(blocks, key=min, reverse=True))}
+    waiting: dict[int, list[tuple[int, int]]] = {unit: [] for unit in range(units)}
+    for i, j in ((i, j) for i in range(n) for j in range(n) if i >= j or not is_half):
+        waiting[owner[i - i % side, j - j % side]].append((i, j))
+    steps = {cell: 0 for cells in waiting.values() for cell in cells}
+    ended_at: dict[tuple[int, int], float] = {}
+    inverse: dict[int, float] = {}
+    cycle = 0
+    while any(waiting.values()):
+        ended = {}
+        for cells in waiting.values():
+            ready = []
+            for i, j in cells:
+                k, depth = steps[i, j], min(i, j)
+                right = (j, k) if is_half else (k, j)
+                needs = (ended_at.get((i, k), math.inf), ended_at.get(right, math.inf)) if k < depth else (0.0,)
+                needs = (inverse.get(j, math.inf),) if k == depth and i > j else needs
+                if max(needs) <= cycle:
+                    ready.append((depth - (i == j and k == depth), i, j))
+            for _, i, j in sorted(ready)[:macs]:
+                steps[i, j] += 1
+                if steps[i, j] > min(i, j):
+                    ended[i, j] = cycle + 1.0
+                    inverse |= {i: cycle + 1.0 + divide} if i == j else {}
+        ended_at |= ended
+        waiting = {unit: [cell for cell in cells if cell not in ended] for unit, cells in waiting.items()}
+        cycle += 1
+    return round(max(*ended_at.values(), *inverse.values()))
+
+
+@for_each(
+    ("n", "side", "units", "macs", "divide"),
+    [(16, 4, 4, 4, 5), (24, 4, 9, 16, 3), (24, 8, 4, 16, 3), (32, 4, 16, 4, 6)],
+)
+@pytest.mark.parametrize("is_half", [False, True])
+def test_factorisations_on_a_grid_follow_a_simulation(
+    n: int, side: int, units: int, macs: int, divide: int, is_half: bool
+) -> None:
+    """No schedule that waits for whole blocks ends before one that takes each operation as soon as it can."""
+    fabric = _fabric(side, side, units=units, macs_per_clock=macs, divide_cycles=divide)
+    cycles = factorisations(_column(1, n, n, n / (6 if is_half else 3)), fabric, (1.0,)).seconds[0]
+    assert 1.0 <= cycles / _simulate_factorisation(n, side, units, macs, divide, is_half) < 1.4
 
 
 @pytest.mark.parametrize(("model", "flops"), [

@@ -140,7 +140,10 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def work(self) -> str:
-        """The kind of work that runtimes distinguish: 'vision', 'encoder' or 'language'."""
+        """The kind of work that runtimes distinguish: 'vision', 'encoder', 'language', or 'solver' for blocks with a
+        factorisation."""
+        if self.family == "block" and not _FACTORISATIONS.isdisjoint(self.operators.kind):
+            return "solver"
         return self.family if self.family in ("encoder", "language") else "vision"
 
     @property
@@ -157,8 +160,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     def kind(self) -> str:
         """The kind of work that measurements distinguish: one of KINDS."""
         if self.work != "language":
-            is_solver = not _FACTORISATIONS.isdisjoint(self.operators.kind)
-            return self.work if self.family != "block" else "solver" if is_solver else "kernel"
+            return "kernel" if self.family == "block" and self.work == "vision" else self.work
         if "output" in self.defaults:
             return "request"
         return "decode" if self.defaults.get("sequence") == 1 else "prefill"
