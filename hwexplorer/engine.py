@@ -21,9 +21,8 @@ from analysis.explore.outcome import Outcome
 from analysis.model import store
 from analysis.model.ir import batch_limits
 from analysis.model.ir.workload import Workload
-from analysis.model.model_errors import ModelError, request_errors
 from analysis.model.names import model_ref, targets
-from analysis.model.names.model_ref import ModelRef
+from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
 from analysis.model.reading_budget import Progress
 from hardware import device_catalog, places
@@ -99,19 +98,10 @@ def device_key(name: str) -> str:
     return f"{device(one).key}*{count}" if count else device(one).key
 
 
-def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
-    """Return the reference that a model's name means."""
-    with request_errors():
-        return model_ref.refer(model, image_size)
-
-
 def ref(state: State) -> ModelRef:
     """Return the reference of the model of a state, under its load."""
     reference = refer(state.model, state.image_size)
-    if not state.load:
-        return reference
-    with request_errors():
-        return model_ref.with_load(reference, state.load)
+    return model_ref.with_load(reference, state.load) if state.load else reference
 
 
 @lru_cache(maxsize=8)
@@ -121,9 +111,8 @@ def model(reference: ModelRef) -> Workload:
         return _model_of_load(reference)
     workload = _MODELS.captured.get(reference)
     if workload is None:
-        with request_errors():
-            _MODELS.read[reference] = _stamp(reference)
-            workload = store.ready(reference)
+        _MODELS.read[reference] = _stamp(reference)
+        workload = store.ready(reference)
         if workload is None:
             raise RequestError(f"{reference} has to be captured first")
         if reference.runs_code:
@@ -155,7 +144,6 @@ def workload(state: State) -> Workload:
 def outcome(state: State, device: str = "") -> Outcome:
     """Return the outcome of a state on a device, by default the one under the cursor: that of a batch, or that of a
     load if the state has one."""
-    workload(state)
     reference, at, device = ref(state), scenario(state), device or state.on
     count_devices(state, device)
     if reference.load is None:
@@ -246,8 +234,7 @@ def server_in_layout(
 def _open_stage(base: Request, shards: ParallelDegrees, scenario: Scenario, name: str, longest: int) -> Server:
     from analysis.serving.deployment import open_stage
 
-    with request_errors():
-        return open_stage(base, shards, device(name), scenario, longest)
+    return open_stage(base, shards, device(name), scenario, longest)
 
 
 # A screen needs up to 18: six devices, each with its pin and without its changes (for the costs of knobs). For the
@@ -260,19 +247,18 @@ def _estimate(reference: ModelRef, scenario: Scenario, name: str) -> Estimate:
 def is_ready(state: State) -> bool:
     """Return False for a model that must be captured first, which takes seconds and torch."""
     reference = ref(state)
-    with request_errors():
-        if _is_file_replaced(reference):
-            if not store.is_ready(reference):
-                return False
-            _MODELS.captured.pop(reference, None)
-            _MODELS.read.pop(reference)
-            _forget_models()
-        return reference in _MODELS.captured or (reference not in _MODELS.again and store.is_ready(reference))
+    if _is_file_replaced(reference):
+        if not store.is_ready(reference):
+            return False
+        _MODELS.captured.pop(reference, None)
+        _MODELS.read.pop(reference)
+        _forget_models()
+    return reference in _MODELS.captured or (reference not in _MODELS.again and store.is_ready(reference))
 
 
 def _is_file_replaced(reference: ModelRef) -> bool:
     """Return True if a model file was written again since it was read; False if it is gone."""
-    with suppress(ModelError, OSError):
+    with suppress(RequestError):
         return _MODELS.read.get(reference, (0, 0, 0)) not in ((0, 0, 0), _stamp(reference))
     return False
 
@@ -289,27 +275,24 @@ def capture_again(state: State) -> None:
 def is_edited(state: State) -> bool:
     """Return True if the code of a model has changed since its capture, or its file since it was read."""
     reference = ref(state)
-    with request_errors():
-        if _is_file_replaced(reference):
-            return True
-        return reference in _MODELS.captured and not store.is_current(_MODELS.captured[reference])
+    if _is_file_replaced(reference):
+        return True
+    return reference in _MODELS.captured and not store.is_current(_MODELS.captured[reference])
 
 
 def capture(state: State, progress: Progress | None = None) -> None:
     """Capture the model of a state and keep it; wait until it is done. Raises RequestError if it fails."""
     reference = ref(state)
-    with request_errors():
-        _MODELS.reading[reference] = _stamp(reference)
-        is_again, limits = reference in _MODELS.again, capture_limits(reference)
-        _keep(reference, store.load(reference, progress=progress, limits=limits, again=is_again))
+    _MODELS.reading[reference] = _stamp(reference)
+    is_again, limits = reference in _MODELS.again, capture_limits(reference)
+    _keep(reference, store.load(reference, progress=progress, limits=limits, again=is_again))
 
 
 def capture_job(state: State) -> WorkloadJob:
     """Return a capture to start, watch and cancel; the model is ready after `keep` of its result."""
     reference = ref(state)
-    with request_errors():
-        _MODELS.reading[reference] = _stamp(reference)
-        return store.capture_job(reference, limits=capture_limits(reference))
+    _MODELS.reading[reference] = _stamp(reference)
+    return store.capture_job(reference, limits=capture_limits(reference))
 
 
 def keep(state: State, captured: Workload) -> None:
@@ -355,7 +338,11 @@ def _stamp(reference: ModelRef) -> tuple[int, int, int]:
     that is replaced by one of equal size and modification time has another change time."""
     if not isinstance(reference, Target) or reference.runs_code:
         return (0, 0, 0)
-    status = targets.source(reference).stat()
+    path = targets.source(reference)
+    try:
+        status = path.stat()
+    except OSError as error:  # removed meanwhile
+        raise RequestError(f"cannot read {path}: {error.strerror}") from None
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 

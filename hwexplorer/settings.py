@@ -144,11 +144,9 @@ class LoadSetting(Setting, frozen=True, kw_only=True):
 
 
 def _load(words: str) -> LoadSpec:
-    from analysis.model.model_errors import request_errors  # not needed to start the screen
-    from analysis.model.transformer.load_spec import read_load
+    from analysis.model.transformer.load_spec import read_load  # not needed to start the screen
 
-    with request_errors():
-        return read_load(words)
+    return read_load(words)
 
 
 _LENGTHS = "language models"

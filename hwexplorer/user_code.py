@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.model.model_errors import request_errors
 from analysis.model.names import targets
 from analysis.model.names.model_ref import ModelRef, user_target
 from analysis.model.names.targets import Target
@@ -26,13 +25,12 @@ def resolve_model_name(
     """Return the complete name of a model that a person typed, and allow the code of a user's model to run.
     Unless `trusted`, a name that is already complete (it may be from a state string) allows nothing.
     Raises RequestError for inputs of a model that takes none, and if no file defines the model."""
-    with request_errors():
-        target = user_target(model)
-        if target is None:
-            if inputs or batch_dim is not None:
-                raise RequestError(f"{model[:60]} takes no inputs: only a model of your own (net.py:make) does")
-            return model
-        target = targets.complete(target, inputs, batch_dim)
+    target = user_target(model)
+    if target is None:
+        if inputs or batch_dim is not None:
+            raise RequestError(f"{model[:60]} takes no inputs: only a model of your own (net.py:make) does")
+        return model
+    target = targets.complete(target, inputs, batch_dim)
     if target.runs_code and (trusted or not target.called or inputs or batch_dim is not None):
         allow(str(target), limits)
     return str(target)

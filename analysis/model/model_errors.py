@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from hardware.errors import RequestError
 
 
-class ModelError(Exception):
+class ModelError(RequestError):
     """Base of everything that `store.load` raises on purpose."""
 
 
@@ -20,7 +17,7 @@ class UnknownModelError(ModelError, LookupError):
         return "".join((str(self.args[0]), *(write() for write in self.args[1:])))
 
 
-class ModelSpecError(ModelError, ValueError):
+class ModelSpecError(ModelError):
     """A malformed specification: an unknown parameter of a block, an invalid image size."""
 
 
@@ -36,14 +33,5 @@ class CaptureCancelledError(CaptureError):
     """The capture was cancelled."""
 
 
-class UnreadableError(ModelError, ValueError):
+class UnreadableError(ModelError):
     """The file is not a model, or its model cannot be costed."""
-
-
-@contextmanager
-def request_errors() -> Iterator[None]:
-    """Turn every error of a model into a RequestError."""
-    try:
-        yield
-    except (ModelError, OSError) as error:
-        raise RequestError(str(error)) from None

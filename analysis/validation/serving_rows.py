@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.scenario import Scenario
-from analysis.model.model_errors import ModelError
 from analysis.model.names.model_ref import refer
 from analysis.model.transformer.load_spec import ACCEPT
 from analysis.model.transformer.transformer_request import parse
@@ -276,7 +275,7 @@ def make_server(rows: Sequence[ServedRow], factors: HostFactors = AS_SHIPPED) ->
     try:
         server = setup.open(setup.layout, longest, factors)
         prompts = setup.open(setup.prompt_layout, longest, factors).costs if setup.layout.prefill else None
-    except (ModelError, RequestError) as error:
+    except RequestError as error:
         raise Unpredictable(str(error).partition(";")[0]) from None
     costs = speculate(server.costs, setup.drafts, ACCEPT)
     server = msgspec.structs.replace(server, costs=costs, prompt_costs=prompts, layout=setup.layout)

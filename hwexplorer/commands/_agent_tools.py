@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from analysis.model.model_errors import request_errors
 from analysis.model.names.model_ref import user_target
 from analysis.model.names.targets import complete
 from hardware.errors import RequestError, unknown
@@ -161,11 +160,10 @@ def _answer(verb: str, options: dict[str, Any]) -> Brief:
 
 def _without_code(model: str) -> str:
     """Return the name of a model, of a captured one in full. Raises RequestError if its code would have to run."""
-    with request_errors():
-        target = user_target(model)
-        if target is None or not target.runs_code:
-            return model
-        name = str(complete(target, (), None))
+    target = user_target(model)
+    if target is None or not target.runs_code:
+        return model
+    name = str(complete(target, (), None))
     if not engine.is_ready(State(model=name)):
         raise RequestError(f"{model[:60]} is not captured, and an agent runs no code: hwexplorer capture {model[:60]}")
     return name

@@ -8,7 +8,6 @@ from typing import Any
 
 from analysis.model.ir.coverage import coverage
 from analysis.model.ir.workload import Workload
-from analysis.model.model_errors import ModelError
 from analysis.model.names.model_ref import configuration_of_weights, user_target
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from hardware import known_architectures as architectures
@@ -56,10 +55,7 @@ def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
     if engine.is_adopted(model):
         return model
     model = configuration_of_weights(model)
-    try:
-        is_target = user_target(model) is not None
-    except ModelError as error:
-        raise RequestError(str(error)) from None
+    is_target = user_target(model) is not None
     inputs = arguments.input or ()
     limits = ProcessLimits(
         arguments.time_limit or USER_LIMITS.seconds,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hwexplorer.extend import RequestError, child_job, model_errors
+from hwexplorer.extend import RequestError, child_job
 from hwexplorer_annexes.measure.device_parts import ProcessLimits, Progress
 from hwexplorer_annexes.measure.measurement_log import MeasurementLog, read_log
 
@@ -27,10 +27,7 @@ def run_module(module: str, plan: dict[str, Any], file: Path, limits: ProcessLim
     if importlib.util.find_spec("torch") is None:
         raise RequestError(f"running models here needs torch: {_INSTALL}")
     words = (msgspec.json.encode(plan).decode(), str(file))
-    try:
-        return _TorchRun("run", module, words, limits).run(progress)
-    except model_errors.ModelError as error:
-        raise RequestError(str(error)) from None
+    return _TorchRun("run", module, words, limits).run(progress)
 
 
 def measure_models(plan: dict[str, Any], log: Path, seconds: float, progress: Progress) -> MeasurementLog:

@@ -142,7 +142,7 @@ def stored_precision(model: str) -> str:
             return hf_config.stored_precision(transformer_request.split_hub(where)[0])
         target = targets.parse(model)
         return "" if target is None else weight_headers.stored_precision(targets.source(target))
-    except (ModelError, RequestError):
+    except RequestError:
         return ""
 
 

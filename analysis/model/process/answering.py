@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from analysis.model.model_errors import ModelError
 from analysis.model.reading_budget import Progress
+from hardware.errors import RequestError
 
 _TEXT_MAX = 2000
 
@@ -26,7 +26,7 @@ def answer(work: Callable[[Progress], bytes]) -> int:
     gc.disable()  # the process ends after one piece of work; collecting took a fifth of its time
     try:
         data = work(progress)
-    except ModelError as error:
+    except RequestError as error:
         _line(pipe, {"error": str(error)[:_TEXT_MAX]})
         return 2
     except BaseException as error:  # a model may call sys.exit

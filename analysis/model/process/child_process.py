@@ -79,6 +79,8 @@ class Child:
             if answer is None and not self.ending:
                 over = "" if self._has_ended(_PATIENCE_S / 2) else "closed"  # it still runs but closed its pipe
             return answer
+        except Refusal:
+            raise
         except (ValueError, OSError, RecursionError, msgspec.DecodeError):
             over = "unreadable"
             return None

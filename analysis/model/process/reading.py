@@ -6,12 +6,10 @@ from __future__ import annotations
 import sys
 
 from analysis.model.ir.workload import Workload, encode
-from analysis.model.model_errors import UnreadableError
 from analysis.model.names import targets
 from analysis.model.process.answering import answer
 from analysis.model.reading_budget import Budget, Progress
 from hardware import plugins
-from hardware.errors import RequestError
 
 
 def main() -> int:
@@ -28,11 +26,7 @@ def _read(text: str, progress: Progress) -> Workload:
         from analysis.model.transformer import weight_headers
 
         return weight_headers.load(path, target.factory, budget)
-    try:
-        read = plugins.load("readers", path.suffix)
-    except RequestError as error:
-        raise UnreadableError(str(error)) from None
-    workload: Workload = read(path, target.inputs, budget)
+    workload: Workload = plugins.load("readers", path.suffix)(path, target.inputs, budget)
     return workload
 
 
