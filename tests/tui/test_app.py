@@ -417,7 +417,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("one_format")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("f")
-    assert "all devices run in fp32" in screen_text(app)
+    await settle_until(pilot, lambda: "all devices run in fp32" in screen_text(app))
 
 
 @case("column_after")
