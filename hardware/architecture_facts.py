@@ -41,9 +41,10 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `has_layouts`: the framework chooses the layout. `keeps_weights`: as many weights as fit stay on chip between calls.
     `places_models`: a whole model is laid out at once. `splits_batches`: compilers run a batch in parts whose
     activations stay on chip. `is_searched`: mapping a model takes seconds. `describe(hierarchy)` returns the
-    architecture of files with a hierarchy. `unit_bandwidth` is the fact of the bytes that a unit moves in a clock, if
-    that may limit the bandwidth of the memory. `misses` are rates by name: (events missed, all events).
-    `count_instruction` returns the events of one instruction, (e,), of those that units execute while they wait."""
+    architecture of files with a hierarchy; those without have its `hierarchy`, if it has one. `unit_bandwidth` is the
+    fact of the bytes that a unit moves in a clock, if that may limit the bandwidth of the memory. `misses` are rates by
+    name: (events missed, all events). `count_instruction` returns the events of one instruction, (e,), of those that
+    units execute while they wait."""
 
     id: str
     name: str
@@ -71,6 +72,7 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     misses: dict[str, tuple[str, str]] = {}
     count_instruction: Callable[[ArchitectureFacts], Floats] | None = None
     describe: Callable[[Hierarchy], ArchitectureFacts] | None = None
+    hierarchy: Hierarchy | None = None
 
     @cached_property
     def data(self) -> Data:

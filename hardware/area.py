@@ -55,7 +55,7 @@ def _arithmetic_um2(device: Device, end: str) -> float:
     def um2(name: str) -> float:
         """Return the um2 of a multiply-accumulator of a format, with what is around it."""
         mac = float(bare.get(name, bare["fp32"]))
-        if not device.file.hierarchy:
+        if not device.file.nest:
             return mac * datapath
         # A multiplier grows with the square of the width of its operands; what is around it, with the bits of two
         # operands and a sum.
@@ -80,7 +80,8 @@ def _parts(device: Device, end: str) -> tuple[float, float, float]:
     logic = _at_node("logic_area", "factors", device.process_nm)
     compute = device.units * _arithmetic_um2(device, end) * mac * logic * _MM2
     registers = _sram_mm2(device, device.values.get("registers_bytes_per_unit", 0.0) * device.units, end)
-    memory = registers + sum(level_mm2(device, name, size, end) for name, size in device.levels)
+    levels = ((name.partition(" of ")[0].replace(" ", "_"), size) for name, size in device.levels)
+    memory = registers + sum(level_mm2(device, name, size, end) for name, size in levels)
     return compute, memory, device.values.get("phy_mm2", device.memory_bandwidth / 1e9 * _phy_rate(device) * phy)
 
 
@@ -93,18 +94,19 @@ def level_mm2(device: Device, name: str, size_bytes: float, end: str = "value") 
     """Return the mm2 of a level of memory with the bytes of all instances. In the hierarchy of a device file each bank
     has periphery of its own, and what is smaller as flip-flops is made of these."""
     large = _sram_mm2(device, size_bytes, end)
-    if device.file.hierarchy is None:
+    hierarchy = device.file.hierarchy or device.arch.hierarchy
+    if hierarchy is None:
         return large
     flip_flops = 8.0 * size_bytes * _at_node("sram_cell", "um2", device.process_nm) * _rule("flip_flop", end) * _MM2
-    if device.file.hierarchy.level(name).kind == "register":
+    if hierarchy.level(name).kind == "register":
         return flip_flops
-    bank_bytes = device.values[f"{name}_bytes"] / device.values.get(f"{name}_banks", 1.0)
+    bank_bytes = device.macro_bytes(name) / device.values.get(f"{name}_banks", 1.0)
     return min(large * (1.0 + _rule("periphery", end) / bank_bytes), flip_flops)
 
 
 def _uncore(device: Device, end: str) -> float:
     """Return the area of everything else over that of arithmetic, memories and PHYs. A core has no links or pads."""
-    is_die = device.file.hierarchy and device.values.get("phy_mm2", 1.0) > 0.0
+    is_die = device.file.nest and device.values.get("phy_mm2", 1.0) > 0.0
     return _rule("uncore_accelerator" if is_die else "uncore", end)
 
 

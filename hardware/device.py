@@ -211,6 +211,12 @@ class Device(msgspec.Struct, frozen=True, dict=True):
             for level in stated
         )
 
+    def macro_bytes(self, name: str) -> float:
+        """Return the bytes of the macro of memory that an access touches: a bank or slice, not the sum of the die."""
+        macro = self.arch.data.macros[name]
+        size_bytes = math.prod([getattr(self, fact) for fact in macro.of], start=macro.value)
+        return size_bytes / self.file.facts["units"].value if macro.per_unit else size_bytes
+
     @property
     def last_level_bytes(self) -> float:
         """Capacity of the last on-chip level that tensors can stay in between kernels."""

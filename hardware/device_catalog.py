@@ -200,7 +200,8 @@ def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:
     name = spec.name if spec.is_silicon else spec.name + ON_PAPER
     device = Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, spec, facts)
     if spec.hierarchy:
-        device = msgspec.structs.replace(device, facts=facts | _silicon_power(device) | _buffer_bandwidth(device))
+        power = _silicon_power(device) if spec.nest else {}
+        device = msgspec.structs.replace(device, facts=facts | power | _buffer_bandwidth(device))
     return device
 
 
@@ -219,7 +220,7 @@ def _buffer_bandwidth(device: Device) -> dict[str, Fact]:
     width = device.values.get(f"{level.name}_width")
     if width is None or device.facts["last_level_bandwidth"].quality != "derived":
         return {}
-    memories = device.last_level_bytes / device.values[f"{level.name}_bytes"]
+    memories = device.last_level_bytes / device.macro_bytes(level.name)
     ports = min(len(level.ports), 2)  # one read, one written
     rate = width * ports * memories * device.clock_hz
     why = f"rule: {memories:g} x {ports} accesses of {width:g} bytes a cycle"

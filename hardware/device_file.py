@@ -104,6 +104,11 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hierarchy: Hierarchy | None = None
     format_units: dict[str, Fact] = {}  # units that multiply a format, if not all do: a checkerboard
 
+    @property
+    def nest(self) -> Hierarchy | None:
+        """The hierarchy of a spatial accelerator, whose memories feed arrays; None for other devices."""
+        return self.hierarchy if self.hierarchy and self.hierarchy.axes else None
+
 
 def fail(file: str, message: object) -> RequestError:
     """Return the RequestError for a message about a device file."""
@@ -255,7 +260,7 @@ def read_device_file(path: Path) -> DeviceFile:
 def _with_wide_work(spec: DeviceFile) -> DeviceFile:
     """Return the file of a spatial accelerator with what it does in fp32: its arrays multiply their widest format, and
     lanes take as many narrow operations for a wide one as the square of the ratio of their widths."""
-    if spec.hierarchy is None:
+    if spec.nest is None:
         return spec
     tables, runs = dict(spec.fma_per_clock), spec.runs
     lanes, matrix = (
@@ -308,7 +313,7 @@ def _check(spec: DeviceFile) -> None:
         _check_facts(f"power_modes.{mode}.facts", known, point.facts)
     facts = complete_facts(spec, spec.facts)
     _check_peaks(spec, facts)
-    elements = math.prod(facts[axis].value for axis in spec.hierarchy.axes) if spec.hierarchy else facts["units"].value
+    elements = math.prod(facts[axis].value for axis in spec.nest.axes) if spec.nest else facts["units"].value
     if elements != facts["units"].value:
         raise ValueError(f"facts.units: {facts['units'].value:g} are not the {elements:g} elements of the arrays")
 

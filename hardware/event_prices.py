@@ -93,14 +93,6 @@ def sram_read(process_nm: float, capacity_bytes: float) -> Triple:
     return _at_node(process_nm, nodes)
 
 
-def _macro_bytes(device: Device, name: str) -> float:
-    """Return the capacity of the macro that an access touches: one bank or slice, not the sum over the die."""
-    macro = device.arch.data.macros[name]
-    facts: list[float] = [getattr(device, fact) for fact in macro.of]
-    capacity = math.prod(facts) * macro.value
-    return capacity / device.file.facts["units"].value if macro.per_unit else capacity
-
-
 def _wire(process_nm: float, distance_mm: float) -> Triple:
     """Return the J per byte moved over a distance on the die."""
     anchors = [(node, (v, lo, hi)) for node, v, lo, hi in table()["wire"]["anchors"]]
@@ -114,15 +106,13 @@ def _hop(device: Device, event: Event) -> tuple[Triple, str, str]:
 
 
 def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
-    data, capacity = table(), _macro_bytes(device, event.argument)
-    value = sram_read(device.process_nm, capacity)
-    if device.file.hierarchy:
-        banks, width = (device.values.get(f"{event.argument}_{fact}", 1.0) for fact in ("banks", "width"))
-        own, wide = data["sram_width"]["value"], max(width / data["sram_width"]["bytes"], 1.0)
-        value = _scale(sram_read(device.process_nm, capacity / banks), 1.0 - own + own / wide)
-        if banks > 1.0:
-            half_side_mm = math.sqrt(level_mm2(device, event.argument, capacity)) / 2
-            value = _add(value, _wire(device.process_nm, half_side_mm))
+    data, capacity = table(), device.macro_bytes(event.argument)
+    banks, width = (device.values.get(f"{event.argument}_{fact}", 1.0) for fact in ("banks", "width"))
+    own, wide = data["sram_width"]["value"], max(width / data["sram_width"]["bytes"], 1.0)
+    value = _scale(sram_read(device.process_nm, capacity / banks), 1.0 - own + own / wide)
+    if banks > 1.0:
+        half_side_mm = math.sqrt(level_mm2(device, event.argument, capacity)) / 2
+        value = _add(value, _wire(device.process_nm, half_side_mm))
     macro = f"{capacity / 1024:.0f} KiB" if capacity >= 1024 else f"{capacity:.0f} byte"
     source = f"{macro} macro: {data['sram']['7']['source']}"
     if event.family.endswith("write"):

@@ -27,7 +27,7 @@ class ArrayAxis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     takes: tuple[str, ...]
 
 
-class Array(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Array(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Elements side by side. One read of a `multicast` tensor serves all elements. The array adds partial sums on their
     way out (`reduces`), shares the overlap of windows (`shares_windows`), passes operands from element to element
     (`is_systolic`), and loads its next stationary tile, `load_rows` in each cycle, while it works on the current one
@@ -43,7 +43,7 @@ class Array(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     load_rows: Annotated[float, msgspec.Meta(ge=1)] = 1.0
 
 
-class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One memory, or one in each element of the arrays above it: facts `NAME_bytes`, `NAME_width` and `NAME_banks`.
     Tensors that it does not hold bypass it; it feeds the array `below`. Each port takes an access per cycle of the
     kinds that it names. `tile` fixes the extents of loops; `order` fixes the order of the tiles."""
@@ -84,7 +84,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return ""
 
 
-class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The `levels`, outermost first. The innermost elements keep `stationary`. `across` is an array above all levels:
     each of its elements has all of them. With `keeps_weights`, as many weights as fit stay on chip between calls."""
 

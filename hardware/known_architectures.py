@@ -42,9 +42,13 @@ def find_architecture(name: str, hierarchy: Hierarchy | None) -> ArchitectureFac
     """Return the architecture of a device file. Raises ValueError if its hierarchy is missing, wrong, or not
     allowed."""
     found = get(name)
-    if (found.describe is None) != (hierarchy is None):
-        raise ValueError("is missing" if hierarchy is None else f"devices of architecture {name} have none")
-    return found if hierarchy is None or found.describe is None else found.describe(hierarchy)
+    if hierarchy is None:
+        if found.describe is not None and found.hierarchy is None:
+            raise ValueError("is missing")
+        return found
+    if found.describe is None:
+        raise ValueError(f"devices of architecture {name} have none")
+    return found.describe(hierarchy)
 
 
 def classes(built_in: bool = False) -> dict[str, str]:

@@ -224,7 +224,7 @@ class _DeviceEditor:
         """Scale the matrix unit with its array, unless its own rate was changed. A file's arrays scale its elements."""
         sides = self.device.arch.data.matrix_follows
         scale = math.prod(self.ratios.get(name, 1.0) for name in sides)
-        if self.device.file.hierarchy:
+        if self.device.file.nest:
             if self.ratios.get("units", 1.0) != 1.0:
                 raise RequestError(f"units: they are the elements of the arrays; change {' or '.join(sides)}")
             units = self.facts["units"]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
+from hardware.architecture_data import Field
 from hardware.architecture_facts import UNITS, ChipLevel
 from hardware.demand import Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.efficiency import Efficiency
+from hardware.errors import unknown
+from hardware.hierarchy import Hierarchy, Level
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.recurrence_schedules import (
@@ -34,6 +38,7 @@ from hardware.setup import Setup
 
 _REDUCTIONS = (OpClass.POOL, OpClass.NORM, OpClass.ROW_NORM, OpClass.SOFTMAX, OpClass.REDUCTION)
 _HOP = "network_on_chip.hop"
+_KEPT = {"output": "results", "weight": "weights", "input": "inputs"}  # by `stationary` of a hierarchy
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
@@ -68,6 +73,7 @@ def fabric_of(setup: Setup) -> Fabric:
     """Return the fabric of the device for the format of its products: the tiles of a checkerboard that multiply it."""
     device, plan = setup.device, setup.plan
     of_format = device.file.format_units.get(plan.matrix)
+    edge_bytes = min(_width(device, "tile_memory"), _width(device, "stream_buffer"))
     units = of_format.value * device.units / device.file.facts["units"].value if of_format else device.units
     return Fabric(
         rows=device.array_rows,
@@ -75,14 +81,25 @@ def fabric_of(setup: Setup) -> Fabric:
         units=units,
         macs_per_clock=device.mac_rate("matrix", plan.matrix) * device.units / units / device.matrix_clock_hz,
         clock_hz=device.matrix_clock_hz,
-        bus_bytes=device.bus_bytes_per_clock,
-        buffer_bytes=device.tile_memory_bytes,
+        bus_bytes=min(device.bus_bytes_per_clock, _width(device, "shared_memory"), edge_bytes),
+        buffer_bytes=device.values.get("tile_memory_bytes") or device.stream_buffer_bytes,
         operand_bytes=FORMATS[plan.matrix].bits / 8.0,
         result_bytes=plan.element_bytes,
         latency=_hops(device),
         has_barriers=device.barriers > 0.0,
         divide_cycles=device.arch.data.assumed("divide_cycles"),
+        edge_bytes=edge_bytes,
     )
+
+
+def _width(device: Device, level: str) -> float:
+    """Return the bytes that an instance of a level reads and writes a cycle: an access of its width, or one in two
+    cycles through a single port; infinity if the file does not state a width."""
+    hierarchy = device.file.hierarchy
+    stated = device.values.get(f"{level}_width")
+    if stated is None or hierarchy is None:
+        return math.inf
+    return stated * min(len(hierarchy.level(level).ports), 2) / 2.0
 
 
 def _hops(device: Device) -> float:
@@ -94,7 +111,11 @@ def _schedules(demand: Demand, setup: Setup) -> Tiling:
     """Return every schedule of each distinct shape of a demand's contractions, (c, u + 1), after a column of zeros."""
     menu, operators = setup.device.arch.data.tiles["matrix"], demand.shapes[0]
     sizes = np.hstack([np.zeros((4, 1)), demand.gemm[:, operators]])
-    return schedules(sizes, fabric_of(setup), menu.stretches, menu.splits)
+    every = schedules(sizes, fabric_of(setup), menu.stretches, menu.splits)
+    stays = setup.device.file.hierarchy.stationary if setup.device.file.hierarchy else "free"
+    if stays != "free":
+        every.seconds[every.stationary != KEPT.index(_KEPT[stays])] = np.inf
+    return every
 
 
 def _reduce_on_fabric(demand: Demand, setup: Setup, rates: Efficiency, mapping: Mapping) -> Mapping:
@@ -220,7 +241,7 @@ def _by_tiles(
     # Cells of tiles at work that do not multiply: beyond the edge of a result, or while a tile fills and drains.
     edge = tiling.blocks * tiling.tile_m * tiling.tile_n * depth - macs
     filling = filling_cycles(demand.gemm[:, at], tiling) * cells
-    return {
+    counts = {
         "tile.partial_sum": np.where(on_array, sums, 0.0),
         "tile.idle_cell": np.where(on_array, np.maximum(edge, 0.0) + filling, 0.0),
         "tile_memory.read": streamed + waiting,
@@ -237,6 +258,7 @@ def _by_tiles(
         "domain_flow.wavefront_setup": blocks,
         "synchronisation.tile_barrier": blocks,
     }
+    return {label: count for label, count in counts.items() if label in device.arch.row}
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
@@ -299,15 +321,62 @@ def _divide_stages(stages: Stages, demand: Demand, setup: Setup, mapping: Mappin
     )  # fmt: skip
 
 
+@lru_cache(maxsize=64)
+def _describe(hierarchy: Hierarchy) -> Architecture:
+    """Return the architecture of files that state levels of memory. Raises ValueError for levels that no KPU has."""
+    known, names = [level.name for level in _HIERARCHY.levels], [level.name for level in hierarchy.levels]
+    if bad := next((name for name in names if name not in known), None):
+        raise ValueError(str(unknown("level of a KPU", bad, known)))
+    if names != [name for name in known if name in names] or known[0] not in names or len(names) < 2:
+        raise ValueError(f"levels: {known[0]} and one or both of {' and '.join(known[1:])}, from the outside in")
+    for level in hierarchy.levels:
+        if level != Level(name=level.name, kind=level.kind, ports=level.ports):
+            raise ValueError(f"{level.name}: a level of a KPU states kind and ports alone; its sizes are facts")
+        if wrong := level.wrong():
+            raise ValueError(wrong)
+    if hierarchy != Hierarchy(stationary=hierarchy.stationary, levels=hierarchy.levels):
+        raise ValueError("across and keeps_weights are of spatial accelerators")
+    if hierarchy.stationary not in (*_KEPT, "free"):
+        raise ValueError(f"stationary: {hierarchy.stationary!r} is none of a KPU ({', '.join(_KEPT)}, free)")
+    data, absent = ARCHITECTURE.data, {f"{name}_bytes" for name in known if name not in names}
+    facts = {name: field for name, field in data.facts.items() if name not in absent}
+    for name in names:
+        facts |= {f"{name}_width": Field(unit="byte"), f"{name}_banks": Field(unit="count")}
+    bandwidth = facts["last_level_bandwidth"]
+    follows = {**bandwidth.follows, f"{known[0]}_width": 1.0}
+    facts["last_level_bandwidth"] = msgspec.structs.replace(bandwidth, follows=follows)
+    levels = tuple(level for level in ARCHITECTURE.levels if level.fact not in absent)
+    kinds = {level.name: level.kind for level in hierarchy.levels}
+    events = tuple(
+        msgspec.structs.replace(event, family="logic", argument=f"register_{event.name}")
+        if "sram" in event.family and kinds[event.category] == "register"
+        else event
+        for event in data.events
+        if "sram" not in event.family or event.category in kinds
+    )
+    described = msgspec.structs.replace(ARCHITECTURE, levels=levels, hierarchy=hierarchy)
+    vars(described)["data"] = msgspec.structs.replace(data, facts=facts, events=events)
+    return described
+
+
+_HIERARCHY = Hierarchy(stationary="free", levels=(
+    Level(name="shared_memory"), Level(name="tile_memory"), Level(name="stream_buffer"),
+))  # fmt: skip
 ARCHITECTURE = Architecture(
     id="kpu",
     name="KPU",
     unit="tile",
-    levels=(ChipLevel("tile memory", "tile_memory_bytes", UNITS), ChipLevel("shared memory", "scratchpad_bytes")),
+    levels=(
+        ChipLevel("stream buffer", "stream_buffer_bytes", UNITS),
+        ChipLevel("tile memory", "tile_memory_bytes", UNITS),
+        ChipLevel("shared memory", "scratchpad_bytes"),
+    ),
     is_managed=True,
     splits_batches=True,
     map_operators=map_operators,
     sentence=_sentence,
     execution="fused",
     divide_stages=_divide_stages,
+    describe=_describe,
+    hierarchy=_HIERARCHY,
 )

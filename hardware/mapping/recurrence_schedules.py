@@ -30,7 +30,8 @@ class Fabric(msgspec.Struct, frozen=True):
     value for each row and column in a cycle. DMA engine, block mover and streamer of a tile move `bus_bytes` a cycle
     each; blocks of operands of `operand_bytes` are buffered twice in `buffer_bytes`. Results leave with `result_bytes`.
     The first value of a chunk arrives after `latency` cycles. With `has_barriers` nothing moves while the fabric
-    works. A cell inverts a value in `divide_cycles`."""
+    works. A cell inverts a value in `divide_cycles`. Memories beside a tile
+    give its edges `edge_bytes` a cycle."""
 
     rows: float
     columns: float
@@ -44,6 +45,7 @@ class Fabric(msgspec.Struct, frozen=True):
     latency: float = 0.0
     has_barriers: bool = False
     divide_cycles: float = 0.0
+    edge_bytes: float = math.inf
 
     @property
     def cells(self) -> float:
@@ -65,6 +67,7 @@ class Fabric(msgspec.Struct, frozen=True):
         than one pair in a cycle take as many values."""
         at_once = max(self.macs_per_clock / self.cells, 1.0)
         by_edges = (rows + columns) / (self.rows + self.columns) / at_once
+        by_edges = np.maximum(by_edges, (rows + columns) * self.operand_bytes / self.edge_bytes)
         return np.maximum(rows * columns / self.macs_per_clock, by_edges)
 
 

@@ -37,7 +37,7 @@ from hwexplorer.cli import main
 from tests.models import load_once
 from tests.sampling import for_each, slow
 
-SPATIAL = tuple(device.id for device in load_devices()[0] if device.arch.describe is not None)
+SPATIAL = tuple(device.id for device in load_devices()[0] if device.file.nest is not None)
 BLOCKS = ("conv2d", "transformer_block", "depthwise_separable", "pooling")
 PUBLISHED = tomllib.loads(Path(__file__).with_name("eyeriss.toml").read_text())
 
