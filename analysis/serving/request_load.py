@@ -203,7 +203,7 @@ def file_stamp(path: str) -> tuple[str, int, int, int]:
 def read_load_file(path: str, cached: int) -> Load:
     """Return the requests of a file, with `cached` tokens of each prompt in the cache. Raises RequestError."""
     file = Path(file_stamp(path)[0])
-    return read_load(file_access.read(file, MOST_TRACE_BYTES).decode("utf-8", "replace"), file.name, cached)
+    return read_load(file_access.text(file_access.read(file, MOST_TRACE_BYTES), "replace"), file.name, cached)
 
 
 def read_load(text: str, name: str, cached: int = 0) -> Load:

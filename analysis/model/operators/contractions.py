@@ -85,6 +85,14 @@ def _chained_product(call: OperatorCall) -> OperatorCost:
     return OperatorCost("matmul", macs=_fewest(tuple(sizes)), gemm=(ONE, sizes[0], sizes[-1], sizes[-2]))
 
 
+def _matrix_power(call: OperatorCall) -> OperatorCost:
+    """Count the products of a power by repeated squaring."""
+    shape, power = call.tensors()[0].shape, abs(int(whole_numbers(call.args["n"])[0]))
+    products = max(power.bit_length() + power.bit_count() - 2, 0)
+    gemm = (product(shape[:-2]) * products, shape[-1], shape[-1], shape[-1])
+    return OperatorCost("matmul", macs=product(gemm), gemm=gemm)
+
+
 @cache
 def _fewest(sizes: tuple[Poly, ...]) -> Poly:
     """Return the multiplications of a chain of matrices with these numbers of rows and, last, of columns."""
@@ -222,9 +230,9 @@ def _recurrent_layers(gates: int, flops: int, special: int, call: OperatorCall) 
     matrices = [weight for weight in weights if len(weight.shape) == 2]
     steps = product(tensor.shape[:-1])
     macs = product((steps, sum((weight.numel for weight in matrices), ZERO)))
-    # The input and the hidden matrix of a layer and direction both have gates * hidden rows.
-    rows = sum((weight.shape[0] for weight in matrices[::2]), ZERO)
-    units = steps * (rows // gates)
+    # The input and the hidden matrix of a layer and direction both have gates * hidden rows, a projection has fewer.
+    rows = matrices[0].shape[0]
+    units = steps * (rows // gates) * (sum(weight.shape[0] == rows for weight in matrices) // 2)
     length = tensor.shape[0 if not call.args.get("batch_first") else 1] if len(tensor.shape) == 3 else steps
     # A device runs one small product per time step and matrix, which are the groups.
     gemm = (length * len(matrices), steps // length, matrices[0].shape[0], matrices[-1].shape[1])
@@ -250,6 +258,7 @@ _NAMES: dict[Rule, str] = {
     _product_of_two: "mm bmm mv dot vdot matmul linalg_matmul addmm baddbmm addmv",
     _inner_product: "inner",
     _chained_product: "linalg_multi_dot chain_matmul",
+    _matrix_power: "matrix_power linalg_matrix_power",
     _tensordot: "tensordot",
     _grouped_product: "_grouped_mm transformers.grouped_mm_fallback _scaled_grouped_mm",
     _distances: "cdist _cdist_forward _euclidean_dist",

@@ -181,15 +181,32 @@ def _decomposition(cubes: float, call: OperatorCall) -> OperatorCost:
 
 
 def _factorisation(kind: str, call: OperatorCall) -> OperatorCost:
-    """Count LU and Cholesky of n x n matrices and triangular solves of n rows as LAPACK does (working note 41). The
-    product with as many multiply-adds has the n columns, which follow each other, and the mean depth as K."""
+    """Count LU and Cholesky of n x n matrices as LAPACK does (working note 41). The product with as many multiply-adds
+    has the n columns, which follow each other, and the mean depth as K."""
     tensor = call.tensors()[0]
     matrices, n = product(tensor.shape[:-2]), tensor.shape[-1].constant()
-    rows = call.result.shape[-1].constant() if kind == "solve" else n
-    macs = {"lu": (n - 1) * n * (2 * n - 1) // 6, "cholesky": (n**3 - n) // 6, "solve": n * (n - 1) // 2 * rows}[kind]
-    flops = {"lu": n * (n - 1) // 2, "cholesky": n * (n + 1) // 2, "solve": n * rows}[kind]
-    gemm = (matrices, poly(rows), poly(n), Poly({(): Fraction(macs, n * rows)} if macs else {}))
+    macs, flops = _factor(kind, n)
+    gemm = (matrices, poly(n), poly(n), Poly({(): Fraction(macs, n * n)} if macs else {}))
     return OperatorCost(kind, matrices * flops, matrices * n, matrices * macs, gemm)
+
+
+def _factor(kind: str, n: int) -> tuple[int, int]:
+    """Return the multiply-adds and other operations that factor an n x n matrix, zeros for kind ''."""
+    cholesky, lu = ((n**3 - n) // 6, n * (n + 1) // 2), ((n - 1) * n * (2 * n - 1) // 6, n * (n - 1) // 2)
+    return {"lu": lu, "cholesky": cholesky}.get(kind, (0, 0))
+
+
+def _solve(kind: str, call: OperatorCall) -> OperatorCost:
+    """Count triangular solves of n rows for each right-hand side: one, or two with a factor, which `general` computes
+    first (LU)."""
+    square = next(x for x in call.tensors() if len(x.shape) > 1 and x.shape[-1] == x.shape[-2])
+    matrices, n = product(square.shape[:-2]), square.shape[-1].constant()
+    sides, solves = call.result.numel // (matrices * n), 1 if kind == "triangular" else 2
+    macs, flops = _factor("lu" * (kind == "general"), n)
+    each = max(solves * n * (n - 1) // 2, 1)
+    rows = sides + Poly({(): Fraction(macs, each)} if macs else {})  # as if the factor were further right-hand sides
+    gemm = (matrices, rows, poly(n), Poly({(): Fraction(each, n)}))
+    return OperatorCost("solve", matrices * (sides * (solves * n) + flops), matrices * n, product(gemm), gemm)
 
 
 def _stft(call: OperatorCall) -> OperatorCost:
@@ -277,6 +294,7 @@ _RULES: dict[str, Rule] = {
     "_embedding_bag": _embedding_bag,
     **{name: partial(_decomposition, cubes) for name, cubes in element_costs.DECOMPOSITIONS.items()},
     **{name: partial(_factorisation, kind) for name, kind in element_costs.FACTORISATIONS.items()},
+    **{name: partial(_solve, kind) for name, kind in element_costs.SOLVES.items()},
     "pdist": _pairs,
     "_pdist_forward": _pairs,
     "stft": _stft,
