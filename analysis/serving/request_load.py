@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +30,33 @@ ROUNDS, LEAST = 6, 32  # of a closed load: requests of each client, and least re
 MAX_REQUESTS = 50_000
 MOST_TRACE_BYTES = 32 << 20
 NO_LIMITS = "no limits"
-TRACE_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
-AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")  # of AzureLLMInferenceTrace_conv.csv
-# Of Mooncake's traces (FAST25-release/traces): milliseconds, tokens, and hashes of the blocks of a prompt.
-JSON_FIELDS, BLOCK = ("timestamp", "input_length", "output_length", "hash_ids"), 512
+BLOCK = 512  # tokens of a block of a prompt in Mooncake's traces
+
+
+class _Format(msgspec.Struct, frozen=True):
+    """A format of files of requests: the `columns` of time, prompt tokens and answer tokens, the seconds of a unit of
+    time (0 for a date and time), the tokens of a block in `hash_ids`, and a column that only this format has."""
+
+    columns: tuple[str, str, str]
+    unit_s: float = 1.0
+    block: int = BLOCK
+    mark: str = ""
+
+
+_MOONCAKE = ("timestamp", "input_length", "output_length")
+_FORMATS = (
+    _Format(("arrival_s", "prompt_tokens", "output_tokens")),
+    _Format(("TIMESTAMP", "ContextTokens", "GeneratedTokens"), 0.0),  # Azure/AzurePublicDataset, LLM inference traces
+    _Format(("Timestamp", "Request tokens", "Response tokens")),  # HPMLL/BurstGPT
+    _Format(_MOONCAKE, block=16, mark="chat_id"),  # alibaba-edu/qwen-bailian-usagetraces-anon
+    _Format(_MOONCAKE, 1e-3),  # kvcache-ai/Mooncake, FAST25-release/traces
+)
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
     """Requests in the order of their arrival, shape (n,): seconds, prompt tokens to compute, prompt tokens in the cache
     already, and tokens of the answer. In a closed load of `concurrency` clients the arrivals are 0, and a client sends
-    its next request when its last has ended. `blocks` identify the parts of BLOCK tokens of each prompt, if known."""
+    its next request when its last has ended. `blocks` identify the parts of `block` tokens of each prompt, if known."""
 
     arrival_s: Floats
     prompt: Counts
@@ -46,6 +64,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     output: Counts
     concurrency: int = 0
     blocks: tuple[tuple[int, ...], ...] = ()
+    block: int = BLOCK
 
     @property
     def requests(self) -> int:
@@ -76,11 +95,11 @@ def reuse_prefixes(load: Load, room_tokens: float) -> Load:
     whole, cached = load.prompt + load.cached, load.cached.copy()
     for place, blocks in enumerate(load.blocks):
         hits = next((count for count, block in enumerate(blocks) if block not in recent), len(blocks))
-        cached[place] = min(max(hits * BLOCK, cached[place]), whole[place] - 1)
+        cached[place] = min(max(hits * load.block, cached[place]), whole[place] - 1)
         for block in blocks:
             recent.pop(block, None)
             recent[block] = None
-        while len(recent) * BLOCK > room_tokens:
+        while len(recent) * load.block > room_tokens:
             del recent[next(iter(recent))]
     return msgspec.structs.replace(load, prompt=whole - cached, cached=cached, blocks=())
 
@@ -207,73 +226,70 @@ def read_load_file(path: str, cached: int) -> Load:
 
 
 def read_load(text: str, name: str, cached: int = 0) -> Load:
-    """Return the requests of a CSV with `TRACE_COLUMNS` or the columns of Azure's traces, or of JSON lines as those of
-    Mooncake, with `cached` tokens of each prompt in the cache. Raises RequestError with the line that is wrong."""
+    """Return the requests of a CSV or of JSON lines in one of `_FORMATS`, with `cached` tokens of each prompt in the
+    cache. Raises RequestError with the line that is wrong."""
     try:
-        load = _read_requests(
-            _json_requests(text) if text.lstrip().startswith("{") else _csv_requests(text, name), name
-        )
+        load = _read_requests(*_rows(text), name)
     except csv.Error as error:
         raise RequestError(f"{name}: not a table of requests: {error}") from None
     held = np.minimum(cached, load.prompt - 1)
     return msgspec.structs.replace(load, prompt=load.prompt - held, cached=held)
 
 
-# A line of a file of requests: its number, time, tokens of prompt and answer, and blocks of the prompt.
-_Line = tuple[int, Any, Any, Any, tuple[int, ...]]
+_Row = tuple[int, dict[str, Any]]  # the number of a line and its columns, none if it is damaged
 
 
-def _csv_requests(text: str, name: str) -> Iterator[_Line]:
-    rows = csv.DictReader(io.StringIO(text, newline=""))
-    present = rows.fieldnames or ()
-    columns = next((names for names in (TRACE_COLUMNS, AZURE_COLUMNS) if set(names) <= set(present)), None)
-    if columns is None:
-        missing = next(column for column in TRACE_COLUMNS if column not in present)
-        kinds = f"{', '.join(TRACE_COLUMNS)}; {', '.join(AZURE_COLUMNS)}; or JSON lines with {', '.join(JSON_FIELDS)}"
+def _rows(text: str) -> tuple[Iterable[str], Iterator[_Row]]:
+    """Return the columns of a file and its rows."""
+    if not text.lstrip().startswith("{"):
+        rows = csv.DictReader(io.StringIO(text, newline=""))
+        return rows.fieldnames or (), ((rows.line_num, row) for row in rows)
+    lines = ((number, _json_row(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip())
+    first = next(lines)
+    return first[1], chain([first], lines)
+
+
+def _json_row(line: str) -> dict[str, Any]:
+    try:
+        row = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def _read_requests(present: Iterable[str], rows: Iterable[_Row], name: str) -> Load:
+    known = {*present}
+    kind = next((one for one in _FORMATS if {*one.columns, one.mark} - {""} <= known), None)
+    if kind is None:
+        near = min(_FORMATS, key=lambda one: len({*one.columns} - known))
+        missing = next((column for column in near.columns if column not in known), near.mark)
+        kinds = "; ".join(dict.fromkeys(", ".join(one.columns) for one in _FORMATS))
         raise RequestError(f"{name}: no column {missing}; a trace of requests has {kinds}")
-    begin: datetime | None = None
-    for row in rows:
-        time, prompt, output = (row[column] for column in columns)
-        arrival: str | float | None = time
-        if columns is AZURE_COLUMNS:
-            try:
-                stamp = datetime.fromisoformat(time)
-                begin = begin or stamp
-                arrival = (stamp - begin).total_seconds()
-            except (TypeError, ValueError):
-                arrival = None
-        yield rows.line_num, arrival, prompt, output, ()
-
-
-def _json_requests(text: str) -> Iterator[_Line]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            try:
-                row = msgspec.json.decode(line)
-                time, prompt, output, blocks = (row[field] for field in JSON_FIELDS)
-                yield number, time / 1e3, prompt, output, tuple(map(int, blocks))
-            except (msgspec.DecodeError, LookupError, TypeError, ValueError):
-                yield number, None, None, None, ()
-
-
-def _read_requests(lines: Iterable[_Line], name: str) -> Load:
     values: list[tuple[float, int, int]] = []
     blocks: list[tuple[int, ...]] = []
-    for number, *texts, hashes in lines:
+    for number, row in rows:
         if len(values) == MAX_REQUESTS:
             raise RequestError(f"{name}: more than {MAX_REQUESTS:,} requests")
         try:
-            arrival_s, prompt, output = float(texts[0]), int(texts[1]), int(texts[2])
-        except (TypeError, ValueError):
+            time, prompt, output = (row[column] for column in kind.columns)
+            at_s = float(time) * kind.unit_s if kind.unit_s else datetime.fromisoformat(time).timestamp()
+            value, hashes = (at_s, int(prompt), int(output)), tuple(map(int, row.get("hash_ids") or ()))
+        except (LookupError, TypeError, ValueError, OverflowError):
             raise RequestError(f"{name}, line {number}: expected a time and two counts of tokens") from None
-        if not (0 <= arrival_s < 1e9 and 1 <= prompt <= 1e7 and 1 <= output <= 1e7):
+        if not (0 <= value[0] < 1e10 and 1 <= value[1] <= 1e7 and 1 <= value[2] <= 1e7):
             raise RequestError(f"{name}, line {number}: expected a time of 0 s or more, and 1 to 10 million tokens")
-        if values and arrival_s < values[-1][0]:
+        if values and value[0] < values[-1][0]:
             raise RequestError(f"{name}, line {number}: arrives before the request of the line above")
-        values.append((arrival_s, prompt, output))
+        values.append(value)
         blocks.append(hashes)
     if not values:
         raise RequestError(f"{name}: no request")
     arrival, prompts, outputs = (np.array(column) for column in zip(*values, strict=True))
-    load = Load(arrival_s=arrival, prompt=prompts, cached=np.zeros_like(prompts), output=outputs)
-    return msgspec.structs.replace(load, blocks=tuple(blocks)) if any(blocks) else load
+    return Load(
+        arrival_s=arrival if kind.unit_s else arrival - arrival[0],
+        prompt=prompts,
+        cached=np.zeros_like(prompts),
+        output=outputs,
+        blocks=tuple(blocks) if any(blocks) else (),
+        block=kind.block,
+    )

@@ -123,8 +123,12 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
         """The sentence on whether it keeps up: `keeps up: 38 % of capacity`, `falls behind by 3 requests/s`."""
         if self.lag_per_s > 0:
             return f"falls behind by {plain_number(self.lag_per_s)} requests/s"
-        is_full = not self.arrivals_per_s and self.utilization >= 1.0
-        return "full: more clients wait" if is_full else f"keeps up: {percent(self.utilization)} of capacity"
+        if self.utilization >= 1.0 and not self.arrivals_per_s:
+            return "full: more clients wait"
+        word = (
+            "keeps up" if self.utilization <= 1.0 else "serves a burst"
+        )  # a file whose requests come faster for a while
+        return f"{word}: {percent(self.utilization)} of capacity"
 
     def band(self, figure_s: float, is_first: bool = False) -> tuple[float, float]:
         """Return the band of a time with the relative band of TPOT, or of TTFT if `is_first`."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from analysis.model.names.model_ref import plain
 from hardware import file_access
+from hardware.errors import RequestError
 from hardware.precision import BASE, FORMATS
 
 Row = dict[str, str]
@@ -17,6 +19,9 @@ _TOOLS = Path(__file__).with_suffix(".toml")
 _UNSTATED = "device_mode kv_tokens activation_format kv_format energy_j_per_token power_w"
 _LOAD_UNSTATED = "origin phase_split runtime_version flag note n_devices attention_data_parallel running_batch"
 _STORED = re.compile(r"[-.](I?Q\d\w*|F16|BF16|F32)\.gguf$|\.gguf$", re.IGNORECASE)
+# The model in the path of a folder: of the cache of a hub (models--OWNER--NAME/snapshots/HASH), or its last part.
+_CACHED_MODEL = re.compile(r"^(?:[/.~]|\w:).*?(?:models--([^/]+)|([^/]+)/?$)")
+_BUNCHED = 0.5  # median over mean gap between tokens below which several arrive at once; steady gaps are alike
 _MULTISTREAM = "8"  # samples of a query, by MLPerf's rules
 
 
@@ -28,37 +33,49 @@ def tool_names() -> str:
 
 def tool_rows(text: str, path: Path, as_loads: bool = False) -> list[Row]:
     """Return the rows of a tool's result, [] if the text is from no known tool. Services under load are rows of the
-    table of services if `as_loads`, else of one of their steps of decoding."""
-    tools = file_access.shipped(_TOOLS)
-    for tool in tools["log"]:
-        if tool["mark"] in text:
-            return _log_rows(tool, text, path)
-    if not text.lstrip().startswith(("[", "{")):
-        return []
-    try:
-        documents = json.loads(text) if text.lstrip().startswith("[") else _documents(text)
-        rows = [row for document in documents if (row := _json_row(tools["json"], document)) is not None]
-        return [_step_row(row) if "load_kind" in row and not as_loads else row for row in rows]
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
-        return []
+    table of services if `as_loads`, else of one of their steps of decoding. Raises RequestError if a result states no
+    figure."""
+    found = [(tool, document) for document in _documents(text) if (tool := _find_tool(document)) is not None]
+    rows = [row for tool, document in found if (row := _tool_row(tool, document, path)) is not None]
+    if found and not rows:
+        tool = found[0][0]
+        raise RequestError(f"{path.name}: a result of {tool['name']} without a figure{tool.get('hint', '')}")
+    return [_step_row(row) if "load_kind" in row and not as_loads else row for row in rows]
 
 
 def _documents(text: str) -> list[Any]:
+    """Return the documents of a JSON text, a list or a document a line, else the text itself."""
+    if text.lstrip().startswith(("[", "{")):
+        with suppress(ValueError, RecursionError):
+            document = json.loads(text)
+            return document if isinstance(document, list) else [document]
+        with suppress(ValueError, RecursionError):
+            return list(map(json.loads, text.strip().splitlines()))
+    return [text]
+
+
+def _find_tool(document: Any) -> dict[str, Any] | None:
+    tools = file_access.shipped(_TOOLS)
+    if isinstance(document, str):
+        return next((tool for tool in tools["log"] if re.search(tool["mark"], document)), None)
+    return next((tool for tool in tools["json"] if all(_value(document, mark) for mark in tool["marks"])), None)
+
+
+def _tool_row(tool: dict[str, Any], document: Any, path: Path) -> Row | None:
+    """Return the row of a log or document of a tool, None if it states no figure."""
     try:
-        return [json.loads(text)]
-    except ValueError:
-        return list(map(json.loads, text.strip().splitlines()))
-
-
-def _json_row(tools: list[dict[str, Any]], document: dict[str, Any]) -> Row | None:
-    """Return the row of a document, None if it is from no known tool or states no figure."""
-    document = document | (document.get("records") or {})  # where early versions of aiperf keep their figures
-    tool = next((tool for tool in tools if all(_value(document, mark) for mark in tool["marks"])), None)
-    if tool is None:
+        if isinstance(document, str):
+            return _log_row(tool, document, path)
+        return _llama_row(document) if tool["name"] == "llama-bench" else _load_row(tool, document)
+    except (ValueError, LookupError, TypeError, ArithmeticError):
         return None
-    if tool["name"] == "llama-bench":
-        return None if document["n_prompt"] and document["n_gen"] else _llama_row(document)
+
+
+def _load_row(tool: dict[str, Any], document: dict[str, Any]) -> Row:
+    """Return the row of a service under load."""
     row = {name: _value(document, path) for name, path in tool["columns"].items()}
+    if cached := _CACHED_MODEL.search(row["model"].replace("\\", "/")):
+        row["model"] = (cached[1] or cached[2]).replace("--", "/")
     is_open = row.get("request_rate_per_s", "inf") not in ("", "inf")
     software = re.search("sglang|trt|tensorrt", row["runtime"].lower())
     engine = "vllm" if software is None else "sglang" if software[0] == "sglang" else "trtllm"
@@ -85,11 +102,14 @@ def _value(document: Any, path: str) -> str:
             continue
         if len(parts) == 1 and not factor:
             return str(parts[0])
-        return repr(float(parts[0]) / float(parts[1] if len(parts) > 1 else 1.0) * float(factor or 1.0))
+        if divisor := float(parts[1]) if len(parts) > 1 else 1.0:
+            return repr(float(parts[0]) / divisor * float(factor or 1.0))
     return ""
 
 
 def _look_up(document: Any, path: str) -> Any:
+    if isinstance(document, dict) and isinstance(inner := document.get("records"), dict):  # of early versions of aiperf
+        document = document | inner
     for name in path.split("."):
         if isinstance(document, list):
             document = document[int(name)] if name.isdigit() and int(name) < len(document) else None
@@ -99,8 +119,10 @@ def _look_up(document: Any, path: str) -> Any:
 
 
 def _step_row(row: Row) -> Row:
-    """Return the decoding step of a service as a row of the table of language models: the gap between two tokens."""
-    gap_s = row["itl_median_s"] or row["tpot_s"]
+    """Return the decoding step of a service as a row of the table of language models: the gap between two tokens. The
+    median gap is better than the mean, which waits for prompts, unless tokens arrive several at once."""
+    median, mean = (float(row[name] or 0.0) for name in ("itl_median_s", "tpot_s"))
+    gap_s = row["tpot_s" if mean and median < mean * _BUNCHED else "itl_median_s"]
     rate = row["output_tokens_per_s"]
     running = row["concurrency"] or (str(max(round(float(rate) * float(gap_s)), 1)) if rate and gap_s else "")
     return dict.fromkeys(_UNSTATED.split(), "") | {
@@ -111,10 +133,12 @@ def _step_row(row: Row) -> Row:
     }  # fmt: skip
 
 
-def _llama_row(test: dict[str, Any]) -> Row:
+def _llama_row(test: dict[str, Any]) -> Row | None:
     """Return a row of one test of llama-bench: prompt tokens alone, or generated tokens alone (tests of both, `-pg`,
     state no speed of either)."""
     prompt, generated, speed = int(test["n_prompt"]), int(test["n_gen"]), float(test["avg_ts"])
+    if prompt and generated:
+        return None
     name = re.split(r"[\\/]", str(test["model_filename"]))[-1]
     format_name = _STORED.search(name)
     return dict.fromkeys(_UNSTATED.split(), "") | {
@@ -127,8 +151,8 @@ def _llama_row(test: dict[str, Any]) -> Row:
     }  # fmt: skip
 
 
-def _log_rows(tool: dict[str, Any], text: str, path: Path) -> list[Row]:
-    """Return the row of a log, without one if it states no figure."""
+def _log_row(tool: dict[str, Any], text: str, path: Path) -> Row | None:
+    """Return the row of a log, None if it states no figure."""
     matches = {name: re.search(expression, text) for name, expression in tool["columns"].items()}
     row = {name: match[1].strip() if match is not None else "" for name, match in matches.items()}
     if tool["name"] == "MLPerf":
@@ -138,7 +162,7 @@ def _log_rows(tool: dict[str, Any], text: str, path: Path) -> list[Row]:
         row["precision"] = min(formats, key=lambda name: FORMATS[name].bits, default=BASE)
         row |= {"framework": f"TensorRT {'with graphs' * bool(row['framework'])}", "batch": row["batch"] or "1"}
     row["source"] = tool["name"]
-    return [row] if row["model"] and (row["latency_ms"] or row.get("throughput_per_s")) else []
+    return row if row["model"] and (row["latency_ms"] or row.get("throughput_per_s")) else None
 
 
 def _mlperf_row(row: Row, path: Path) -> Row:

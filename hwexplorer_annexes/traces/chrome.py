@@ -31,6 +31,7 @@ from hwexplorer_annexes.traces.trace_record import (
 )
 
 US = 1e-6
+MOST_S = 1e7  # of an event and between events; longer ones are damaged
 LAUNCHES = ("cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime")
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")
 OPERATORS = ("cpu_op", "operator")
@@ -80,12 +81,14 @@ def _join_pairs(raw: Iterable[Any]) -> Iterator[dict[str, Any]]:
 
 def complete_events(raw: Iterable[Any]) -> list[ChromeEvent]:
     """Return the events that have a beginning and a finite duration, by start."""
-    timed = [(item, _microseconds(item.get("ts"))) for item in _join_pairs(raw)]
-    zero = min((start for _, start in timed if math.isfinite(start)), default=0.0)  # some profilers count from 1970
+    timed = [(item, start) for item in _join_pairs(raw) if math.isfinite(start := _microseconds(item.get("ts")))]
+    middle = sorted(start for _, start in timed)[len(timed) // 2] if timed else 0.0
+    timed = [(item, start) for item, start in timed if abs(start - middle) * US < MOST_S]  # others are no times
+    zero = min((start for _, start in timed), default=0.0)  # some profilers count from 1970
     events = []
     for item, start in timed:
         start_s, seconds = (start - zero) * US, _microseconds(item.get("dur", 0)) * US
-        if not math.isfinite(start_s) or not 0.0 <= seconds < 1e7:
+        if not 0.0 <= seconds < MOST_S:
             continue
         args = item.get("args")
         events.append(

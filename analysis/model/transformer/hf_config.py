@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from hardware.precision import find, parse
 _MAX_BYTES = 4 << 20
 _ALIKE = 4  # letters that names of one family have in common, as in qwen3_5 and qwen3_7
 _FORMATS = Path(__file__).with_name("weight_formats.toml")
+_SIZE = re.compile(r"^num_|_(size|dim|layers|heads|experts|rank) is ")  # a key of a number, in a message
 
 
 def config(where: str) -> Config:
@@ -64,7 +66,10 @@ def parse_config(raw: Raw) -> Config:
     except (msgspec.ValidationError, TypeError, ValueError, ArithmeticError, AttributeError, IndexError) as error:
         if isinstance(error, ModelSpecError):
             raise
-        raise ModelSpecError(f"config.json of type {kind!r}: {' '.join(str(error).split())[:160]}") from None
+        sizes = (f"{key[:40]} is {value[:40]!r}" for key, value in raw.items() if isinstance(value, str))
+        wrong = next((size for size in sizes if _SIZE.search(size)), "")
+        said = f"{wrong}: expected a number" if wrong else " ".join(str(error).split())[:160]
+        raise ModelSpecError(f"config.json of type {kind!r}: {said}") from None
 
 
 def _kind(raw: Raw) -> str:
