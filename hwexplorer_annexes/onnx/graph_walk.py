@@ -38,6 +38,7 @@ from hwexplorer_annexes.onnx.onnx_op import (
 from hwexplorer_annexes.onnx.operator_row import Symbols
 from hwexplorer_annexes.onnx.operator_table import fold_of, row_of
 from hwexplorer_annexes.onnx.shape_rules import reduce_shape
+from hwexplorer_annexes.onnx.stored_weights import IN_A_BYTE, weights_in_values
 
 WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, ZeroDivisionError)
 # Steps of the budget for a node, a value, a name in a node, a known number, and a character of a size expression.
@@ -46,14 +47,6 @@ _REPORT_EVERY = 500  # nodes
 _TIME_FIRST = frozenset({"LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"})  # unless `layout` is 1
 _MAX_DEPTH = 32
 _MAX_ELEMENTS = 1 << 62  # in a tensor
-_QUANTISED = frozenset(("int8", "uint8", "int4", "uint4", "int2", "uint2"))
-# Inputs that are not trained parameters: statistics, scales and zero points.
-_NOT_TRAINED = {
-    "BatchNormalization": (3, 4), "QuantizeLinear": (1, 2), "DequantizeLinear": (1, 2), "ConvInteger": (2, 3),
-    "MatMulInteger": (2, 3), "QLinearConv": (1, 2, 4, 5, 6, 7), "QLinearMatMul": (1, 2, 4, 5, 6, 7),
-    "QLinearAdd": (1, 2, 4, 5, 6, 7), "QLinearMul": (1, 2, 4, 5, 6, 7), "MatMulNBits": (2, 3),
-    "DynamicQuantizeLSTM": (8, 9, 10, 11), "Resize": (1, 2, 3),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,24 +125,25 @@ class GraphWalk:
         """Return the constants of a graph by name. All iterations of a loop share them."""
         graph = frame.graph
         if id(graph) not in self.constants:
-            untrained = {
-                node.inputs[place]
-                for node in graph.nodes
-                for place in _NOT_TRAINED.get(node.op, ())
-                if place < len(node.inputs)
-            }
+            weights = weights_in_values(graph.nodes)
             self.constants[id(graph)] = {
-                tensor.name: self._constant(tensor, frame.prefix + tensor.name, tensor.name not in untrained)
+                tensor.name: self._constant(tensor, frame.prefix + tensor.name, weights.get(tensor.name, 1))
                 for tensor in graph.stored
             }
         return self.constants[id(graph)]
 
-    def _constant(self, tensor: StoredTensor, name: str, is_trained: bool = True) -> OnnxValue:
-        is_number = tensor.dtype in FLOATS or tensor.dtype in _QUANTISED
-        is_weight = is_number and bool(tensor.shape) and is_trained
+    def _constant(self, tensor: StoredTensor, name: str, weights: int = 1) -> OnnxValue:
+        """Return a stored tensor, each of whose values holds so many weights if it has trained numbers."""
+        values_in_a_byte = IN_A_BYTE.get(tensor.dtype, 0)
+        is_weight = (tensor.dtype in FLOATS or values_in_a_byte > 0) and bool(tensor.shape) and weights > 0
         value = self._new(name, shape_of(tensor.shape), tensor.dtype, known_values(tensor), is_weight)
-        self.parameters += int(value.meta.numel.constant()) if is_weight else 0
-        return self._source(name, workload.WEIGHT if is_weight else workload.BUFFER, value)
+        values, stored = int(value.meta.numel.constant()), value
+        if is_weight:
+            self.parameters += values * (weights if tensor.dtype == "uint8" else 1)
+        if values_in_a_byte > 1:
+            stored = replace(value, meta=replace(value.meta, shape=(poly(-(-values // values_in_a_byte)),)))
+        self._source(name, workload.WEIGHT if is_weight else workload.BUFFER, stored)
+        return value
 
     def _enter(self, frame: Frame) -> None:
         if frame.depth > _MAX_DEPTH:
@@ -283,7 +277,7 @@ class GraphWalk:
         self, name: str, shape: Shape, dtype: str, known: Known | None = None, is_weight: bool = False
     ) -> OnnxValue:
         self.budget.spend(_VALUE_STEPS)
-        dtype = {"uint4": "uint8", "int4": "int8", "uint2": "uint8", "int2": "int8"}.get(dtype, dtype)
+        dtype = "uint8" if IN_A_BYTE.get(dtype, 1) > 1 else dtype
         meta = operator_graph.Meta(shape, dtype, self.names)
         numbers = size_expressions.layout(shape, ())[0]
         if prod(numbers) > _MAX_ELEMENTS:

@@ -122,7 +122,7 @@ def _matrix_product(right: int = 1, dtype: str = "0") -> Callable[[OnnxOp], Tabl
 
 def _transposable_product(op: OnnxOp) -> TableRow:
     left, right = ("k m" if op.attr("transA") else "m k"), ("n k" if op.attr("transB") else "k n")
-    if op.node.op == "FusedMatMul":
+    if op.node.op != "Gemm" and op.node.op != "FusedGemm":
         pattern = f"*b {left}, *b {right} -> *b m n"
         return TableRow("onnx.Product", pattern, "self other", work=StatedWork("matmul", "b m n k"))
     return TableRow("onnx.Gemm", f"{left}, {right} -> m n", "self other bias", work=StatedWork("linear", "1 m n k"))
@@ -222,6 +222,7 @@ _ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
     "causal_convolution": _causal_convolution,
     "product": _matrix_product(),
     "integer_product": _matrix_product(dtype="int32"),
+    "float_product": _matrix_product(dtype="2"),
     "quantized_product": _matrix_product(right=3),
 }
 
@@ -257,7 +258,8 @@ cost_rules.register({"onnx.NonMaxSuppression": _suppression, "onnx.DFT": _transf
 # Calls whose rows state their cost (see `StatedWork`).
 _STATED = (
     "Linear Product Gemm Attention LSTM GRU RNN Variadic SkipLayerNorm SkipRmsNorm LRN LpNormalization"
-    " DynamicQuantizeLinear QLinearEach LinearAttention CausalConv MoE"
+    " DynamicQuantizeLinear QLinearEach LinearAttention CausalConv MoE QGather"
+    " EmbedLayerNorm"
 )
 cost_rules.register({f"onnx.{name}": _cost_of_row for name in _STATED.split()})
 cost_rules.BIASED.add("onnx.Gemm")

@@ -172,6 +172,13 @@ def _concatenate(op: OnnxOp) -> Shape:
     return _replace_axis(op, axis, sum((shape[axis] for shape in op.shapes()), poly(0)))
 
 
+def _quantized_concatenate(op: OnnxOp) -> Shape:
+    """Return the shape of a concatenation of tensors that are each followed by a scale and a zero point."""
+    shapes = [op.shape(place) for place in range(2, len(op.inputs), 3)]
+    axis = positive_axis(op.int_attr("axis", 0), len(shapes[0]))
+    return (*shapes[0][:axis], sum((shape[axis] for shape in shapes), poly(0)), *shapes[0][axis + 1 :])
+
+
 def _insert_axis(op: OnnxOp, default: int, size: int) -> Shape:
     place = positive_axis(op.int_attr("axis", default), op.rank + 1)
     return (*op.shape()[:place], poly(size), *op.shape()[place:])
@@ -313,6 +320,7 @@ SHAPES: dict[str, Callable[[OnnxOp], Shape | list[Shape] | list[NodeResult]]] = 
     "slice": _slice,
     "split": _split,
     "concatenate": _concatenate,
+    "quantized_concatenate": _quantized_concatenate,
     "stack": lambda op: _insert_axis(op, 0, len(op.inputs)),
     "gather": lambda op: _replace_axis(op, op.axis(), *op.shape(1)),
     "gather_nd": lambda op: (
