@@ -12,14 +12,9 @@ screen are imported only when they are needed.
 from __future__ import annotations
 
 from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hwexplorer.version import VERSION
-
-if TYPE_CHECKING:
-    from analysis.capture.module_at_hand import capture as capture
-    from hwexplorer.api import *  # noqa: F403
-
 
 __version__ = VERSION
 
@@ -31,7 +26,7 @@ def __getattr__(name: str) -> Any:
 
         return capture
     # `from hwexplorer import state` also calls this: importing a module must load nothing else.
-    if not name.startswith("_") and PathFinder.find_spec(f"{__name__}.{name}", __path__) is None:  # noqa: F405
+    if not name.startswith("_") and PathFinder.find_spec(f"{__name__}.{name}", __path__) is None:
         from hwexplorer import api
 
         if name in api.__all__:

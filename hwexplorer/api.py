@@ -1,6 +1,7 @@
 """The Python API: each verb as a function of values, whose result is the document of its JSON.
 
-Sections and old names of verbs are functions too, made by `function` from their declarations.
+`function` makes those of verbs, sections and old names from their declarations. hwexplorer/__init__.pyi, written by
+`python -m tests.reference`, shows them to type checkers and editors.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from inspect import Parameter, Signature
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Any
 
 from analysis.model.ir.workload import Workload
+from hardware import plugins
 from hardware.errors import RequestError as RequestError
+from hardware.errors import unknown
 from hwexplorer import engine, registry
 from hwexplorer.declare import DEVICE, Report
 from hwexplorer.headless import answers, asked_state
@@ -23,15 +27,7 @@ from hwexplorer.process import output
 if TYPE_CHECKING:
     import networkx
 
-    from analysis.explore.comparison import Comparison
-    from analysis.explore.rule_check import Findings
-    from hwexplorer.reports.advise import Advice
-
-__all__ = (
-    "Model", "RequestError", "Result", "advise", "check", "compare", "cost", "devices", "model", "models", "report",
-    "search", "show", "sweep", "trace", "tree", "tune", "validate", "why",
-)  # fmt: skip
-_GROUPS = ("show", "tune")  # verbs without a section of their own
+__all__ = ("Model", "RequestError", "Result", "model", "show", "tune")
 
 
 class Model:
@@ -73,20 +69,45 @@ class Model:
 
 def is_function(name: str) -> bool:
     """Return True if the package has a function of this name."""
-    return name in _GROUPS or (name in registry.names() and registry.is_report(name))
+    if name in registry.names():
+        return registry.is_report(name)
+    return name in __all__ or name in plugins.EXTRA["verbs"]  # which says how to install it
 
 
 @lru_cache(maxsize=64)
 def function(name: str) -> Callable[..., Result[Any]]:
-    """Return the function of a verb, a section or an old name."""
-    if name in __all__:
-        written: Callable[..., Result[Any]] = globals()[name]
-        return written
-    ask = partial(_ask, name)
+    """Return the function of a verb, a section or an old name, with its signature and its help."""
+
+    def ask(*words: Any, **values: Any) -> Result[Any]:
+        """Return the answer of the verb; the number of its words may select a section."""
+        by_words = registry.group(name).by_words if registry.sections(name) else {}
+        count = max((count for count in by_words if count <= len(words)), default=0)
+        return _ask(by_words.get(count, name), *words, **values)
+
+    ask.__name__, ask.__signature__ = name, signature(name)  # type: ignore[attr-defined]
     ask.__doc__ = "\n".join(
         [registry.help_of(name), "", *(f"{word}: {option.help}" for word, option in parameters(name).items())]
     )
     return ask
+
+
+def signature(name: str) -> Signature:
+    """Return the parameters of the function of a verb: its words, then its options by name. `others` are words that
+    select a section."""
+    options = parameters(name)
+    words = [
+        Parameter(word, Parameter.POSITIONAL_OR_KEYWORD, default=Parameter.empty if option.is_required else None)
+        for word, option in options.items()
+        if option.is_word
+    ]
+    if registry.sections(name) and registry.group(name).by_words:
+        words.append(Parameter("others", Parameter.VAR_POSITIONAL))
+    named = [
+        Parameter(argument, Parameter.KEYWORD_ONLY, default=option.default)
+        for argument, option in options.items()
+        if not option.is_word and not iskeyword(argument)
+    ]
+    return Signature([*words, *named])
 
 
 def parameters(name: str) -> dict[str, Option]:
@@ -102,11 +123,12 @@ def _by_argument(options: Sequence[Option]) -> dict[str, Option]:
 
 
 def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
-    """Return the answer of a verb or section. `words` are its arguments without flags, in their order; `options` are
-    further values."""
-    values |= values.pop("options", {})
+    """Return the answer of a section or of a verb without sections. `words` are its arguments without flags, in their
+    order."""
     options = parameters(name)
     places = [argument for argument, option in options.items() if option.is_word]
+    if len(words) > len(places) and options[places[-1]].settings.get("nargs") == "*":
+        words = (*words[: len(places) - 1], words[len(places) - 1 :])  # the last word is a list
     if len(words) > len(places):
         raise TypeError(f"{name}() takes {len(places)} positional arguments, not {len(words)}")
     values |= dict(zip(places, words, strict=False))
@@ -135,143 +157,28 @@ def _text(value: object) -> str:
     return engine.adopt(value) if isinstance(value, Workload) else str(value)
 
 
-AnyModel = str | Workload | Model
-Names = Sequence[str] | str | None
-Wholes = Sequence[int] | int | None
-Amount = float | str | None  # in SI units, or as text with a unit: "100mJ"
-
-
-class ScenarioOptions(TypedDict, total=False):
-    """The settings of a scenario (hwexplorer/settings.py), and options for capturing the user's own model."""
-
-    batch: int | None
-    precision: str | None
-    runtime: str | None
-    execution: str | None
-    like_for_like: bool
-    layout: Literal["channels_last", "nchw"] | None
-    image_size: int | None
-    sequence: int | None
-    kv: int | None
-    load: str | None
-    input: Sequence[str] | str | None
-    batch_dim: str | None
-    time_limit: Amount
-    memory_limit: int | str | None
-    show_output: bool
-    again: bool
-    strict: bool
-    run_code: bool
-    devices_dir: Sequence[Path | str] | Path | str | None
-
-
-def model(model: AnyModel, **scenario: Any) -> Model:
+def model(model: str | Workload | Model, **scenario: Any) -> Model:
     """Return a model by name, state string, file or captured workload, with the scenario of all its reports (`batch`,
     `precision`, `runtime` ..)."""
     return Model(_text(model), scenario)
 
 
-def compare(
-    model: AnyModel,
-    *,
-    on: Names = None,
-    baseline: str | None = None,
-    level: Literal["summary", "detailed", "subgraph", "operator"] | None = None,
-    metric: Literal["edp", "energy", "latency"] | None = None,
-    include_design_targets: bool = False,
-    **options: Unpack[ScenarioOptions],
-) -> Result[Comparison]:
-    """Compare one model on several devices, as a whole or node by node."""
-    return _ask("compare", **locals())
-
-
-def tree(
-    model: AnyModel,
-    *,
-    on: str | None = None,
-    node: str | None = None,
-    by: Literal["module", "subgraph", "kind"] | None = None,
-    **options: Unpack[ScenarioOptions],
-) -> Result[dict[str, Any]]:
-    """Return model, subgraphs and operators with their energy-delay product."""
-    return _ask("tree", **locals())
-
-
-def show(section: str, model: AnyModel | None = None, **options: Any) -> Result[Any]:
+def show(section: str, model: str | Workload | Model | None = None, **options: Any) -> Result[Any]:
     """Return one aspect of a model on a device: energy, events, mapping, memory, roofline, concurrency, plot; or the
     coefficients of a device. Options are those of `hwexplorer show SECTION --help`."""
     if section not in registry.sections("show"):
-        raise RequestError(f"unknown section {section!r} (allowed: {', '.join(registry.sections('show'))})")
+        raise unknown("section", section, registry.sections("show"))
     return _ask(section, *(() if model is None else (model,)), **options)
 
 
-def report(model: AnyModel, *, on: str | None = None, **options: Unpack[ScenarioOptions]) -> Result[dict[str, Any]]:
-    """Return everything about one model on one device."""
-    return _ask("report", **locals())
-
-
-def why(model: AnyModel, *others: AnyModel, **options: Any) -> Result[Any]:
-    """Explain why a node costs what it costs; with two devices, why one costs more than the other; with another model,
-    state or JSON file, what changed between the two."""
-    return _ask(("why", "diff", "explain")[min(len(others), 2)], model, *others, **options)
-
-
-def advise(
-    model: AnyModel,
+def tune(
+    device: str,
+    model: str | Workload | Model,
     *,
-    on: str | None = None,
-    aim: Literal["energy", "latency", "throughput", "memory", "edp"] | None = None,
-    instead: Names = None,
-    include_design_targets: bool = False,
-    **options: Unpack[ScenarioOptions],
-) -> Result[Advice]:
-    """Suggest what to change, each suggestion estimated with the change."""
-    return _ask("advise", **locals())
-
-
-def search(
-    model: AnyModel,
-    *,
-    on: Names = None,
-    max_energy: Amount = None,
-    max_latency: Amount = None,
-    max_memory: Amount = None,
-    max_power: Amount = None,
-    min_throughput: Amount = None,
-    max_cost: Amount = None,
-    max_ttft: Amount = None,
-    max_tpot: Amount = None,
-    devices: int | None = None,
-    sort: Literal["edp", "energy", "latency", "throughput", "cost"] | None = None,
-    batches: Wholes = None,
-    precisions: Names = None,
-    power_modes: bool = False,
-    cap: bool = False,
-    include_design_targets: bool = False,
-    **options: Unpack[ScenarioOptions],
+    match: str = "",
+    grid: Sequence[str] | str | None = None,
+    **options: Any,
 ) -> Result[Any]:
-    """Find configurations within limits of energy, latency, memory, power, throughput, cost."""
-    return _ask("search", **locals())
-
-
-def sweep(
-    model: AnyModel,
-    *,
-    on: Names = None,
-    batches: Wholes = None,
-    precisions: Names = None,
-    image_sizes: Wholes = None,
-    rates: Sequence[float] | float | None = None,
-    clients: Wholes = None,
-    power_modes: bool = False,
-    include_design_targets: bool = False,
-    **options: Unpack[ScenarioOptions],
-) -> Result[Any]:
-    """Estimate a model over batches, precisions, image sizes."""
-    return _ask("sweep", **locals())
-
-
-def tune(device: str, model: AnyModel, *, match: str = "", grid: Names = None, **options: Any) -> Result[Any]:
     """Turn the knobs of a device; with `match` find the least change to match another device, with `grid` search
     designs. Options are those of `hwexplorer tune SECTION --help`."""
     if match:
@@ -279,58 +186,3 @@ def tune(device: str, model: AnyModel, *, match: str = "", grid: Names = None, *
     if grid:
         return _ask("design", base=device, workload=model, knobs=grid, **options)
     return _ask("knobs", model, on=device, **options)
-
-
-def check(
-    model: AnyModel, *, on: str | None = None, rule: Names = None, **options: Unpack[ScenarioOptions]
-) -> Result[Findings]:
-    """Check rules that must hold; `broken_rules` of the result names those that do not."""
-    return _ask("check", **locals())
-
-
-def cost(
-    model: AnyModel,
-    *,
-    on: Names = None,
-    electricity: Amount = None,
-    carbon: Amount = None,
-    overhead: Amount = None,
-    lifetime: Amount = None,
-    duty: Amount = None,
-    hourly: Names = None,
-    price: Names = None,
-    include_design_targets: bool = False,
-    **options: Unpack[ScenarioOptions],
-) -> Result[Any]:
-    """Return money and carbon per million inferences, and the break-even of two devices."""
-    return _ask("cost", **locals())
-
-
-def trace(
-    file: Path | str, *, model: AnyModel | None = None, on: str | None = None, **options: Unpack[ScenarioOptions]
-) -> Result[Any]:
-    """Compare a measured trace with a model: measured and predicted time of each operator."""
-    return _ask("trace", **locals())
-
-
-def validate(
-    *,
-    data: Sequence[Path | str] | Path | str | None = None,
-    on: str | None = None,
-    kernels: bool = False,
-    cross_validate: bool = False,
-    served: bool = False,
-    devices_dir: Sequence[Path | str] | Path | str | None = None,
-) -> Result[Any]:
-    """Compare predictions with measurements."""
-    return _ask("validate", **locals())
-
-
-def models() -> Result[Any]:
-    """Return the models that can be opened."""
-    return _ask("models")
-
-
-def devices(device: str = "", **options: Any) -> Result[Any]:
-    """Return the device catalogue, or one device with the source of every fact."""
-    return _ask("device", device, **options) if device else _ask("devices", **options)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import hwexplorer as hx
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
 from analysis.text.difference_sentences import difference_sentence
@@ -22,7 +23,6 @@ from hardware.engines.runtime import runtimes
 from hardware.errors import RequestError
 from hardware.precision import FORMATS
 from hardware.scaling import table
-from hwexplorer import api
 from tests.sampling import for_each
 
 SIX = ("resnet18", "mobilenet_v2", "vit_b_16", "efficientnet_b0", "bert_base", "llama3_8b:decode,kv=1024")
@@ -141,7 +141,7 @@ def _seconds(text: str) -> list[float]:
 @for_each("name", STARTED)
 def test_printed_parts_of_a_kernel_add_up(name: str) -> None:
     for node in ("conv1", "layer1.0.conv1", "fc"):
-        lines = repr(api.why("resnet18", on=name, node=node)).splitlines()
+        lines = repr(hx.why("resnet18", on=name, node=node)).splitlines()
         sums = [line for line in lines if " = " in line and line.strip().startswith("work ")]
         for line in sums:
             parts, total = re.sub(r"\(.*?\)", "", line).split(" = ")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.reference import keys, verbs
+from tests.reference import keys, stub, verbs
 
 FILES: dict[str, Callable[[], str]] = {
     "KEYS.md": keys.markdown,
     "VERBS.md": verbs.markdown,
     verbs.README: verbs.readme,
     "docs/terms.md": verbs.terms_page,
+    "hwexplorer/__init__.pyi": stub.stub,
     "docs/hwexplorer.1": verbs.man_page,
 }

@@ -68,7 +68,7 @@ def readme() -> str:
     """Return README.md with the first lines that its example command prints today."""
     before, _, rest = Path(README).read_text(encoding="utf-8").partition(_BEGIN)
     _, model, _, devices = _ANSWER.split()
-    printed = api.compare(model, on=devices).to_text(width=_ANSWER_WIDTH)
+    printed = api.function("compare")(model, on=devices).to_text(width=_ANSWER_WIDTH)
     answer = "\n".join(printed.splitlines()[:_ANSWER_LINES])
     return f"{before}{_BEGIN}```\n$ hwexplorer {_ANSWER}\n{answer}\n```\n{_END}{rest.partition(_END)[2]}"
 

@@ -1,0 +1,167 @@
+"""Written by `python -m tests.reference` from what each verb declares."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from analysis.capture.module_at_hand import capture as capture
+from analysis.model.ir.workload import Workload
+from hwexplorer.api import Model as Model
+from hwexplorer.api import RequestError as RequestError
+from hwexplorer.api import Result as Result
+from hwexplorer.api import model as model
+from hwexplorer.api import show as show
+from hwexplorer.api import tune as tune
+
+from analysis.explore.comparison import Comparison
+from analysis.explore.deployment_cost import CostReport
+from analysis.explore.host_memory import OffloadReport
+from analysis.explore.mission_answer import MissionAnswer
+from analysis.explore.node_comparison import Levels
+from analysis.explore.operator_support import FallbackReport
+from analysis.explore.result_diff import Diff
+from analysis.explore.rule_check import Findings
+from analysis.explore.search.candidates import ConstrainedSearch
+from analysis.explore.search.candidates import Pareto
+from analysis.explore.search.candidates import Rank
+from analysis.explore.tuning.knob_curve import KnobReport
+from analysis.explore.wavefront_phases import Wavefront
+from analysis.reports.event_report import EventReport
+from analysis.reports.roofline_report import RooflineReport
+from analysis.serving.serving_report import ServingReport
+from analysis.validation.serving_validation import ServedGroups
+from hwexplorer.reports.advise import Advice
+from hwexplorer.reports.devices.devices import DeviceList
+from hwexplorer.reports.models import ModelList
+from hwexplorer.reports.show.coefficients import Prices
+from hwexplorer.reports.show.concurrency import ConcurrencyReport
+from hwexplorer.reports.show.energy import EnergyReport
+from hwexplorer.reports.show.mapping import MappingReport
+from hwexplorer.reports.show.memory import MemoryReport
+from hwexplorer.reports.sweep import Sweep
+from hwexplorer.reports.tree.edp import EdpReport
+from hwexplorer.reports.tree.partition import PartitionReport
+from hwexplorer.reports.tune.crossover import Crossover
+from hwexplorer.reports.validate import KernelGroups
+from hwexplorer.reports.validate import ModelGroups
+from hwexplorer.reports.why.explain import Explanation
+from hwexplorer.reports.why.progression import Progression
+from hwexplorer.reports.why.why import NodeExplanation
+
+__version__: str
+_One = str | float | Path | Workload | Model
+_Value = _One | Sequence[_One] | None
+
+def advise(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., aim: Literal["energy", "latency", "edp", "memory", "throughput"] | None = ..., instead: _Value = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[Advice]:
+    """Suggest changes of batch, precision, runtime and device, each evaluated, the best first."""
+
+def calibrate(file: _Value = ..., *, name: _Value = ..., on: _Value = ..., to: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
+    """Make a device from measurements: the log of `measure`, or a CSV."""
+
+def check(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., rule: _Value = ..., devices_dir: _Value = ...) -> Result[Findings]:
+    """Check rules such as "energy(gpu) < 50mJ": PASS, FAIL or UNKNOWN, with margin, odds and what to measure next."""
+
+def coefficients(*, on: _Value = ..., precision: _Value = ..., devices_dir: _Value = ...) -> Result[Prices]:
+    """List the energy of each hardware event of a device, with spread and source."""
+
+def compare(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., baseline: _Value = ..., include_design_targets: bool | None = ..., level: Literal["summary", "detailed", "subgraph", "operator"] | None = ..., metric: Literal["edp", "energy", "latency"] | None = ..., devices_dir: _Value = ...) -> Result[Comparison | Levels]:
+    """Compare devices for one model: latency, energy, EDP, and which is best."""
+
+def concurrency(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[ConcurrencyReport]:
+    """Show what can run in parallel: stages, critical path, hardware units per subgraph."""
+
+def cost(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., electricity: _Value = ..., carbon: _Value = ..., overhead: _Value = ..., lifetime: _Value = ..., duty: _Value = ..., hourly: _Value = ..., price: _Value = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[CostReport]:
+    """Compute money and carbon per million inferences, and the break-even of two devices."""
+
+def crossover(model: _Value, a: _Value, b: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., knob: _Value = ..., metric: _Value = ..., devices_dir: _Value = ...) -> Result[Crossover]:
+    """Find the least change of one fact with which a device matches another."""
+
+def design(*, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., base: _Value = ..., workload: _Value = ..., knobs: _Value = ..., metric: Literal["latency", "energy", "edp"] | None = ..., max_power: _Value = ..., max_area: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
+    """Design search: a grid of changed chips over several models, best first, with area and cost."""
+
+def device(device: _Value, *, devices_dir: _Value = ...) -> Result[Any]:
+    """Show one device with the source of each fact, or write its file: -o mine.toml."""
+
+def devices(*others: _One, arch: Literal["cpu", "gpu", "tpu", "spatial", "npu", "kpu"] | None = ..., devices_dir: _Value = ...) -> Result[DeviceList]:
+    """List the devices."""
+
+def diff(model: _Value, other: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., rule: _Value = ..., devices_dir: _Value = ...) -> Result[Diff]:
+    """Compare two models, states or JSON files: what changed, and where, for people or a pull request."""
+
+def edp(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[EdpReport]:
+    """Divide the energy-delay product: components, largest parts, what fusion saves."""
+
+def energy(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[EnergyReport]:
+    """Show where the energy goes: components, power, idle losses, largest consumers."""
+
+def events(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[EventReport]:
+    """Count hardware events (operations, bytes, cycles) and their energy."""
+
+def explain(model: _Value, a: _Value, b: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., metric: Literal["edp", "energy", "latency", "memory"] | None = ..., devices_dir: _Value = ...) -> Result[Explanation]:
+    """Explain why one device costs more than another."""
+
+def fallback(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., rest: _Value = ..., devices_dir: _Value = ...) -> Result[FallbackReport]:
+    """Show which operators an accelerator's compiler leaves to the CPU or GPU beside it, and what that costs."""
+
+def knobs(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., knob: _Value = ..., devices_dir: _Value = ...) -> Result[KnobReport]:
+    """Show what each fact of a device does: effects of 1 %, and a curve over one of them."""
+
+def load(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., max_ttft: _Value = ..., max_tpot: _Value = ..., devices_dir: _Value = ...) -> Result[ServingReport]:
+    """Show a language model under load: time to first token, time per token and joules of a stream of requests."""
+
+def mapping(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[MappingReport]:
+    """Show how a device runs a model: utilisation, limits, and the grid of each kernel."""
+
+def memory(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[MemoryReport]:
+    """Show what memory holds: weights, activations, the peak, and what would save some."""
+
+def mission(file: _Value, *, input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[MissionAnswer]:
+    """Run several models at their rates on one module, within a power budget or from a battery."""
+
+def models(*, devices_dir: _Value = ...) -> Result[ModelList]:
+    """List the models that can be opened."""
+
+def offload(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., host: _Value = ..., devices_dir: _Value = ...) -> Result[OffloadReport]:
+    """Show how a language model runs that keeps layers or experts in the memory of the host."""
+
+def pareto(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., models: _Value = ..., batches: _Value = ..., precisions: _Value = ..., power_modes: bool | None = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[Pareto]:
+    """List the configurations that no other beats in both energy and latency."""
+
+def partition(model: _Value, *, batch: _Value = ..., precision: _Value = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., devices_dir: _Value = ...) -> Result[PartitionReport]:
+    """Divide a model into subgraphs: types, traffic, parallelism, dependencies."""
+
+def plot(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., plot: Literal["roofline", "roofs", "batch", "pareto", "memory"] | None = ..., devices_dir: _Value = ...) -> Result[Any]:
+    """Print the points of a plot: roofline, roofs, batch, pareto, memory."""
+
+def progression(model: _Value, several: _Value = ..., *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[Progression]:
+    """Explain a model on several architectures in turn: energy by what they share, and the causes of each step."""
+
+def rank(models: _Value = ..., *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., family: _Value = ..., sort: Literal["energy", "latency", "throughput", "accuracy", "edp"] | None = ..., devices_dir: _Value = ...) -> Result[Rank]:
+    """Rank models on one device, with their published accuracy."""
+
+def report(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
+    """Write everything about one model on one device: text, Markdown, or a page to open offline."""
+
+def roofline(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[RooflineReport]:
+    """Show what limits each kernel, arithmetic, memory or launch, and what would change that."""
+
+def search(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., max_energy: _Value = ..., max_latency: _Value = ..., max_memory: _Value = ..., max_power: _Value = ..., min_throughput: _Value = ..., max_cost: _Value = ..., sort: Literal["energy", "latency", "edp", "throughput", "cost"] | None = ..., batches: _Value = ..., precisions: _Value = ..., power_modes: bool | None = ..., cap: bool | None = ..., include_design_targets: bool | None = ..., max_ttft: _Value = ..., max_tpot: _Value = ..., devices: _Value = ..., devices_dir: _Value = ...) -> Result[ConstrainedSearch]:
+    """Find devices, batches and precisions within limits such as --max-power 20W."""
+
+def sweep(model: _Value = ..., *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., batches: _Value = ..., precisions: _Value = ..., power_modes: bool | None = ..., include_design_targets: bool | None = ..., rates: _Value = ..., clients: _Value = ..., image_sizes: _Value = ..., workers: _Value = ..., devices_dir: _Value = ...) -> Result[Sweep]:
+    """Tabulate a model over batches, precisions and image sizes; or the whole catalogue."""
+
+def trace(file: _Value, *, model: _Value = ..., load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
+    """Compare a measured trace with the prediction, operator by operator."""
+
+def tree(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., by: Literal["module", "subgraph", "kind"] | None = ..., devices_dir: _Value = ...) -> Result[Any]:
+    """Show the parts of a model with their energy-delay product (EDP), the costliest first."""
+
+def validate(*, data: _Value = ..., on: _Value = ..., kernels: bool | None = ..., served: bool | None = ..., cross_validate: bool | None = ..., devices_dir: _Value = ...) -> Result[ModelGroups | KernelGroups | ServedGroups]:
+    """Compare predictions with published measurements."""
+
+def wavefront(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., at: _Value = ..., devices_dir: _Value = ...) -> Result[Wavefront]:
+    """Show an operator as it runs on several machines: phases, cycles, energy, and what moves at a moment."""
+
+def why(model: _Value, *others: _One, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[NodeExplanation]:
+    """Explain why a node costs what it costs."""
