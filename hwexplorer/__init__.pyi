@@ -17,9 +17,7 @@ from analysis.explore.comparison import Comparison
 from analysis.explore.deployment_cost import CostReport
 from analysis.explore.host_memory import OffloadReport
 from analysis.explore.mission_answer import MissionAnswer
-from analysis.explore.node_comparison import Levels
 from analysis.explore.operator_support import FallbackReport
-from analysis.explore.result_diff import Diff
 from analysis.explore.rule_check import Findings
 from analysis.explore.search.candidates import ConstrainedSearch
 from analysis.explore.search.candidates import Pareto
@@ -31,6 +29,7 @@ from analysis.reports.roofline_report import RooflineReport
 from analysis.serving.serving_report import ServingReport
 from analysis.validation.serving_validation import ServedGroups
 from hwexplorer.reports.advise import Advice
+from hwexplorer.reports.compare._levels import Levels
 from hwexplorer.reports.devices.devices import DeviceList
 from hwexplorer.reports.models import ModelList
 from hwexplorer.reports.show.coefficients import Prices
@@ -44,6 +43,7 @@ from hwexplorer.reports.tree.partition import PartitionReport
 from hwexplorer.reports.tune.crossover import Crossover
 from hwexplorer.reports.validate import KernelGroups
 from hwexplorer.reports.validate import ModelGroups
+from hwexplorer.reports.why.diff import Diff
 from hwexplorer.reports.why.explain import Explanation
 from hwexplorer.reports.why.progression import Progression
 from hwexplorer.reports.why.why import NodeExplanation

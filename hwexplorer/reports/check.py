@@ -7,10 +7,10 @@ request was wrong. The verdict also counts the odds: a figure near its limit is 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from analysis.document import Column, columns
 from analysis.explore.constraint import parse_rule
-from analysis.explore.result_diff import Diff
 from analysis.explore.rule_check import UNKNOWN, Finding, Findings, check
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -29,8 +29,8 @@ def _document(state: State, rule: list[str] | None) -> Findings:
     return check([parse_rule(text) for text in rule or ()], partial(engine.outcome, state))
 
 
-def broken_rules(document: Findings | Diff) -> str:
-    """Return the broken rules as text; '' if all hold."""
+def broken_rules(document: Any) -> str:
+    """Return the broken rules of a document with findings as text; '' if all hold."""
     return "; ".join(finding.says for finding in document.findings if not finding.holds)
 
 

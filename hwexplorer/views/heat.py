@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from analysis.document import Column
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import outline
-from analysis.explore.node_comparison import SAME
 from analysis.text.headline import describe_change
 from hardware.what_if import split_changes, with_unchanged
 from hwexplorer import engine
@@ -16,6 +15,7 @@ from hwexplorer.state import State, replace
 from hwexplorer.views import tree_view
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Table
+from hwexplorer.views.tables import SAME
 
 ON, PAPER = "on:", "paper:"  # prefix of the key of a device's column: an existing device, a design target
 _KEPT = ("name", "bar")

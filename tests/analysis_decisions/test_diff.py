@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import hwexplorer as hx
 from analysis.estimate.metrics import select_metrics
 from analysis.explore.constraint import parse_rule
-from analysis.explore.result_diff import Diff, ResultChanges, find_module
 from analysis.explore.saved_result import read_result, summarize_estimate
 from hardware.errors import RequestError
 from hwexplorer import engine
+from hwexplorer.reports.why.diff import Diff, ResultChanges, find_module
 
 CHANGING = select_metrics(lambda metric: metric.is_compared)
 

@@ -16,7 +16,6 @@ from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.explore.attribution import software_words
 from analysis.explore.comparison import Compared, Comparison, insights
 from analysis.explore.comparison import compare as compare_devices
-from analysis.explore.node_comparison import Levels, compare_levels
 from analysis.text.evidence import describe_evidence
 from analysis.text.headline import short_name
 from analysis.text.insight import fitting_format, setting_hint
@@ -25,9 +24,9 @@ from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
 from hwexplorer.export.text import columns_as_text
 from hwexplorer.options import BASELINE, choice
+from hwexplorer.reports.compare._levels import Levels, by_node, compare_levels
 from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
-from hwexplorer.views import levels
 from hwexplorer.views.answer_lines import answer
 from hwexplorer.views.captions import band_words, bound_counts, headline_of_state, metric_word
 from hwexplorer.views.cause_looks import HELP
@@ -158,7 +157,7 @@ def _by_level(state: State, level: str, on_paper: bool) -> Levels:
 def _view(state: State, level: str, on_paper: bool) -> Table | Page:
     """Return the whole answer, with all columns and sentences. CSV has the columns in the order of `SUMMARY`."""
     if level in ("subgraph", "operator"):
-        return levels.by_node(state, _by_level(state, level, on_paper))
+        return by_node(state, _by_level(state, level, on_paper))
     table = _sorted_devices(state, level, READING)
     if level == "detailed":
         table = replace(table, footer=(*table.footer, *_steps(state)))

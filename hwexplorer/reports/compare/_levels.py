@@ -12,15 +12,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.document import records
+from analysis.document import Column, records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.tree_figures import TreeLevel, tree_without_host
 from hardware.errors import unknown
+from hwexplorer.state import State
+from hwexplorer.views.captions import MARKED, headline_of_state
+from hwexplorer.views.plain import Table
+from hwexplorer.views.tables import SAME, rows
 
 LEVELS = ("subgraph", "operator")
-SAME = 1e-9  # relative: figures nearer than this are equal but for rounding
 
 
 class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,28 +92,28 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, 
     first = results[0]
     parts, ops = first.partition, first.workload.operators
     ids, types = (parts.id, parts.kind) if level == "subgraph" else (parts.operator_id, ops.kind)
-    rows = []
+    compared = []
     for i, (name, kind, macs) in enumerate(zip(ids, types, _level(first, level)[0].macs.tolist(), strict=True)):
         devices = {key: figures[i] for key, figures in nodes.items()}
         winner, margin = _winners(devices, fitting)
-        rows.append(ComparedNode(id=name, type=kind, macs=macs, devices=devices, winner=winner, margin=margin))
+        compared.append(ComparedNode(id=name, type=kind, macs=macs, devices=devices, winner=winner, margin=margin))
     return Levels(
         **head_fields(first),
         level=level,
         baseline=baseline.device.key,
         devices=tuple(nodes),
         names={result.device.key: result.device.name for result in results},
-        tally={name: {key: sum(row.winner[name] == key for row in rows) for key in nodes} for name in ADDITIVE},
-        ties={name: sum(not row.winner[name] for row in rows) if fitting else 0 for name in ADDITIVE},
-        passed_over={name: _count_passed_over(rows, name, unasked) for name in ADDITIVE},
-        rows=tuple(rows),
+        tally={name: {key: sum(row.winner[name] == key for row in compared) for key in nodes} for name in ADDITIVE},
+        ties={name: sum(not row.winner[name] for row in compared) if fitting else 0 for name in ADDITIVE},
+        passed_over={name: _count_passed_over(compared, name, unasked) for name in ADDITIVE},
+        rows=tuple(compared),
     )
 
 
-def _count_passed_over(rows: Sequence[ComparedNode], metric: str, designs: Sequence[str]) -> dict[str, int]:
+def _count_passed_over(compared: Sequence[ComparedNode], metric: str, designs: Sequence[str]) -> dict[str, int]:
     """Count the nodes on which each of the designs has less than every other device."""
     counts = dict.fromkeys(designs, 0)
-    for row in rows if designs else ():
+    for row in compared if designs else ():
         least = min(row.devices, key=lambda key: _order(row.devices[key], metric))
         if least in counts:
             counts[least] += 1
@@ -167,3 +170,64 @@ def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[d
         if second[place] > least[place] * (1.0 + SAME):
             winner[name], margin[name] = by_figure[0], _times(second[place], least[place])
     return winner, margin
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def by_node(state: State, levels: Levels) -> Table:
+    """Return a row per node with the figure of each device in the metric of the state, the winner and its lead."""
+    metric = state.metric
+    columns = [
+        Column("node", "Node", role="text", keep=0, of="id"),
+        Column("type", "Kind", role="text", keep=5),
+        *(column for key in levels.devices for column in _of_device(key, metric, levels.baseline)),
+        Column("winner", "Winner", role="text", keep=0, of=lambda node: _winner(node, metric)),
+        Column("margin", "Ahead x", "x", keep=1, of=lambda node: node.margin[metric],
+               help="how many times more the next best takes"),
+        Column("energy_winner", "Least energy", role="text", keep=3, of=lambda node: _winner(node, "energy"),
+               help="winner by energy"),
+        Column("latency_winner", "Least latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),
+               help="winner by latency"),
+    ]  # fmt: skip
+    tally = [f"{METRICS[m].noun}: {_tally(levels, m)}" for m in levels.tally]
+    count = len(levels.rows)
+    footer = [f"{count} {levels.level}s; wins by {'; by '.join(tally)}"]
+    footer += [
+        f"{MARKED[key]} has the least {METRICS[metric].noun} in {least} of {count}, on paper: not counted"
+        for key, least in levels.passed_over[metric].items()
+    ]
+    return Table(
+        "compare",
+        f"{headline_of_state(state)}: {METRICS[metric].noun} by {levels.level}",
+        tuple(columns),
+        rows(columns, levels.rows),
+        footer=tuple(footer),
+    )
+
+
+def _winner(node: ComparedNode, metric: str) -> str:
+    return MARKED[node.winner[metric]] or "tie"
+
+
+def _of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
+    return (
+        Column(key, MARKED[key], METRICS[metric].unit, role="quantity", keep=2,
+               of=lambda node: _figure(node.devices[key], metric)),
+        Column(f"{key}_ratio", "ratio", "x", keep=6, of=lambda node: node.devices[key].ratio_to_baseline[metric],
+               help=f"to {baseline}"),
+        Column(f"{key}_bound", "Limit", role="text", keep=7,
+               of=lambda node: "hidden" if node.devices[key].is_hidden else node.devices[key].bound,
+               help="what limits the kernel; hidden: other work of its kernel takes as long, compared by energy"),
+    )  # fmt: skip
+
+
+def _figure(node: NodeFigures, metric: str) -> float | None:
+    return None if metric == "edp" and node.is_hidden else node_figure(node, metric)
+
+
+def _tally(levels: Levels, metric: str) -> str:
+    counts = sorted(levels.tally[metric].items(), key=lambda pair: -pair[1])
+    told = [f"{MARKED[key]} {count}" for key, count in counts if count]
+    told += [f"{levels.ties[metric]} tied"] if levels.ties[metric] else []
+    return ", ".join(told) or "none fits"
