@@ -12,43 +12,71 @@ import numpy as np
 from analysis.estimate.dependencies import operator_graph
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.roles import select_values
-from analysis.model.ir.workload import Bools
+from analysis.estimate.roles import roles, select_values
+from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints
+from hardware.precision import CACHE
 
 
 class DividedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A model divided between a unit and another device, for the whole batch: the `pieces` on the unit, `crossings` of
-    tensors of `crossing_bytes` in all, and the seconds in all, on each side and for crossings."""
+    """A model divided between a unit and another device, for the whole batch: the seconds in all, on each side and for
+    crossings, and what the rest holds: its weights and caches, and activations as of the whole model."""
 
-    pieces: int
-    crossings: int
-    crossing_bytes: float
     latency_s: float
     energy_j: float
     unit_s: float
     rest_s: float
     crossing_s: float
+    rest_bytes: float
 
 
 def divide_run(unit: Estimate, rest: Estimate, away: Bools) -> DividedRun:
     """Return the run of a model of which the operators `away`, (n,), run on the device of `rest`."""
     (unit_s, unit_j), (rest_s, rest_j) = costs_of(unit, ~away), costs_of(rest, away)
-    pieces, (crossings, crossing_bytes) = count_pieces(~away), find_crossings(unit, away)
     host = divide_host_work(unit)[1]
     if host is not None:  # it starts each piece
-        unit_s += max(pieces - 1, 0) * float(host.run.latency_s.sum())
+        unit_s += max(count_pieces(~away) - 1, 0) * float(host.run.latency_s.sum())
+    crossing_bytes = find_crossings(unit, away)[1]
     crossing_s = crossing_bytes * (1.0 / unit.device.memory_bandwidth + 1.0 / rest.device.memory_bandwidth)
     waiting_j = unit.static_w * (rest_s + crossing_s) + rest.static_w * (unit_s + crossing_s)
     return DividedRun(
-        pieces=pieces,
-        crossings=crossings,
-        crossing_bytes=crossing_bytes,
         latency_s=unit_s + rest_s + crossing_s,
         energy_j=unit_j + rest_j + (waiting_j if away.any() else 0.0),
         unit_s=unit_s,
         rest_s=rest_s,
         crossing_s=crossing_s,
+        rest_bytes=held_bytes(rest, stored_bytes(rest), away) if away.any() else 0.0,
     )
+
+
+def held_bytes(result: Estimate, stored: tuple[Floats, Floats], here: Bools) -> float:
+    """Return the bytes of what a device holds that runs the operators `here`, with the activations of the whole model.
+    `stored` is `stored_bytes(result)`."""
+    (weights, caches), memory = stored, result.memory
+    activations = memory.peak_bytes - memory.weight_bytes - float(caches.sum())
+    return float((weights + caches)[here].sum()) + max(activations, 0.0)
+
+
+def stored_bytes(result: Estimate) -> tuple[Floats, Floats]:
+    """Return the bytes of weights and of key-value caches by the first operator that reads each, (n,)."""
+    workload = result.workload
+    caches = (roles(workload) == CACHE) & (workload.tensors.role == INPUT)
+    return _bytes_by_reader(result, workload.tensors.role == WEIGHT), _bytes_by_reader(result, caches)
+
+
+def _bytes_by_reader(result: Estimate, which: Bools) -> Floats:
+    workload, operators = result.workload, result.workload.operators
+    reader = np.repeat(np.arange(workload.n_operators), np.diff(operators.in_ptr))
+    tensors, position = np.unique(operators.in_tensor, return_index=True)
+    is_asked = which[tensors]
+    total: Floats = np.zeros(workload.n_operators)
+    np.add.at(total, reader[position[is_asked]], tensor_bytes(result, tensors[is_asked]))
+    return total
+
+
+def tensor_bytes(result: Estimate, which: Ints) -> Floats:
+    """Return the bytes of some tensors of an estimate."""
+    values = select_values(result.workload, which)
+    return values.size_bytes(result.workload.value_at(batch=result.scenario.batch), result.plan.widths)
 
 
 def count_pieces(which: Bools) -> int:
@@ -58,13 +86,10 @@ def count_pieces(which: Bools) -> int:
 
 def find_crossings(result: Estimate, away: Bools) -> tuple[int, float]:
     """Return how many tensors cross between the sides, and their bytes. A tensor crosses once."""
-    graph, workload = operator_graph(result.workload), result.workload
+    graph = operator_graph(result.workload)
     edges = zip(graph.source.tolist(), graph.target.tolist(), graph.tensors, strict=True)
     tensors = sorted({tensor for a, b, carried in edges if away[a] != away[b] for tensor in carried})
-    sizes = select_values(workload, np.array(tensors, dtype=np.int32)).size_bytes(
-        workload.value_at(batch=result.scenario.batch), result.plan.widths
-    )
-    return len(tensors), float(sizes.sum())
+    return len(tensors), float(tensor_bytes(result, np.array(tensors, dtype=np.int32)).sum())
 
 
 def costs_of(result: Estimate, which: Bools) -> tuple[float, float]:

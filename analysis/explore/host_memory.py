@@ -17,12 +17,11 @@ import numpy as np
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.roles import HEAD, roles, select_values
-from analysis.explore.divided_run import divide_run
-from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints
+from analysis.estimate.roles import HEAD
+from analysis.explore.divided_run import divide_run, held_bytes, stored_bytes
+from analysis.model.ir.workload import Bools, Floats, Ints
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.precision import CACHE
 
 STREAMED_ROWS = 32.0  # rows of a product from which llama.cpp copies its weights to the device
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
@@ -48,9 +47,12 @@ class OffloadWay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OffloadReport(Head, frozen=True, kw_only=True):
-    """The ways to run a model with the help of the host's memory, the fastest that fits first."""
+    """The ways to run a model with the help of the host's memory, the fastest that fits first. A model under a load
+    runs its requests one after another: `arrivals_per_s` of them arrive, 0 without a load or if clients wait."""
 
     host: str
+    load: str = ""
+    arrivals_per_s: float = 0.0
     layers: int
     device_bytes: float
     host_bytes: float
@@ -80,28 +82,9 @@ class _Placement(msgspec.Struct, frozen=True, dict=True):
         return np.array([name == HEAD for name in names], dtype=np.bool_)
 
     @cached_property
-    def weight_bytes(self) -> Floats:
-        """The bytes of weights by operator."""
-        return self._bytes_of(self.result.workload.tensors.role == WEIGHT)
-
-    @cached_property
-    def cache_bytes(self) -> Floats:
-        """The bytes of key-value caches by operator."""
-        workload = self.result.workload
-        return self._bytes_of((roles(workload) == CACHE) & (workload.tensors.role == INPUT))
-
-    def _bytes_of(self, which: Bools) -> Floats:
-        """Return the bytes of some tensors by the first operator that reads each, (n,)."""
-        workload, operators = self.result.workload, self.result.workload.operators
-        reader = np.repeat(np.arange(workload.n_operators), np.diff(operators.in_ptr))
-        tensors, position = np.unique(operators.in_tensor, return_index=True)
-        is_asked = which[tensors]
-        sizes = select_values(workload, tensors[is_asked]).size_bytes(
-            workload.value_at(batch=self.result.scenario.batch), self.result.plan.widths
-        )
-        total: Floats = np.zeros(workload.n_operators)
-        np.add.at(total, reader[position[is_asked]], sizes)
-        return total
+    def stored(self) -> tuple[Floats, Floats]:
+        """The bytes of weights and of key-value caches by operator."""
+        return stored_bytes(self.result)
 
     @property
     def layers(self) -> int:
@@ -117,9 +100,7 @@ class _Placement(msgspec.Struct, frozen=True, dict=True):
 
     def device_bytes(self, away: Bools) -> float:
         """Return what the device holds, with the activations of the whole model."""
-        memory = self.result.memory
-        activations = memory.peak_bytes - memory.weight_bytes - float(self.cache_bytes.sum())
-        return float((self.weight_bytes + self.cache_bytes)[~away].sum()) + max(activations, 0.0)
+        return held_bytes(self.result, self.stored, ~away)
 
 
 def find_offload(result: Estimate, host: Estimate) -> OffloadReport:
@@ -144,15 +125,15 @@ def find_offload(result: Estimate, host: Estimate) -> OffloadReport:
 def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> OffloadWay:
     """Return the figures of one way, with something of the first `layers` on the host."""
     places, workload = _Placement(result), result.workload
-    away, lengths = places.away(way, layers), workload.defaults
-    on_device, caches = places.device_bytes(away), float(places.cache_bytes[~away].sum())
+    away, lengths, (weight_bytes, cache_bytes) = places.away(way, layers), workload.defaults, places.stored
+    on_device, caches = places.device_bytes(away), float(cache_bytes[~away].sum())
     rows = workload.operators.gemm[:, 1] @ workload.value_at(batch=result.scenario.batch)  # 0 without a product
     streamed = away & (rows >= STREAMED_ROWS) & (way != HOST)
     run = divide_run(result, host, away & ~streamed)
-    link_s = float(places.weight_bytes[streamed].sum()) / host_bandwidth(result.device)
+    link_s = float(weight_bytes[streamed].sum()) / host_bandwidth(result.device)
     latency_s = run.latency_s + link_s
     tokens = result.scenario.batch * (lengths.get("output") or lengths.get("sequence", 1))
-    on_host = float((places.weight_bytes + places.cache_bytes)[away].sum())
+    on_host = float((weight_bytes + cache_bytes)[away].sum())
     context = lengths.get("kv", 0) + lengths.get("sequence", 0)
     room = result.device.memory_bytes - on_device
     options = {LAYERS: f"-ngl {places.layers - layers}", EXPERTS: f"--n-cpu-moe {layers}", HOST: "-ngl 0"}

@@ -68,9 +68,11 @@ class OperatorGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FallbackReport(Head, frozen=True, kw_only=True):
-    """The operators of a model that fall back to the `rest`. What needs `rest_device` is None if none is known.
-    `whole_s` is the time if the unit ran all operators, `alone_s` if `rest_device` does, `divided` the model as the
-    compiler divides it. `follow` operators come after the last piece that the unit may run."""
+    """The operators of a model that fall back to the `rest`: `pieces` stay on the unit, and `crossings` of tensors of
+    `crossing_bytes` in all join the sides. `whole_s` is the time if the unit ran all operators, `alone_s` if
+    `rest_device` does, `divided` the model as the compiler divides it; None without a device, or, of `alone_s`, if the
+    model does not fit into its memory. `rest_fits` is True if what is left to it does. `follow` operators come after
+    the last piece that the unit may run."""
 
     compiler: str
     source: str
@@ -86,6 +88,7 @@ class FallbackReport(Head, frozen=True, kw_only=True):
     whole_s: float
     alone_s: float | None
     divided: DividedRun | None
+    rest_fits: bool | None
     groups: tuple[OperatorGroup, ...]
 
 
@@ -106,6 +109,7 @@ def find_fallback(result: Estimate, rest: Estimate | None) -> FallbackReport:
     refused = np.array([status == REFUSES for status, _ in places], dtype=np.bool_)
     away = _leave_in_pieces(refused, compiler.pieces)
     crossings, crossing_bytes = find_crossings(result, away)
+    run = divide_run(result, rest.in_mode("eager"), away) if rest else None
     return FallbackReport(
         **head_fields(result, on_device=True),
         compiler=compiler.name,
@@ -120,8 +124,9 @@ def find_fallback(result: Estimate, rest: Estimate | None) -> FallbackReport:
         crossings=crossings,
         crossing_bytes=crossing_bytes,
         whole_s=result.latency_s,
-        alone_s=rest.latency_s if rest else None,
-        divided=divide_run(result, rest.in_mode("eager"), away) if rest else None,
+        alone_s=rest.latency_s if rest and rest.fits else None,
+        divided=run,
+        rest_fits=run.rest_bytes <= rest.device.memory_bytes if run and rest else None,
         groups=_groups(result, places),
     )
 

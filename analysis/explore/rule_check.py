@@ -26,7 +26,7 @@ from analysis.explore.verdict import MOST, SURE
 from analysis.model.ir import coverage
 from analysis.text.evidence import describe_evidence
 from hardware.errors import RequestError
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 
 PASS, FAIL, UNKNOWN = "PASS", "FAIL", "UNKNOWN"
 
@@ -161,6 +161,10 @@ def _judge(rule: Constraint, ruled: RuledFigure, next: str = "") -> Finding:
     holds = is_known and rule.holds(value)
     certain = odds is None or (odds >= SURE if holds else odds <= 1.0 - SURE)
     bound = f"{'as' if holds else 'not'} {rule.sign} {quantity(rule.amount, unit)}"
+    says = f"{ruled.words} is {quantity(value, unit)}, {bound}"
+    if not certain and ruled.band is not None and odds is not None:
+        low, high = (quantity(end, unit) for end in ruled.band)
+        says += f"; measured it is expected between {low} and {high}, so the rule has odds of {percent(odds)}"
     room = value - rule.amount if rule.sign.startswith(">") else rule.amount - value
     return Finding(
         rule=rule.text,
@@ -173,7 +177,7 @@ def _judge(rule: Constraint, ruled: RuledFigure, next: str = "") -> Finding:
         odds=odds,
         band=ruled.band,
         evidence=ruled.evidence,
-        says=f"{ruled.words} is {quantity(value, unit)}, {bound}" if is_known else ruled.words,
+        says=says if is_known else ruled.words,
         next=next,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from analysis.document import columns
 from analysis.explore.mission_answer import find_partner
 from analysis.explore.operator_support import REFUSES, RUNS, FallbackReport, OperatorGroup, find_compiler, find_fallback
@@ -11,6 +13,7 @@ from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, summary_text
 from hwexplorer.options import option
 from hwexplorer.state import State
+from hwexplorer.views.captions import place_in_words
 
 
 def _document(state: State, rest: str | None) -> FallbackReport:
@@ -34,31 +37,44 @@ def _summary(report: FallbackReport, state: State) -> tuple[str, ...]:
     lines = [verdict]
     if report.unknown:
         lines.append(f"of {count_noun(report.unknown, 'operator')} no source is known: they count as run by the unit")
+    if not (outcome := engine.outcome(state)).fits:
+        lines.append(outcome.describe_lack())
     if report.refused:
         lines.append(
             f"{count_noun(report.pieces, 'piece')} of the model on the unit; {count_noun(report.crossings, 'tensor')} "
             f"({quantity(report.crossing_bytes, 'byte')}) between the sides"
         )
-        lines.append(_costs(report))
+        lines.extend(_costs(report))
     return (*lines, f"source: {report.source}; limits on sizes are not checked")
 
 
-def _costs(report: FallbackReport) -> str:
+def _costs(report: FallbackReport) -> Iterator[str]:
     run = report.divided
-    if run is None or report.alone_s is None:
-        return "the time of the rest is not known: name its device, as --rest raspberry_pi_5"
-    return (
+    if run is None or not report.rest_device:
+        yield "the time of the rest is not known: name its device, as --rest raspberry_pi_5"
+        return
+    alone = "does not fit" if report.alone_s is None else quantity(report.alone_s, "s")
+    yield (
         f"{quantity(run.latency_s, 's')} and {quantity(run.energy_j, 'J')}: {quantity(run.unit_s, 's')} on the unit + "
         f"{quantity(run.rest_s, 's')} on {report.rest_device} + {quantity(run.crossing_s, 's')} for crossings; all on "
-        f"{report.rest_device}: {quantity(report.alone_s, 's')}; if the unit ran all: {quantity(report.whole_s, 's')}"
+        f"{report.rest_device}: {alone}; if the unit ran all: {quantity(report.whole_s, 's')}"
     )
+    if not report.rest_fits:
+        room = quantity(engine.device(report.rest_device).memory_bytes, "byte")
+        yield f"it does not fit: the rest takes {quantity(run.rest_bytes, 'byte')}, {report.rest_device} has {room}"
+
+
+def _title(report: FallbackReport, state: State) -> str:
+    """Return the title with the format that runs, if the unit lacks the one that is asked for."""
+    title = f"Fallback of {place_in_words(state)}"
+    return title if report.precision_run == report.precision else f"{title}, which runs {report.precision_run}"
 
 
 VERB = Report(
     subject=DEVICE,
     options=(option("--rest", metavar="DEV", help="the device that runs the rest (default: of the same module)"),),
     document=_document,
-    title="Fallback",
+    title=_title,
     parts=(
         summary_text(_summary),
         Rows(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from analysis.document import columns
 from analysis.explore.host_memory import OffloadReport, OffloadWay, find_offload
+from analysis.serving.request_load import ask_load
 from hardware.errors import RequestError
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, summary_text
 from hwexplorer.options import option
@@ -20,33 +23,55 @@ _ENGINE = "llama_cpp"
 
 
 def _document(state: State, host: str | None) -> OffloadReport:
-    state, cpu = _with_runtime(state), engine.device(host or _HOST)
+    cpu = engine.device(host or _HOST)
     if not cpu.arch.is_host:
         raise RequestError(f"{cpu.name} is no CPU: --host names the CPU whose memory helps, as {_HOST}")
-    return find_offload(engine.result(state), engine.result(state, cpu.key))
+    one = _one_request(state)
+    report = find_offload(engine.result(one), engine.result(one, cpu.key))
+    if not state.load:
+        return report
+    load = ask_load(engine.load_of(state)[0]).load
+    return msgspec.structs.replace(report, load=state.load, arrivals_per_s=load.arrivals_per_s)
 
 
-def _with_runtime(state: State) -> State:
+def _one_request(state: State) -> State:
+    """Return the state of one request of a load, with llama.cpp as the usual runtime."""
     is_usual = state.execution == SETTINGS["execution"].default
-    return msgspec.structs.replace(state, execution=_ENGINE) if is_usual else state
+    state = msgspec.structs.replace(state, execution=_ENGINE) if is_usual else state
+    if not state.load:
+        return state
+    asked = engine.load_of(state)[0]
+    return msgspec.structs.replace(state, model=asked.spell("request", *asked.lengths), load="")
 
 
 def _title(report: OffloadReport, state: State) -> str:
-    return f"Offload of {place_in_words(_with_runtime(state))}"
+    return f"Offload of {place_in_words(_one_request(state))}"
 
 
-def _summary(report: OffloadReport, state: State) -> tuple[str, ...]:
+def _summary(report: OffloadReport, state: State) -> Iterator[str]:
     best = report.ways[0]
     device, host = engine.device(state.on), engine.device(report.host)
     room = f"{device.name} with {quantity(report.device_bytes, 'byte')}"
     if not best.fits:
-        return (f"no way fits into {room} and {quantity(report.host_bytes, 'byte')} of {host.name}",)
+        yield f"no way fits into {room} and {quantity(report.host_bytes, 'byte')} of {host.name}"
+        return
     what = f"{best.way}, {best.layers} of {report.layers} layers" if best.layers else best.way
-    return (
+    yield (
         f"fastest on {room}: {what}: {quantity(best.tokens_per_s, 'SI')} tokens/s, "
-        f"{quantity(best.energy_j_per_token, 'J')} per token",
-        f"host {host.name}, {quantity(host.memory_bandwidth, 'byte/s')}; --host names another one",
+        f"{quantity(best.energy_j_per_token, 'J')} per token"
     )
+    if report.load:
+        yield _keeps_up(best.latency_s, report)
+    yield f"host {host.name}, {quantity(host.memory_bandwidth, 'byte/s')}; --host names another one"
+
+
+def _keeps_up(request_s: float, report: OffloadReport) -> str:
+    """Return the sentence on a load whose requests run one after another."""
+    served = f"under {report.load}: one request after another, {quantity(request_s, 's')} each"
+    share = report.arrivals_per_s * request_s
+    if share >= 1.0:
+        return f"{served}: falls behind, {share:.3g} times as many arrive"
+    return f"{served}: keeps up, {percent(share)} busy" if share else served
 
 
 VERB = Report(
