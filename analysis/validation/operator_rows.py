@@ -28,7 +28,7 @@ from hardware.kernels import library as libraries
 from hardware.kernels.library import KernelUse
 from hardware.precision import FORMATS
 from hardware.quantity import exact_value
-from hardware.setup import make_setup
+from hardware.setup import Setup, make_setup
 
 _Kernels = tuple[SingleKernel, ...]
 # Device, engine, precision, format of attention ('' for that of the precision), library, host's time for an operator.
@@ -45,21 +45,30 @@ def is_operator_table(columns: Iterable[str]) -> bool:
     return set(_rules()["columns"]) <= set(columns)
 
 
-def predict_operators(
-    rows: Sequence[dict[str, str]],
-    folders: tuple[Path, ...] = (),
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[list[PredictionPoint], Counter[str]]:
-    """Return the predicted rows, in families by operator and format, and the number of other rows by reason."""
-    groups: dict[_Key, list[tuple[str, float, _Kernels]]] = {}
-    points, skipped = list[PredictionPoint](), Counter[str]()
+class TimedGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Operators of one setup, whose runtime uses one library: of each its family, seconds and kernels. `is_known` says
+    that constants were set by operators of its device."""
+
+    setup: Setup
+    generation: str
+    is_known: bool
+    members: list[tuple[str, float, _Kernels]]
+
+
+def read_operators(
+    rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = ()
+) -> tuple[list[TimedGroup], Counter[str]]:
+    """Return the rows in groups, and the number of other rows by reason."""
+    members: dict[tuple[str, _Key], list[tuple[str, float, _Kernels]]] = {}
+    groups, skipped = list[TimedGroup](), Counter[str]()
     for row in rows:
         try:
-            key, member = _read(_with_generation(row, folders))
-            groups.setdefault(key, []).append(member)
+            known = _with_generation(row, folders)
+            key, member = _read(known)
+            members.setdefault((known["generation"], key), []).append(member)
         except Unpredictable as reason:
             skipped[str(reason)] += 1
-    for (device, engine, precision, attended, use, dispatch), members in groups.items():
+    for (generation, (device, engine, precision, attended, use, dispatch)), of_group in members.items():
         runtime = msgspec.structs.replace(
             runtimes()[_rules()["engines"][engine]],
             uses=(use,),
@@ -69,16 +78,37 @@ def predict_operators(
         try:
             setup = make_setup(load_device(device, folders), precision, runtime)
         except RequestError as error:
-            skipped[str(error)] += len(members)
+            skipped[str(error)] += len(of_group)
             continue
         if attended:
             setup = msgspec.structs.replace(setup, plan=msgspec.structs.replace(setup.plan, attention=attended))
-        bands = _rules()["bands"] if setup.device.vendor == "NVIDIA" else None
-        found = kernels.make_points(setup, members, bands=bands)
-        points += [msgspec.structs.replace(point, name=point.family) for point in found]
+        groups.append(
+            TimedGroup(setup=setup, generation=generation, is_known=device in _rules()["devices"], members=of_group)
+        )
+    return groups, skipped
+
+
+def predict_operators(
+    rows: Sequence[dict[str, str]],
+    folders: tuple[Path, ...] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[list[PredictionPoint], Counter[str]]:
+    """Return the predicted rows, in families by operator and format, and the number of other rows by reason."""
+    groups, skipped = read_operators(rows, folders)
+    points = list[PredictionPoint]()
+    for group in groups:
+        points += predict_group(group)
         if progress is not None:
             progress(len(points), len(rows))
-    return sorted(points, key=lambda point: point.name), skipped
+    return sorted(points, key=lambda point: point.family), skipped
+
+
+def predict_group(group: TimedGroup) -> list[PredictionPoint]:
+    """Return the predicted operators of a group."""
+    ends = slice(0, 2) if group.is_known else slice(2, 4)
+    bands = {name: tuple(factors[ends]) for name, factors in _rules()["bands"].items()}
+    is_covered = group.setup.device.vendor == "NVIDIA"
+    return kernels.make_points(group.setup, group.members, bands if is_covered else None)
 
 
 def _with_generation(row: dict[str, str], folders: tuple[Path, ...]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -114,7 +114,8 @@ class KernelUse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     `widths` of a head; `groups`: least and most query heads that share keys; `divided` among devices. `kernel`,
     `version` and `windowed` tell apart kernels that tables name. `before`: each kernel before attention reads and
     writes new queries, keys or values ("q", "k", "v"), nothing (""), all that is cached ("c", with `cast_flops` a
-    value), or all queries, keys and values in 16 bits to write them in 8 ("x")."""
+    value), or all queries, keys and values in 16 bits to write them in 8 ("x"). `factors` multiply fields of the
+    library."""
 
     operator: tuple[str, ...]
     library: str
@@ -128,6 +129,7 @@ class KernelUse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     windowed: bool | None = None
     before: tuple[str, ...] = ()
     cast_flops: float = 0.0
+    factors: tuple[tuple[str, float], ...] = ()
     source: str = ""
 
     def fits(self, call: KernelCall) -> bool:
@@ -160,6 +162,7 @@ class KernelCall(msgspec.Struct, frozen=True, kw_only=True):
     windowed: bool = False
 
 
+Library = TypeVar("Library", AttentionLibrary, ExpertLibrary)
 _NO_USE = KernelUse(operator=(), library="default")
 
 
@@ -193,13 +196,18 @@ class EngineKernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def attention(self, operator: str, width: float, group: float) -> AttentionLibrary:
         """Return the library of attention with heads of a `width`, of which a `group` shares keys."""
         call = KernelCall(operator=operator, generation=self.generation, formats=self.cache, width=width, group=group)
-        return attention_libraries()[find_use(self.uses, call).library]
+        return _scale(attention_libraries(), find_use(self.uses, call))
 
     @memoize()
     def experts(self, is_divided: bool) -> ExpertLibrary:
         """Return the library of experts, which are divided among devices or not."""
         call = KernelCall(operator="moe", generation=self.generation, formats=self.products, divided=is_divided)
-        return expert_libraries()[find_use(self.uses, call).library]
+        return _scale(expert_libraries(), find_use(self.uses, call))
+
+
+def _scale(libraries: dict[str, Library], use: KernelUse) -> Library:
+    library = libraries[use.library]
+    return msgspec.structs.replace(library, **{name: getattr(library, name) * times for name, times in use.factors})
 
 
 def find_use(uses: tuple[KernelUse, ...], call: KernelCall) -> KernelUse:

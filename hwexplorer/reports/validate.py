@@ -23,6 +23,7 @@ from analysis.validation.kernel_validation import (
     validate_kernels,
 )
 from analysis.validation.measured_rows import FITTED_ON, SHIPPED, read_rows, shipped_rows
+from analysis.validation.operator_fit import predict_left_out
 from analysis.validation.operator_rows import is_operator_table, predict_operators
 from analysis.validation.row_validation import LARGE, ClassErrors, PredictionPoint, Validation, validate
 from analysis.validation.serving_rows import TABLE as SERVED_TABLE
@@ -98,6 +99,9 @@ def _document(
         table, found, left_out = read_rows((path,), ("device",)), list[PredictionPoint](), Counter[str]()
         if is_operator_table(names := next(iter(table), {})):
             found, left_out = predict_operators(table, folders, tick)
+            if cross_validate:
+                with Progress() as shown:
+                    found += predict_left_out(table, folders, shown.show)
         elif is_framework_table(names):
             found, left_out = predict_framework_kernels(path, folders)
         elif is_kernel_table(names):
@@ -208,7 +212,8 @@ VERB = Report(
         ),
         option(
             "--cross-validate", action="store_true", excludes="what",
-            help="also fit anew with each device, each family of models, each runtime left out",
+            help="also fit anew with each device, each family of models, each runtime left out; operators with each "
+            "device and each generation of devices",
         ),
     ),
     document=_document,

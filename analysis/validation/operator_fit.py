@@ -1,0 +1,161 @@
+"""Operators of engines on devices that are left out: the numbers of kernels are fitted to those of other devices.
+
+Factors on the rates of software, on facts of links and on numbers of libraries are fitted to the logarithms of
+predicted over measured. A library that no other device shows has the geometric means of the numbers of others; so has
+a fact that no other device of its generation shows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import NormalDist
+
+import msgspec
+import numpy as np
+
+from analysis.model.ir.workload import Bools, Floats
+from analysis.validation.efficiency_fit import FittedRate, LinearFit, Progress, least_absolute_step
+from analysis.validation.measured_rows import read_rows
+from analysis.validation.operator_rows import TimedGroup, predict_group, read_operators
+from analysis.validation.row_validation import PredictionPoint
+from analysis.validation.trust_bands import TARGET, make_residual, narrowest_band, spread_between_devices
+from hardware.grouping import group_by
+from hardware.kernels.library import attention_libraries, expert_libraries
+from hardware.setup import Setup
+
+# Fields of libraries, of facts of devices, and of the tables `compute` and `bandwidth` of software.
+LIBRARY = ("rate", "start_cycles", "step_cycles", "feed")
+FACTS = ("link_latency_s", "library_start_s", "library_message_s", "matrix_sustained")
+RATES = ("compute", "bandwidth")
+STEP = 0.1  # of the logarithm of a number, for derivatives
+FARTHEST = 3.0  # most by which a number changes
+LEAST = 20  # rows that a number is fitted to at least
+LEFT_OUT = ", without its "  # in names of families, before an axis
+PULL = 1e-4  # of the weight of all rows, to the start
+AXES: dict[str, Callable[[TimedGroup], str]] = {
+    "device": lambda group: group.setup.device.id,
+    "generation": lambda group: group.generation,
+}
+Key = tuple[str, str]  # the library, generation or software that owns a number, and its name
+
+
+class OperatorFit:
+    """Groups of operators, and the errors of the shipped numbers with their derivatives."""
+
+    def __init__(self, groups: Sequence[TimedGroup], progress: Progress) -> None:
+        self.groups = groups
+        self.numbers = [dict(_numbers(group)) for group in groups]
+        self.sizes = [len(group.members) for group in groups]
+        self.keys = sorted({key for numbers in self.numbers for key in numbers})
+        self.errors, self.slopes = self._errors({}), np.zeros((sum(self.sizes), len(self.keys)))
+        for name in (*LIBRARY, *FACTS, *RATES):
+            progress(f"fitting {name}")
+            keys = [key for key in self.keys if key[1] == name]
+            slope = (self._errors(dict.fromkeys(keys, float(np.exp(STEP)))) - self.errors) / STEP
+            for key in keys:
+                self.slopes[:, self.keys.index(key)] = slope * self._repeat(
+                    [key in numbers for numbers in self.numbers]
+                )
+
+    def leave_out(self, axis: str) -> Iterator[PredictionPoint]:
+        """Yield the operators, predicted by fits without those that share their device or generation."""
+        labels = [AXES[axis](group) for group in self.groups]
+        for label in dict.fromkeys(labels):
+            factors = self._solve(self._repeat([own_label == label for own_label in labels]))
+            for group, numbers, own_label in zip(self.groups, self.numbers, labels, strict=True):
+                if own_label == label:
+                    group = msgspec.structs.replace(group, is_known=group.is_known and axis == "device")
+                    for point in predict_group(_scale(group, numbers, factors)):
+                        yield msgspec.structs.replace(point, family=f"{point.family}{LEFT_OUT}{axis}")
+
+    def _repeat(self, of_groups: Sequence[bool]) -> Bools:
+        return np.repeat(of_groups, self.sizes)
+
+    def _errors(self, factors: Mapping[Key, float]) -> Floats:
+        pairs = zip(self.groups, self.numbers, strict=True)
+        points = (point for group, numbers in pairs for point in predict_group(_scale(group, numbers, factors)))
+        return np.array([np.log(point.predicted / point.measured) for point in points])
+
+    def _solve(self, left_out: Bools) -> dict[Key, float]:
+        is_known = (self.slopes[~left_out] != 0.0).sum(axis=0) >= LEAST
+        shipped = {key: np.log(value) for numbers in self.numbers for key, value in numbers.items()}
+        starts = np.zeros(len(self.keys))
+        for place, (owner, name) in enumerate(self.keys):
+            kind = owner.partition(" ")[0]
+            alike = [key for key, is_fit in zip(self.keys, is_known, strict=True) if is_fit and key[1] == name]
+            alike = [key for key in alike if key[0].startswith(kind)]
+            if not is_known[place] and alike:
+                starts[place] = np.mean([shipped[key] for key in alike]) - shipped[owner, name]
+        ends = (np.exp(np.minimum(starts, 0.0)) / FARTHEST, np.exp(np.maximum(starts, 0.0)) * FARTHEST, np.exp(starts))
+        rates = tuple(FittedRate(*key, (), *limits) for key, *limits in zip(self.keys, *ends, strict=True))
+        ones = np.ones(len(self.keys))
+        fit = LinearFit(rates, np.ones(len(self.errors)), ones, self.errors, self.slopes * is_known, PULL)
+        return dict(zip(self.keys, np.exp(least_absolute_step(fit, ~left_out)).tolist(), strict=True))
+
+
+def predict_left_out(
+    rows: Sequence[dict[str, str]], folders: tuple[Path, ...], progress: Progress
+) -> list[PredictionPoint]:
+    """Return the operators of a table, predicted by fits without their device and without its generation."""
+    fit = OperatorFit(read_operators(rows, folders)[0], progress)
+    return [point for axis in AXES for point in fit.leave_out(axis)]
+
+
+def _numbers(group: TimedGroup) -> Iterator[tuple[Key, float]]:
+    """Yield the numbers by which a group is predicted."""
+    device, (use,) = group.setup.device, group.setup.runtime.uses
+    is_experts = "moe" in use.operator
+    library = (expert_libraries() if is_experts else attention_libraries())[use.library]
+    owner = f"{'experts' if is_experts else 'attention'} {use.library}"
+    yield from (((owner, name), value) for name in LIBRARY if (value := getattr(library, name, 0.0)))
+    yield from (((f"on {group.generation}", name), device.facts[name].value) for name in FACTS if name in device.facts)
+    yield from ((("software", name), 1.0) for name in RATES)
+
+
+def _scale(group: TimedGroup, numbers: Mapping[Key, float], factors: Mapping[Key, float]) -> TimedGroup:
+    """Return a group with its numbers multiplied."""
+    times = {key[1]: factors[key] for key in numbers if key in factors}
+    device, (use,) = group.setup.device, group.setup.runtime.uses
+    facts = {
+        name: msgspec.structs.replace(device.facts[name], value=device.facts[name].value * times[name])
+        for name in FACTS
+        if name in times
+    }
+    software = device.software
+    tables = {
+        name: {op: (ends[0] * times[name], *ends[1:]) for op, ends in getattr(software, name).items()}
+        for name in RATES
+        if name in times
+    }
+    file = msgspec.structs.replace(device.file, rates=msgspec.structs.replace(software, **tables))
+    device = msgspec.structs.replace(device, facts=device.facts | facts, file=file)
+    use = msgspec.structs.replace(use, factors=tuple((name, times[name]) for name in LIBRARY if name in times))
+    setup, runtime = group.setup, msgspec.structs.replace(group.setup.runtime, uses=(use,))
+    return msgspec.structs.replace(group, setup=Setup(device, setup.plan, runtime, setup.layout))
+
+
+def main() -> None:
+    """Print the factors of [bands] in operators.toml for devices of unknown generations, from the table that the first
+    argument names."""
+    groups, _ = read_operators(read_rows([Path(sys.argv[1])]))
+    fit = OperatorFit(groups, partial(print, file=sys.stderr))
+    generations = {group.setup.device.key: group.generation for group in groups}
+    rows = [
+        make_residual(msgspec.structs.replace(point, device=generations[point.device]))
+        for point in fit.leave_out("generation")
+    ]
+    classes = group_by(rows, lambda row: row.point.family)
+    reach = NormalDist().inv_cdf((1.0 + TARGET) / 2.0) * spread_between_devices(classes.values())
+    wider = np.sqrt(1.0 + 1.0 / len(set(generations.values())))
+    for family, members in sorted(classes.items()):
+        low, high = np.exp(
+            np.array([-1.0, 1.0]) * wider * np.hypot(np.log(narrowest_band(members, ("device",))[0]), reach)
+        )
+        print(f'"{family.partition(LEFT_OUT)[0]}" = {low:.2f}, {high:.2f}')
+
+
+if __name__ == "__main__":
+    main()
