@@ -34,6 +34,8 @@ COLUMNS = (
     Column("score", "Score", keep=0, help="weighted geometric mean over the models of the metric, the base is 1"),
     Column("power", "Power", "W", keep=1, of="power_w", help="highest average power of a model"),
     Column("area_mm2", "mm2", keep=1, help="area of the die, by published rules (hardware/area.toml)"),
+    Column("dies", "Dies", role="text", keep=1, of=lambda design: str(design.dies),
+           help="above 1: larger than what one exposure prints; their links are not counted"),
     Column("cost_usd", "Die USD", keep=3, help="good die only, by the price of wafers: no package, memory, test"),
     Column("binds", "Binds", role="text", keep=2, of=_binds, help="what limits most of the time"),
     Column("costs", "Latency and energy/inf by model", role="text", keep=2, of=_costs),
@@ -120,6 +122,9 @@ def _footer(document: DesignReport, state: State) -> Iterable[str]:
     base = document.as_it_is
     yield from _answer(document)
     yield f"base: {base.power_w:.3g} W, {base.area_mm2:.3g} mm2, {base.cost_usd:.3g} USD a die"
+    yield "areas by rule: arithmetic, memories, PHYs and their links, without graphics, media and fp64 units"
+    if several := sum(design.dies > 1 for design in document.best):
+        yield f"{several} of these take several dies, whose links are not counted; --max-area excludes them"
     yield f"score: {document.metric} over the base's; best {document.best[0].score:.3g}: {document.best[0].device}"
     if document.refused:
         out = f"{document.refused:,} of {document.evaluated:,}"

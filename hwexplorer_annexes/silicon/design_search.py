@@ -76,6 +76,7 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
     score: float = math.inf
     power_w: float = 0.0
     area_mm2: float = 0.0
+    dies: int = 1
     cost_usd: float = 0.0
     binds: dict[str, float] = {}
     second: ModelCost | None = None
