@@ -1,9 +1,8 @@
 """Missions: several models at their rates on the units of one module, within a power budget or a battery.
 
 Units share the memory of their module: a kernel waits for memory while other units use it, so its time at the
-memory grows by `1 / (1 - share of the time in which others use the memory)`. Measured on an AGX Orin
-(NVIDIA/TensorRT issue 2745): a model on the GPU takes 45 ms alone, 51 beside one accelerator, 59 beside two; the
-accelerators 17 ms alone, 21 and 22 beside the GPU; two models on one accelerator take twice as long."""
+memory grows by `1 / (1 - share of the time in which others use the memory)`. docs/missions.md compares that with
+measurements."""
 
 from __future__ import annotations
 
@@ -71,17 +70,19 @@ class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A mission on one module. `worst` is the largest of what is needed over what is allowed, at most 1 if possible."""
+    """A mission on one module. `host_w` is that of a host at rest, if the module has none. `worst` is the largest of
+    what is needed over what is allowed, at most 1 if possible."""
 
     device: Annotated[str, column("Device")]
     is_possible: Annotated[bool, column("Possible", shown={True: "yes", False: "no"})]
     missed_share: Annotated[float, column("Missed", "%")]
     busy: Annotated[float, column("Busiest unit", "%")]
     rest_w: Annotated[float, column("At rest", "W", keep=2)]
+    host_w: Annotated[float, column("Host", "W", keep=2)]
     power_w: Annotated[float, column("Power", "W")]
     hours: Annotated[float | None, column("Battery h")]
     worst: float
-    why: Annotated[str, column("Why", keep=1)]
+    why: Annotated[str, column("Why not", keep=1)]
     tasks: tuple[TaskAnswer, ...]
 
 
@@ -214,7 +215,9 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
         )
         for i, (task, result) in enumerate(zip(mission.task, results, strict=True))
     )  # fmt: skip
-    return _judge(mission, units[0], tasks, rest_w, busy)
+    has_host = any(unit.arch.is_host or unit.software.shares_host_memory for unit in units)
+    host_w = 0.0 if has_host else float(file_access.shipped(MODULES)["host"]["rest_w"]["value"])
+    return _judge(mission, units[0], tasks, (rest_w, host_w), busy)
 
 
 def _horizon_s(tasks: Sequence[Task], results: Sequence[Estimate]) -> float:
@@ -225,24 +228,40 @@ def _horizon_s(tasks: Sequence[Task], results: Sequence[Estimate]) -> float:
     return min(max(_FRAMES / max(rates), 2.0 / min(rates)), _MOST_FRAMES / max(rates))
 
 
-def _judge(mission: Mission, device: Device, tasks: tuple[TaskAnswer, ...], rest_w: float, busy: float) -> ModuleAnswer:
-    """Return the answer with what is needed over what is allowed."""
-    power_w = rest_w + sum(task.power_w for task in tasks)
+def _judge(
+    mission: Mission, device: Device, tasks: tuple[TaskAnswer, ...], rest_w: tuple[float, float], busy: float
+) -> ModuleAnswer:
+    """Return the answer with what is needed over what is allowed; `rest_w` are those of the module and of its host."""
+    module_w = rest_w[0] + sum(task.power_w for task in tasks)
+    power_w = module_w + rest_w[1]
     hours = mission.battery_wh / (power_w + mission.other_w) if mission.battery_wh else None
     worst_task = max(tasks, key=lambda task: task.missed_share)
     missed_share = worst_task.missed_share
-    limit_w = min(mission.power_w, device.power_limit_w)
-    whose = "" if limit_w == mission.power_w else ", its limit"
-    needs = [(power_w / limit_w, f"{quantity(power_w, 'W')} of {quantity(limit_w, 'W')}{whose}")]
+    sustained_w = min(device.power_limit_w, device.sustained_w)
+    needs = [
+        (watts / limit_w, f"{quantity(watts, 'W')} of {quantity(limit_w, 'W')}{whose}")
+        for watts, limit_w, whose in ((power_w, mission.power_w, ""), (module_w, sustained_w, " that it sustains"))
+        if np.isfinite(limit_w)
+    ]
     if missed_share > mission.missed_share:
-        needs.append((1.0 + missed_share, f"{worst_task.model} misses {percent(missed_share)} of its frames"))
+        needs.append(_need_of_time(tasks, worst_task))
     if hours is not None and mission.hours:
         needs.append((mission.hours / hours, f"the battery lasts {hours:.2g} h, {mission.hours:g} h are asked for"))
     worst, why = max(needs)
     return ModuleAnswer(
-        device=device.key, is_possible=worst <= 1.0, missed_share=missed_share, busy=busy, rest_w=rest_w,
-        power_w=power_w, hours=hours, worst=worst, why=why, tasks=tasks,
+        device=device.key, is_possible=worst <= 1.0, missed_share=missed_share, busy=busy,
+        rest_w=rest_w[0], host_w=rest_w[1], power_w=power_w, hours=hours, worst=worst, why=why, tasks=tasks,
     )  # fmt: skip
+
+
+def _need_of_time(tasks: Sequence[TaskAnswer], worst: TaskAnswer) -> tuple[float, str]:
+    """Return how much quicker units must be at least for no frame to be dropped, and why `worst` drops most."""
+    loads = (sum(task.rate_hz * task.busy_s for task in tasks if task.place == one.place) for one in tasks)
+    frames = (task.busy_s / task.due_s for task in tasks if task.due_s)
+    says = f"{worst.model} misses {percent(worst.missed_share)} of its frames"
+    if worst.due_s and worst.busy_s > worst.due_s:
+        says = f"{worst.model} takes {quantity(worst.busy_s, 's')} of {quantity(worst.due_s, 's')} a frame"
+    return max(1.0 + worst.missed_share, *loads, *frames), says
 
 
 def _places(task: Task, units: Sequence[Device]) -> list[int]:

@@ -25,7 +25,10 @@ from hwexplorer.views.plain import Text
 
 _CELLS, _DROPPED = 44, "!"  # of a timeline
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
-DEVICES = columns(ModuleAnswer, "device is_possible power busy missed_share hours why", device={"shown": MARKED})
+DEVICES = columns(
+    ModuleAnswer, "device is_possible power rest host busy missed_share hours why",
+    device={"shown": MARKED}, why={"of": lambda module: "" if module.is_possible else module.why},
+)  # fmt: skip
 
 
 def _state_of(state: State, task: Task) -> State:
@@ -55,9 +58,10 @@ def _power(answer: MissionAnswer, state: State) -> tuple[str, ...]:
     best = answer.best
     parts = " + ".join(f"{task.power_w:.3g} W {task.model}" for task in best.tasks)
     hours = "" if best.hours is None else f"; the battery lasts {best.hours:.3g} h"
+    host = f"{best.host_w:.3g} W a host at rest + " if best.host_w else ""
     return (
-        f"{best.power_w:.3g} W = {best.rest_w:.3g} W at rest + {parts}{hours}",
-        "The host of an accelerator, cameras and motors are not counted: state them as other_w.",
+        f"{best.power_w:.3g} W = {best.rest_w:.3g} W at rest + {host}{parts}{hours}",
+        "Work of the host, cameras and motors are not counted: state them as other_w.",
     )
 
 
