@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from hardware.grouping import group_by
 
-_ONE_MARK = str.maketrans("-. ", "___")
+ONE_MARK = str.maketrans("-. ", "___")
 _NO_MARK = str.maketrans("", "", "-_. ")
 _FAR = 0.3  # least similarity of a single suggestion if no name is near
 
@@ -55,7 +55,7 @@ def match_name(name: str, names: Iterable[str]) -> str | None:
     names = tuple(names)
     if name in names:
         return name
-    marked = _names_by_key(names, False).get(name.casefold().translate(_ONE_MARK))
+    marked = _names_by_key(names, False).get(name.casefold().translate(ONE_MARK))
     return marked or _names_by_key(names, True).get(fold_name(name))
 
 
@@ -64,7 +64,7 @@ def _names_by_key(names: tuple[str, ...], by_sound: bool) -> dict[str, str | Non
     """Map spellings, or folded names if `by_sound`, to names; to None if several names share the key."""
     name_of: dict[str, str | None] = {}
     for name in names:
-        key = fold_name(name) if by_sound else name.casefold().translate(_ONE_MARK)
+        key = fold_name(name) if by_sound else name.casefold().translate(ONE_MARK)
         name_of[key] = None if key in name_of else name
     return name_of
 

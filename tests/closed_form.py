@@ -58,18 +58,45 @@ def size(config: Config) -> Size:
     head = 0 if c.encoder else table
     tables = (c.positions if c.position == "learned" else 0) * c.hidden + c.token_types * c.hidden
     tables += table if c.encoder or not c.tied else 0
-    return Size(linear, head, tables, _vectors(c, layers), idle)
+    return Size(linear, head, tables, _vectors(c, layers) + costs_between_layers(c)[0], idle)
 
 
 def _projections(c: Config) -> int:
-    q, out = c.heads * c.head_dim, c.heads * c.value_dim * c.hidden
-    q += q if c.attention_gate else 0
+    wide, groups = c.heads * c.value_dim, c.out_groups * c.out_lora * c.hidden
+    q, out = c.heads * c.head_dim, wide * (c.out_lora or c.hidden) + groups + 2 * c.hidden * c.laurel
+    out += c.hidden * (wide * c.attention_gate + c.heads * c.head_gate)
     query = c.q_lora * (c.hidden + q) if c.q_lora else c.hidden * q
-    query += (c.q_lora or c.hidden) * c.index_heads * c.index_dim + c.hidden * (c.index_dim + c.index_heads)
+    query += (c.q_lora or c.hidden) * c.index_heads * c.index_dim + c.hidden * 2 * _shared_width(c)
+    query += (
+        c.hidden * (c.index_dim * (4 if c.compress else 1) + c.index_heads * c.index_weights) if c.index_heads else 0
+    )
     if not c.kv_lora:
-        return query + c.hidden * c.kv_heads * (c.head_dim + (0 if c.keys_are_values else c.value_dim)) + out
+        values = 0 if c.keys_are_values or c.shared_kv else c.value_dim
+        return query + out + (0 if c.reuses_cache else c.hidden * c.kv_heads * (c.head_dim + values))
     expanded = c.heads * (c.head_dim - c.rotary + c.value_dim)
     return query + c.hidden * (c.kv_lora + c.rotary) + c.kv_lora * expanded + out
+
+
+def _shared_width(c: Config) -> int:
+    return (c.head_dim * (2 if c.index_heads else 1)) if c.compress else 0
+
+
+def costs_between_layers(c: Config) -> tuple[int, int]:
+    """Return the parameters and the MACs of a token of what mixes streams or results of blocks, and of a second
+    embedding that all layers read."""
+    n, h, width = c.streams, c.hidden, c.layers * c.layer_input
+    second = width * h + 2 * width * h
+    parameters = c.layer_vocab * width + second + ((c.layer_input + c.layers * h) if width else 0)
+    if c.residual == "altup":
+        maps, ends = c.layers * (n * n + n**3), 2 * (n - 1) * h * h
+        return parameters + maps + ends + c.layers * (n + 2) * h, second + maps + ends + c.layers * 2 * n * h
+    if c.residual == "depth":
+        return parameters + (2 * c.layers + 1) * 2 * h, second
+    if c.residual == "sum":
+        return parameters, second
+    weights, scales = (2 * n + n * n, 3) if c.residual == "sinkhorn" else (2 * n, 2)
+    maps = (2 * c.layers * weights + n) * n * h
+    return parameters + maps + 2 * c.layers * (weights + scales) + n + 1, second + maps
 
 
 def _mixer_projections(mixer: Mixer) -> int:
@@ -96,12 +123,17 @@ def _vectors(c: Config, layers: list[Config]) -> int:
         if c.has("attention", i):
             q, kv = own.heads * own.head_dim, own.kv_heads * own.head_dim
             total += (q + 2 * kv if c.qkv_bias else 0) + (c.hidden if c.o_bias else 0)
-            total += {"none": 0, "head": 2 * own.head_dim, "full": q + kv}[c.qk_norm]
-            total += own.kv_lora + own.q_lora + (own.heads if own.sinks else 0) + (2 * own.index_dim)
+            each = 1 if own.reuses_cache or c.qk_norm == "key" else 2
+            total += {"none": 0, "head": each * own.head_dim, "key": own.head_dim, "full": q + kv}[c.qk_norm]
+            total += own.kv_lora + own.q_lora + (own.heads if own.sinks else 0) + (c.hidden if c.laurel else 0)
+            if own.index_heads:
+                total += own.index_dim * (2 * own.compress + 1 if own.compress else 2)
+            total += own.compress * _shared_width(own) + (own.head_dim if own.compress else 0)
         if c.has("mixer", i):
             total += _mixer_vectors(own.mixer_sizes())
         if c.is_sparse(i):
-            total += own.active * _mlp_bias(c, own.expert_ffn) + (own.experts if c.router_bias else 0)
+            total += own.active * _mlp_bias(c, own.expert_ffn) + (own.experts if own.router_bias else 0)
+            total += {"none": 0, "after": c.hidden, "each": 4 * c.hidden, "latent": own.expert_hidden}[c.expert_norm]
         elif c.has("ffn", i):
             total += _mlp_bias(c, own.ffn)
     return total + norm * (2 if c.embed_norm else 1) + (c.vocab if c.head_bias else 0) + (c.hidden if c.pooler else 0)
@@ -126,14 +158,16 @@ def macs(config: Config, run: StepSettings, batch: int = 1) -> float:
         if own.kv_lora and not latent:  # those of the cache are expanded again
             expanded = own.kv_lora * own.heads * (own.head_dim - own.rotary + own.value_dim)
             linear += expanded * run.kv / run.sequence
-        within = through_window(c.reach_of(layer) or all_tokens, run.sequence, run.kv)
+        spans = c.spans_of(layer)
+        within = sum(through_window(most or all_tokens, run.sequence, run.kv) / shared for most, shared in spans)
         attention += own.heads * width * (run.sequence if c.encoder else within)
-        attention += own.index_heads * own.index_dim * through_window(all_tokens, run.sequence, run.kv)
+        chosen = own.index_heads * own.index_dim * through_window(all_tokens, run.sequence, run.kv)
+        attention += chosen / max(own.compress, 1)
     if c.mixer != "none":
         linear += c.count("mixer") * float(c.mixer_sizes().state_macs(run.phase == "prefill"))
     scored = batch if run.phase == "prefill" else tokens
     pooled = batch * c.hidden**2 if c.pooler else 0
-    return tokens * (linear + attention) + scored * sizes.head + pooled
+    return tokens * (linear + attention + costs_between_layers(c)[1]) + scored * sizes.head + pooled
 
 
 def sizes_of_presets() -> str:

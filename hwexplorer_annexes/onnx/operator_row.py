@@ -79,7 +79,7 @@ class TableRow:
                 symbols[name] = _size(word, symbols)
         if self.causal:
             is_causal = self.causal == "always" or bool(op.attr(self.causal))
-            symbols["seen"] = symbols["p"] + (symbols["q"] + 1).half if is_causal else symbols["l"]
+            symbols["seen"] = symbols["p"] + (symbols["q"] + 1) / 2 if is_causal else symbols["l"]
         shapes: Any = self.results(op) if callable(self.results) else _shapes_of_pattern(self.results, symbols, several)
         kinds = self.dtype.split()
         results = [

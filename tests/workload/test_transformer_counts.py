@@ -10,7 +10,7 @@ from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.validation import decode
 from analysis.model.ir.workload import WEIGHT, encode
 from analysis.model.transformer import presets, transformer_request
-from tests.closed_form import SIZES, macs, size, sizes_of_presets
+from tests.closed_form import SIZES, costs_between_layers, macs, size, sizes_of_presets
 from tests.sampling import for_each
 
 # What they share takes a third of a second to write for each of the large ones.
@@ -85,17 +85,22 @@ def test_flops_of_a_token_are_twice_the_active_parameters_and_attention(name: st
     config = transformer_request.parse(shorten(name)).config
     model = workload(f"{shorten(name)},decode" if config.kv_lora else shorten(name))
     sizes = size(config)
-    active = sizes.linear + sizes.head
+    active = sizes.linear + sizes.head + costs_between_layers(config)[1]
     attending = [layer for layer in range(config.layers) if config.has("attention", layer)]
     attention = 0
     for layer in attending:
-        own, seen = config.of_layer(layer), min(kv + 1, config.reach_of(layer) or kv + 1)
+        own = config.of_layer(layer)
+        seen = sum(min(kv + 1, most or kv + 1) / shared for most, shared in config.spans_of(layer))
         # Latent attention: scores over the vector and the rotated part, results over the vector.
         width = 2 * own.kv_lora + own.rotary if own.kv_lora else 2 * own.head_dim
-        attention += 2 * own.heads * width * seen + 2 * own.index_heads * own.index_dim * (kv + 1)
+        attention += 2 * own.heads * width * seen + 2 * own.index_heads * own.index_dim * (kv + 1) / max(
+            own.compress, 1
+        )
     at = {"batch": 1, "sequence": 1, "kv": kv}
     contraction = 2 * total(model.operators.macs, model, **at)
-    states = 2 * config.count("mixer") * config.mixer_sizes().state_macs(True) if config.count("mixer") else 0
+    states = (
+        2 * config.count("mixer") * config.mixer_sizes().state_macs(not config.kv_lora) if config.count("mixer") else 0
+    )
     assert contraction == 2 * active + attention + states
     # Element-wise work (norms, rotation, softmax, activations) is small beside it.
     assert contraction < total(model.operators.flops, model, **at) < 1.02 * contraction

@@ -100,10 +100,9 @@ class Poly:
         """The size as shown in a shape: a number, `batch` or a sum of products."""
         return self.constant() if self.is_constant else "batch" if self == dim("batch") else str(self)
 
-    @property
-    def half(self) -> Poly:
-        """Half of the size, with fractional coefficients: n (n + 1) / 2 is whole although they are not."""
-        return Poly({key: Fraction(value, 2) for key, value in self.terms.items()})
+    def __truediv__(self, parts: int) -> Poly:
+        """Return a part of the size, with fractional coefficients: n (n + 1) / 2 is whole although they are not."""
+        return self if parts == 1 else Poly({key: Fraction(value, parts) for key, value in self.terms.items()})
 
     def value_at(self, **dims: int) -> int:
         """Return the size at these values of the symbolic dimensions."""

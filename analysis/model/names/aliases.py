@@ -9,9 +9,10 @@ from pathlib import Path
 
 from analysis.model.names import zoo
 from hardware import file_access
-from hardware.names import fold_name, match_name
+from hardware.names import ONE_MARK, fold_name, match_name
 
 _FILE = Path(__file__).with_suffix(".toml")
+_SIZE = re.compile(r"\d+(_\d+)?[bm]|a\d+b|e\d+b")  # 8b, 1_5b, a3b, e4b
 
 
 @cache
@@ -78,7 +79,8 @@ def _find_model(name: str, names: list[str]) -> str | None:
     known = file_access.shipped(_FILE)
     while True:
         meant = match_name(name, names) or _by_sound("models").get(fold_name(name))
-        if meant is not None:
+        in_series = _of_series(name)
+        if (meant := meant or match_name(in_series, names) or _with_only_ending(in_series, names)) is not None:
             return meant
         endings = (*known["trained"], *known["stored"], *known["framework"])
         shorter = next((name[: -len(word) - 1] for word in endings if _ends(name, word)), "")
@@ -86,6 +88,23 @@ def _find_model(name: str, names: list[str]) -> str | None:
         if shorter == name:
             return None
         name = shorter
+
+
+def _of_series(name: str) -> str:
+    """Return a name with the beginning of another series of the same sizes, or as it is."""
+    spelling = name.casefold().translate(ONE_MARK)
+    for beginning, replacement in file_access.shipped(_FILE)["series"].items():
+        spelling = re.sub(f"^{beginning}", replacement, spelling)
+    return spelling
+
+
+def _with_only_ending(name: str, names: list[str]) -> str | None:
+    """Return the only name that continues one with a number by its size, as `qwen3_235b`; None if several do."""
+    if not re.search("[0-9]", name):
+        return None
+    start = name.casefold().translate(ONE_MARK) + "_"
+    sizes = [model for model in names if model.startswith(start) and _SIZE.match(model, len(start))]
+    return sizes[0] if len(sizes) == 1 else None
 
 
 def stored_precision(text: str) -> str:

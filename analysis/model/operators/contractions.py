@@ -207,7 +207,7 @@ def _attention(call: OperatorCall) -> OperatorCost:
     query, key, value = call.tensor("query", "0"), call.tensor("key", "1"), call.tensor("value", "2")
     heads, rows, columns = product(query.shape[:-2]), query.shape[-2], key.shape[-2]
     if call.args.get("is_causal") and rows == columns:
-        columns = (rows + 1).half
+        columns = (rows + 1) / 2
     scores = heads * rows * columns
     mask = 1 if isinstance(call.args.get("attn_mask"), Ref) else 0
     flops, special = scores * (ATTENTION_FLOPS + mask), scores * ATTENTION_SPECIAL

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.model.ir.lengths import attended_dim
-from analysis.model.ir.poly import Poly, dim
+from analysis.model.ir.poly import Poly
 from analysis.model.transformer.graph_writer import StepWriter, Tensor
-from analysis.model.transformer.indexer import index_tokens
+from analysis.model.transformer.indexer import compress_tokens, index_tokens
 
 
 def attention(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int, reduce: bool = True) -> Tensor:
@@ -23,6 +22,7 @@ def attention(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int, red
             gate = w.activation("sigmoid", w.linear("head_gate_proj", x, step.heads))
             mixed = w.call_in("head_gate_mul", "Mul", "aten.mul.Tensor", mixed.shape, self=mixed, other=gate)
         mixed = w.norm("sub_norm", mixed, c.norm) if c.sub_norm else mixed
+        mixed = _project_groups(step, mixed) if c.out_groups else mixed
         out = w.linear("o_proj", mixed, c.hidden, c.o_bias)
         return step.all_reduce("all_reduce", out) if reduce else out
 
@@ -33,12 +33,14 @@ def _by_heads(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> 
     if c.reuses_cache and (earlier := step.stored.get(c.window_of(layer))):
         query = w.view(w.linear("q_proj", x, step.heads * c.head_dim), (*step.rows, step.heads, c.head_dim))
         return _attend(step, shape, _by_head(step, _positioned(step, "q", query)), *earlier, layer)
-    query, key, value = _projected(step, x)
-    heads = [
-        _by_head(step, _positioned(step, "q", query)),
-        _by_head(step, _positioned(step, "k", key)),
-        _by_head(step, value),
-    ]
+    low = _query_input(step, x)
+    query, key, *value = _projected(step, x, low)
+    parts = [_positioned(step, "q", query), _positioned(step, "k", key), *value]
+    heads = [_by_head(step, part) for part in parts]
+    if c.compress:
+        compress_tokens(step, "compressor", x, c.head_dim, caches)
+    if c.index_heads:
+        index_tokens(step, x, low, caches, layer)
     return _attend_all(step, shape, heads) if c.encoder else _cached(step, shape, heads, caches, layer)
 
 
@@ -47,7 +49,7 @@ def _attend_all(step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Ten
     return step.w.call_in("sdpa", "ScaledDotProduct", target, shape, query=query, key=key, value=value)
 
 
-def _projected(step: StepWriter, x: Tensor) -> list[Tensor]:
+def _projected(step: StepWriter, x: Tensor, low: Tensor) -> list[Tensor]:
     c, w = step.config, step.w
     counts, widths = (step.heads, step.kv_heads, step.kv_heads), (c.head_dim, c.head_dim, c.value_dim)
     parts = list(zip(counts, widths, strict=True))
@@ -55,12 +57,12 @@ def _projected(step: StepWriter, x: Tensor) -> list[Tensor]:
         packed = w.linear("qkv_proj", x, sum(count * width for count, width in parts), c.qkv_bias)
         return w.views(packed, [(*step.rows, count, width) for count, width in parts])
     names = ("q_proj", "k_proj", "v_proj")
-    rows = list(zip(names, (_query_input(step, x), x, x), parts, strict=True))[: 2 if c.keys_are_values else 3]
+    rows = list(zip(names, (low, x, x), parts, strict=True))[: 2 if c.keys_are_values or c.shared_kv else 3]
     wide = [w.linear(name, given, count * width, c.qkv_bias) for name, given, (count, width) in rows]
     if c.qk_norm == "full":
         wide[:2] = [w.norm(f"{n}_norm", part, c.norm) for n, part in zip("qk", wide, strict=False)]
     wide += [wide[1]] if c.keys_are_values else []
-    return [w.view(part, (*step.rows, count, width)) for part, (count, width) in zip(wide, parts, strict=True)]
+    return [w.view(part, (*step.rows, count, width)) for part, (count, width) in zip(wide, parts, strict=False)]
 
 
 def _latent(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Tensor:
@@ -107,20 +109,31 @@ def _query_input(step: StepWriter, x: Tensor) -> Tensor:
     return w.norm("q_a_norm", w.linear("q_a_proj", x, c.q_lora), c.norm) if c.q_lora else x
 
 
-def _per_head(step: StepWriter, name: str, x: Tensor, widths: tuple[int, int], width: int) -> Tensor:
+def _per_head(step: StepWriter, name: str, x: Tensor, widths: tuple[int, int], width: int, heads: int = 0) -> Tensor:
     """Write a product of each head with its matrix of `widths` (in, out). Copy the rest of the result's `width`."""
     w, (inner, outer) = step.w, widths
+    heads = heads or step.heads
     with w.module(name, "HeadLinear"):
-        weight = w.weight("weight", (step.heads, outer, inner))
+        weight = w.weight("weight", (heads, outer, inner))
         return w.call(
-            "hwexplorer.head_linear.default", (step.batch, step.heads, step.sequence, width), input=x, weight=weight
+            "hwexplorer.head_linear.default", (step.batch, heads, step.sequence, width), input=x, weight=weight
         )
+
+
+def _project_groups(step: StepWriter, mixed: Tensor) -> Tensor:
+    """Write the projection of each group of heads."""
+    c, w, groups = step.config, step.w, max(1, step.config.out_groups // step.run.tp)
+    width = step.heads * c.value_dim // groups
+    x = w.view(mixed, (step.batch, groups, step.sequence, width))
+    return w.view(
+        _per_head(step, "o_a_proj", x, (width, c.out_lora), c.out_lora, groups), (*step.rows, groups * c.out_lora)
+    )
 
 
 def _positioned(step: StepWriter, name: str, x: Tensor) -> Tensor:
     c, w = step.config, step.w
-    if c.qk_norm == "head":
-        x = w.norm(f"{name}_norm", x, c.norm)
+    if c.qk_norm in ("head", "key"):
+        x = w.norm(f"{name}_norm", x, "bare" if c.qk_norm == "key" and name == "q" else c.norm)
     return _rotated(step, name, x) if c.position == "rotary" else x
 
 
@@ -138,19 +151,19 @@ def _cached_input(step: StepWriter, layer: int, heads: int, width: int) -> Tenso
     """Return the cache of earlier tokens (in the window), or with room for a request; None without earlier tokens."""
     if not step.kv.terms:
         return None
-    kept = step.cached(layer) if step.config.window_of(layer) else step.capacity
-    return step.w.input(f"layers.{layer}.attention.kv_cache", (step.batch, heads, kept, width))
+    return step.w.input(f"layers.{layer}.attention.kv_cache", (step.batch, heads, step.stored_keys(layer), width))
 
 
 def _cached(
     step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Tensor], caches: list[Tensor], layer: int
 ) -> Tensor:
     c, w = step.config, step.w
-    query, key, value = heads
+    query, key, *value = heads
     with w.module("cache_append", "Cache"):
-        new = w.calls("hwexplorer.cache_append.default", [key.shape, value.shape], key=key, value=value)
+        parts = {"key": key} | ({"value": value[0]} if value else {})
+        new = w.calls("hwexplorer.cache_append.default", [part.shape for part in heads[1:]], **parts)
     caches += new
-    past = _cached_input(step, layer, step.kv_heads, c.head_dim + c.value_dim)
+    past = _cached_input(step, layer, step.kv_heads, c.head_dim + (c.value_dim if value else 0))
     step.stored[c.window_of(layer)] = new, past
     return _attend(step, shape, query, new, past, layer)
 
@@ -164,11 +177,11 @@ def _attend(
     layer: int,
 ) -> Tensor:
     """Write attention to the new tokens and the cache. `new`: keys, and values unless the keys serve as values."""
-    reach = step.config.reach_of(layer)
-    seen = dim(attended_dim(reach, step.phase)) if reach else step.kv + (step.sequence + 1).half
     # The cache is the first argument: only that one can be read in part.
     args: dict[str, Any] = {"past": past, "before": step.cached(layer)} if past else {}
-    args |= {"query": query, "key": new[0], "seen": seen} | {f"new{i}": part for i, part in enumerate(new[1:])}
+    args |= {"query": query, "key": new[0], "seen": step.attended_keys(layer)} | {
+        f"new{i}": part for i, part in enumerate(new[1:])
+    }
     if step.config.sinks:
         args["sinks"] = step.w.weight("sinks", (step.heads,))
     return step.w.call_in("sdpa", "ScaledDotProduct", "hwexplorer.cached_attention.default", shape, **args)

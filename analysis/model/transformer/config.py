@@ -16,9 +16,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "norm": ("rms", "layer", "scaled_layer", "bare"),
     "activation": ("silu", "gelu", "gelu_tanh", "relu", "xielu"),
     "position": ("rotary", "learned", "none"),
-    "qk_norm": ("none", "head", "full"),
-    "expert_norm": ("none", "after", "each"),
+    "qk_norm": ("none", "head", "full", "key"),
+    "expert_norm": ("none", "after", "each", "latent"),
     "mixer": ("none", *kinds()),
+    "residual": ("sum", "sinkhorn", "independent", "altup", "depth"),
 }
 # The parts of a layer by letter of `pattern`.
 LETTERS = {
@@ -28,6 +29,7 @@ LETTERS = {
     "A": "attention",
     "R": "mixer",
     "M": "ffn",
+    "n": "",
 }
 
 
@@ -41,8 +43,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `parallel`: attention and FFN read the same input (with `shared_norm` through the same norm). `post_norm`: norms
     follow each residual add (BERT); `sandwich_norm`: before and after each part. `sinks`: a learned score per head.
     `pattern`: a letter per layer, repeated cyclically: attention (a), a recurrent `mixer` (r) or both in parallel (p),
-    each followed by an FFN; A, R, M: attention, mixer or FFN alone. `state_*`: sizes of the mixer (`Mixer`), whose
-    state is kept in fp32 with `state_fp32`, else in the type of activations.
+    each followed by an FFN; A, R, M, n: attention, mixer, FFN alone, nothing. `state_*`: sizes of the mixer (`Mixer`),
+    whose state is kept in fp32 with `state_fp32`, else in the type of activations.
     `per_layer`: fields that differ by layer, with their values, repeated cyclically. Only `sparse` layers have experts.
     `idle_experts` take part in the choice and compute nothing. Experts work on `expert_hidden` values between two
     projections. `expert_norm`: a norm after the experts, or norms around them and after the FFN beside them.
@@ -50,7 +52,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     of values. `reuses_cache`: the layer attends to the cache of an earlier layer with the same window. `index_heads` of
     width `index_dim` score all tokens, of which attention sees the best `index_topk`. `layer_input`: width of a second
     embedding, of `layer_vocab` rows, that each layer adds through a gate. `sub_norm`: norms before the last projections
-    of attention and FFN. Norms: `scaled_layer` has no bias, `bare` no weights.
+    of attention and FFN. Norms: `scaled_layer` has no bias, `bare` no weights. `qk_norm` "key": only that of keys has.
+    `shared_kv`: one projection is key and value, and cached once. `compress`: beyond its window, so many tokens share a
+    key, a weighted sum, of which an indexer may choose `index_topk`. `index_weights`: the indexer weighs its heads.
+    `out_groups`: groups of heads have projections to `out_lora` values each, before that of all.
+    `residual`: layers add to one vector or mix `streams` of them (residual.py); `depth`: each part reads a weighted sum
+    of the results of earlier blocks of `block_layers`. `laurel`: rank of a projection beside attention.
     """
 
     hidden: int
@@ -116,6 +123,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     index_heads: int = 0
     index_dim: int = 0
     index_topk: int = 0
+    index_weights: bool = True
+    compress: int = 0
+    shared_kv: bool = False
+    out_groups: int = 0
+    out_lora: int = 0
+    residual: str = "sum"
+    streams: int = 1
+    block_layers: int = 0
+    laurel: int = 0
     sub_norm: bool = False
     layer_input: int = 0
     layer_vocab: int = 0
@@ -217,11 +233,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         full = self.full_every and (layer + 1) % self.full_every == 0
         return self.sizes_of(layer).get("window", 0 if full else self.window)
 
-    def reach_of(self, layer: int) -> int:
-        """Return how many tokens the attention of this layer sees at most; 0 without a limit."""
-        window = self.window_of(layer)
-        topk = self.index_topk if self.sizes_of(layer).get("index_heads", self.index_heads) else 0
-        return min(window, topk) if window and topk else window or topk
+    def spans_of(self, layer: int) -> tuple[tuple[int, int], ...]:
+        """Return the spans that the attention of this layer sees: the tokens at most, 0 without a limit, and how many
+        tokens share a key."""
+        window, sizes = self.window_of(layer), self.sizes_of(layer)
+        topk, ratio = (sizes.get(name, getattr(self, name)) for name in ("index_topk", "compress"))
+        if ratio:
+            return (window, 1), (topk * ratio, ratio)
+        return ((min(window, topk) if window and topk else window or topk, 1),)
 
 
 class StepSettings(msgspec.Struct, frozen=True, kw_only=True):

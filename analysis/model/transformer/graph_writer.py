@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from analysis.model.ir.lengths import cached_dim
+from analysis.model.ir.lengths import attended_dim, cached_dim
 from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Scope, Source, meta
 from analysis.model.ir.poly import Poly, dim
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec
@@ -205,6 +205,7 @@ class StepWriter:
     room: Poly = field(default_factory=Poly)  # capacity of the cache of a request, in tokens
     # The new and earlier keys and values of the last layer with a window, by window.
     stored: dict[int, tuple[list[Tensor], Tensor | None]] = field(default_factory=dict)
+    blocks: list[Tensor] = field(default_factory=list)  # results of earlier blocks of layers, if later ones read them
 
     def at_layer(self, layer: int) -> StepWriter:
         """Return the step with the sizes of one layer."""
@@ -224,7 +225,8 @@ class StepWriter:
     def cached_width(self) -> int:
         """Elements that a layer on one device caches per token."""
         c = self.config
-        return c.kv_lora + c.rotary if c.kv_lora else self.kv_heads * (c.head_dim + c.value_dim)
+        values = 0 if c.shared_kv else c.value_dim
+        return c.kv_lora + c.rotary if c.kv_lora else self.kv_heads * (c.head_dim + values)
 
     @property
     def rows(self) -> tuple[Poly, Poly]:
@@ -237,9 +239,27 @@ class StepWriter:
         return self.room if self.phase else self.kv
 
     def cached(self, layer: int) -> Poly:
-        """Return the earlier tokens that a step reads from the cache."""
-        reach = self.config.reach_of(layer)
-        return dim(cached_dim(reach, self.phase)) if reach else self.kv
+        """Return the earlier keys that a step reads from the cache."""
+        return self._keys(layer, cached_dim, self.kv)
+
+    def attended_keys(self, layer: int) -> Poly:
+        """Return the keys that the average new token attends to."""
+        return self._keys(layer, attended_dim, self.tokens_seen)
+
+    def _keys(self, layer: int, name: Callable[[int, str], str], whole: Poly) -> Poly:
+        spans = self.config.spans_of(layer)
+        return sum(((dim(name(limit, self.phase)) if limit else whole) / ratio for limit, ratio in spans), Poly())
+
+    @property
+    def tokens_seen(self) -> Poly:
+        """The tokens that the average new token sees without a limit."""
+        return self.kv + (self.sequence + 1) / 2
+
+    def stored_keys(self, layer: int) -> Poly:
+        """Return the earlier keys that the cache of a layer holds."""
+        c = self.config
+        window = dim(cached_dim(c.spans_of(layer)[0][0], self.phase)) if c.window_of(layer) else self.capacity
+        return window + self.capacity / c.compress if c.compress else window
 
     def part(self, width: int) -> int:
         """Return one device's share of a width, rounded up."""

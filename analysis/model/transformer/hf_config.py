@@ -47,7 +47,7 @@ def stored_precision(where: str) -> str:
     raw = _read_at(where)
     stated = raw.get("quantization_config")
     if isinstance(stated, dict):
-        return _precision_of(stated) or ""
+        return _precision_of(raw, stated)
     known = find(str(raw.get("torch_dtype", raw.get("dtype", ""))).removeprefix("torch."))
     return known.name if known is not None else ""
 
@@ -97,6 +97,19 @@ def _unsupported(kind: str, raw: Raw) -> str:
 
 def _read_at(where: str) -> Raw:
     path = hub_files.file(where.strip())
+    raw, quantization = _read_json(path), path.with_name("hf_quant_config.json")  # of ModelOpt
+    if raw.get("quantization_config") is None and quantization.is_file():
+        raw["quantization_config"] = {"quant_method": "modelopt"} | (_read_json(quantization).get("quantization") or {})
+    # A model with several parts (vision and text) states the language model's sizes in `text_config`.
+    text = raw.get("text_config")
+    if not isinstance(text, dict) or "hidden_size" in raw or "n_embd" in raw:
+        return raw
+    kind, keys = raw.get("model_type", ""), (*_TABLE["parts"], "quantization_config")
+    whole = {key: value for key, value in raw.items() if key in keys}
+    return {"model_type": kind} | text | whole | ({"model_type": kind} if kind in _TABLE["types"] else {})
+
+
+def _read_json(path: Path) -> Raw:
     try:
         raw = json.loads(file_access.text(file_access.read(path, _MAX_BYTES)))
     except OSError as error:
@@ -107,15 +120,7 @@ def _read_at(where: str) -> Raw:
         raise ModelSpecError(f"{path} is not valid JSON") from None
     if not isinstance(raw, dict):
         raise ModelSpecError(f"{path} is not a model configuration")
-    # A model with several parts (vision and text) states the language model's sizes in `text_config`.
-    text = raw.get("text_config")
-    if not isinstance(text, dict) or "hidden_size" in raw or "n_embd" in raw:
-        return raw
-    return (
-        {"model_type": raw.get("model_type", "")}
-        | text
-        | {key: value for key, value in raw.items() if key in (*_TABLE["parts"], "quantization_config")}
-    )
+    return raw
 
 
 def _notes(raw: Raw) -> list[str]:
@@ -188,10 +193,10 @@ def _is_plain(key: str) -> bool:
 # --- formats of the weights -------------------------------------------------------------------------------
 
 
-def _precision_of(stated: Raw) -> str | None:
-    """Return the precision of a `quantization_config`, None if it is not supported."""
-    key = "{} {} {}".format(*_stored_format(str(stated.get("quant_method", ""))[:40], stated))
-    name: str | None = file_access.shipped(_FORMATS)["precisions"].get(key)
+def _precision_of(raw: Raw, stated: Raw) -> str:
+    """Return the precision of a `quantization_config`, '' if it is not supported."""
+    key = "{} {} {}".format(*_stored_format(raw, stated))
+    name: str = file_access.shipped(_FORMATS)["precisions"].get(key, "")
     return name
 
 
@@ -200,10 +205,10 @@ def _weight_notes(raw: Raw) -> list[str]:
     stated = raw.get("quantization_config")
     if not isinstance(stated, dict):
         return [] if stated is None else ["its quantization_config is not a table"]
-    method = str(stated.get("quant_method", ""))[:40]
-    bits, kind, activations = _stored_format(method, stated)
-    name = _precision_of(stated)
-    if name is None:
+    method = _word(stated, "quant_method")
+    bits, kind, activations = _stored_format(raw, stated)
+    name = _precision_of(raw, stated)
+    if not name:
         known = ", ".join(file_access.shipped(_FORMATS)["methods"])
         said = f"{bits} bit {kind}, activations {activations} bit" if bits else f"a method without a reader ({known})"
         return [f"its quantization_config is {method or 'unnamed'}: {said}; no precision matches: choose one"]
@@ -216,11 +221,19 @@ def _weight_notes(raw: Raw) -> list[str]:
     ]
 
 
-def _stored_format(method: str, stated: Raw) -> tuple[int, str, int]:
-    """Return the bits of weights, their number format and the bits of activations; 0 bits if unknown."""
-    if method == "compressed-tensors":
-        return _compressed(stated)
-    usual = file_access.shipped(_FORMATS)["methods"].get(method)
+def _stored_format(raw: Raw, stated: Raw) -> tuple[int, str, int]:
+    """Return the bits of weights, their number format and the bits of activations; 0 bits if unknown. If weights
+    differ, the narrowest count: they are most of the model."""
+    table = file_access.shipped(_FORMATS)
+    groups, layers = (
+        stated[key] if isinstance(stated.get(key), dict) else {} for key in ("config_groups", "quantized_layers")
+    )
+    algorithms = [stated, *layers.values(), {"quant_algo": f"experts {raw.get('expert_dtype')}"}]
+    formats = [_group_format(group) for group in groups.values()]
+    formats += [tuple(table["algorithms"].get(_word(part, "quant_algo"), (0, "", 0))) for part in algorithms]
+    if formats := sorted(entry for entry in formats if entry[0]):
+        return formats[0]
+    usual = table["methods"].get(_word(stated, "quant_method"))
     if usual is None:
         return 0, "", 0
     if stated.get("load_in_4bit"):
@@ -229,13 +242,17 @@ def _stored_format(method: str, stated: Raw) -> tuple[int, str, int]:
     return bits if isinstance(bits, int) else 0, usual["kind"], usual["activations"]
 
 
-def _compressed(stated: Raw) -> tuple[int, str, int]:
-    groups = stated.get("config_groups")
-    group: Any = next(iter(groups.values()), {}) if isinstance(groups, dict) else {}
+def _word(stated: Any, key: str) -> str:
+    return str(stated.get(key, ""))[:40] if isinstance(stated, dict) else ""
+
+
+def _group_format(group: Any) -> tuple[int, str, int]:
     group = group if isinstance(group, dict) else {}
     weights, inputs = group.get("weights"), group.get("input_activations")
     if not isinstance(weights, dict) or not isinstance(weights.get("num_bits"), int):
         return 0, "", 0
     activations = inputs.get("num_bits") if isinstance(inputs, dict) else 16
-    kind = "nvfp4" if group.get("format") == "nvfp4-pack-quantized" else str(weights.get("type", "int"))[:8]
+    kind = str(weights.get("type", "int"))[:8]
+    if kind == "float" and weights["num_bits"] == 4:
+        kind = "mxfp4" if weights.get("group_size") == 32 else "nvfp4"
     return weights["num_bits"], kind, activations if isinstance(activations, int) else 16

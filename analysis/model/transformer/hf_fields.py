@@ -12,7 +12,7 @@ import msgspec
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import hf_layers
 from analysis.model.transformer.config import MAX_LAYERS, Config
-from analysis.model.transformer.hf_layers import TABLE, Raw
+from analysis.model.transformer.hf_layers import TABLE, Raw, value_at
 from hardware import file_access
 
 FAMILIES = Path(__file__).with_name("transformers.toml")
@@ -37,7 +37,7 @@ def config_fields(raw: Raw, kind: str) -> Raw:
         _sizes(raw | change, rules | by_window[window > 0]) if change or any(by_window) else {}
         for change, window in zip(changes, windows, strict=False)
     ]
-    _share_caches(raw, own)
+    _share_caches(raw, own, fields["ffn"])
     varied = {name for sizes in own for name, value in sizes.items() if value != _stated_or_default(fields, name)}
     per_layer = {
         name: [int(sizes.get(name, _stated_or_default(fields, name))) for sizes in own]
@@ -70,14 +70,14 @@ def _windows(fields: Raw, letters: str) -> list[int]:
     return [0 if every and (layer + 1) % every == 0 else window for layer in range(min(fields["layers"], MAX_LAYERS))]
 
 
-def _share_caches(raw: Raw, own: list[Raw]) -> None:
+def _share_caches(raw: Raw, own: list[Raw], usual: int) -> None:
     """Add the fields of the last layers, which attend to caches of earlier ones (Gemma 3n and 4)."""
     shared = raw.get("num_kv_shared_layers") or 0
     if 0 < len(own) <= shared:
         raise ModelSpecError("config.json: all layers attend to caches of another model, which is not supported")
     for sizes in own[len(own) - shared :] if shared else ():
         wide = 2 if raw.get("use_double_wide_mlp") else 1
-        sizes |= {"reuses_cache": 1, "ffn": wide * sizes["ffn"]}
+        sizes |= {"reuses_cache": 1, "ffn": wide * sizes.get("ffn", usual)}
     for sizes in own[: len(own) - shared] if shared else ():
         sizes |= {"reuses_cache": 0}
 
@@ -156,7 +156,7 @@ def _value_of(raw: Raw, key: str) -> Any:
     key, equals, word = key.partition("=")
     key, _, divisor = key.partition("/")
     names = [name for name in (*key.split("*"), divisor) if name]
-    factors: list[Any] = [int(name) if name.isdecimal() else _value_at(raw, name) for name in names]
+    factors: list[Any] = [int(name) if name.isdecimal() else value_at(raw, name) for name in names]
     # A list has one value per layer.
     values = [value[0] if isinstance(value, list) and value else value for value in factors]
     if equals:
@@ -164,13 +164,6 @@ def _value_of(raw: Raw, key: str) -> Any:
     if None in values or len(values) == 1:
         return None if None in values else values[0]
     return values[0] // values[1] if divisor else prod(values)
-
-
-def _value_at(raw: Any, path: str) -> Any:
-    """Return the value at a dotted path, None if it is missing."""
-    for key in path.split("."):
-        raw = raw.get(key) if isinstance(raw, dict) else None
-    return raw
 
 
 def _derived_fields(raw: Raw, kind: str) -> Raw:

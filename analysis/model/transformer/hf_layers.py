@@ -12,6 +12,8 @@ from hardware import file_access
 TABLE = file_access.table(Path(__file__).with_name("hf_config.toml"))
 _DENSE = ("dense", "mlp", 0, False)
 _EXPERTS = ("moe", "E")  # parts of layers of Nemotron
+_LETTER_OF_BLOCK = {(True, True): "a", (True, False): "A", (False, True): "M", (False, False): "n"}  # attention, FFN
+_BLOCK_STEP = 256  # widths of the FFNs of Nemotron-NAS are multiples of it
 Raw = dict[str, Any]
 
 
@@ -26,7 +28,25 @@ def letters(raw: Raw) -> str:
         if unknown := {*map(str, words)} - {*known}:
             raise ModelSpecError(f"config.json: layers of kind {min(unknown)[:40]!r} are not supported")
         return "".join(known[str(word)] for word in words)
-    return ""
+    parts = [(not block["attention"].get("no_op"), not block["ffn"].get("no_op")) for block in _blocks(raw)]
+    return "".join(_LETTER_OF_BLOCK[pair] for pair in parts)
+
+
+def _blocks(raw: Raw) -> list[Raw]:
+    """Return the blocks of a model whose architecture was searched (Nemotron-NAS), one a layer."""
+    blocks: list[Raw] = raw.get("block_configs") or []
+    if any(part.get("replace_with_linear") for block in blocks for part in (block["attention"], block["ffn"])):
+        raise ModelSpecError("config.json: blocks with replace_with_linear are not supported")
+    return blocks
+
+
+def _block_sizes(raw: Raw, block: Raw) -> Raw:
+    """Return the heads of keys and values of a block, and the width of its FFN as the library rounds it."""
+    queries, factor = block["attention"].get("n_heads_in_group"), block["ffn"].get("ffn_mult")
+    wide = int(2 * factor * raw["hidden_size"] / 3) if factor else 0
+    return ({"num_key_value_heads": raw["num_attention_heads"] // queries} if queries else {}) | (
+        {"intermediate_size": -(-wide // _BLOCK_STEP) * _BLOCK_STEP} if factor else {}
+    )
 
 
 def recurrent_pattern(raw: Raw) -> str:
@@ -67,6 +87,21 @@ def changes(raw: Raw, layers: int) -> list[Raw]:
     """Return the values that each layer has instead of those of the whole configuration, by key."""
     lists = {key: raw[key] for key in TABLE["layers"]["sizes"] if isinstance(raw.get(key), list)}
     own = [{key: values[layer % len(values)] for key, values in lists.items() if values} for layer in range(layers)]
+    for change, block in zip(own, _blocks(raw), strict=False):
+        change |= _block_sizes(raw, block)
     for layer, row in (raw.get("per_layer_config") or {}).items():
         own[int(layer)] |= row
+    for key, by_word in TABLE["layers"]["words"].items():
+        for change, word in zip(own, value_at(raw, key) or (), strict=False):
+            change |= by_word.get(str(word), {})
+    for key, change in TABLE["layers"]["first"].items():
+        for layer_change in own[: raw.get(key) or 0]:
+            layer_change |= change
     return own
+
+
+def value_at(raw: Any, path: str) -> Any:
+    """Return the value at a dotted path, None if it is missing."""
+    for key in path.split("."):
+        raw = raw.get(key) if isinstance(raw, dict) else None
+    return raw

@@ -15,10 +15,11 @@ def embed_for_layers(step: StepWriter, x: Tensor) -> Tensor:
 
 
 def add_layer_input(step: StepWriter, x: Tensor, inputs: Tensor) -> Tensor:
-    """Write the gated sum of the residual `x` and one layer's part of `inputs`."""
+    """Write the sum of the residual `x` and one layer's part of `inputs`, gated by the first stream of `x`."""
     c, w = step.config, step.w
     with w.module("layer_input", "LayerInput"):
         own = w.view(inputs, (*step.rows, c.layer_input))
-        gate = w.activation(c.activation, w.linear("gate", x, c.layer_input))
+        stream = w.view(x, (*step.rows, c.hidden)) if c.streams > 1 else x
+        gate = w.activation(c.activation, w.linear("gate", stream, c.layer_input))
         gated = w.call_in("gate_mul", "Mul", "aten.mul.Tensor", gate.shape, self=gate, other=own)
         return w.add("add", x, w.norm("norm", w.linear("proj", gated, c.hidden), c.norm))

@@ -26,10 +26,20 @@ from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPE
 from analysis.model.operators.cost_rules import register
 from analysis.model.operators.operator_call import OperatorCall, OperatorCost
 from analysis.model.transformer.attention import attention
-from analysis.model.transformer.config import Config, StepSettings, degrees
+from analysis.model.transformer.config import LETTERS, Config, StepSettings, degrees
+from analysis.model.transformer.feed_forward import feed_forward
 from analysis.model.transformer.graph_writer import StepWriter, Tensor, Writer
 from analysis.model.transformer.layer_inputs import add_layer_input, embed_for_layers
 from analysis.model.transformer.recurrence import mix_by_state
+from analysis.model.transformer.residual import (
+    add_laurel,
+    close_streams,
+    enter,
+    enter_layer,
+    leave,
+    leave_layer,
+    open_streams,
+)
 from hardware import file_access
 
 _ROUTING = Path(__file__).with_name("routing.toml")
@@ -72,21 +82,29 @@ def _touched(config: Config, tokens: int) -> int:
 @lru_cache(64)
 def layer_times(config: Config) -> dict[int, int]:
     """Return the layers that represent the whole stack, and how often each runs. The sequence of layers whose
-    repetitions save the most is kept once, between neighbours as in every repetition."""
-    pattern = config.pattern
-    stack = range(config.layers)
-    kinds = [(config.of_layer(i), config.is_sparse(i), config.window_of(i), pattern[i % len(pattern)]) for i in stack]
-    body, most = range(0), 1
-    for period in range(1, config.layers // 2 + 1):
+    repetitions save the most is kept once, between neighbours as in every repetition; then those before and after."""
+    pattern, block = config.pattern, config.block_layers or config.layers
+    kinds = [
+        (config.of_layer(i), config.is_sparse(i), config.window_of(i), pattern[i % len(pattern)], i // block)
+        for i in range(config.layers)
+    ]
+    return _merged_times(kinds, 0, config.layers)
+
+
+def _merged_times(kinds: list[tuple[Any, ...]], start: int, stop: int) -> dict[int, int]:
+    body, most = range(start), 1
+    for period in range(1, (stop - start) // 2 + 1):
         alike = 0  # consecutive layers equal to those a period before; the last layer always stays
-        for layer in range(period, config.layers - 1):
+        for layer in range(start + period, stop - 1):
             alike = alike + 1 if kinds[layer] == kinds[layer - period] else 0
-            start = layer - period - alike + 2  # the layer before it equals the last of the body
-            times = (layer - start + 1) // period
+            begin = layer - period - alike + 2  # the layer before it equals the last of the body
+            times = (layer - begin + 1) // period
             if (times - 1) * period > (most - 1) * len(body):
-                body, most = range(start, start + period), times
-    again = range(body.stop, body.start + most * len(body))
-    return {layer: most if layer in body else 1 for layer in range(config.layers) if layer not in again}
+                body, most = range(begin, begin + period), times
+    if most == 1:
+        return dict.fromkeys(range(start, stop), 1)
+    after = _merged_times(kinds, body.start + most * len(body), stop)
+    return _merged_times(kinds, start, body.start) | dict.fromkeys(body, most) | after
 
 
 def _hold_all_layers(workload: Workload, times: dict[int, int]) -> Workload:
@@ -100,7 +118,7 @@ def _hold_all_layers(workload: Workload, times: dict[int, int]) -> Workload:
 
 def windows(config: Config) -> tuple[int, ...]:
     """Return the distinct limits of tokens that layers of a decoder attend to; layers without a limit have none."""
-    return tuple(sorted({config.reach_of(layer) for layer in range(config.layers)} - {0}))
+    return tuple(sorted({limit for layer in range(config.layers) for limit, _ in config.spans_of(layer)} - {0}))
 
 
 def family(config: Config) -> str:
@@ -136,7 +154,7 @@ def _request(prompt: StepWriter) -> list[Tensor]:
     with w.phase("prefill", "Prefill"):
         start = _head(first, *_layers(first, []))
     # Step i of output - 1 sees the prompt and i - 1 generated tokens before its own.
-    before = prompt.sequence + output.half - 1
+    before = prompt.sequence + output / 2 - 1
     run = msgspec.structs.replace(prompt.run, phase="decode")
     room = prompt.sequence + output
     step = replace(prompt, run=run, sequence=poly(1), kv=before, phase=DECODING, room=room)
@@ -147,11 +165,14 @@ def _request(prompt: StepWriter) -> list[Tensor]:
 def _layers(step: StepWriter, caches: list[Tensor], layers: Iterable[int] = ()) -> tuple[Tensor, Tensor]:
     x, table = _embed(step)
     inputs = embed_for_layers(step, x) if step.config.layer_input else None
+    x = open_streams(step, x)
     for layer in layers or range(step.config.layers):
         with step.w.module(f"layers.{layer}", "Layer"):
-            x = _layer(step.at_layer(layer), x, layer, caches)
+            at_layer = step.at_layer(layer)
+            x, streams = enter_layer(at_layer, x)
+            x = leave_layer(at_layer, _layer(at_layer, x, layer, caches), streams)
             x = add_layer_input(step, x, inputs) if inputs else x
-    return x, table
+    return close_streams(step, x), table
 
 
 def _notes(config: Config, run: StepSettings) -> tuple[str, ...]:
@@ -195,20 +216,28 @@ def _embed(step: StepWriter) -> tuple[Tensor, Tensor]:
 
 def _layer(step: StepWriter, x: Tensor, layer: int, caches: list[Tensor]) -> Tensor:
     c, w = step.config, step.w
+    if not LETTERS[c.pattern[layer % len(c.pattern)]]:
+        return x
     if c.post_norm:
         x = w.norm("attention_norm", w.add("attention_residual", x, attention(step, x, caches, layer)), c.norm)
-        return w.norm("mlp_norm", w.add("mlp_residual", x, _mlp(step, x, layer)), c.norm)
-    normed = w.norm("attention_norm", x, c.norm)
+        return w.norm("mlp_norm", w.add("mlp_residual", x, feed_forward(step, x, layer)), c.norm)
+    read, weights = enter(step, "attention", x, layer)
+    normed = w.norm("attention_norm", read, c.norm)
     if c.parallel:
         second = normed if c.shared_norm else w.norm("mlp_norm", x, c.norm)
-        parts = w.add("parallel_add", attention(step, normed, caches, layer, False), _mlp(step, second, layer, False))
+        parts = w.add(
+            "parallel_add", attention(step, normed, caches, layer, False), feed_forward(step, second, layer, False)
+        )
         return w.add("residual", x, step.all_reduce("all_reduce", parts))
     if mixed := _mix(step, normed, caches, layer):
-        x = w.add("attention_residual", x, _residual(step, "attention_after_norm", mixed))
+        mixed = _residual(step, "attention_after_norm", mixed)
+        x = leave(step, "attention_residual", x, add_laurel(step, normed, mixed) if c.laurel else mixed, weights)
     if not c.has("ffn", layer):
         return x
-    normed = w.norm("mlp_norm", x, c.norm) if mixed else normed
-    return w.add("mlp_residual", x, _residual(step, "mlp_after_norm", _mlp(step, normed, layer)))
+    if mixed:
+        read, weights = enter(step, "mlp", x, layer)
+        normed = w.norm("mlp_norm", read, c.norm)
+    return leave(step, "mlp_residual", x, _residual(step, "mlp_after_norm", feed_forward(step, normed, layer)), weights)
 
 
 def _mix(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Tensor | None:
@@ -251,92 +280,6 @@ def _pooled(step: StepWriter, x: Tensor) -> list[Tensor]:
         return [x, w.activation("tanh", w.linear("dense", first, c.hidden, bias=True))]
 
 
-# --- the feed-forward part --------------------------------------------------------------------------------
-
-
-def _mlp(step: StepWriter, x: Tensor, layer: int, reduce: bool = True) -> Tensor:
-    c, w = step.config, step.w
-    with w.module("mlp", "MLP"):
-        y = _experts(step, x) if c.is_sparse(layer) else _dense(step, x, c.ffn)
-        return step.all_reduce("all_reduce", y) if reduce else y
-
-
-def _dense(step: StepWriter, x: Tensor, width: int) -> Tensor:
-    c, w = step.config, step.w
-    part = step.part(width)
-    if c.gated:
-        gate = w.activation(c.activation, w.linear("gate_proj", x, part, c.mlp_bias))
-        wide = _gated(step, gate, w.linear("up_proj", x, part, c.mlp_bias))
-    else:
-        wide = w.activation(c.activation, w.linear("up_proj", x, part, c.mlp_bias))
-    wide = w.norm("sub_norm", wide, c.norm) if c.sub_norm else wide
-    return w.linear("down_proj", wide, c.hidden, c.mlp_bias)
-
-
-def _gated(step: StepWriter, gate: Tensor, up: Tensor) -> Tensor:
-    return step.w.call_in("gate_mul", "Mul", "aten.mul.Tensor", gate.shape, self=gate, other=up)
-
-
-def _experts(step: StepWriter, x: Tensor) -> Tensor:
-    c, w = step.config, step.w
-    given = w.norm("experts_norm", x, c.norm) if c.expert_norm == "each" else x
-    y = _routed(step, x, given)
-    y = w.norm("experts_after_norm", y, c.norm) if c.expert_norm == "each" else y
-    if c.shared_ffn:
-        y = w.add("shared_add", y, _shared_expert(step, x))
-    return w.norm("experts_after_norm", y, c.norm) if c.expert_norm == "after" else y
-
-
-def _shared_expert(step: StepWriter, x: Tensor) -> Tensor:
-    c, w = step.config, step.w
-    with w.module("shared_expert", "MLP"):
-        shared = _dense(step, x, c.shared_ffn)
-        if c.shared_gate:
-            gate = w.activation("sigmoid", w.linear("gate", x, 1))
-            shared = w.call_in("gate_mul", "Mul", "aten.mul.Tensor", shared.shape, self=shared, other=gate)
-        return w.norm("after_norm", shared, c.norm) if c.expert_norm == "each" else shared
-
-
-def _routed(step: StepWriter, x: Tensor, given: Tensor) -> Tensor:
-    """Write the choice of experts by `x` and what the chosen ones make of `given`."""
-    c, w = step.config, step.w
-    scored = w.norm("router_norm", x, c.norm) if c.expert_norm == "each" else x
-    logits = w.linear("router", scored, c.experts + c.idle_experts, c.router_bias)
-    scores = w.call_in("router_softmax", "Softmax", "aten.softmax.int", logits.shape, self=logits, dim=-1)
-    chosen = (*step.rows, c.active)
-    with w.module("router_topk", "TopK"):
-        top, which = w.calls("aten.topk.default", [chosen, chosen], ("float32", "int64"), self=scores, k=c.active)
-    # Devices that hold all tokens gather those of their own experts alone.
-    is_whole = step.run.ep > 1 and not step.run.spreads_sequences
-    held = (dim(EXPERTS + step.phase), dim(EXPERT_ROWS + step.phase)) if is_whole else chosen
-    given = w.linear("latent_in_proj", given, c.expert_hidden) if c.expert_hidden else given
-    with w.module("dispatch", "Dispatch"):
-        tokens = w.call("hwexplorer.expert_dispatch.default", (*held, given.shape[-1]), input=given, indices=which)
-    tokens = step.exchange_tokens("dispatch_exchange", tokens)
-    with w.module("experts", "Experts"):
-        width = c.expert_ffn if step.run.ep > 1 else step.part(c.expert_ffn)
-        up = _expert(step, "up_proj", tokens, width)
-        if c.gated:
-            gate = w.activation(c.activation, _expert(step, "gate_proj", tokens, width))
-            up = _gated(step, gate, up)
-        else:
-            up = w.activation(c.activation, up)
-        down = _expert(step, "down_proj", up, c.expert_hidden or c.hidden)
-    down = step.exchange_tokens("combine_exchange", down)
-    y = w.call_in("combine", "Combine", "hwexplorer.expert_combine.default", given.shape, input=down, weights=top)
-    return w.linear("latent_out_proj", y, c.hidden) if c.expert_hidden else y
-
-
-def _expert(step: StepWriter, name: str, x: Tensor, width: int) -> Tensor:
-    w, experts = step.w, step.config.experts // step.run.ep
-    args: dict[str, Any] = {"phase": step.phase, "spread": step.run.ep > 1}
-    with w.module(name, "ExpertLinear"):
-        weight = w.weight("weight", (experts, width, x.shape[-1]))
-        bias = {"bias": w.weight("bias", (experts, width))} if step.config.mlp_bias else {}
-        args |= {"weight": weight, "input": x, **bias}
-        return w.call("hwexplorer.expert_linear.default", (*x.shape[:-1], width), **args)
-
-
 # --- costs of the calls that only written transformers make -------------------------------------------------
 
 ROTARY_FLOPS = 3  # x cos + rotate(x) sin
@@ -365,18 +308,6 @@ def _head_linear(call: OperatorCall) -> OperatorCost:
     return OperatorCost("matmul", macs=product((heads, rows, outer, inner)), gemm=(heads, rows, outer, inner))
 
 
-def _expert_linear(call: OperatorCall) -> OperatorCost:
-    """Count the product of each touched expert with its tokens. Only weights of touched experts are read, once."""
-    weight = call.tensor("weight")
-    _, outer, inner = weight.shape
-    touched = dim(EXPERTS + call.args["phase"])
-    gemm = (touched, dim(EXPERT_ROWS + call.args["phase"]), outer, inner)
-    read = touched * outer * inner
-    # With several devices, count all tokens of the busiest, which has more than the mean.
-    macs = product(gemm) if call.args["spread"] else call.result.numel * inner
-    return OperatorCost("matmul", macs=macs, gemm=gemm, first_read=read)
-
-
 def _rotary(call: OperatorCall) -> OperatorCost:
     return OperatorCost("elementwise", product(call.result.shape[:-1]) * (call.args["rotated"] * ROTARY_FLOPS))
 
@@ -384,14 +315,10 @@ def _rotary(call: OperatorCall) -> OperatorCost:
 register(
     {
         "hwexplorer.cached_attention": _cached_attention,
-        "hwexplorer.expert_linear": _expert_linear,
         "hwexplorer.rotary": _rotary,
         "hwexplorer.head_linear": _head_linear,
         "hwexplorer.cache_append": lambda call: OperatorCost("copy"),
         "hwexplorer.cache_read": lambda call: OperatorCost("copy"),
-        "hwexplorer.expert_dispatch": lambda call: OperatorCost("gather"),
-        # The weighted sum of each token's expert results; each device adds its share of the elements.
-        "hwexplorer.expert_combine": lambda call: OperatorCost("gather", call.tensor("input").numel * 2),
         "hwexplorer.all_reduce": lambda call: OperatorCost("all_reduce", call.result.numel),
         "hwexplorer.all_gather": lambda call: OperatorCost("all_gather"),
         "hwexplorer.all_to_all": lambda call: OperatorCost("all_to_all"),
