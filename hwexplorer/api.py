@@ -18,9 +18,9 @@ from hardware import plugins
 from hardware.errors import RequestError as RequestError
 from hardware.errors import unknown
 from hwexplorer import engine, registry
+from hwexplorer.answer import Answer as Result
 from hwexplorer.declare import DEVICE, Report
 from hwexplorer.headless import answers, asked_state
-from hwexplorer.headless.results import Result as Result
 from hwexplorer.options import DEVICES_DIR, Option
 from hwexplorer.process import output
 
@@ -134,7 +134,7 @@ def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
     values |= dict(zip(places, words, strict=False))
     arguments = _arguments(name, tuple(options.values()), values)
     with output.Progress() as progress:
-        return Result(answers.find_answer(name, arguments, progress), arguments.devices_dir)
+        return answers.find_answer(name, arguments, progress)
 
 
 def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> argparse.Namespace:

@@ -69,6 +69,11 @@ def use_folders(folders: Sequence[Path]) -> None:
     devices_changed()
 
 
+def named_folders() -> tuple[Path, ...]:
+    """Return the folders of device files that `use_folders` named."""
+    return _MODELS.folders
+
+
 def devices_changed() -> None:
     """Forget the devices and their estimates, since a device file was added or changed."""
     for function in (device, _estimate, _open_stage, _serve):
@@ -76,7 +81,7 @@ def devices_changed() -> None:
 
 
 def folders() -> tuple[Path, ...]:
-    """Return the folders of device files that were named, and the user's folder, where `calibrate` writes."""
+    """Return the named folders, and the user's folder, where `calibrate` writes."""
     own = places.devices_folder()
     return (*_MODELS.folders, own) if own.is_dir() and own not in _MODELS.folders else _MODELS.folders
 

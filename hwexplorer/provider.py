@@ -171,7 +171,7 @@ class EngineProvider:
         return _shown_answer(view, state).command
 
 
-def _shown_answer(view: str, state: State) -> Answer:
+def _shown_answer(view: str, state: State) -> Answer[Any]:
     """Return the answer that a view shows. A tree is shown whole: `at` is only its cursor."""
     if view == "events" and state.zoom:
         from hwexplorer.reports.show import events

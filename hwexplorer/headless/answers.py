@@ -16,7 +16,7 @@ from hwexplorer.state import State
 from hwexplorer.text.number_format import to_ascii
 
 
-def find_answer(name: str, arguments: argparse.Namespace, progress: output.Progress) -> Answer:
+def find_answer(name: str, arguments: argparse.Namespace, progress: output.Progress) -> Answer[Any]:
     """Return the answer of a report about the state of the arguments. Capture its models if necessary."""
     report = registry.load(name)
     assert isinstance(report, Report)
@@ -31,7 +31,7 @@ def find_answer(name: str, arguments: argparse.Namespace, progress: output.Progr
         }
     if report.ticks:
         options["tick"] = progress.ticking(report.ticks)
-    return Answer(name, state, **options)
+    return Answer(name, state, arguments.devices_dir, **options)
 
 
 def print_schema(name: str) -> None:

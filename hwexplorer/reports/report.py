@@ -66,21 +66,24 @@ PARTS: dict[int, Callable[[State], View]] = {
 }
 
 
-def _answers(state: State) -> dict[int, Answer]:
+def _answers(state: State) -> dict[int, tuple[str, str, Answer[Any]]]:
+    """Return name, heading and answer of each section, by its place."""
     complete = replace(state, at="", pin="", sort="graph", heat=False)
     answers = {}
     for name in registry.names():
         verb = registry.load(name) if registry.is_report(name) else None
         if isinstance(verb, Report) and verb.section is not None:
             here = replace(complete, devices=(state.on,)) if verb.subject.several else complete
-            answers[verb.section.place] = Answer(name, here)
+            answers[verb.section.place] = name, verb.section.heading, Answer[Any](name, here)
     return dict(sorted(answers.items()))
 
 
 def _view(state: State) -> Page:
     """Return all parts; CSV has the tree. Only HTML shows the plots, since in text their points would fill pages."""
     answers = _answers(state)
-    parts = [PARTS[place](state) if place in PARTS else _headed(answers[place]) for place in sorted({*PARTS, *answers})]
+    parts = [
+        PARTS[place](state) if place in PARTS else _headed(*answers[place][1:]) for place in sorted({*PARTS, *answers})
+    ]
     full = next(part for part in parts if isinstance(part, Table) and part.name == "tree")
     here = cards(replace(state, devices=(state.on,), baseline=state.on))
     return Page("report", place_in_words(state), tuple(parts), csv=full, is_long=True, brief=OPEN, cards=here)
@@ -95,8 +98,7 @@ def _brief(state: State) -> Page:
     return Page("report", place_in_words(state), (msgspec.structs.replace(_summary(state), title=""), short))
 
 
-def _headed(answer: Answer) -> View | Page:
-    heading = answer.report.section.heading if answer.report.section else ""
+def _headed(heading: str, answer: Answer[Any]) -> View | Page:
     return msgspec.structs.replace(answer.view(), title=heading)
 
 
@@ -106,7 +108,7 @@ def _document(state: State) -> dict[str, Any]:
     return {
         **head_fields(result, on_device=True),
         "compare": Answer("compare", compared).to_dict(),
-        **{answer.name: answer.to_dict() for answer in _answers(state).values()},
+        **{name: answer.to_dict() for name, _, answer in _answers(state).values()},
     }
 
 

@@ -40,7 +40,7 @@ def _run(arguments: argparse.Namespace) -> None:
         except KeyboardInterrupt:
             kept = f"stopped; finished timings are kept, `hwexplorer measure --resume` continues ({log})"
             raise RequestError(kept) from None
-    made = answers.Answer("calibrate", State(), file=log, device_id=name)
+    made = answers.Answer[object]("calibrate", State(), file=log, device_id=name)
     made.view()  # fits the device and keeps its file, also if only rows are printed
     output.emit(
         arguments, lambda form: shared_csv(measured, name) if form == "csv" else made.to_text(form, output.width())

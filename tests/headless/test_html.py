@@ -13,7 +13,6 @@ from analysis.document import Column
 from hwexplorer import __version__
 from hwexplorer.answer import Answer
 from hwexplorer.export.html import as_fragment, as_html
-from hwexplorer.headless.results import Result
 from hwexplorer.state import parse
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Page, Table
@@ -122,7 +121,7 @@ def test_a_page_says_the_version_and_the_command_that_made_it() -> None:
 
 def test_a_notebook_shows_the_brief_answer_and_names_what_all_adds() -> None:
     answer = Answer("compare", STATE)
-    shown = Result(answer)._repr_html_()
+    shown = answer._repr_html_()
     assert 5 < shown.count("<th ") < as_html(answer.view()).count("<th ")
     assert "More: --all (memory, " in shown
 
