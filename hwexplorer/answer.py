@@ -30,11 +30,11 @@ TITLE_MAX = 96  # characters of a title and its subject: with ` of ` they fit in
 
 def _applicable_options(declared: Report | Verb, state: State, given: dict[str, Any]) -> dict[str, Any]:
     """Return the options that apply to a state: to its load, or to its batch. Raises RequestError for another one."""
-    other = "batch" if state.load else "load"
-    options = {option.name: option for option in declared.options if option.applies_to == other}
+    unwanted = "batch" if state.load else "load"
+    options = {option.name: option for option in declared.options if option.applies_to == unwanted}
     for name in options.keys() & given.keys():
         if given[name] != options[name].default:
-            raise RequestError(f"{options[name].flags[0]} {_APPLIES[other]}")
+            raise RequestError(f"{options[name].flags[0]} {_APPLIES[unwanted]}")
     return {name: value for name, value in given.items() if name not in options}
 
 
@@ -49,8 +49,8 @@ class Answer(Generic[Document]):
             raise unknown("report", name, registry.names())
         self._name, self._report, self._folders = name, report, folders
         self._state = state if report.subject.has("node") else replace(state, at="")
-        own = [option for option in report.options if option.name not in State.__struct_fields__]
-        defaults = {option.name: option.default for option in own}
+        options_of_report = [option for option in report.options if option.name not in State.__struct_fields__]
+        defaults = {option.name: option.default for option in options_of_report}
         self._options = _applicable_options(registry.load(name), state, defaults | options)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -85,9 +85,9 @@ class Answer(Generic[Document]):
             return ""
         states = [state for state in self._report.states(self._state, **self._options) if engine.is_ready(state)]
         gaps = {(model := engine.captured_model(state)).name: uncovered_note(model, state.batch) for state in states}
-        said = "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
-        if said or self._report.view is not None:  # a view that needs no document
-            return said
+        notes = "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
+        if notes or self._report.view is not None:  # a view that needs no document
+            return notes
         return getattr(self.document, "incomplete", "") or ""  # the note in a file of results
 
     @cached_property
@@ -157,11 +157,11 @@ class Answer(Generic[Document]):
         """Return the view for people: the brief view of the report, if it has one, unless `is_whole`, or its view for
         HTML. The title of an incomplete answer says so first."""
         self._find_devices()
-        own = self._report.html if form == "html" else None if is_whole else self._report.brief
-        built = self._view(is_whole) if own is None else own(self._state, **self._options)
-        title = "; ".join(filter(None, (built.title, str(self.limits_check or ""))))
+        special_view = self._report.html if form == "html" else None if is_whole else self._report.brief
+        page = self._view(is_whole) if special_view is None else special_view(self._state, **self._options)
+        title = "; ".join(filter(None, (page.title, str(self.limits_check or ""))))
         title = ". ".join(filter(None, (self.missing_rules, title)))
-        return replace(built, title=title) if title != built.title else built
+        return replace(page, title=title) if title != page.title else page
 
     def _view(self, is_whole: bool) -> View | Page:
         report = self._report

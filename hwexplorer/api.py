@@ -139,14 +139,14 @@ def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
 
 def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> argparse.Namespace:
     """Return values as parsed arguments, defaults included. Raises TypeError, and RequestError for a wrong value."""
-    named = _by_argument(options)
-    if unknown := [name for name in values if name not in named]:
-        raise TypeError(f"{verb}() has no argument {unknown[0]!r}; it takes {', '.join(named)}")
+    by_argument = _by_argument(options)
+    if unknown := [name for name in values if name not in by_argument]:
+        raise TypeError(f"{verb}() has no argument {unknown[0]!r}; it takes {', '.join(by_argument)}")
     arguments = argparse.Namespace(verb=verb, **{option.name: option.default for option in options})
     for name, value in values.items():
         if value is not None and value is not False:
-            setattr(arguments, named[name].name, named[name].read(value, _text))
-    for name, option in named.items():
+            setattr(arguments, by_argument[name].name, by_argument[name].read(value, _text))
+    for name, option in by_argument.items():
         if option.is_required and values.get(name) is None:
             raise TypeError(f"{verb}() needs the argument {name!r}")
     engine.use_folders(arguments.devices_dir)

@@ -64,8 +64,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     """Return the parsed words. The first word that is not an option is the verb, or a model to open. Folders of devices
     are added to the catalogue."""
     words = spellings.with_verb(words)
-    first = next((word for word in words if not word.startswith("-")), None)
-    if first is None and {"-h", "--help", "--version"} & set(words):
+    first_word = next((word for word in words if not word.startswith("-")), None)
+    if first_word is None and {"-h", "--help", "--version"} & set(words):
         if words != ["--version"]:  # the version needs no list of verbs
             _overview().parse_args(words)
         return argparse.Namespace(verb="version", run=lambda _: put(f"hwexplorer {VERSION}\n"))
@@ -145,8 +145,8 @@ def _flag(word: str, parser: _Parser) -> str:
         return word
     from analysis.model.names import aliases
 
-    meant = aliases.option(flag, list(parser._option_string_actions))
-    return f"--{meant}{equals}{value}" if meant else word
+    usual_flag = aliases.option(flag, list(parser._option_string_actions))
+    return f"--{usual_flag}{equals}{value}" if usual_flag else word
 
 
 def _wrong_word(word: str, parser: _Parser) -> RequestError:
@@ -173,8 +173,8 @@ def _overview() -> argparse.ArgumentParser:
     helps = registry.helps()
     lines: list[str] = []
     for task, verbs in {"used most": registry.FIRST, **registry.TASKS, "other": tuple(helps)}.items():
-        listed = [_help_line(f"{name:12}", helps.pop(name)) for name in verbs if name in helps]
-        lines += [f"{task}:", *listed] if listed else []
+        help_lines = [_help_line(f"{name:12}", helps.pop(name)) for name in verbs if name in helps]
+        lines += [f"{task}:", *help_lines] if help_lines else []
     parser = _Parser(
         usage="hwexplorer [MODEL | STATE | VERB] [options]",
         description="What neural networks cost on hardware, in a terminal. `hwexplorer MODEL` opens the screen.",

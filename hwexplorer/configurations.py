@@ -52,8 +52,8 @@ def devices(names: Iterable[str], power_modes: bool, caps: bool = False) -> tupl
 
 def _capped(device: Device) -> list[str]:
     """Return the device at power caps. A cap is set before changes, so it is one that the unchanged device takes."""
-    unchanged = engine.device(device.key.removesuffix(device.changes))
-    return [f"{name}{device.changes}" for name in power_caps(unchanged)]
+    plain_device = engine.device(device.key.removesuffix(device.changes))
+    return [f"{name}{device.changes}" for name in power_caps(plain_device)]
 
 
 def _modes(name: str) -> list[str]:
@@ -72,14 +72,14 @@ def evaluate_grid(
 ) -> list[Candidate]:
     """Evaluate every configuration of the models of the states on the devices of the first state."""
     members = list(states)
-    on = [engine.device(key) for key in devices(members[0].devices, power_modes, caps)]
+    chips = [engine.device(key) for key in devices(members[0].devices, power_modes, caps)]
     results = []
     for workload in map(engine.workload, members):
         sizes, formats = batches or batches_of(workload, BATCHES), precisions or SWEEP
-        check_lists("choose from", model=[workload], device=on, batch=sizes, precision=formats)
-        grid = [*estimate_grid([workload], on, engine.scenario(members[0]), sizes, formats, tick)]
-        ordered = [each for at in range(len(sizes)) for each in grid[at :: len(sizes)]]
+        check_lists("choose from", model=[workload], device=chips, batch=sizes, precision=formats)
+        grid = [*estimate_grid([workload], chips, engine.scenario(members[0]), sizes, formats, tick)]
+        ordered = [result for start in range(len(sizes)) for result in grid[start :: len(sizes)]]
         # A cap above what the device draws is the device without one.
-        reached = [each for each in ordered if not each.device.power_cap or (each.run.price_scale < 1.0).any()]
-        results += [make_candidate(result, settings()) for result in reached]
+        distinct = [result for result in ordered if not result.device.power_cap or (result.run.price_scale < 1.0).any()]
+        results += [make_candidate(result, settings()) for result in distinct]
     return results

@@ -83,8 +83,8 @@ class Rows(msgspec.Struct, frozen=True):
     brief: dict[str, Any] = {}
 
     def __call__(self, document: Any, state: State) -> Table:
-        out = self.without(document) if self.without is not None else ()
-        columns = tuple(column for column in self.columns if column.key not in out)
+        hidden = self.without(document) if self.without is not None else ()
+        columns = tuple(column for column in self.columns if column.key not in hidden)
         if self.rate_format is not None and (unit := rate_unit(self.rate_format(document))) != "FLOP/s":
             columns = tuple(
                 msgspec.structs.replace(column, unit=unit) if column.unit == "FLOP/s" else column for column in columns
@@ -102,14 +102,14 @@ class Rows(msgspec.Struct, frozen=True):
 
     def items(self, document: Any) -> Iterable[Any]:
         """Return the items of the document that the rows are about."""
-        of = self.of or self.name
-        items: Iterable[Any] = getattr(document, of) if isinstance(of, str) else of(document)
+        source = self.of or self.name
+        items: Iterable[Any] = getattr(document, source) if isinstance(source, str) else source(document)
         return items
 
 
 def summary_text(lines: Lines, name: str = "summary", title: str = "Summary") -> Callable[[Any, State], Text]:
     """Return a part that shows short statements, by default the summary at the top of a report."""
-    return lambda document, state: Text(name, title, (("", said),) if (said := tuple(lines(document, state))) else ())
+    return lambda document, state: Text(name, title, (("", text),) if (text := tuple(lines(document, state))) else ())
 
 
 # A part of a report: a declared table, or a function that makes a view from the document.

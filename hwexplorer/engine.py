@@ -82,25 +82,25 @@ def devices_changed() -> None:
 
 def folders() -> tuple[Path, ...]:
     """Return the named folders, and the user's folder, where `calibrate` writes."""
-    own = places.devices_folder()
-    return (*_MODELS.folders, own) if own.is_dir() and own not in _MODELS.folders else _MODELS.folders
+    user = places.devices_folder()
+    return (*_MODELS.folders, user) if user.is_dir() and user not in _MODELS.folders else _MODELS.folders
 
 
 @lru_cache(maxsize=4096)
 def device(name: str) -> Device:
     """Return a device by id, `id:power_mode`, alias or class, with a power cap, a clock lock and `{changes}`; one
     device for several that share a load (`l4*8`)."""
-    one, count = split_count(name)
+    device_name, count = split_count(name)
     if count:
-        return device(one)
+        return device(device_name)
     shipped = re.split("[:@{]", name, maxsplit=1)[0] in device_catalog.device_files(_MODELS.folders)
     return device_catalog.load_device(name, _MODELS.folders if shipped else folders())
 
 
 def device_key(name: str) -> str:
     """Return the one name of a device, with the number of devices that share a load: `h100_sxm*8`."""
-    one, count = split_count(name)
-    return f"{device(one).key}*{count}" if count else device(one).key
+    device_name, count = split_count(name)
+    return f"{device(device_name).key}*{count}" if count else device(device_name).key
 
 
 def ref(state: State) -> ModelRef:
@@ -149,20 +149,20 @@ def workload(state: State) -> Workload:
 def outcome(state: State, device: str = "") -> Outcome:
     """Return the outcome of a state on a device, by default the one under the cursor: that of a batch, or that of a
     load if the state has one."""
-    reference, at, device = ref(state), scenario(state), device or state.on
+    reference, scene, device = ref(state), scenario(state), device or state.on
     count_devices(state, device)
     if reference.load is None:
-        return Outcome(device, _estimate(reference, at, device))
+        return Outcome(device, _estimate(reference, scene, device))
     from analysis.serving.deployment import DoesNotFitError
     from analysis.serving.served_outcome import ServedOutcome
 
     try:
-        served = serve_load(state, device)
+        run = serve_load(state, device)
     except DoesNotFitError as error:
-        return ServedOutcome(device, _estimate(reference, at, device), error)
-    step = msgspec.structs.replace(at, batch=max(round(served.row.mean_batch), 1))
-    estimate = _estimate(refer(served.server.layout.name_of(reference)), step, device)
-    return ServedOutcome(device, estimate, served)
+        return ServedOutcome(device, _estimate(reference, scene, device), error)
+    step = msgspec.structs.replace(scene, batch=max(round(run.row.mean_batch), 1))
+    estimate = _estimate(refer(run.server.layout.name_of(reference)), step, device)
+    return ServedOutcome(device, estimate, run)
 
 
 def result(state: State, device: str = "") -> Estimate:
@@ -173,9 +173,9 @@ def result(state: State, device: str = "") -> Estimate:
 def _model_of_load(reference: Request) -> Workload:
     """Return the model of a load: one of its requests, under the name of the load."""
     request = model(refer(reference.spell("request", *reference.lengths)))
-    named = msgspec.structs.replace(request, name=reference.text)
-    share_memos(request, named)
-    return named
+    renamed = msgspec.structs.replace(request, name=reference.text)
+    share_memos(request, renamed)
+    return renamed
 
 
 def load_of(state: State) -> tuple[Request, LoadSpec]:
@@ -216,10 +216,10 @@ def _serve(reference: Request, scenario: Scenario, device: str, limits: str, fil
     from analysis.serving.request_load import ask_load
     from analysis.serving.served_load import serve_load
 
-    one, count = split_count(device)
-    asked = ask_load(reference, limits)
+    device_name, count = split_count(device)
+    load = ask_load(reference, limits)
     return serve_load(
-        server_in_layout(reference, find_layout(reference, count), scenario, one, asked.longest), device, asked
+        server_in_layout(reference, find_layout(reference, count), scenario, device_name, load.longest), device, load
     )
 
 
@@ -231,8 +231,8 @@ def server_in_layout(
 
     base = refer(reference.spell("prefill", without=("tp", "ep")))
     room = 1 << (longest - 1).bit_length()  # a power of two: similar lengths share their estimates
-    stage = _open_stage(base, layout.worker, scenario, device, room)
-    return arrange(stage, layout, reference.config.hidden, longest, reference.load)
+    opened = _open_stage(base, layout.worker, scenario, device, room)
+    return arrange(opened, layout, reference.config.hidden, longest, reference.load)
 
 
 @lru_cache(maxsize=64)

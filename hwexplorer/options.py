@@ -103,8 +103,8 @@ class Option(msgspec.Struct, frozen=True):
 
 def option(*flags: str, help: str, **settings: Any) -> Option:
     """Declare an option; `settings` are fields of `Option`, or those of argparse."""
-    own = {name: settings.pop(name) for name in Option.__struct_fields__ if name in settings}
-    return Option(flags, help, settings, **own)
+    option_fields = {name: settings.pop(name) for name in Option.__struct_fields__ if name in settings}
+    return Option(flags, help, settings, **option_fields)
 
 
 def choice(flag: str, values: tuple[str, ...], *, help: str = "", **settings: Any) -> Option:
@@ -116,14 +116,14 @@ def choice(flag: str, values: tuple[str, ...], *, help: str = "", **settings: An
 def add_options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
     """Put the options on a parser, under their headings."""
     places: dict[str, Any] = {"": parser}
-    for each in options:
-        if each.excludes and each.excludes not in places:
-            places[each.excludes] = parser.add_mutually_exclusive_group()
-        if each.group not in places:
-            title, _, note = each.group.partition("\n")
-            places[each.group] = parser.add_argument_group(title, "\n".join(wrap(note, WIDTH)) or None)
-        places[each.excludes or each.group].add_argument(
-            *each.flags, help=each.help.replace("%", "%%"), **each.settings
+    for added_option in options:
+        if added_option.excludes and added_option.excludes not in places:
+            places[added_option.excludes] = parser.add_mutually_exclusive_group()
+        if added_option.group not in places:
+            title, _, note = added_option.group.partition("\n")
+            places[added_option.group] = parser.add_argument_group(title, "\n".join(wrap(note, WIDTH)) or None)
+        places[added_option.excludes or added_option.group].add_argument(
+            *added_option.flags, help=added_option.help.replace("%", "%%"), **added_option.settings
         )
 
 

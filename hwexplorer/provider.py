@@ -68,10 +68,10 @@ class EngineProvider:
     def status(self, state: State) -> str:
         """Return in a short line the deviations from the request and the work without a cost rule."""
         result = engine.result(state)
-        covered = f"only {percent(result.coverage, 1)} covered" if result.coverage < 1 else ""
-        covered = uncovered_note(result.workload, state.batch) or covered
+        note = f"only {percent(result.coverage, 1)} covered" if result.coverage < 1 else ""
+        note = uncovered_note(result.workload, state.batch) or note
         warning = trace_warning(state, result)
-        return "; ".join(filter(None, (warning, length_words(state), *describe_deviations(result), covered)))
+        return "; ".join(filter(None, (warning, length_words(state), *describe_deviations(result), note)))
 
     def evaluate_knob(self, state: State) -> bool | None:
         """Evaluate one more knob, in some milliseconds. Return True if there is something new to show, None if nothing
@@ -90,11 +90,11 @@ class EngineProvider:
         """Return the catalogue; devices of the state are keyed as they are spelt there."""
         table = Answer("devices", state).view()
         assert isinstance(table, Table)
-        spelt = {engine.device(name).id: name for name in state.devices}
+        by_id = {engine.device(name).id: name for name in state.devices}
         column = Column("chosen", "In", role="text", keep=0)
         rows = tuple(
             replace(
-                row, key=spelt.get(row.key, row.key), cells=(row.cells[0], "x" * (row.key in spelt), *row.cells[1:])
+                row, key=by_id.get(row.key, row.key), cells=(row.cells[0], "x" * (row.key in by_id), *row.cells[1:])
             )
             for row in table.rows
         )

@@ -76,7 +76,7 @@ def may_be_verb(word: str) -> bool:
 def is_verb(word: str) -> bool:
     """Return True for a verb, a section or an old name, also one of an annex that is not installed."""
     groups = {module.group for module in _built_in().values()} - {""}
-    if any(word in known for known in (_built_in(), groups, OLD_NAMES, plugins.EXTRA["verbs"])):
+    if any(word in names for names in (_built_in(), groups, OLD_NAMES, plugins.EXTRA["verbs"])):
         return True
     return may_be_verb(word) and (word in _modules() or word in verbs())
 
@@ -99,11 +99,11 @@ def resolve(words: list[str]) -> list[str]:
         return words
     if rest and (rest[0] in members or rest[0] in plugins.EXTRA["verbs"]):
         return rest
-    declared = group(verb)
-    if declared.choose is not None:
-        return declared.choose(rest)
-    count = _count(rest, members, declared)
-    section = declared.by_words.get(max((n for n in declared.by_words if n <= count), default=0), verb)
+    declaration = group(verb)
+    if declaration.choose is not None:
+        return declaration.choose(rest)
+    count = _count(rest, members, declaration)
+    section = declaration.by_words.get(max((n for n in declaration.by_words if n <= count), default=0), verb)
     if section not in members:
         raise (
             unknown("section", rest[0], members)
@@ -180,17 +180,17 @@ def group(verb: str) -> Group:
     """Return the declaration of a verb with sections."""
     from hwexplorer.declare import Group
 
-    first = _first_section(verb)
-    if first.point:
-        plugins.load("verbs", first.point)  # raises its error in one line
-    declared: Group = getattr(import_module(first.path.rpartition(".")[0]), "VERB", Group())
+    section = _first_section(verb)
+    if section.point:
+        plugins.load("verbs", section.point)  # raises its error in one line
+    declared: Group = getattr(import_module(section.path.rpartition(".")[0]), "VERB", Group())
     return declared
 
 
 def _first_section(verb: str) -> _Module:
     """Return the first section of a verb, whose folder declares it; later folders add sections."""
-    own = (module for module in _built_in().values() if module.group == verb)
-    return next(own, None) or next(module for module in _modules().values() if module.group == verb)
+    sections_of_verb = (module for module in _built_in().values() if module.group == verb)
+    return next(sections_of_verb, None) or next(module for module in _modules().values() if module.group == verb)
 
 
 def _find(name: str) -> _Module:

@@ -256,5 +256,5 @@ def _read_word(word: str) -> tuple[str, Any]:
 
 def labels(values: Any) -> list[tuple[str, str]]:
     """Return (text, action of a click) of each setting of a State that the head line shows. A load has no batch."""
-    shown = [s for s in SETTINGS.values() if s.is_always_shown or getattr(values, s.name) != s.default]
-    return [(s.label(getattr(values, s.name)), s.action) for s in shown if not (values.load and s.name == "batch")]
+    visible = [s for s in SETTINGS.values() if s.is_always_shown or getattr(values, s.name) != s.default]
+    return [(s.label(getattr(values, s.name)), s.action) for s in visible if not (values.load and s.name == "batch")]

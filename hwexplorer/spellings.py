@@ -24,10 +24,10 @@ def with_verb(words: list[str]) -> list[str]:
 
 def _verb(flag: str) -> tuple[str, ...]:
     """Return the words that a line with this flag begins with: `--list-gpus` is `devices --arch gpu`."""
-    listed = flag.removeprefix(LIST)
-    if listed in LISTS:
-        return (listed,)
-    return ("explain",) if flag == EXPLAIN else ("devices", "--arch", listed.removesuffix("s"))
+    kind = flag.removeprefix(LIST)
+    if kind in LISTS:
+        return (kind,)
+    return ("explain",) if flag == EXPLAIN else ("devices", "--arch", kind.removesuffix("s"))
 
 
 def with_model_first(words: list[str]) -> list[str]:
@@ -44,9 +44,9 @@ def with_joined_devices(words: list[str]) -> list[str]:
     """Return the words with `--on A B` as `--on A,B`, as far as the words after `--on` name devices."""
     if DEVICES not in words:
         return words
-    first = words.index(DEVICES) + 1
-    end = first + 1 + len(list(takewhile(_is_device, words[first + 1 :])))
-    return [*words[:first], ",".join(words[first:end]), *words[end:]] if end > first + 1 else words
+    first_device = words.index(DEVICES) + 1
+    end = first_device + 1 + len(list(takewhile(_is_device, words[first_device + 1 :])))
+    return [*words[:first_device], ",".join(words[first_device:end]), *words[end:]] if end > first_device + 1 else words
 
 
 def _is_device(word: str) -> bool:

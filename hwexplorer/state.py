@@ -125,8 +125,8 @@ T = TypeVar("T")
 
 def replace(value: T, **changes: Any) -> T:
     """Return a copy of a struct with some fields changed, checked as a new one is."""
-    other: T = value.__replace__(**changes)  # type: ignore[attr-defined]
-    return other
+    changed_value: T = value.__replace__(**changes)  # type: ignore[attr-defined]
+    return changed_value
 
 
 def with_model(state: State, model: str, image_size: int | None = None) -> State:
@@ -167,9 +167,9 @@ def _join(values: tuple[str, ...]) -> str:
 
 def _part(value: str) -> str:
     # Commas within the braces of a what-if device do not separate. An unclosed bracket would hide later commas.
-    written = _encode(value, "/@{}," if re.fullmatch(r"[^{}]*\{[^{}]*\}", value) else "@")
-    is_whole = split_list(f"{written},-") == [written, "-"]
-    return written if is_whole else re.sub(r"[][(){}]", lambda mark: f"%{ord(mark[0]):02X}", written)
+    encoded = _encode(value, "/@{}," if re.fullmatch(r"[^{}]*\{[^{}]*\}", value) else "@")
+    is_whole = split_list(f"{encoded},-") == [encoded, "-"]
+    return encoded if is_whole else re.sub(r"[][(){}]", lambda mark: f"%{ord(mark[0]):02X}", encoded)
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -200,8 +200,8 @@ _KEYS = {
 
 def format(state: State) -> str:
     """Return the state as one string, defaults left out."""
-    changed = settings.changed_settings(state, settings.defaults_of(state.model))
-    text = _encode(state.model, ",") + settings.write_words(changed)
+    changed_settings = settings.changed_settings(state, settings.defaults_of(state.model))
+    text = _encode(state.model, ",") + settings.write_words(changed_settings)
     if state.devices != _DEFAULT.devices:
         text += "/" + _join(state.devices)
     plain = State(devices=state.devices)
@@ -222,10 +222,10 @@ def parse(text: str) -> State:
 
     # Slashes in the path of a file of requests do not begin the devices.
     text = re.sub(r"(?<=[:,@]requests=)[^,@?%]*\.csv", lambda path: path[0].replace("/", "%2F"), text)
-    named = plain(text)
-    if hub := hub_name(named):
-        named = f"hf:{_encode(hub)}{named[len(hub) :]}"
-    head, _, query = named.partition("?")
+    full_text = plain(text)
+    if hub := hub_name(full_text):
+        full_text = f"hf:{_encode(hub)}{full_text[len(hub) :]}"
+    head, _, query = full_text.partition("?")
     names, _, devices = head.partition("/")
     if head == "/" or ("/" in re.sub(r"\{[^{}]*\}", "", devices) and not head.lower().startswith("hf:")):
         raise RequestError(f"unknown model {head[:60]!r}: a file ends in .onnx, .pt2, .gguf or .py:NAME")

@@ -33,22 +33,22 @@ complete -c hwexplorer -a '(__hwexplorer)'
 
 def candidates(words: list[str]) -> list[str]:
     """Return the completions of the last word; empty if it may be any text or a file name."""
-    *before, current = words or [""]
-    if not before and not current.startswith("-"):
+    *earlier_words, current = words or [""]
+    if not earlier_words and not current.startswith("-"):
         return _fitting((*registry.verbs(), *registry.names(), *_models()), current)
-    verb, *rest = before if before and registry.is_verb(before[0]) else ["open", *before]
+    verb, *rest = earlier_words if earlier_words and registry.is_verb(earlier_words[0]) else ["open", *earlier_words]
     members = registry.sections(verb)
     if members and rest and rest[0] in members:
         verb, *rest = rest
         members = ()
-    own = (*registry.load(verb).all_options(), options.DEVICES_DIR) if verb in registry.names() else ()
-    asked = next((each for each in own if rest and rest[-1] in each.flags and each.takes_value), None)
-    if asked is not None:
-        return _fitting(option_values(asked), current)
+    verb_options = (*registry.load(verb).all_options(), options.DEVICES_DIR) if verb in registry.names() else ()
+    pending_option = next((each for each in verb_options if rest and rest[-1] in each.flags and each.takes_value), None)
+    if pending_option is not None:
+        return _fitting(option_values(pending_option), current)
     if current.startswith("-"):
-        return _fitting((*(flag for each in own for flag in each.long_flags), "--help"), current)
+        return _fitting((*(flag for each in verb_options for flag in each.long_flags), "--help"), current)
     sections = () if rest else tuple(name for name in members if name != verb)
-    words_of_verb = next(filter(None, (option_values(each) for each in own if each.is_word)), ())
+    words_of_verb = next(filter(None, (option_values(each) for each in verb_options if each.is_word)), ())
     return _fitting((*sections, *words_of_verb), current)
 
 

@@ -38,10 +38,10 @@ def _run(arguments: argparse.Namespace) -> None:
 
     fresh = not (arguments.last or arguments.session is not None)
     mouse = not arguments.no_mouse
-    kept = run_screen(
+    final_state = run_screen(
         state, EngineProvider(), arguments.ascii, mouse, arguments.theme, fresh, removed_note(arguments.model or "")
     )
-    if kept and not in_browser:
+    if final_state and not in_browser:
         output.say("hwexplorer --last continues from here")
 
 

@@ -70,8 +70,8 @@ def as_markdown(view: View | Page) -> str:
         return "\n".join([f"# {_md(view.title)}\n", *parts])
     if isinstance(view, Text):
         lines = [f"# {_md(view.title)}"] if view.title else []
-        for heading, said in sections(view):
-            listed = (f"    {safe(line)}" if view.is_drawing else f"- {_md(line)}" for line in said)
+        for heading, texts in sections(view):
+            listed = (f"    {safe(line)}" if view.is_drawing else f"- {_md(line)}" for line in texts)
             lines += [*(["", f"## {_md(heading)}"] if heading else []), "", *listed]
         return "\n".join(lines) + "\n"
     if isinstance(view, Plot):

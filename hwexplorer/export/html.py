@@ -50,14 +50,14 @@ def as_html(view: View | Page, command: str = "") -> str:
 
 def as_fragment(view: View | Page) -> str:
     """Return the view for embedding in another page, such as a notebook: its style is scoped and it has no script."""
-    own = "--ink:currentColor;--line:#8886;--soft:transparent;--bar:#4c8bd6;--dim:#8a939c;" + colours(dark=False)
-    return f'<div class="hwexplorer"><style>.hwexplorer{{{own}{_STYLE}}}</style>\n{_part(view, 3)}</div>'
+    rule = "--ink:currentColor;--line:#8886;--soft:transparent;--bar:#4c8bd6;--dim:#8a939c;" + colours(dark=False)
+    return f'<div class="hwexplorer"><style>.hwexplorer{{{rule}{_STYLE}}}</style>\n{_part(view, 3)}</div>'
 
 
 def _part(view: View | Page, level: int) -> str:
-    name, _, about = view.title.partition(": ") if level == 1 else (view.title, "", "")
+    name, _, subtitle = view.title.partition(": ") if level == 1 else (view.title, "", "")
     title = f"<h{level}>{_text(name)}</h{level}>\n" if name else ""
-    title += f"<p>{_text(about)}</p>\n" if about else ""
+    title += f"<p>{_text(subtitle)}</p>\n" if subtitle else ""
     if isinstance(view, Page):
         return title + _parts(view, min(level + 1, 3))
     if isinstance(view, Table):
@@ -70,12 +70,12 @@ def _parts(page: Page, level: int) -> str:
     they come before the others, which are folded."""
     brief = [part for name in page.brief for part in page.parts if part.name == name]
     rest = [part for part in page.parts if not any(part is each for each in brief)]
-    made = [_part(part, level) for part in brief or rest]
-    made.insert(int(not brief and isinstance(rest[0], Text)), html_tree.cards(page.cards))
+    pieces = [_part(part, level) for part in brief or rest]
+    pieces.insert(int(not brief and isinstance(rest[0], Text)), html_tree.cards(page.cards))
     for part in rest if brief else ():
         inner = _part(replace(part, title=""), level)
-        made.append(f'<details class="part"><summary>{_text(part.title or part.name)}</summary>{inner}</details>')
-    return "\n".join(made)
+        pieces.append(f'<details class="part"><summary>{_text(part.title or part.name)}</summary>{inner}</details>')
+    return "\n".join(pieces)
 
 
 def _lines(lines: tuple[str, ...], kind: str = "plain") -> str:
@@ -86,26 +86,26 @@ def _lines(lines: tuple[str, ...], kind: str = "plain") -> str:
 def _prose(view: Text, level: int) -> str:
     inner = min(level + 1, 4)
     kind = "drawing" if view.is_drawing else "plain"
-    said = "\n".join(f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines, kind)}" for head, lines in view.sections)
-    return html_tree.steps(view.steps) + said
+    html = "\n".join(f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines, kind)}" for head, lines in view.sections)
+    return html_tree.steps(view.steps) + html
 
 
 def _table(view: Table) -> str:
-    shown = columns_as_text(view)
-    below = f"{_lines(view.footer)}{_lines(view.notes, 'note')}"
+    texts = columns_as_text(view)
+    footers = f"{_lines(view.footer)}{_lines(view.notes, 'note')}"
     if any(isinstance(cell, Stack) for row in view.rows[:1] for cell in row.cells):
-        below += html_tree.legend()
+        footers += html_tree.legend()
     if html_tree.is_tree(view):
-        return html_tree.tree(view, shown) + below
+        return html_tree.tree(view, texts) + footers
     heads = "".join(
         f'<th scope="col"{_class(column)} title="{_text(column_meaning(column))}">'
         f"<button>{_text(cells[0])}</button></th>"
-        for column, cells in zip(view.columns, shown, strict=True)
+        for column, cells in zip(view.columns, texts, strict=True)
     )
-    rows = "".join(_row(view, row, r, shown) for r, row in enumerate(view.rows))
-    name, style = html_tree.fit_page(view, shown, "tr", CELL, widest=WIDEST)
+    rows = "".join(_row(view, row, r, texts) for r, row in enumerate(view.rows))
+    name, style = html_tree.fit_page(view, texts, "tr", CELL, widest=WIDEST)
     table = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
-    return f'{style}<div class="scroll {name}">{table}</div>{below}'
+    return f'{style}<div class="scroll {name}">{table}</div>{footers}'
 
 
 def _class(column: Column) -> str:
@@ -186,30 +186,30 @@ def _line(series: Series, path: str, end: tuple[float, float], x: _Pixels, y: _P
     name, right, height = _text(series.name), x(end[0]), y(end[1])
     kind = "roof guide" if series.guide else "roof"
     if right + 7 * len(series.name) > _WIDTH:
-        named = f'<text x="{right:.1f}" y="{height - 6:.1f}" text-anchor="end">{name}</text>'
+        label = f'<text x="{right:.1f}" y="{height - 6:.1f}" text-anchor="end">{name}</text>'
     else:
-        named = f'<text x="{right + 5:.1f}" y="{height + 4:.1f}">{name}</text>'
+        label = f'<text x="{right + 5:.1f}" y="{height + 4:.1f}">{name}</text>'
     stroke = f' style="stroke:{_colour(series, 0)}"' if series.device >= 0 else ""
-    return f'<polyline class="{kind}"{stroke} points="{path}"><title>{name}</title></polyline>{named}'
+    return f'<polyline class="{kind}"{stroke} points="{path}"><title>{name}</title></polyline>{label}'
 
 
 def _series(view: Plot, series: Series, index: int, x: _Pixels, y: _Pixels) -> str:
     colour = _colour(series, index)
-    named = series.labels or series.keys or (series.name,) * len(series.x)
+    names = series.labels or series.keys or (series.name,) * len(series.x)
     sizes = series.sizes or (0.0,) * len(series.x)
     points = [
         (a, b, label, 3.5 + 3 * series.mark + 16 * math.sqrt(size))
-        for a, b, label, size in zip(series.x, series.y, named, sizes, strict=True)
+        for a, b, label, size in zip(series.x, series.y, names, sizes, strict=True)
         if math.isfinite(a) and math.isfinite(b)
     ]
     if series.line:
         path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b, *_ in points)
         return _line(series, path, points[-1][:2], x, y) if points else ""
-    drawn = (
+    style = (
         f'fill="none" stroke="{colour}"' if series.on_paper or series.mark else f'fill="{colour}" fill-opacity=".75"'
     )
     return "".join(
-        f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="{radius:.1f}" {drawn}><title>'
+        f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="{radius:.1f}" {style}><title>'
         f"{_text(label)}: {_text(quantity(a, view.x_unit))}, {_text(quantity(b, view.y_unit))}</title></circle>"
         for a, b, label, radius in points
     )

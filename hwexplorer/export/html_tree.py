@@ -39,8 +39,8 @@ def is_tree(view: Table) -> bool:
 
 def legend() -> str:
     """Return the legend of the colours of bars."""
-    named = "".join(f'<span class="bar" style="background:var(--c{i})"></span>{x.name}' for i, x in enumerate(LOOKS))
-    return f'<p class="legend">time and energy by cause:{named}</p>'
+    samples = "".join(f'<span class="bar" style="background:var(--c{i})"></span>{x.name}' for i, x in enumerate(LOOKS))
+    return f'<p class="legend">time and energy by cause:{samples}</p>'
 
 
 def bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
@@ -80,15 +80,15 @@ def fit_page(
     name = f"t{crc32(repr((cells, shown)).encode()):x}"
     rules = []
     for above, page in zip((0, *PAGES), PAGES, strict=False):
-        kept = fit_places(view.columns, cells, int((page - MARGINS) / cell))
-        widths = [f"min({BAR}em,16vw)" if view.columns[c].role == "bar" else f"{cells[c]}ch" for c in kept]
+        fitting_columns = fit_places(view.columns, cells, int((page - MARGINS) / cell))
+        widths = [f"min({BAR}em,16vw)" if view.columns[c].role == "bar" else f"{cells[c]}ch" for c in fitting_columns]
         widths[0] = f"min({cells[0]}ch,36vw)"  # leaves room for the figures on a phone
-        rest = [c for c in range(len(view.columns)) if c not in kept]
+        rest = [c for c in range(len(view.columns)) if c not in fitting_columns]
         hidden = ",".join(f".{name} {row}>:nth-child({c + 1})" for c in rest)
         rule = f".{name}{{--w:{' '.join(widths)}}}" + (hidden and f"{hidden}{{display:none}}")
         if rest:
-            more = ", ".join(view.columns[c].title for c in rest)
-            rule += f'.{name}:after{{content:"on a wider page: {more}"}}'
+            hidden_titles = ", ".join(view.columns[c].title for c in rest)
+            rule += f'.{name}:after{{content:"on a wider page: {hidden_titles}"}}'
         rules.append(f"@media(max-width:{above - 1}px){{{rule}}}" if above else rule)
     return name, f"<style>{''.join(rules)}</style>"
 
@@ -98,22 +98,22 @@ def _class(view: Table, c: int) -> str:
 
 
 def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:
-    alone = sum(row.depth == 0 for row in view.rows) == 1
-    opened: list[int] = []
+    has_one_root = sum(row.depth == 0 for row in view.rows) == 1
+    open_depths: list[int] = []
     bars = [i for i, column in enumerate(view.columns) if column.role == "bar"]
     for r, row in enumerate(view.rows):
-        while opened and opened[-1] >= row.depth:
-            opened.pop()
+        while open_depths and open_depths[-1] >= row.depth:
+            open_depths.pop()
             yield "</details>\n"
         cells = _cells(view, row, [column[r + 1] for column in shown])
         dim = " dim" if row.dim else ""
         if row.has_children:
-            opened.append(row.depth)
-            is_open = alone and (not row.depth or any(float(row.cells[i] or 0) >= 0.5 for i in bars))
+            open_depths.append(row.depth)
+            is_open = has_one_root and (not row.depth or any(float(row.cells[i] or 0) >= 0.5 for i in bars))
             yield f'<details{" open" * is_open}><summary class="row{dim}">{cells}</summary>\n'
         else:
             yield f'<div class="row{dim}">{cells}</div>\n'
-    yield "</details>" * len(opened)
+    yield "</details>" * len(open_depths)
 
 
 def _cells(view: Table, row: Row, texts: list[str]) -> str:
@@ -135,8 +135,8 @@ def cards(devices: tuple[Card, ...]) -> str:
 
 
 def _card(card: Card) -> str:
-    first, *rest = (text(str(figure)) for figure in card.figures)
-    figures = f"<b>{first}</b>" + "".join(f"<span>{each}</span>" for each in rest)
+    main_figure, *rest = (text(str(figure)) for figure in card.figures)
+    figures = f"<b>{main_figure}</b>" + "".join(f"<span>{figure}</span>" for figure in rest)
     kind = " paper" * card.on_paper if card.fits and not card.over else " out"
     return (
         f'<div class="card{kind}"><b class="name">{text(card.name)}</b> '
@@ -150,7 +150,7 @@ def steps(waterfall: tuple[WaterfallStep, ...]) -> str:
     """Return a waterfall as a table of bars."""
     rows = ""
     for step in waterfall:
-        before = f'<span style="padding-left:{step.start * 2 * BAR:.2f}em"></span>'
-        cells = (text(step.name), text(quantity(step.seconds, "s")), before + bar(step.bar, 2 * BAR))
+        start = f'<span style="padding-left:{step.start * 2 * BAR:.2f}em"></span>'
+        cells = (text(step.name), text(quantity(step.seconds, "s")), start + bar(step.bar, 2 * BAR))
         rows += "<tr>" + "".join(f'<td class="text">{cell}</td>' for cell in cells) + "</tr>"
     return f"<table><tbody>{rows}</tbody></table>" if waterfall else ""

@@ -44,8 +44,8 @@ class KeptParts:
 
 def _hash_run(work: Sequence[msgspec.Struct], folders: Sequence[Path]) -> str:
     """Return a hash of the request, the code, the data and the device files: equal hashes mean equal texts."""
-    root, found = Path(__file__).parents[2], hashlib.sha256(msgspec.json.encode(work))
+    root, digest = Path(__file__).parents[2], hashlib.sha256(msgspec.json.encode(work))
     for folder in (*(root / name for name in _PACKAGES), *folders):
         for path in sorted(path for suffix in ("py", "toml", "gz") for path in folder.rglob(f"*.{suffix}")):
-            found.update(str(path).encode(errors="surrogatepass") + path.read_bytes())
-    return found.hexdigest()[:16]
+            digest.update(str(path).encode(errors="surrogatepass") + path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -48,16 +48,16 @@ def to_contract(document: Any, gap: str = "", limits: Any = None) -> dict[str, A
     """Return a document as plain data, after the name of the contract, the `gap` in its figures and the limits that its
     devices are checked against."""
     lacks = {"incomplete": gap} if gap else {}
-    held = {"limits": msgspec.to_builtins(limits)} if limits is not None else {}
-    return {"schema": SCHEMA, **lacks, **held, **msgspec.to_builtins(document, enc_hook=_encode_command)}
+    limit_fields = {"limits": msgspec.to_builtins(limits)} if limits is not None else {}
+    return {"schema": SCHEMA, **lacks, **limit_fields, **msgspec.to_builtins(document, enc_hook=_encode_command)}
 
 
 def json_schema(title: str, kinds: Sequence[Any]) -> str:
     """Return the JSON schema of documents of these types, any of them, as `encode` writes them."""
     references, structs = msgspec.json.schema_components(kinds, schema_hook=_schema_of_command)
-    added = {"schema": {"const": SCHEMA}, "incomplete": {"type": "string"}, "limits": {"type": "object"}}
+    common = {"schema": {"const": SCHEMA}, "incomplete": {"type": "string"}, "limits": {"type": "object"}}
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, "type": "object",
-              "properties": added, "required": ["schema"], "anyOf": list(references), "$defs": structs}  # fmt: skip
+              "properties": common, "required": ["schema"], "anyOf": list(references), "$defs": structs}  # fmt: skip
     return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
 
 

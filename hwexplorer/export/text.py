@@ -53,10 +53,10 @@ def _first_rows(view: Table) -> Table:
     kept = [place for place in range(len(view.columns)) if is_said(place)] if view.rows else []
     if len(kept) < len(view.columns) and kept:
         view = keep_columns(view, kept)
-    more = len(view.rows) - view.first
-    if not view.first or more <= 0:
+    hidden = len(view.rows) - view.first
+    if not view.first or hidden <= 0:
         return view
-    footer = (f"{count_noun(more, 'row')} more: --all", *view.footer)
+    footer = (f"{count_noun(hidden, 'row')} more: --all", *view.footer)
     return replace(view, rows=view.rows[: view.first], footer=footer)
 
 
@@ -82,15 +82,15 @@ def table(view: Table, width: int = 0) -> str:
     if len(shown) == 1:
         lines += _lines(view, cells, shown, width)
     letters = [view.columns[c] for c in shown if view.columns[c].role == "bar" and view.columns[c].help]
-    below = [f"{column.title}: {column.help}" for column in letters]
+    tail = [f"{column.title}: {column.help}" for column in letters]
     if rest:
         names = ", ".join(dict.fromkeys(view.columns[c].title for c in rest))
-        below.append(f"{count_noun(len(rest), 'column')} more ({names}): widen, or --format csv")
-    below += [safe(line) for line in view.footer]
-    below += [f"! {safe(note)}" for note in view.notes]
-    if below:
+        tail.append(f"{count_noun(len(rest), 'column')} more ({names}): widen, or --format csv")
+    tail += [safe(line) for line in view.footer]
+    tail += [f"! {safe(note)}" for note in view.notes]
+    if tail:
         lines.append("")
-    for line in below:
+    for line in tail:
         lines.extend(_wrapped(line, width))
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -100,9 +100,9 @@ def _lines(view: Table, cells: list[list[str]], kept: list[int], width: int) -> 
     widths = {c: max(map(width_of, cells[c])) for c in kept}
     gap = "  " if not width or sum(widths.values()) + 2 * len(kept) - 2 <= width else " "
     first = kept[0]
-    over = sum(widths.values()) + len(gap) * (len(kept) - 1) - width
-    if width and over > 0:
-        widths[first] = max(widths[first] - over, NAME_LEAST)
+    excess_width = sum(widths.values()) + len(gap) * (len(kept) - 1) - width
+    if width and excess_width > 0:
+        widths[first] = max(widths[first] - excess_width, NAME_LEAST)
         cells[first] = [shorten(text, widths[first], True) for text in cells[first]]
     lines = []
     for r in range(len(view.rows) + 1):

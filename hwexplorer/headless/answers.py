@@ -21,8 +21,8 @@ def find_answer(name: str, arguments: argparse.Namespace, progress: output.Progr
     report = registry.load(name)
     assert isinstance(report, Report)
     state = asked_state.state_from_arguments(arguments, report.subject)
-    own = [option for option in report.options if option.name not in State.__struct_fields__]
-    options = {option.name: asked_state.option_value(option, arguments, report.subject) for option in own}
+    options_of_report = [option for option in report.options if option.name not in State.__struct_fields__]
+    options = {option.name: asked_state.option_value(option, arguments, report.subject) for option in options_of_report}
     if report.subject.options:
         asked_state.prepare_models(report.states(state, **options), arguments.strict)
         state = asked_state.with_fixed_batch(state, arguments)
@@ -53,16 +53,16 @@ def print_report(name: str, arguments: argparse.Namespace) -> None:
     def make(form: str) -> str:
         """Return the answer in a format, in colour if it is text for a terminal."""
         with progress:
-            made = answer.to_text(form, output.width(), arguments.all)
+            printed = answer.to_text(form, output.width(), arguments.all)
         if form == "csv" and answer.missing_rules:  # its first line names the columns
             output.complain(answer.missing_rules)
-        made = to_ascii(made) if arguments.ascii else made
+        printed = to_ascii(printed) if arguments.ascii else printed
         if form != "text" or arguments.output is not None or not output.is_terminal():
-            return made
+            return printed
         from hwexplorer.export.terminal import paint  # not needed for a pipe
 
-        return paint(made)
+        return paint(printed)
 
     output.emit(arguments, make)
-    if broken := answer.broken_rules:
-        raise output.OutputError(broken)
+    if broken_rules := answer.broken_rules:
+        raise output.OutputError(broken_rules)

@@ -23,28 +23,28 @@ from hwexplorer.state import State, parse, preferred, removed_note, replace
 
 def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> State:
     """Return the state that the model (or state string) and options describe. An option named like a field sets it."""
-    given = vars(arguments)
-    text = given.get("model")
+    values = vars(arguments)
+    text = values.get("model")
     state = State()
     if text is not None:
         if not text.strip():
             raise RequestError("the model name is empty (hwexplorer models lists them)")
-        named = text if is_result(text) else _user_model_name(text, arguments)
-        state = State(model=named, precision=default_precision(named)) if named else parse(text)
-        if not named and (note := removed_note(text)):
+        model_name = text if is_result(text) else _user_model_name(text, arguments)
+        state = State(model=model_name, precision=default_precision(model_name)) if model_name else parse(text)
+        if not model_name and (note := removed_note(text)):
             say(note)
-        for name in () if named else state.devices:  # a wrong device is an error even if --on names others
+        for name in () if model_name else state.devices:  # a wrong device is an error even if --on names others
             engine.device(name)
     changes = {
-        name: given[name]
+        name: values[name]
         for name in State.__struct_fields__
-        if given.get(name) is not None and name not in ("model", "on", "baseline")
+        if values.get(name) is not None and name not in ("model", "on", "baseline")
     }
-    changes |= _devices(given, state, subject)
-    if given.get("node"):
-        changes["at"] = given["node"]
+    changes |= _devices(values, state, subject)
+    if values.get("node"):
+        changes["at"] = values["node"]
     state = replace(state, **changes)
-    if given.get("again"):
+    if values.get("again"):
         engine.capture_again(state)
     return state
 
@@ -118,8 +118,8 @@ def _with_device(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], 
 
     def identity(spelling: str) -> tuple[str, int]:
         """Return the key of a device and its count."""
-        one, count = engine.split_count(spelling)
-        return engine.device(one).key, count
+        device_name, count = engine.split_count(spelling)
+        return engine.device(device_name).key, count
 
     spelt = next((other for other in devices if identity(other) == identity(name)), None)
     return (devices, spelt) if spelt is not None else ((*devices, name), name)
@@ -129,9 +129,9 @@ def prepare_models(states: Iterable[State], strict: bool = False) -> None:
     """Check the devices of each state, and capture its model if it must be. Raises RequestError, and OutputError if
     `strict` and an operator has no cost rule."""
     for state in states:
-        spelt: dict[str, str] = {}
+        name_by_key: dict[str, str] = {}
         for name in state.devices:
-            other = spelt.setdefault(f"{engine.device(name).key}*{engine.count_devices(state, name)}", name)
+            other = name_by_key.setdefault(f"{engine.device(name).key}*{engine.count_devices(state, name)}", name)
             if other != name:
                 raise RequestError(f"{other!r} and {name!r} are the same device: name it once")
         capture_model(state)
@@ -170,6 +170,6 @@ def uncovered_text(model: Workload) -> str:
     missing = coverage(model).missing
     if not missing:
         return ""
-    listed = ", ".join(f"{name} ({count}x)" for name, count in missing[:8])
+    missing_words = ", ".join(f"{name} ({count}x)" for name, count in missing[:8])
     many = sum(count for _, count in missing)
-    return f"{model.name}: {many} of {model.n_operators} operators have no cost rule: {listed}"
+    return f"{model.name}: {many} of {model.n_operators} operators have no cost rule: {missing_words}"

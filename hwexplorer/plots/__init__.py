@@ -10,8 +10,8 @@ from hwexplorer.views.plain import Plot
 
 def plot(state: State) -> Plot:
     """Return the plot that the state names."""
-    drawn: Plot = import_module(f"hwexplorer.plots.{state.plot}").plot(state)
-    return drawn
+    plot_of_state: Plot = import_module(f"hwexplorer.plots.{state.plot}").plot(state)
+    return plot_of_state
 
 
 def is_over_batches(name: str) -> bool:

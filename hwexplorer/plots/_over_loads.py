@@ -29,7 +29,7 @@ def plot(state: State) -> Plot:
     """Return the plot of a state with a load."""
     title, unit, figure = _AXES[state.metric]
     lines, points, knees, notes = list[Series](), list[Series](), list[tuple[str, ServedLoad]](), list[str]()
-    kept: list[str] = []  # the highest load of each device that keeps the limits
+    best: list[str] = []  # the highest load of each device that keeps the limits
     limits = ask_load(engine.load_of(state)[0], state.limits).limits
     for place, device in enumerate(state.devices):
         try:
@@ -42,14 +42,14 @@ def plot(state: State) -> Plot:
         lines.append(Series(device, x, y, line=True, device=place))
         points.append(Series(device, x, y, keys=names, labels=names, device=place))
         knees.append((device, rows[PARTS.index(KNEE)]))
-        within = [row for row in rows if limits.excess(row.ttft_p99_s, row.tpot_p99_s) <= 1]
+        keeping = [row for row in rows if limits.excess(row.ttft_p99_s, row.tpot_p99_s) <= 1]
         if limits.is_set:
-            kept.append(f"{device} up to {within[-1].arrivals_per_s:.3g}/s" if within else f"{device} at no load")
+            best.append(f"{device} up to {keeping[-1].arrivals_per_s:.3g}/s" if keeping else f"{device} at no load")
     names = tuple(f"knee of {device}" for device, _ in knees)
     x, y = tuple(row.arrivals_per_s for _, row in knees), tuple(figure(row) for _, row in knees)
     series = [*points, *lines, Series("knee", x, y, keys=names, labels=names, mark=True)]
     if state.metric == "latency" and math.isfinite(limits.tpot_s) and points:
-        ends = min(min(one.x) for one in points), max(max(one.x) for one in points)
+        ends = min(min(series.x) for series in points), max(max(series.x) for series in points)
         series.append(Series("limit", ends, (limits.tpot_s, limits.tpot_s), line=True, guide=True))
     knee = ", ".join(f"{device} {row.arrivals_per_s:.3g}/s" for device, row in knees)
     return Plot(
@@ -61,7 +61,7 @@ def plot(state: State) -> Plot:
         y_unit=unit,
         series=tuple(series),
         notes=(
-            *([f"{state.limits} kept by {', '.join(kept)}"] if kept else []),
+            *([f"{state.limits} kept by {', '.join(best)}"] if best else []),
             *([f"knee: {knee}"] if knee else []),
             *notes,
         ),
@@ -70,8 +70,8 @@ def plot(state: State) -> Plot:
 
 def curve(state: State, device: str) -> list[ServedLoad]:
     """Serve random arrivals on a device at `PARTS` of its capacity. Raises DoesNotFitError."""
-    load, served = engine.load_of(state)[1], engine.serve_load(state, device)
-    capacity_per_s = served.server.capacity_per_s(served.load)
+    load, run = engine.load_of(state)[1], engine.serve_load(state, device)
+    capacity_per_s = run.server.capacity_per_s(run.load)
     rates = [float(f"{part * capacity_per_s:.3g}") for part in PARTS]
     loads = [with_fields(load, rate=rate, concurrency=0, requests="") for rate in rates]
-    return [engine.serve_load(replace(state, load=",".join(each.words)), device).row for each in loads]
+    return [engine.serve_load(replace(state, load=",".join(spec.words)), device).row for spec in loads]

@@ -24,11 +24,11 @@ def plot(state: State) -> Plot:
         at_batches = line(state, device)
         x, y = tuple(float(p.batch) for p in at_batches), tuple(metric.figure(p) for p in at_batches)
         lines.append(Series(MARKED[device], x, y, line=True, device=place))
-        named = keys(device, at_batches)
-        points.append(Series(MARKED[device], x, y, keys=named, labels=named, device=place))
+        point_keys = keys(device, at_batches)
+        points.append(Series(MARKED[device], x, y, keys=point_keys, labels=point_keys, device=place))
         if at_batches:
             best.append((device, min(at_batches, key=lambda p: metric.figure(p))))
-    marked = tuple(f"{device}@b{p.batch}" for device, p in best)
+    best_keys = tuple(f"{device}@b{p.batch}" for device, p in best)
     x, y = tuple(float(p.batch) for _, p in best), tuple(metric.figure(p) for _, p in best)
     best_batches = ", ".join(f"{MARKED[device]} {p.batch}" for device, p in best)
     return Plot(
@@ -38,6 +38,6 @@ def plot(state: State) -> Plot:
         y_title=metric.title,
         x_unit="count",
         y_unit=metric.unit,
-        series=(*points, *lines, Series("best", x, y, keys=marked, labels=marked, mark=True)),
+        series=(*points, *lines, Series("best", x, y, keys=best_keys, labels=best_keys, mark=True)),
         notes=(f"best batch for {metric.noun}: {best_batches}",),
     )

@@ -29,21 +29,23 @@ from hwexplorer.views.tree_view import shares
 def plot(state: State) -> Plot:
     """Return the roofline of a state, a point per kernel. Kernels of the node under the cursor are emphasised."""
     result = divide_host_work(engine.result(state))[0]
-    shown = points(result)
-    below = set(operators_of(result, state.at).tolist()) if state.at else set()
+    dots = points(result)
+    inside = set(operators_of(result, state.at).tolist()) if state.at else set()
     dominated = is_launch_dominated(result)
     launch_note = [describe_launch_dominated(int(dominated.sum()), len(dominated))] if dominated.any() else []
     series = [
-        *_roofs(result, shown.intensity),
-        operators(state, result, shown.operator, shown.intensity, shown.flop_per_s),
+        *_roofs(result, dots.intensity),
+        operators(state, result, dots.operator, dots.intensity, dots.flop_per_s),
     ]
-    chosen = [j for j, i in enumerate(shown.operator.tolist()) if i in below]
-    if chosen:
-        picked = shown.operator[chosen]
-        here = operators(state, result, picked, shown.intensity[chosen], shown.flop_per_s[chosen], "here")
-        series.append(msgspec.structs.replace(here, device=-1))
-    measured, line = _measured_points(state, result, shown)
-    series += measured
+    marked_dots = [j for j, i in enumerate(dots.operator.tolist()) if i in inside]
+    if marked_dots:
+        marked_ops = dots.operator[marked_dots]
+        series_here = operators(
+            state, result, marked_ops, dots.intensity[marked_dots], dots.flop_per_s[marked_dots], "here"
+        )
+        series.append(msgspec.structs.replace(series_here, device=-1))
+    met, line = _measured_points(state, result, dots)
+    series += met
     ridge = main_peak(result)[1] / result.device.memory_bandwidth
     _, is_left = sides_of_ridge(result)
     note = (
@@ -59,9 +61,9 @@ def _measured_points(state: State, result: Estimate, shown: Points) -> tuple[lis
     if times is None:
         return [], ""
     seconds = times.seconds
-    spent = np.bincount(result.demand.kernel, np.nan_to_num(seconds), result.demand.n_kernels)[shown.kernel]
-    met = np.flatnonzero(spent > 0)
-    rate = shown.flop_per_s[met] * result.run.kernel_s[shown.kernel[met]] / spent[met]
+    kernel_s = np.bincount(result.demand.kernel, np.nan_to_num(seconds), result.demand.n_kernels)[shown.kernel]
+    met = np.flatnonzero(kernel_s > 0)
+    rate = shown.flop_per_s[met] * result.run.kernel_s[shown.kernel[met]] / kernel_s[met]
     series = operators(state, result, shown.operator[met], shown.intensity[met], rate, "measured")
     return [msgspec.structs.replace(series, device=-1)], f"; {len(met)} as measured too, in another colour"
 

@@ -15,15 +15,15 @@ from hwexplorer.views.plain import Plot
 def plot(state: State) -> Plot:
     """Return the plot of a state."""
     result = divide_host_work(engine.result(state))[0]
-    shown = points(result)
+    dots = points(result)
     roofs = {
         name: (main_peak(each)[1], each.device.memory_bandwidth)
         for name, each in ((name, engine.result(state, name)) for name in state.devices)
     }
     ridges = {name: peak / bandwidth for name, (peak, bandwidth) in roofs.items()}
-    ends = span(shown.intensity, 2 * max(ridges.values()))
-    series = [operators(state, result, shown.operator, shown.intensity, shown.flop_per_s)]
+    ends = span(dots.intensity, 2 * max(ridges.values()))
+    series = [operators(state, result, dots.operator, dots.intensity, dots.flop_per_s)]
     series += [roof(MARKED[name], ends, *each, place) for place, (name, each) in enumerate(roofs.items())]
-    listed = ", ".join(f"{MARKED[name]} {ridge:.0f}" for name, ridge in ridges.items())
+    words = ", ".join(f"{MARKED[name]} {ridge:.0f}" for name, ridge in ridges.items())
     title = f"{result.workload.name} on {result.device.label} under the roofs of all devices"
-    return under_roofs("roofs", title, series, f"ridges (FLOP/byte): {listed}", unit=rate_unit(result.precision_run))
+    return under_roofs("roofs", title, series, f"ridges (FLOP/byte): {words}", unit=rate_unit(result.precision_run))

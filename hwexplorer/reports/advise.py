@@ -69,7 +69,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
     now = figures(result)
     real, on_paper = ([device for device in devices if device.silicon is exists] for exists in (True, False))
     is_whole = not result.rule_coverage.gap  # no advice on a part of a model
-    settings = [_try(result, other) for other in alternatives(result)] if is_whole else []
+    settings = [_try(result, one_change) for one_change in alternatives(result)] if is_whole else []
     tried = [suggestion for suggestion, _ in settings]
     if is_whole:
         tried += _try_devices(result, real)
@@ -153,18 +153,18 @@ def _combine(result: Estimate, useful: Sequence[tuple[Suggestion, Estimate]], ai
     """Return the best settings of each kind combined. Return None if that gains no more than one of them alone."""
     now = figures(result)
     best: dict[str, tuple[float, Suggestion, Estimate]] = {}
-    for suggestion, other in useful:
+    for suggestion, result_after in useful:
         gained = gain(suggestion, now, aim)
         if gained > best.get(suggestion.kind, (0.0,))[0]:
-            best[suggestion.kind] = gained, suggestion, other
+            best[suggestion.kind] = gained, suggestion, result_after
     if len(best) < 2:
         return None
     scenario, device = result.scenario, result.device
-    for _, _, other in best.values():
-        changed = {name: value for name, value in msgspec.structs.asdict(other.scenario).items()
+    for _, _, result_after in best.values():
+        fields = {name: value for name, value in msgspec.structs.asdict(result_after.scenario).items()
                    if value != getattr(result.scenario, name)}  # fmt: skip
-        scenario = msgspec.structs.replace(scenario, **changed)
-        device = other.device if other.device.key != device.key else device
+        scenario = msgspec.structs.replace(scenario, **fields)
+        device = result_after.device if result_after.device.key != device.key else device
     after = estimate(result.workload, device, scenario)
     change = " + ".join(suggestion.change for _, suggestion, _ in best.values())
     combined, _ = _try(result, Alternative("together", change, "", after))
@@ -263,7 +263,9 @@ def _commands(advice: Advice, state: State) -> Text:
         for caution in _cautions(s, advice.now):
             cautions.setdefault(caution, []).append(s.change)
     if cautions:
-        sections.append(("Before a change", tuple(f"{', '.join(names)}: {said}" for said, names in cautions.items())))
+        sections.append(
+            ("Before a change", tuple(f"{', '.join(names)}: {caution}" for caution, names in cautions.items()))
+        )
     if advice.no_gain:
         sections.append((f"Tried, no better {METRICS[advice.aim].noun}", (", ".join(advice.no_gain),)))
     return Text("savings", "", tuple(sections))

@@ -53,4 +53,4 @@ def describe_column(column: Column) -> str:
 
 def sections() -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return headed lines, `name<tab>meaning`."""
-    return tuple((name, tuple(f"{term.name}\t{term.says}" for term in each)) for name, each in groups().items())
+    return tuple((name, tuple(f"{term.name}\t{term.says}" for term in members)) for name, members in groups().items())

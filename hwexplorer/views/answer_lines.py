@@ -25,46 +25,46 @@ LEAST = 5e-4  # fraction of the pinned figure; smaller changes are left out
 def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
     """Return a warning about the state's trace, if any, and the verdict on its devices if at least two compare."""
     outcomes = [engine.outcome(state, name) for name in state.devices]
-    devices = [one.estimate.device for one in outcomes]
-    changed = {device.key.removesuffix(device.changes) for device in devices if device.changes}
-    unchanged = [engine.result(state, name) for name in sorted(changed)]
+    devices = [outcome.estimate.device for outcome in outcomes]
+    changed_keys = {device.key.removesuffix(device.changes) for device in devices if device.changes}
+    unchanged = [engine.result(state, name) for name in sorted(changed_keys)]
     warning = trace_warning(state, engine.result(state))
     return (*([f"{warning}."] if warning else ()), *outcomes[0].best(outcomes, state.metric, on_paper, unchanged))
 
 
 def verdict(state: State) -> str:
     """Return the change of the metric against the pin, with its largest parts. Return '' without a pin or deltas."""
-    other = pinned(state) if state.diff else None
-    if other is None:
+    pinned_state = pinned(state) if state.diff else None
+    if pinned_state is None:
         return ""
-    here, there = engine.result(state), engine.result(other)
+    result, base = engine.result(state), engine.result(pinned_state)
     metric = METRICS[state.metric]
-    change = metric.figure(here) / (metric.figure(there) or 1.0) - 1
-    head = _head(state, here, there, change)
-    if not is_comparable(here, there):
-        return f"{head} ({there.workload.name})"
+    change = metric.figure(result) / (metric.figure(base) or 1.0) - 1
+    head = _head(state, result, base, change)
+    if not is_comparable(result, base):
+        return f"{head} ({base.workload.name})"
     if abs(change) < LEAST:
         return head
-    return head + _largest_parts(here, there, state.metric, change)
+    return head + _largest_parts(result, base, state.metric, change)
 
 
 def lines(state: State) -> tuple[str, ...]:
     """Return the change of the node against the pin, in total and by cause, in % of the pinned figure. Return only the
     verdict if the models cannot be compared, nothing without a pin."""
-    told = verdict(state)
-    other = pinned(state)
-    if not told or other is None:
+    line = verdict(state)
+    pinned_state = pinned(state)
+    if not line or pinned_state is None:
         return ()
-    here, there = engine.result(state), engine.result(other)
-    if not is_comparable(here, there):
-        return (told,)
+    this, pin = engine.result(state), engine.result(pinned_state)
+    if not is_comparable(this, pin):
+        return (line,)
     metric = METRICS[state.metric]
-    members = operators_of(here, state.at)
+    members = operators_of(this, state.at)
     now, before = (
-        shares(result, state.metric)[:, members].sum(axis=1) * metric.figure(result) for result in (here, there)
+        shares(result, state.metric)[:, members].sum(axis=1) * metric.figure(result) for result in (this, pin)
     )
     base = float(before.sum()) or 1.0
-    head = _head(state, here, there, float(now.sum()) / base - 1) if state.at else told
+    head = _head(state, this, pin, float(now.sum()) / base - 1) if state.at else line
     parts = sorted(zip(((now - before) / base).tolist(), LOOKS, strict=True), key=lambda pair: -abs(pair[0]))
     return (head, *(f"{part * 100:+,.1f} %\t{look.name}" for part, look in parts if abs(part) > LEAST))
 
@@ -72,7 +72,9 @@ def lines(state: State) -> tuple[str, ...]:
 def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:
     """Name both sides by device and batch, and by precision if it differs; then write the change of the metric."""
     differs = here.scenario.precision != there.scenario.precision
-    names = (f"{one.device.key} b{one.scenario.batch}{f' {one.scenario.precision}' * differs}" for one in (here, there))
+    names = (
+        f"{side.device.key} b{side.scenario.batch}{f' {side.scenario.precision}' * differs}" for side in (here, there)
+    )
     return f"{' vs '.join(names)}: {metric_word(state.metric)} {delta(change)}"
 
 
@@ -82,5 +84,5 @@ def _largest_parts(here: Estimate, there: Estimate, metric: str, change: float) 
     cause = max(groups["family" if metric == "energy" else "cause"], key=lambda part: part.fraction)
     name = " ".join(reversed(cause.name.split(": ")))  # `DRAM energy`
     is_part = cause.fraction <= 1.005  # else other causes offset a part of it
-    told = f"{percent(cause.fraction)} of it {name}" if is_part else f"{name} alone {delta(cause.fraction * change)}"
-    return f", {told}, largest change in {max(groups['subgraph'], key=lambda part: part.fraction).name}"
+    words = f"{percent(cause.fraction)} of it {name}" if is_part else f"{name} alone {delta(cause.fraction * change)}"
+    return f", {words}, largest change in {max(groups['subgraph'], key=lambda part: part.fraction).name}"

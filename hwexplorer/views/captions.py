@@ -63,7 +63,9 @@ def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
 def name_work(table: Table, result: Estimate) -> Table:
     """Return the table with heads that name what the energy is counted per: `Energy/request J`."""
     word = {"inference": "inf"}.get(work_word(result), work_word(result))
-    columns = (msgspec.structs.replace(one, title=one.title.replace("/inf", f"/{word}")) for one in table.columns)
+    columns = (
+        msgspec.structs.replace(column, title=column.title.replace("/inf", f"/{word}")) for column in table.columns
+    )
     return table if word == "inf" else msgspec.structs.replace(table, columns=tuple(columns))
 
 
@@ -125,8 +127,8 @@ def band_words(ends: tuple[float, float], nominal: float) -> str:
 
 def energy_words(energy_j: float, batch: int, digits: int = 3, what: str = "inference") -> str:
     """Return the energy of a batch in words: `2.58 mJ per inference (20.6 mJ per batch of 8)`."""
-    each = f"{quantity(energy_j / batch, 'J', digits)} per {what}"
-    return each if batch == 1 else f"{each} ({quantity(energy_j, 'J')} per batch of {batch})"
+    amount = f"{quantity(energy_j / batch, 'J', digits)} per {what}"
+    return amount if batch == 1 else f"{amount} ({quantity(energy_j, 'J')} per batch of {batch})"
 
 
 def amount_of_one(value_j: float, unit: str) -> Amount:
@@ -149,5 +151,5 @@ def chain(names: Sequence[str], most: int = 12) -> str:
 
 def list_names(names: Sequence[str], most: int = 4) -> str:
     """Write the first `most` names, and the number of the others."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    listing = ", ".join(names[:most])
+    return listing if len(names) <= most else f"{listing} and {len(names) - most} more"

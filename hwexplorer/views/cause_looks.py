@@ -42,11 +42,11 @@ def cells(parts: Sequence[float], width: int) -> list[int]:
     total = max(round(min(whole, 1.0) * width), 1 if whole > 0 else 0)
     if whole < _LEAST:
         return [total * (part == max(parts) and part not in parts[:place]) for place, part in enumerate(parts)]
-    counts, at, drawn = [], 0.0, 0
+    counts, position, drawn_cells = [], 0.0, 0
     for part in parts:
-        at += part / whole * total
-        counts.append(round(at) - drawn)
-        drawn = round(at)
+        position += part / whole * total
+        counts.append(round(position) - drawn_cells)
+        drawn_cells = round(position)
     return counts
 
 

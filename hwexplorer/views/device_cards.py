@@ -34,8 +34,8 @@ def cards(state: State) -> tuple[Card, ...]:
 
 def _card(state: State, row: DeviceRow, figures: tuple[CardFigure, ...], reference: str) -> Card:
     outcome, result = row.outcome, row.run
-    over = _exceeded_limits(state, outcome)
-    is_behind = bool(over and outcome.figure("lag_per_s"))  # which comes before what it exceeds
+    exceeded_limits = _exceeded_limits(state, outcome)
+    is_behind = bool(exceeded_limits and outcome.figure("lag_per_s"))  # which comes before what it exceeds
     return Card(
         key=row.key,
         name=_name(outcome),
@@ -53,8 +53,8 @@ def _card(state: State, row: DeviceRow, figures: tuple[CardFigure, ...], referen
         band=_band(result, state.metric, row.value),
         is_unchanged=row.key not in state.devices,
         fits=outcome.fits,
-        over=("falls behind", *over[:-1]) if is_behind else over,
-        phrase=over[-1] if is_behind else row.phrase,
+        over=("falls behind", *exceeded_limits[:-1]) if is_behind else exceeded_limits,
+        phrase=exceeded_limits[-1] if is_behind else row.phrase,
         reference="" if outcome.is_simulated else reference,
     )
 
@@ -63,11 +63,11 @@ def _figures(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> list[CardFigure
     """Return a figure of every device with three digits, all in the unit that takes the fewest cells."""
     values, unit = [row.outcome.figure(figure.field) for row in rows], figure.card_unit
     candidates = [(1.0, "")] if not unit else [prefix_for(value, unit) for value in values]
-    written = [
+    forms = [
         (factor, label, [fixed(value / factor, decimals_for(value / factor, 3)) for value in values])
         for factor, label in sorted(set(candidates), reverse=True)
     ]
-    _, label, texts = min(written, key=lambda form: max(map(len, form[2])))
+    _, label, texts = min(forms, key=lambda form: max(map(len, form[2])))
     rivals = [value for value, row in zip(values, rows, strict=True) if row.rank]
     best = (max if figure.more_is_better else min)(rivals, default=0.0) if len(rivals) > 1 else None
     return [

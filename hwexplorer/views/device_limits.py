@@ -27,6 +27,6 @@ def check_limits(state: State) -> LimitsCheck | None:
     if not state.limits:
         return None
     limits = parse_limits(state.limits)
-    broken = {name: engine.outcome(state, name).broken_limits(limits) for name in state.devices}
-    failing = {name: why for name, why in broken.items() if why}
+    broken_limits = {name: engine.outcome(state, name).broken_limits(limits) for name in state.devices}
+    failing = {name: why for name, why in broken_limits.items() if why}
     return LimitsCheck(state.limits, tuple(name for name in state.devices if name not in failing), failing)

@@ -44,7 +44,7 @@ def summarize(table: Table, digest: Digest) -> Table:
 
     total = sum(map(amount, groups.values())) or 1.0
     ordered = sorted(groups.values(), key=amount, reverse=True)
-    shown, rest = ordered[:MOST], ordered[MOST:]
+    largest_few, rest = ordered[:MOST], ordered[MOST:]
     column = Column("share", digest.title, "%", keep=0, help=f"of all {digest.what}s together")
     rows = tuple(
         msgspec.structs.replace(
@@ -52,11 +52,11 @@ def summarize(table: Table, digest: Digest) -> Table:
             cells=(_merge_names(alike), amount(alike) / total, *first.cells[1:]),
             has_children=False,
         )
-        for alike in shown
+        for alike in largest_few
         for first in alike[:1]
     )
     footer = table.footer
-    if any(len(alike) > 1 for alike in shown):
+    if any(len(alike) > 1 for alike in largest_few):
         footer = (f"×2 and more: figures are of one {digest.what}, but {digest.title} is of all of them", *footer)
     if rest:
         count = count_noun(sum(map(len, rest)), digest.what)
@@ -67,8 +67,8 @@ def summarize(table: Table, digest: Digest) -> Table:
 
 def _merge_names(alike: Sequence[Row]) -> str:
     """Return the first name with the number of rows, or `layers.0-31.q_proj ×32` if names differ in one number."""
-    first, *others = (str(row.cells[0]) for row in alike)
-    return f"{merge_names([first, *others])} ×{len(alike)}" if others else first
+    first_name, *others = (str(row.cells[0]) for row in alike)
+    return f"{merge_names([first_name, *others])} ×{len(alike)}" if others else first_name
 
 
 def name_pattern(name: str) -> str:
@@ -79,7 +79,7 @@ def name_pattern(name: str) -> str:
 
 def merge_names(names: Sequence[str]) -> str:
     """Return one name for names that differ in the numbers of their blocks, `layers.0-31.q_proj`; else the first."""
-    numbers = [sorted(set(map(int, each))) for each in zip(*map(_BLOCK_NUMBER.findall, names), strict=False)]
+    numbers = [sorted(set(map(int, values))) for values in zip(*map(_BLOCK_NUMBER.findall, names), strict=False)]
     if len(set(map(name_pattern, names))) != 1 or prod(map(len, numbers)) != len(names):
         return names[0]
     ranges = iter(numbers)
@@ -87,17 +87,17 @@ def merge_names(names: Sequence[str]) -> str:
 
 
 def _write_range(numbers: Sequence[int]) -> str:
-    first, last = numbers[0], numbers[-1]
-    is_range = len(numbers) > 1 and last - first == len(numbers) - 1
-    return f"{first}-{last}" if is_range else ",".join(map(str, numbers))
+    least, greatest = numbers[0], numbers[-1]
+    is_range = len(numbers) > 1 and greatest - least == len(numbers) - 1
+    return f"{least}-{greatest}" if is_range else ",".join(map(str, numbers))
 
 
 def list_by_kind(table: Table, hint: str, most: int = 0) -> Text:
     """Return the first cells of a table, a line for each kind of row with at most `most` names (0: all)."""
     lines = []
     for kind, rows in group_by(table.rows, lambda row: row.kind).items():
-        found = [str(row.cells[0]) for row in rows]
-        shown = found[: most or None]
-        rest = f", {len(found) - len(shown)} more" if len(shown) < len(found) else ""
-        lines.append(f"{kind} ({len(found)}): {', '.join(shown)}{rest}")
+        members = [str(row.cells[0]) for row in rows]
+        listing = members[: most or None]
+        rest = f", {len(members) - len(listing)} more" if len(listing) < len(members) else ""
+        lines.append(f"{kind} ({len(members)}): {', '.join(listing)}{rest}")
     return Text(table.name, table.title, (("", (*lines, hint, *table.notes)),))

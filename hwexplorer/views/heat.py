@@ -46,26 +46,26 @@ def heat(table: Table, state: State) -> Table:
     fitting = [name for name in names if engine.result(state, name).fits]
     silicon = [name for name in fitting if engine.device(name).silicon]
     on_paper = [name for name in fitting if name not in silicon]
-    kept = [i for i, column in enumerate(table.columns) if column.key in _KEPT]
+    kept_columns = [i for i, column in enumerate(table.columns) if column.key in _KEPT]
     deltas = [i for i, column in enumerate(table.columns) if column.role == "delta"]
     wins: Counter[str] = Counter()
-    compared = []
+    compared_rows = []
     for row in table.rows:
         values = {name: figures[name].get(row.key) for name in names}
         winner = _least(values, silicon)
         if row.depth == 1:
             wins[winner] += 1
         words = (winner, *([_target(values, _least(values, on_paper), winner)] if on_paper else []))
-        compared.append((row, values, words))
+        compared_rows.append((row, values, words))
     # The winner of the first row comes first, then those of most parts: a narrow screen leaves out the others.
-    best = compared[0][2][0] if compared else ""
+    best = compared_rows[0][2][0] if compared_rows else ""
     order = sorted(names, key=lambda name: (name != best, -wins[name]))
-    columns = [*(table.columns[i] for i in kept), *(_column(name, state, order) for name in order), WINS]
+    columns = [*(table.columns[i] for i in kept_columns), *(_column(name, state, order) for name in order), WINS]
     columns += [*([TARGET] if on_paper else []), *(table.columns[i] for i in deltas)]
     rows = []
-    for row, values, words in compared:
-        before, after = ([row.cells[i] for i in places] for places in (kept, deltas))
-        rows.append(replace(row, cells=(*before, *map(values.get, order), *words, *after)))
+    for row, values, words in compared_rows:
+        cells_before, cells_after = ([row.cells[i] for i in places] for places in (kept_columns, deltas))
+        rows.append(replace(row, cells=(*cells_before, *map(values.get, order), *words, *cells_after)))
     parts = wins.total()
     tied = f", {wins.pop(TIE)} tied" if wins[TIE] else ""
     won = ", ".join(f"{name} wins {count}" for name, count in wins.most_common() if name) + tied
@@ -78,7 +78,7 @@ def heat(table: Table, state: State) -> Table:
 def _column(name: str, state: State, order: list[str]) -> Column:
     """Return the column of a device. The only one with changed facts is named by its braces."""
     base, changes = split_changes(name)
-    is_only = sum(split_changes(other)[0] == base for other in order) <= 2
+    is_only = sum(split_changes(device_name)[0] == base for device_name in order) <= 2
     title = f"{base}{{..}}" if changes and is_only else MARKED[name]
     metric, mark = METRICS[state.metric], ON if engine.device(name).silicon else PAPER
     keep = 0 if name == order[0] else 1 if name == state.on else 2
@@ -89,15 +89,15 @@ def _column(name: str, state: State, order: list[str]) -> Column:
 
 def _least(values: Mapping[str, float | None], among: list[str]) -> str:
     """Return the device with the least value, `TIE` if several have it, '' if none has a value."""
-    known = [(value, name) for name in among if (value := values[name]) is not None]
-    least = min((value for value, _ in known), default=0.0)
-    ahead = [name for value, name in known if value <= least * (1.0 + SAME)]
-    return ahead[0] if len(ahead) == 1 else (TIE if ahead else "")
+    known_values = [(value, name) for name in among if (value := values[name]) is not None]
+    least = min((value for value, _ in known_values), default=0.0)
+    best_devices = [name for value, name in known_values if value <= least * (1.0 + SAME)]
+    return best_devices[0] if len(best_devices) == 1 else (TIE if best_devices else "")
 
 
 def _target(values: Mapping[str, float | None], target: str, winner: str) -> str:
     """Write a design target and its ratio to the winner: `kpu_t256 3.1x less`."""
-    mine, theirs = values.get(target), values.get(winner)
-    if not mine or not theirs:
+    target_value, winner_value = values.get(target), values.get(winner)
+    if not target_value or not winner_value:
         return target
-    return f"{target} {describe_change(mine / theirs, 'less', 'more') or 'the same'}"
+    return f"{target} {describe_change(target_value / winner_value, 'less', 'more') or 'the same'}"

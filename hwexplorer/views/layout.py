@@ -165,18 +165,18 @@ def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int
     if spare < 0:  # the columns left have no room: bars become numbers, then the name is cut
         steps = sorted(((i, width) for i in places for width in measures[i].narrow), key=lambda pair: -pair[1])
         for index, narrow in steps:
-            taken = max(0, min(-spare, widths[index] - narrow))
-            widths[index] -= taken
-            spare += taken
+            cut_cells = max(0, min(-spare, widths[index] - narrow))
+            widths[index] -= cut_cells
+            spare += cut_cells
         widths[places[0]] = max(4, widths[places[0]] + min(0, spare))
         spare = max(0, spare)
     # Spare cells go to the name first, then to long heads, then to long texts, then in equal parts to bars: one scale.
     heads = [i for i in places if measures[i].short]
     texts, bars = ([i for i in places[1:] if measures[i].column.role == role] for role in ("text", "bar"))
     for index in (places[0], *heads, *texts):
-        added = max(0, min(spare, measures[index].most - widths[index]))
-        widths[index] += added
-        spare -= added
+        spare_cells = max(0, min(spare, measures[index].most - widths[index]))
+        widths[index] += spare_cells
+        spare -= spare_cells
     for index in bars:
         widths[index] += max(0, min(spare // len(bars), measures[index].most - widths[index]))
     return widths

@@ -99,10 +99,10 @@ EMPTY_TABLE = Table(name="", title="", columns=(), rows=())
 
 def scale_values(columns: Sequence[Column], index: int, rows: Iterable[Row]) -> list[float]:
     """Return the numbers that are written with one prefix: numbers of a column and of all columns with its scale."""
-    named = columns[index].scale or columns[index].key
-    shared = [i for i, column in enumerate(columns) if named in (column.key, column.scale)]
+    scale_key = columns[index].scale or columns[index].key
+    scaled_columns = [i for i, column in enumerate(columns) if scale_key in (column.key, column.scale)]
     cells = [row.cells for row in rows]
-    return [value for i in shared for each in cells if isinstance(value := each[i], NUMBERS)]
+    return [value for i in scaled_columns for row_cells in cells if isinstance(value := row_cells[i], NUMBERS)]
 
 
 class WaterfallStep(msgspec.Struct, frozen=True):
@@ -229,8 +229,8 @@ MOST_POINTS = 100
 
 def for_reading(page: Page) -> Page:
     """Return the page for text and Markdown: without the plots of a long page, and with large plots only named."""
-    kept = [part for part in page.parts if not (page.is_long and isinstance(part, Plot))]
-    return msgspec.structs.replace(page, parts=tuple(_named_if_large(part, page.is_long) for part in kept))
+    kept_parts = [part for part in page.parts if not (page.is_long and isinstance(part, Plot))]
+    return msgspec.structs.replace(page, parts=tuple(_named_if_large(part, page.is_long) for part in kept_parts))
 
 
 def _named_if_large(part: View | Page, is_long: bool) -> View | Page:

@@ -30,8 +30,8 @@ class Axis(msgspec.Struct, frozen=True):
         """Return the `place` of each value."""
         if not self.log:
             return [self.place(value) for value in values]
-        log, low, over = math.log, self.low, math.log(self.high / self.low)
-        return [log(value / low) / over if 0 < value < math.inf else None for value in values]
+        log, low, log_range = math.log, self.low, math.log(self.high / self.low)
+        return [log(value / low) / log_range if 0 < value < math.inf else None for value in values]
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
         """Return about `most` ticks (value, label), at powers of ten or at steps of 1, 2 or 5."""
@@ -39,21 +39,21 @@ class Axis(msgspec.Struct, frozen=True):
         return [(value, _tick(value, self.unit)) for value in values]
 
     def _decades(self, most: int) -> list[float]:
-        first = math.ceil(math.log10(self.low) - 1e-9)
-        last = math.floor(math.log10(self.high) + 1e-9)
-        count = last - first + 1
+        first_power = math.ceil(math.log10(self.low) - 1e-9)
+        last_power = math.floor(math.log10(self.high) + 1e-9)
+        count = last_power - first_power + 1
         if count < 2 and most > 1:  # fewer than two powers of ten: label also their multiples
-            inside = [10.0**e * m for e in range(first - 2, last + 2) for m in (1, 2, 5)]
+            inside = [10.0**e * m for e in range(first_power - 2, last_power + 2) for m in (1, 2, 5)]
             return [v for v in inside if self.low <= v <= self.high][:most]
         every = max(1, math.ceil(count / max(1, most)))
-        return [10.0**e for e in range(first, last + 1, every)]
+        return [10.0**e for e in range(first_power, last_power + 1, every)]
 
     def _steps(self, most: int) -> list[float]:
         rough = (self.high - self.low) / max(1, most)
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
-        first = math.ceil(self.low / step - 1e-9)
-        return [n * step for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
+        first_step = math.ceil(self.low / step - 1e-9)
+        return [n * step for n in range(first_step, math.floor(self.high / step + 1e-9) + 1)]
 
 
 def _tick(value: float, unit: str) -> str:

@@ -45,8 +45,8 @@ class TreeIndex:
 
     def descendants(self, key: str) -> list[str]:
         """Return the keys of the subtree, without its root."""
-        below = rows_below(self.table.rows, self.place[key]) if key in self.place else ()
-        return [row.key for row in below]
+        descendant_rows = rows_below(self.table.rows, self.place[key]) if key in self.place else ()
+        return [row.key for row in descendant_rows]
 
     def branches(self, keys: Iterable[str]) -> set[str]:
         """Return the keys that have children."""
@@ -63,10 +63,10 @@ class TreeIndex:
 
     def heaviest(self, key: str) -> str:
         """Return the leaf at the end of the heaviest path down from a key, or from the root if the key is a leaf."""
-        here = key if key in self.place and self.children(key) else next(iter(self.place), "")
-        while below := [key for key in self.children(here) if self.table.rows[self.place[key]].kind != "part"]:
-            here = max(below, key=self.share)
-        return here
+        path_end = key if key in self.place and self.children(key) else next(iter(self.place), "")
+        while child_keys := [key for key in self.children(path_end) if self.table.rows[self.place[key]].kind != "part"]:
+            path_end = max(child_keys, key=self.share)
+        return path_end
 
 
 @memoize()
@@ -99,12 +99,12 @@ def fold_rows(table: Table, percent: float) -> Table:
 
     def fold(place: int) -> Iterator[Row]:
         """Yield the row at a place and all below it."""
-        row, below = table.rows[place], index.below[place]
+        row, child_places = table.rows[place], index.below[place]
         yield row
-        top = max(below, key=index.share_at, default=place)
-        small = [child for child in below if child != top and index.share_at(child) < least]
+        top = max(child_places, key=index.share_at, default=place)
+        small = [child for child in child_places if child != top and index.share_at(child) < least]
         hidden = small if len(small) > 1 else []
-        for child in below:
+        for child in child_places:
             if child not in hidden:
                 yield from fold(child)
         if hidden:
@@ -133,15 +133,15 @@ def open_heaviest_rows(table: Table, most: int) -> Table:
         return table
     index = TreeIndex(table)
     root = table.rows[0].key
-    shown, closed = {root}, [root]
+    shown_keys, closed = {root}, [root]
     while closed:
         key = max(closed, key=index.share)
         closed.remove(key)
-        below = index.children(key)
-        is_divided = table.rows[index.place[key]].kind in ("model", "group") or max(map(index.share, below)) < (
+        child_keys = index.children(key)
+        is_divided = table.rows[index.place[key]].kind in ("model", "group") or max(map(index.share, child_keys)) < (
             ALONE * index.share(key)
         )
-        if is_divided and len(shown) + len(below) <= most:
-            shown.update(below)
-            closed += [child for child in below if index.children(child)]
-    return msgspec.structs.replace(table, rows=tuple(row for row in table.rows if row.key in shown))
+        if is_divided and len(shown_keys) + len(child_keys) <= most:
+            shown_keys.update(child_keys)
+            closed += [child for child in child_keys if index.children(child)]
+    return msgspec.structs.replace(table, rows=tuple(row for row in table.rows if row.key in shown_keys))

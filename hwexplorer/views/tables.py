@@ -19,8 +19,8 @@ def cell_reader(column: Column) -> Callable[[Any], Cell]:
     """Return the function that reads the cell of a column from a row of a document."""
     field = column.of or column.si_name
     read: Callable[[Any], Any] = attrgetter(field) if isinstance(field, str) else field
-    shown = column.shown
-    return read if shown is None else lambda item: shown[read(item)]
+    words_by_value = column.shown
+    return read if words_by_value is None else lambda item: words_by_value[read(item)]
 
 
 def rows(
@@ -43,9 +43,9 @@ def rows(
     def row(item: Any, depth: int, has_children: bool) -> Row:
         """Return the row of an item."""
         cells = tuple(read(item) for read in readers)
-        named = row_key(item, key) if key else str(cells[0])
+        key_of_row = row_key(item, key) if key else str(cells[0])
         return Row(
-            named, cells, depth=depth, has_children=has_children, kind=sort(item),
+            key_of_row, cells, depth=depth, has_children=has_children, kind=sort(item),
             dim=dim is not None and dim(item), leads=leads(item) if leads is not None else "",
         )  # fmt: skip
 
@@ -53,7 +53,7 @@ def rows(
     for item in items:
         inner = children(item) if children is not None else ()
         result.append(row(item, 0, bool(inner)))
-        result.extend(row(each, 1, False) for each in inner)
+        result.extend(row(child, 1, False) for child in inner)
     return tuple(result)
 
 
@@ -90,9 +90,9 @@ def sort_by_column(table: Table, place: int, is_falling: bool = False) -> Table:
         cell = row.cells[place]
         return cell.casefold() if isinstance(cell, str) else float(cell or 0)
 
-    known = [row for row in table.rows if row.cells[place] not in (None, "")]
+    rows_with_value = [row for row in table.rows if row.cells[place] not in (None, "")]
     rest = [row for row in table.rows if row.cells[place] in (None, "")]
-    return replace(table, rows=(*sorted(known, key=value, reverse=is_falling), *rest))
+    return replace(table, rows=(*sorted(rows_with_value, key=value, reverse=is_falling), *rest))
 
 
 def empty_cell(column: Column) -> Cell:

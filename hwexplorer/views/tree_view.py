@@ -133,8 +133,8 @@ def tree(state: State) -> Table:
 
 def _measured_columns(result: Estimate) -> tuple[Column, ...]:
     """Return the columns of measured times. The runtime that they are compared with heads the ratio."""
-    measured, ratio, term = MEASURED
-    return measured, msgspec.structs.replace(ratio, title=f"vs {result.runtime.name}"), term
+    seconds, ratio, term = MEASURED
+    return seconds, msgspec.structs.replace(ratio, title=f"vs {result.runtime.name}"), term
 
 
 def _sorted_places(nodes: list[tuple[int, Branch]], ranks: Sequence[Any], is_falling: bool) -> Iterator[int]:
@@ -276,10 +276,10 @@ def by_node(state: State, branches: list[Branch]) -> list[float | None]:
     elif any(branch.kind == "host" for branch in branches) != bool(host):
         shown_branches = [*(branch for branch in branches if branch.kind != "host"), *host]
     add_up = sum_over_branches(result, shown_branches)
-    own: Floats = np.ones(len(shown_branches))
+    totals: Floats = np.ones(len(shown_branches))
     for metric in ("energy", "latency") if state.metric == "edp" else (state.metric,):
-        own = own * _shares_by_cause(result, add_up, metric).sum(axis=0) * METRICS[metric].figure(result)
-    figures: list[float | None] = own.tolist()
+        totals = totals * _shares_by_cause(result, add_up, metric).sum(axis=0) * METRICS[metric].figure(result)
+    figures: list[float | None] = totals.tolist()
     if shown_branches is branches:
         return figures
     by_key = dict(zip((branch.key for branch in shown_branches), figures, strict=True))

@@ -65,7 +65,7 @@ class CaptureSheet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _describe_capture(workload: Workload, seconds: float) -> CaptureSheet:
-    covered = coverage(workload)
+    rule_coverage = coverage(workload)
     # A language model has lengths of its own; every other dimension is 1.
     lengths = dict.fromkeys(("batch",) if workload.defaults else workload.dims, 1)
     return record(
@@ -75,11 +75,11 @@ def _describe_capture(workload: Workload, seconds: float) -> CaptureSheet:
         macs=workload.total(workload.operators.macs, **lengths),
         flops=workload.total(workload.operators.flops, **lengths),
         operators=workload.n_operators,
-        coverage=covered.work,
-        coverage_bytes=covered.bytes,
-        coverage_flops=covered.flops,
+        coverage=rule_coverage.work,
+        coverage_bytes=rule_coverage.bytes,
+        coverage_flops=rule_coverage.flops,
         incomplete=uncovered_note(workload),
-        uncovered=dict(covered.missing),
+        uncovered=dict(rule_coverage.missing),
         inputs=tuple({"name": i.name, "dtype": i.dtype, "shape": list(i.shape)} for i in workload.inputs),
         seconds=round(seconds, 3),
     )

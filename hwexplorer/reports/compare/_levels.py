@@ -89,16 +89,16 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, 
     nodes = {result.device.key: _node_figures(result, baseline, level) for result in results}
     fitting = [result.device.key for result in results if result.can_win and (on_paper or result.device.silicon)]
     unasked = [key for key, can in ((r.device.key, r.can_win and r.device.key not in fitting) for r in results) if can]
-    first = results[0]
-    parts, ops = first.partition, first.workload.operators
+    model = results[0]
+    parts, ops = model.partition, model.workload.operators
     ids, types = (parts.id, parts.kind) if level == "subgraph" else (parts.operator_id, ops.kind)
     compared = []
-    for i, (name, kind, macs) in enumerate(zip(ids, types, _level(first, level)[0].macs.tolist(), strict=True)):
+    for i, (name, kind, macs) in enumerate(zip(ids, types, _level(model, level)[0].macs.tolist(), strict=True)):
         devices = {key: figures[i] for key, figures in nodes.items()}
         winner, margin = _winners(devices, fitting)
         compared.append(ComparedNode(id=name, type=kind, macs=macs, devices=devices, winner=winner, margin=margin))
     return Levels(
-        **head_fields(first),
+        **head_fields(model),
         level=level,
         baseline=baseline.device.key,
         devices=tuple(nodes),
@@ -137,7 +137,7 @@ def _node_figures(result: Estimate, baseline: Estimate, level: str) -> tuple[Nod
         "energy": (energies_j, reference_j),
         "latency": (figures.latency_s, reference.latency_s),
     }
-    ratios = [list(map(_times, mine.tolist(), theirs.tolist())) for mine, theirs in pairs.values()]
+    ratios = [list(map(_times, ours.tolist(), base.tolist())) for ours, base in pairs.values()]
     are_hidden = (figures.latency_s == 0.0) & (reference.latency_s == 0.0)
     ratios[0] = [
         energy if hidden else edp for hidden, edp, energy in zip(are_hidden.tolist(), *ratios[:2], strict=True)
@@ -228,6 +228,6 @@ def _figure(node: NodeFigures, metric: str) -> float | None:
 
 def _tally(levels: Levels, metric: str) -> str:
     counts = sorted(levels.tally[metric].items(), key=lambda pair: -pair[1])
-    told = [f"{MARKED[key]} {count}" for key, count in counts if count]
-    told += [f"{levels.ties[metric]} tied"] if levels.ties[metric] else []
-    return ", ".join(told) or "none fits"
+    wins = [f"{MARKED[key]} {count}" for key, count in counts if count]
+    wins += [f"{levels.ties[metric]} tied"] if levels.ties[metric] else []
+    return ", ".join(wins) or "none fits"

@@ -165,9 +165,9 @@ def _view(state: State, level: str, on_paper: bool) -> Table | Page:
 
 
 def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Table:
-    more = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
+    detail_columns = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
     devices, results = device_rows(state, state.baseline), _results(state)
-    table = by_device(state, sort_rows(devices, state), (*columns, *more))
+    table = by_device(state, sort_rows(devices, state), (*columns, *detail_columns))
     return replace(table, footer=insights(results, devices[0].reference), notes=_deviation_notes(results))
 
 
@@ -186,22 +186,22 @@ def _steps(state: State) -> tuple[str, ...]:
 
 def _page(state: State, on_paper: bool, view: Table | Text) -> Page:
     """Return a comparison: its title, the verdict, a view, and the cards that HTML shows."""
-    said = answer(state, asks_for_paper(state, on_paper))
-    parts = (*([Text("answer", "Answer", (("", said),))] if said else []), view)
+    answer_lines = answer(state, asks_for_paper(state, on_paper))
+    parts = (*([Text("answer", "Answer", (("", answer_lines),))] if answer_lines else []), view)
     return Page("compare", headline_of_state(state), parts, main=len(parts) - 1, cards=cards(state))
 
 
 def by_device(state: State, devices: Sequence[DeviceRow], columns: tuple[Column, ...]) -> Table:
     """Return one row per device, with the keys of `state.devices`, and against the pin if there is one."""
-    other = pinned(state) if state.diff else None
-    against = engine.result(other).edp_js if other else 0.0
-    shown = (*columns, _delta(against)) if against else columns
+    pinned_state = pinned(state) if state.diff else None
+    pinned_edp_js = engine.result(pinned_state).edp_js if pinned_state else 0.0
+    all_columns = (*columns, _delta(pinned_edp_js)) if pinned_edp_js else columns
     limits = check_limits(state)
     table_rows = make_rows(
-        shown, devices, key="key", kind="figures.architecture",
+        all_columns, devices, key="key", kind="figures.architecture",
         dim=lambda row: row.key in limits.failing if limits else not row.run.fits,
     )  # fmt: skip
-    return Table("compare", headline_of_state(state), shown, table_rows, is_stacked=True)
+    return Table("compare", headline_of_state(state), all_columns, table_rows, is_stacked=True)
 
 
 def pane_table(state: State) -> Table:
@@ -252,8 +252,8 @@ def _device_line(row: DeviceRow) -> str:
     """Say how a device ranks, and how much of its ratio is software, or which setting helps most."""
     run, reference = row.run, row.reference
     parts = [row.phrase.removeprefix("on paper: ").removeprefix("hypothetical: ").replace(" · ", ", ")]
-    if (served := serving(run)) is not None and run.fits:
-        parts.append(f"{served.largest_batch} such requests fit at once")
+    if (serving_figures := serving(run)) is not None and run.fits:
+        parts.append(f"{serving_figures.largest_batch} such requests fit at once")
     elif not run.fits:
         parts.append(f"does not fit {fitting_format(run)}".rstrip())
     elif run is not reference and reference.fits:
@@ -269,7 +269,7 @@ def _deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:
     for result in results:
         for mark in describe_deviations(result):
             names.setdefault(mark, []).append(short_name(result.device))
-    return (*(f"{', '.join(each)}: {mark}" for mark, each in names.items()), *results[0].workload.notes)
+    return (*(f"{', '.join(device_names)}: {mark}" for mark, device_names in names.items()), *results[0].workload.notes)
 
 
 def _device_pages(table: Table, steps: tuple[str, ...]) -> Text:

@@ -208,7 +208,7 @@ def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
     return records(
         LiveValue,
         name=[tensors.name[t] for t in tensor],
-        made_by=["input" if given else operator for given, operator in zip(is_input, made_by, strict=True)],
+        made_by=["input" if is_given else operator for is_given, operator in zip(is_input, made_by, strict=True)],
         bytes=size[values],
         fraction=size[values] / (float(size[held].sum()) or 1.0),
         first=[ids[k] for k in lives.first[values]],
@@ -239,16 +239,16 @@ def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
 
 def _quantization(result: Estimate) -> Iterator[Quantization]:
     present = parse(result.scenario.precision).widths.weights
-    for other in precisions(result, lambda precision: precision.widths.weights < present):
-        after = other.result
+    for alternative in precisions(result, lambda precision: precision.widths.weights < present):
+        narrower = alternative.result
         yield record(
             Quantization,
-            after.memory,
-            after,
-            precision=other.setting,
-            saved_bytes=result.memory.peak_bytes - after.memory.peak_bytes,
-            latency_ratio=after.latency_s / (result.latency_s or 1.0),
-            energy_ratio=after.energy_j / (result.energy_j or 1.0),
+            narrower.memory,
+            narrower,
+            precision=alternative.setting,
+            saved_bytes=result.memory.peak_bytes - narrower.memory.peak_bytes,
+            latency_ratio=narrower.latency_s / (result.latency_s or 1.0),
+            energy_ratio=narrower.energy_j / (result.energy_j or 1.0),
         )
 
 
@@ -263,9 +263,9 @@ def checkpointing(result: Estimate) -> Checkpointing:
     workload, n_kernels = result.workload, result.demand.n_kernels
     lives = lifetimes(workload, result.joins)
     size, spans = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths), _spans(result, lives)
-    kept, rows = float(size.sum()), kernels(result)
+    all_bytes, rows = float(size.sum()), kernels(result)
     running = np.cumsum(np.bincount(spans[0], size, minlength=max(n_kernels, 1)))
-    least, borders = kept, np.zeros(0, dtype=np.int64)
+    least, borders = all_bytes, np.zeros(0, dtype=np.int64)
     for segments in range(2, int(2 * np.sqrt(n_kernels)) + 2):
         cuts = np.unique(np.searchsorted(running, running[-1] * np.arange(1, segments) / segments) + 1)
         cuts = cuts[cuts < len(running)]  # equal shares of the bytes made
@@ -274,10 +274,10 @@ def checkpointing(result: Estimate) -> Checkpointing:
             least, borders = held, cuts
     repeated = int(borders[-1]) if len(borders) else 0
     return Checkpointing(
-        kept_bytes=kept,
+        kept_bytes=all_bytes,
         segments=len(borders) + 1,
         checkpointed_bytes=least,
-        saved_bytes=kept - least,
+        saved_bytes=all_bytes - least,
         latency_s=float(rows.latency_s[:repeated].sum()),
         energy_j=float(rows.energy_j[:repeated].sum()),
         forward_s=result.latency_s,
@@ -292,9 +292,9 @@ def _spans(result: Estimate, lives: Lifetimes) -> NDArray[np.int64]:
     place[root[lives.tensor]] = np.arange(len(lives.tensor))
     touched = place[root[moves.tensor]]
     is_value = touched >= 0  # not a parameter
-    last = lives.first.astype(np.int64)
-    np.maximum.at(last, touched[is_value], moves.kernel[is_value])
-    return np.stack([lives.first.astype(np.int64), last])
+    last_kernel = lives.first.astype(np.int64)
+    np.maximum.at(last_kernel, touched[is_value], moves.kernel[is_value])
+    return np.stack([lives.first.astype(np.int64), last_kernel])
 
 
 def _segmented_bytes(size: Floats, segment: NDArray[np.integer[Any]]) -> float:
@@ -320,8 +320,8 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     scratch = quantity(report.workspace_bytes, "byte") if report.workspace_rule else "unknown (none counted)"
     cached = min(sum(row.bytes for row in report.roles if row.role == "key-value cache"), report.activation_bytes)
     cache = f"key-value cache {quantity(cached, 'byte')} + " if cached else ""
-    kept = report.checkpointing
-    again = kept.latency_s / kept.forward_s if kept.forward_s else 0.0
+    plan = report.checkpointing
+    repeat = plan.latency_s / plan.forward_s if plan.forward_s else 0.0
     result = engine.result(state)
     lines = [
         f"peak {quantity(report.peak_bytes, 'byte')} = weights {quantity(report.weight_bytes, 'byte')} + {cache}"
@@ -338,9 +338,9 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
         )
     if result.workload.work != "language":  # a step of a served model is not trained
         lines.append(
-            f"training would keep {quantity(kept.kept_bytes, 'byte')} of activations, or "
-            f"{quantity(kept.checkpointed_bytes, 'byte')} with checkpoints in {kept.segments} segments and "
-            f"{percent(again)} more forward time"
+            f"training would keep {quantity(plan.kept_bytes, 'byte')} of activations, or "
+            f"{quantity(plan.checkpointed_bytes, 'byte')} with checkpoints in {plan.segments} segments and "
+            f"{percent(repeat)} more forward time"
         )
     return tuple(lines)
 

@@ -63,7 +63,7 @@ def model_graph(result: Estimate) -> ModelGraph:
 
 def plain(value: Any) -> Any:
     """Return tensors by their sizes: `batch x 64 x 56 x 56, 64 x 64 x 3 x 3`; other values as they are."""
-    if not isinstance(value, tuple) or not all(isinstance(each, OperatorTensor) for each in value):
+    if not isinstance(value, tuple) or not all(isinstance(item, OperatorTensor) for item in value):
         return value
     return ", ".join(" x ".join(map(str, tensor.shape or ())) or tensor.name for tensor in value)
 

@@ -161,7 +161,7 @@ class EdpReport(Head, frozen=True, kw_only=True):
 def edp_report(result: Estimate, top: int = 10) -> EdpReport:
     """Return the report of a model on a device. It estimates the model with and without fusion."""
     figures, parts = tree(result), result.partition
-    apart = tree_without_host(result)
+    tree_alone = tree_without_host(result)
     eager, fused = (result.in_mode(mode) for mode in ("eager", "fused"))
     modes = (_execution(eager), _execution(fused))
     alike = (name for name in FusionSavings.__struct_fields__ if name != "round_trips")
@@ -178,8 +178,10 @@ def edp_report(result: Estimate, top: int = 10) -> EdpReport:
         n_operators=result.workload.n_operators,
         components=_components(result),
         concentration=_concentration(figures),
-        top_subgraphs=_top(result, apart.subgraphs, parts.id, parts.kind, is_fused, of_subgraphs, top),
-        top_operators=_top(result, apart.operators, parts.operator_id, kinds, apart.fused.tolist(), of_operators, top),
+        top_subgraphs=_top(result, tree_alone.subgraphs, parts.id, parts.kind, is_fused, of_subgraphs, top),
+        top_operators=_top(
+            result, tree_alone.operators, parts.operator_id, kinds, tree_alone.fused.tolist(), of_operators, top
+        ),
         executions=modes,
         saved=FusionSavings(round_trips=modes[0].values_moved - modes[1].values_moved, **saved),
         side_by_side=_side_by_side(eager, fused),
@@ -255,8 +257,8 @@ def _top(
 def _join_levels(level: TreeLevel, more: TreeLevel) -> TreeLevel:
     """Return the nodes of both; `cumulative` runs over all of them."""
     fields = TreeLevel.__struct_fields__
-    joined = {name: np.concatenate([getattr(level, name), getattr(more, name)], axis=-1) for name in fields}
-    return TreeLevel(**joined | {"cumulative": cumulative_share(joined["share"])})
+    joined_columns = {name: np.concatenate([getattr(level, name), getattr(more, name)], axis=-1) for name in fields}
+    return TreeLevel(**joined_columns | {"cumulative": cumulative_share(joined_columns["share"])})
 
 
 def _values_written(result: Estimate) -> Floats:
@@ -283,7 +285,7 @@ def _execution(result: Estimate) -> ExecutionEdp:
 def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
     parts = eager.partition
     trips = parts.total(_values_written(eager)) - parts.total(_values_written(fused))
-    dram = [parts.total(one.run.mapping.traffic.dram_bytes) for one in (eager, fused)]
+    dram = [parts.total(estimate.run.mapping.traffic.dram_bytes) for estimate in (eager, fused)]
     columns: dict[str, Any] = {}
     for mode, level in (("eager", tree(eager).subgraphs), ("fused", tree(fused).subgraphs)):
         columns |= {f"{mode}_{name}": getattr(level, name) for name in ("edp_js", "share", "energy_j", "latency_s")}
@@ -308,13 +310,13 @@ NODES = columns(
 
 
 def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
-    first, saved, apart = report.concentration[0], report.saved, report.executions[0]
-    kept = "saves" if saved.edp_js >= 0 else "adds"
+    first, saved, unfused = report.concentration[0], report.saved, report.executions[0]
+    effect = "saves" if saved.edp_js >= 0 else "adds"
     return (
         f"EDP {quantity(report.edp_js, 'Js')} = {quantity(report.energy_j_per_inference, 'J')} per inference x "
         f"{quantity(report.latency_s, 's')}",
         f"{first.subgraphs} of {report.n_subgraphs} subgraphs make half of it",
-        f"fusion {kept} {quantity(abs(saved.edp_js), 'Js')} of the {quantity(apart.edp_js, 'Js')} that the same "
+        f"fusion {effect} {quantity(abs(saved.edp_js), 'Js')} of the {quantity(unfused.edp_js, 'Js')} that the same "
         f"software takes without it: {saved.round_trips} round trips, "
         f"{quantity(saved.activation_bytes, 'byte')} of activations, {quantity(saved.dram_bytes, 'byte')} of it "
         f"DRAM; {quantity(saved.energy_j_per_inference, 'J')} per inference "

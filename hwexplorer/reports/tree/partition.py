@@ -175,18 +175,18 @@ def _subgraph_columns(workload: Workload, batch: int, widths: Widths) -> _Column
 def _distribution(
     operators: _ColumnsByName, subgraphs: _ColumnsByName, name: str, edges: tuple[float, ...], labels: tuple[str, ...]
 ) -> Distribution:
-    return Distribution(*(buckets(one[name], edges, labels, one["flops"]) for one in (operators, subgraphs)))
+    return Distribution(*(buckets(level[name], edges, labels, level["flops"]) for level in (operators, subgraphs)))
 
 
 def _critical_path(workload: Workload, flops: Floats) -> FlopsPath:
     parts, total = partition(workload), float(flops.sum())
-    most, path = heaviest_path(subgraph_graph(workload), flops)
+    path_flops, path = heaviest_path(subgraph_graph(workload), flops)
     chain, _ = heaviest_path(operator_graph(workload), np.ones(workload.n_operators))
     return FlopsPath(
         tuple(parts.id[subgraph] for subgraph in path),
         sum(len(parts.members[subgraph]) for subgraph in path),
-        most,
-        min(most / total, 1.0) if total else 0.0,
+        path_flops,
+        min(path_flops / total, 1.0) if total else 0.0,
         int(chain),
     )
 
@@ -195,8 +195,8 @@ def _subgraphs(
     workload: Workload, columns: _ColumnsByName, critical: set[str], operators: tuple[OperatorInfo, ...]
 ) -> tuple[Subgraph, ...]:
     parts = partition(workload)
-    shared = ("operator_class", "batch_parallelism", "channel_parallelism", "spatial_parallelism")
-    of_head: dict[str, Any] = {name: [getattr(operators[head], name) for head in parts.head] for name in shared}
+    shared_fields = ("operator_class", "batch_parallelism", "channel_parallelism", "spatial_parallelism")
+    of_head: dict[str, Any] = {name: [getattr(operators[head], name) for head in parts.head] for name in shared_fields}
     return records(
         Subgraph,
         id=parts.id,
@@ -226,8 +226,8 @@ def _document(state: State) -> PartitionReport:
 
 
 def _summary(report: PartitionReport, state: State) -> tuple[str, ...]:
-    path, moved = report.critical_path, report.ingress_bytes + report.egress_bytes + report.weight_bytes
-    intensity = plain_number(report.flops / moved) if moved else "no"
+    path, moved_bytes = report.critical_path, report.ingress_bytes + report.egress_bytes + report.weight_bytes
+    intensity = plain_number(report.flops / moved_bytes) if moved_bytes else "no"
     return (
         f"{report.n_operators} operators in {report.n_subgraphs} subgraphs; {report.fused_operators} "
         f"({percent(report.fused_fraction)}) share a subgraph with another",

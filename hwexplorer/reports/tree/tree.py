@@ -94,11 +94,11 @@ def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
     if by != "subgraph" or kind == "group":
         return _branches(figures, path, by)
     if kind == "model":
-        below = tuple(_subgraph(figures, s) for s in range(len(result.partition.id)))
+        children = tuple(_subgraph(figures, s) for s in range(len(result.partition.id)))
         if divide_host_work(result)[1] is not None:
             host = _branches(figures, HOST, by)
-            below += (msgspec.structs.replace(host, cumulative=float(_running_shares(result)[-1])),)
-        return msgspec.structs.replace(_model(tree(result)), children=below)
+            children += (msgspec.structs.replace(host, cumulative=float(_running_shares(result)[-1])),)
+        return msgspec.structs.replace(_model(tree(result)), children=children)
     return _subgraph(figures, index) if kind == "subgraph" else _operator(figures, index)
 
 
@@ -204,9 +204,9 @@ def _nodes(
         """Return a branch with its subtree; its parent has `parent_share` of the EDP."""
         i = place[id(branch)]
         share = float(level.share[i])
-        below = tuple(build(child, share) for child in branch.children)
+        child_nodes = tuple(build(child, share) for child in branch.children)
         if branch.kind == "model":
-            return msgspec.structs.replace(_model(tree(result)), children=below)
+            return msgspec.structs.replace(_model(tree(result)), children=child_nodes)
         bound, reason = "launch", "the device waits for the host"
         if branch.kind != "host":
             kernels = len(np.unique(result.demand.kernel[branch.members]))
@@ -221,7 +221,7 @@ def _nodes(
             is_fused=bool(figures.fused[branch.members].all()),
             bound=bound,
             reason=reason,
-            children=below,
+            children=child_nodes,
             **_by_cause_of_branch(result, branch),
             **_columns(level, i, result.scenario.batch),
         )
@@ -238,8 +238,8 @@ def _by_cause_of_branch(result: Estimate, branch: Branch) -> dict[str, Any]:
 
 
 def _by_cause(result: Estimate, members: Ints, weights: Floats | float = 1.0) -> dict[str, Any]:
-    of = causes(result).sum_over(members, weights)
-    return {"latency_by_cause_s": values_by_cause(of.time_s), "energy_by_cause_j": values_by_cause(of.energy_j)}
+    sums = causes(result).sum_over(members, weights)
+    return {"latency_by_cause_s": values_by_cause(sums.time_s), "energy_by_cause_j": values_by_cause(sums.energy_j)}
 
 
 # Columns of a level that a node has under the same name.
@@ -277,17 +277,17 @@ def _document(state: State) -> dict[str, Any]:
 
 def _by_share(state: State) -> Table:
     """Return the tree of the screen: repeats merged, the heaviest first."""
-    by = "module" if state.by == "subgraph" else state.by
-    return subtree(replace(state, by=by, sort="share", descending=True))
+    outline_kind = "module" if state.by == "subgraph" else state.by
+    return subtree(replace(state, by=outline_kind, sort="share", descending=True))
 
 
 def _brief(state: State) -> Table:
     """Return the tree of the screen with small rows folded, and without details."""
-    shown = _by_share(state)
-    if any(" ×" in str(row.cells[0]) for row in shown.rows):
-        shown = replace(shown, footer=("×2 and more: the figures are of all of them together", *shown.footer))
-    kept = [place for place, column in enumerate(shown.columns) if column.key not in DETAILS]
-    return open_heaviest_rows(fold_rows(keep_columns(shown, kept), FOLD), LINES)
+    table = _by_share(state)
+    if any(" ×" in str(row.cells[0]) for row in table.rows):
+        table = replace(table, footer=("×2 and more: the figures are of all of them together", *table.footer))
+    kept_columns = [place for place, column in enumerate(table.columns) if column.key not in DETAILS]
+    return open_heaviest_rows(fold_rows(keep_columns(table, kept_columns), FOLD), LINES)
 
 
 VERB = Report(

@@ -95,13 +95,13 @@ def diff(before: ComparedResult, after: ComparedResult, rules: Callable[[ResultC
     differing = [name for name in ("model", "device", "batch", "precision", "execution")
                  if getattr(before, name) != getattr(after, name)]  # fmt: skip
     notes = [f"{name}: {getattr(before, name)} before, {getattr(after, name)} after" for name in differing]
-    compared = select_metrics(lambda metric: metric.is_compared)
-    missing = [METRICS[name].noun for name in compared if (name in before.figures) != (name in after.figures)]
+    figures = select_metrics(lambda metric: metric.is_compared)
+    missing = [METRICS[name].noun for name in figures if (name in before.figures) != (name in after.figures)]
     return Diff(
         before=record(ResultSummary, before),
         after=record(ResultSummary, after),
         changes=tuple(
-            changes.figure_change(name) for name in compared if name in before.figures and name in after.figures
+            changes.figure_change(name) for name in figures if name in before.figures and name in after.figures
         ),
         operators=tuple(
             TypeCount(name, kinds[0][name], kinds[1][name])
@@ -129,16 +129,16 @@ class ResultChanges:
             if figure not in side.figures:
                 raise RequestError(f"the file of {side.model} has no {title}: that of `hwexplorer report` has all")
         a, b = self.before.figures[figure], self.after.figures[figure]
-        same = abs(b - a) <= _SAME * max(a, b)
+        is_same = abs(b - a) <= _SAME * max(a, b)
         return FigureChange(
             figure=figure,
             title=title,
             unit=METRICS[figure].unit,
             before=a,
             after=b,
-            difference=0.0 if same else b - a,
-            change=0.0 if same else relative_difference(a, b),
-            where="" if same or not self._has_operators else find_module(self._module_differences(figure), b - a),
+            difference=0.0 if is_same else b - a,
+            change=0.0 if is_same else relative_difference(a, b),
+            where="" if is_same or not self._has_operators else find_module(self._module_differences(figure), b - a),
         )
 
     def relative_change(self, figure: str, pattern: str) -> float:
@@ -169,16 +169,16 @@ class ResultChanges:
     def operator_changes(self) -> tuple[OperatorChange, ...]:
         """Return the operators that differ, the largest difference of energy first."""
         places = []
-        was, now = ({part.id: part for part in side.parts} for side in (self.before, self.after))
-        for id in dict.fromkeys((*was, *now)) if self._has_operators else ():
-            old, new = was.get(id), now.get(id)
+        old_parts, new_parts = ({part.id: part for part in side.parts} for side in (self.before, self.after))
+        for id in dict.fromkeys((*old_parts, *new_parts)) if self._has_operators else ():
+            old, new = old_parts.get(id), new_parts.get(id)
             how = "added" if old is None else "removed" if new is None else "changed"
-            gone, came = ([getattr(p, name) if p else 0.0 for name in PARTS] for p in (old, new))
-            is_same = all(abs(b - a) <= _SAME * max(a, b) for a, b in zip(gone, came, strict=True))
+            old_figures, new_figures = ([getattr(p, name) if p else 0.0 for name in PARTS] for p in (old, new))
+            is_same = all(abs(b - a) <= _SAME * max(a, b) for a, b in zip(old_figures, new_figures, strict=True))
             types = dict.fromkeys(part.type for part in (old, new) if part)
             if how == "changed" and is_same and len(types) == 1:
                 continue
-            energy, latency, macs = (b - a for a, b in zip(gone, came, strict=True))
+            energy, latency, macs = (b - a for a, b in zip(old_figures, new_figures, strict=True))
             kind = " -> ".join(types)
             places.append(OperatorChange(id=id, type=kind, how=how, energy_j=energy, latency_s=latency, macs=macs))
         return tuple(sorted(places, key=lambda one: (-abs(one.energy_j), -abs(one.latency_s))))
@@ -232,7 +232,7 @@ def _states(state: State, other: State, rule: list[str] | None) -> tuple[State, 
     try:
         device = engine.device(other.model).key
     except RequestError:  # not a device, as expected
-        return tuple(each for each in (state, other) if not is_result(each.model))
+        return tuple(side for side in (state, other) if not is_result(side.model))
     raise RequestError(f"{device} is a device, not a model: why {state.model} --on {device}, or name two devices")
 
 
@@ -250,17 +250,17 @@ def _document(state: State, other: State, rule: list[str] | None) -> Diff:
 
 def _title(found: Diff, state: State) -> str:
     names = dict.fromkeys((found.before.model, found.after.model))
-    after = found.after
-    return f"{' -> '.join(names)}, batch {after.batch}, {after.precision}, {after.execution} kernels on {after.device}"
+    side = found.after
+    return f"{' -> '.join(names)}, batch {side.batch}, {side.precision}, {side.execution} kernels on {side.device}"
 
 
 def _summary(found: Diff, state: State) -> tuple[str, ...]:
-    said = {
-        changed.title: f"{'from nothing' if changed.change is None else delta(changed.change)} {changed.title}"
-        for changed in found.changes
-        if changed.difference
+    words = {
+        change.title: f"{'from nothing' if change.change is None else delta(change.change)} {change.title}"
+        for change in found.changes
+        if change.difference
     }
-    headline = ", ".join(said[title] for title in _FIRST if title in said) or ", ".join(said.values())
+    headline = ", ".join(words[title] for title in _FIRST if title in words) or ", ".join(words.values())
     return (headline or "nothing changed", *found.notes)
 
 

@@ -115,14 +115,14 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
     for part in sorted(main, key=lambda p: -sign * p.difference):
         if sign * part.difference < WORTH_NAMING * whole or ratio < 1.0 + SAME_COST:
             break
-        timed = metric == "latency" or part.name.startswith("time: ")
+        is_time = metric == "latency" or part.name.startswith("time: ")
         name = part.name.removeprefix("energy: ").removeprefix("time: ")
-        if sentence := difference_sentence(more, less, name, "time" if timed else "energy"):
+        if sentence := difference_sentence(more, less, name, "time" if is_time else "energy"):
             lines.append(f"{size(part)}: {sentence}")
-    against = [p for p in main if -sign * p.difference > WORTH_NAMING * whole]
+    opposing_parts = [p for p in main if -sign * p.difference > WORTH_NAMING * whole]
     lines.extend(
         f"against it, {part.name} favours {names[0]} by {size(part)}{'' if cancel else ' of the difference'}"
-        for part in sorted(against, key=lambda p: p.fraction)
+        for part in sorted(opposing_parts, key=lambda p: p.fraction)
     )
     if metric in ("latency", "edp") and (software := attribute_to_software(more, less)):
         lines.append(f"{short_name(more.device)} takes {quantity(software.ratio, 'x')} the time: {software.describe()}")
@@ -143,8 +143,8 @@ def _memory_sentences(groups: Groups, swapped: bool) -> list[str]:
         return f"{part.name}: {quantity(high, 'byte')} against {quantity(low, 'byte')}"
 
     lines = [describe(part) for part in groups["kind"] if part.a or part.b]
-    largest = groups["live at the peak"][0]
-    return [*lines, f"the largest difference is {describe(largest)}"] if largest.difference else lines
+    largest_part = groups["live at the peak"][0]
+    return [*lines, f"the largest difference is {describe(largest_part)}"] if largest_part.difference else lines
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
@@ -170,8 +170,8 @@ def _side(state: State, text: str) -> State:
     """Return the state of one side: `h100_sxm`, or with settings `h100_sxm@b8,fp16`."""
     device, settings = split_settings(text)
     engine.device(device)
-    other = pinned(replace(state, pin=text)) if settings else None
-    return replace(other or state, devices=(device,), on=device, pin="")
+    pinned_state = pinned(replace(state, pin=text)) if settings else None
+    return replace(pinned_state or state, devices=(device,), on=device, pin="")
 
 
 def _document(state: State, a: str | None, b: str | None, measure: str | None) -> Explanation:
@@ -262,9 +262,9 @@ def _all_parts(explained: Explanation) -> Table:
 
 
 def _view(state: State, a: str | None, b: str | None, measure: str | None) -> Page:
-    explained = _document(state, a, b, measure)
-    divisions = (_whole_table(explained, name) for name in explained.groups)
-    return Page("explain", _title(explained, state), (_words(explained), *divisions), csv=_all_parts(explained))
+    explanation = _document(state, a, b, measure)
+    divisions = (_whole_table(explanation, name) for name in explanation.groups)
+    return Page("explain", _title(explanation, state), (_words(explanation), *divisions), csv=_all_parts(explanation))
 
 
 # The divisions in brief text, by metric; the sentences are about the first one.
@@ -272,13 +272,13 @@ _BRIEF = {"energy": ("family", "subgraph"), "memory": ("kind", "live at the peak
 
 
 def _brief(state: State, a: str | None, b: str | None, measure: str | None) -> Page:
-    explained = _document(state, a, b, measure)
-    names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
-    if abs(explained.ratio - 1.0) < SAME_COST:  # the words say so; parts of no difference say nothing
-        return Page("explain", _title(explained, state), (_words(explained),))
-    subgraphs = 9 if len(explained.reasons) < 8 else 4  # one screen in all
-    tables = (_brief_table(explained, name, most) for name, most in zip(names, (6, subgraphs), strict=True))
-    return Page("explain", _title(explained, state), (_words(explained), *tables))
+    explanation = _document(state, a, b, measure)
+    names = _BRIEF.get(explanation.metric, ("cause", "subgraph"))
+    if abs(explanation.ratio - 1.0) < SAME_COST:  # the words say so; parts of no difference say nothing
+        return Page("explain", _title(explanation, state), (_words(explanation),))
+    subgraphs = 9 if len(explanation.reasons) < 8 else 4  # one screen in all
+    tables = (_brief_table(explanation, name, most) for name, most in zip(names, (6, subgraphs), strict=True))
+    return Page("explain", _title(explanation, state), (_words(explanation), *tables))
 
 
 _DEVICE = "a device, optionally with settings: h100_sxm@b8,fp16"
