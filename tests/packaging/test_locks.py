@@ -76,11 +76,13 @@ def test_the_page_of_licences_names_every_package_and_library_of_captures() -> N
     needed = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
     packages = set[str]()
     while needed:
-        name = needed.pop().name
+        name, extras = (package := needed.pop()).name, package.extras or {""}
         packages.add(name)
-        others = map(Requirement, requires(name) or ())
+        others = [each for each in map(Requirement, requires(name) or ()) if each.name not in packages]
         needed += [
-            each for each in others if each.name not in packages and (each.marker is None or each.marker.evaluate())
+            each
+            for each in others
+            if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in extras)
         ]
     for name in packages:
         stated = metadata(name)
