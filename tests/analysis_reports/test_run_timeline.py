@@ -27,8 +27,7 @@ def test_timeline_is_valid_and_adds_up(words: str, tmp_path: Path) -> None:
     assert all(event.get("ts", 0.0) >= 0.0 and event.get("dur", 0.0) >= 0.0 for event in events)
     for tid in (1, 2):  # kernels, operators: one after another
         slices = [event for event in events if event.get("tid") == tid and event["ph"] == "X"]
-        edges = [(round(event["ts"] * 1e3), round((event["ts"] + event["dur"]) * 1e3)) for event in slices]
-        assert all(a[1] == b[0] for a, b in pairwise(edges))  # in whole nanoseconds
+        assert all(a["ts"] + a["dur"] == b["ts"] for a, b in pairwise(slices))  # in floats too, as viewers add them
         assert sum(event["dur"] for event in slices) == pytest.approx(figures["latency_s"] * 1e6, abs=1e-3)
         assert sum(event["args"]["energy_j"] for event in slices) == pytest.approx(figures["energy_j"])
     power, energy = ([e for e in events if (e["ph"], e["name"]) == ("C", name)] for name in ("power", "energy"))

@@ -31,7 +31,7 @@ from hwexplorer.reports._buckets import Bucket, buckets, distribution
 from hwexplorer.state import State
 from hwexplorer.views.digest import Digest
 
-_US_NS = 1e3  # the unit of the format in nanoseconds
+_STEPS = 1024.0  # of a microsecond, the unit of the format: such fractions add up exactly in the floats of viewers
 _TRACKS = ("kernels", "operators")
 _FIGURES = ("energy_j", "flops", "dram_bytes", "overhead_s")  # of a kernel
 
@@ -57,30 +57,30 @@ def _events(result: Estimate) -> Iterator[dict[str, Any]]:
     for tid, track in enumerate(_TRACKS, 1):
         yield {"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": {"name": track}}
     order = np.concatenate(rows.members)
-    # Whole nanoseconds, so that a slice ends where the next one begins.
-    edges_ns = np.rint(1e9 * np.concatenate(([0.0], np.cumsum(run.latency_s[order])))).astype(np.int64)
+    # Whole steps, so that a slice ends where the next one begins: viewers nest slices that overlap.
+    edges = np.rint(1e6 * _STEPS * np.concatenate(([0.0], np.cumsum(run.latency_s[order])))).astype(np.int64)
     for place, i in enumerate(order.tolist()):
         figures = {"energy_j": float(run.energy_j[i])}
-        yield _slice(2, operators.path[i], operators.kind[i], edges_ns[place : place + 2], figures)
-    edges_ns = edges_ns[np.concatenate(([0], np.cumsum(rows.operators)))]
+        yield _slice(2, operators.path[i], operators.kind[i], edges[place : place + 2], figures)
+    edges = edges[np.concatenate(([0], np.cumsum(rows.operators)))]
     power_w = rows.energy_j / np.maximum(rows.latency_s, 1e-12)
     for k, joules in enumerate(np.cumsum(rows.energy_j).tolist()):
         figures = {name: float(getattr(rows, name)[k]) for name in _FIGURES}
         causes = {"bound": rows.bound[k], "resource": rows.resource[k]}
-        yield _slice(1, rows.id[k], rows.type[k], edges_ns[k : k + 2], figures | causes)
-        yield _counter("power", edges_ns[k], {"W": float(power_w[k])})
-        yield _counter("energy", edges_ns[k + 1], {"J": joules})
-    yield _counter("power", edges_ns[-1], {"W": 0.0})
+        yield _slice(1, rows.id[k], rows.type[k], edges[k : k + 2], figures | causes)
+        yield _counter("power", edges[k], {"W": float(power_w[k])})
+        yield _counter("energy", edges[k + 1], {"J": joules})
+    yield _counter("power", edges[-1], {"W": 0.0})
 
 
-def _slice(tid: int, name: str, kind: str, edges_ns: NDArray[np.int64], figures: dict[str, Any]) -> dict[str, Any]:
-    start_ns, end_ns = edges_ns.tolist()
-    return {"ph": "X", "pid": 1, "tid": tid, "name": name or kind, "cat": kind, "ts": start_ns / _US_NS,
-            "dur": (end_ns - start_ns) / _US_NS, "args": figures}  # fmt: skip
+def _slice(tid: int, name: str, kind: str, edges: NDArray[np.int64], figures: dict[str, Any]) -> dict[str, Any]:
+    start, end = edges.tolist()
+    return {"ph": "X", "pid": 1, "tid": tid, "name": name or kind, "cat": kind, "ts": start / _STEPS,
+            "dur": (end - start) / _STEPS, "args": figures}  # fmt: skip
 
 
-def _counter(name: str, at_ns: int, values: dict[str, float]) -> dict[str, Any]:
-    return {"ph": "C", "pid": 1, "name": name, "ts": int(at_ns) / _US_NS, "args": values}
+def _counter(name: str, at: int, values: dict[str, float]) -> dict[str, Any]:
+    return {"ph": "C", "pid": 1, "name": name, "ts": int(at) / _STEPS, "args": values}
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
