@@ -80,7 +80,17 @@ def _deviations() -> float:
 
 def ratio_band(sides: Sequence[tuple[float, tuple[float, float]]], correlated: float) -> tuple[float, float]:
     """Return the band of the first of two figures over the second, each with its band."""
-    (middle_a, spread_a), (middle_b, spread_b) = (middle_and_spread(*side) for side in sides)
+    middles = [middle_and_spread(*side) for side in sides]
+    return _band_of_less(middles[0], middles[1], correlated)
+
+
+def metric_ratio_band(a: Estimate, b: Estimate, metric: str) -> tuple[float, float]:
+    """Return the band of a metric of `a` over that of `b`."""
+    return _band_of_less(_logarithm(a, metric), _logarithm(b, metric), correlation(a, b))
+
+
+def _band_of_less(a: tuple[float, float], b: tuple[float, float], correlated: float) -> tuple[float, float]:
+    (middle_a, spread_a), (middle_b, spread_b) = a, b
     half = _deviations() * sqrt(max(spread_a**2 + spread_b**2 - 2.0 * correlated * spread_a * spread_b, 0.0))
     return exp(middle_a - middle_b - half), exp(middle_a - middle_b + half)
 

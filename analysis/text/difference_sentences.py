@@ -12,8 +12,10 @@ from analysis.estimate.families import FAMILIES, family_energy, instructions, st
 from analysis.estimate.host_work import divide_host_work
 from analysis.text.headline import short_name
 from hardware import file_access
+from hardware.execute import RESOURCES
 from hardware.precision import rate_unit
 from hardware.quantity import percent, quantity
+from hardware.sentence import count_noun
 
 _FILE = Path(__file__).with_suffix(".toml")
 
@@ -46,6 +48,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
     used = f"{percent(side.utilization, 1)}"
     energy_j = dict(zip(FAMILIES, family_energy(side).tolist(), strict=True))
     macs = float(side.demand.macs.sum())
+    vector_s = float(side.run.busy_s[side.run.resource == RESOURCES.index("vector unit")].sum())
     return SimpleNamespace(
         name=short_name(device),
         format=side.precision_run,
@@ -63,7 +66,9 @@ def _figures(side: Estimate) -> SimpleNamespace:
         bandwidth=quantity(device.memory_bandwidth, "byte/s"),
         static_power=quantity(static_power_w(side), "W"),
         time=quantity(side.latency_s / batch, "s"),
-        compute=f"{short_name(device)} {used} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}",
+        compute=f"{short_name(device)} {used} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"
+        f"{_rows_per_weight(side)}",
+        vector=f"{quantity(vector_s, 's')} in lanes of {short_name(device)}",
         limit=quantity(side.power_limit_w, "W"),
     )
 
@@ -91,8 +96,23 @@ def _instructions(side: Estimate) -> str:
     count, macs = instructions(side) / batch, float(side.demand.macs.sum()) / batch
     if not kind:
         return "fetches none, its schedule lies in space"
-    per = f", one per {quantity(macs / count, 'SI')} MACs" if count and macs else ""
+    per = f", {_per_mac(macs / count)}" if count and macs else ""
     return f"issues {quantity(count, 'SI')} {kind}{per}"
+
+
+def _per_mac(macs_per_instruction: float) -> str:
+    if macs_per_instruction < 1.0:
+        return f"{1.0 / macs_per_instruction:.3g} per MAC"
+    return f"one per {quantity(macs_per_instruction, 'SI')} MACs"
+
+
+def _rows_per_weight(side: Estimate) -> str:
+    """Say how few rows use each weight of the product that takes longest on arrays, if they do not fill the arrays."""
+    slowest = int(side.run.mapping.matrix_s[0].argmax())
+    rows = float(side.demand.gemm[1, slowest])
+    if not 0.0 < rows < side.device.values.get("array_rows", 0.0):
+        return ""
+    return f" ({count_noun(rows, 'row')} for each weight that the arrays of {side.device.array_rows:g} rows load)"
 
 
 def _static_cause(more: Estimate, less: Estimate) -> str:

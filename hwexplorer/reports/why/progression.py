@@ -17,10 +17,12 @@ from analysis.estimate.causes import CAUSES, cause_of_family
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import FAMILIES, sum_by_family
 from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
+from analysis.explore.odds import metric_ratio_band, probability
 from analysis.text.headline import short_name
 from hardware.errors import RequestError
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import Report, Subject
 from hwexplorer.options import MODEL, NODE, ON_SEVERAL, OWN_MODEL, SCENARIO, option
@@ -29,6 +31,13 @@ from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED, headline_of_state
 from hwexplorer.views.plain import Page, Stack, Table, Text
 from hwexplorer.views.tables import rows
+
+_WORDS = {"energy": ("less energy", "the energy"), "latency": ("faster", "the time"), "edp": ("less EDP", "the EDP")}
+
+
+def _ratio_words(metric: str, ratio: float) -> str:
+    if_lower, if_higher = _WORDS.get(metric, ("less", "as much"))
+    return f"{quantity(max(ratio, 1.0 / ratio), 'x')} {if_lower if ratio < 1.0 else if_higher}"
 
 
 class ArchitectureSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,24 +68,19 @@ class ArchitectureStep(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def says(self) -> tuple[str, ...]:
         """The step in lines: what changes, then causes of the energy and of the time."""
-        energy, dynamic, time, edp = (
-            f"{quantity(max(ratio, 1.0 / ratio), 'x')} {if_lower if ratio < 1.0 else if_higher}"
-            for ratio, if_lower, if_higher in (
-                (self.energy_ratio, "less energy", "the energy"),
-                (self.dynamic_ratio, "less", "as much"),
-                (self.latency_ratio, "faster", "the time"),
-                (self.edp_ratio, "less EDP", "the EDP"),
-            )
-        )
+        ratios = (self.energy_ratio, self.dynamic_ratio, self.latency_ratio, self.edp_ratio)
+        energy, dynamic, time, edp = map(_ratio_words, ("energy", "dynamic", "latency", "edp"), ratios)
         return (f"{energy} ({dynamic} without static power), {time}, {edp}",
                 *(f"energy: {line}" for line in self.energy_reasons),
                 *(f"time: {line.removeprefix('of the time, ')}" for line in self.latency_reasons))  # fmt: skip
 
 
 class Progression(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer why MODEL CPU GPU TPU KPU`. Sides are about the node, steps about the model."""
+    """The document of `hwexplorer why MODEL CPU GPU TPU KPU`. Sides are about the node, steps about the model.
+    `verdict` compares the last device with the best of the others, in energy, time and EDP."""
 
     node: str
+    verdict: tuple[str, ...]
     sides: tuple[ArchitectureSide, ...]
     steps: tuple[ArchitectureStep, ...]
 
@@ -95,7 +99,26 @@ def make_progression(results: Sequence[Estimate], path: str = "") -> Progression
         raise RequestError("a progression needs two devices or more, e.g. cpu gpu tpu kpu")
     sides = tuple(_side(result, path) for result in results)
     steps = tuple(_step(from_device, to_device) for from_device, to_device in pairwise(results))
-    return Progression(**head_fields(results[0]), node=path, sides=sides, steps=steps)
+    verdict = tuple(_verdict(results[-1], results[:-1], metric) for metric in _WORDS)
+    return Progression(**head_fields(results[0]), node=path, verdict=verdict, sides=sides, steps=steps)
+
+
+def _verdict(last: Estimate, others: Sequence[Estimate], metric: str) -> str:
+    """Say by how much a device wins or loses against the best of others, with the band of the ratio, odds and cause."""
+    rival = min(others, key=METRICS[metric].figure)
+    ratio = METRICS[metric].figure(last) / METRICS[metric].figure(rival)
+    low, high = metric_ratio_band(last, rival, metric)
+    sure = percent(min(max(probability(last, rival, metric), probability(rival, last, metric)), 0.99))
+    wins, preposition = ("wins", "than") if ratio < 1.0 else ("loses", "of")
+    says = (
+        f"{short_name(last.device)} {wins}: {_ratio_words(metric, ratio)} {preposition} {short_name(rival.device)}, the best of "
+        f"the others ({quantity(low, 'x')} to {quantity(high, 'x')} of it, {sure} sure)"
+    )
+    if metric == "edp":
+        return says
+    causes = explain(last, rival, metric).reasons[1:]
+    cause = next((line.partition(": ")[2] for line in causes if line[:1].isdigit()), "")
+    return f"{says}; {cause}" if cause else says
 
 
 def _side(result: Estimate, path: str) -> ArchitectureSide:
@@ -202,7 +225,8 @@ def _view(state: State, several: Sequence[str]) -> Page:
     table = _table(document, _bar_on)
     lines = tuple((f"{step.from_device} to {step.to_device}", step.says) for step in document.steps)
     steps = Text("steps", "Steps of the whole model", lines)
-    return Page("progression", headline_of_state(named), (table, steps), csv=table)
+    verdict = Text("verdict", "", (("Answer", document.verdict),))
+    return Page("progression", headline_of_state(named), (verdict, table, steps), csv=table)
 
 
 VERB = Report(
