@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _FACT = re.compile(r"^(\S+) {2,}(.+?) {2,}")  # name and value in their columns
 
 
-class EngineProvider:
+class ScreenQueries:
     """The screen's interface to the engine: functions of the state that take a few milliseconds. A wrong request
     raises RequestError."""
 

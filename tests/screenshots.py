@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hardware import file_access
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.view_export import screenshot
@@ -66,7 +66,7 @@ TOUR = Shot(
 TOUR_FRAME_S = 0.9
 
 
-async def take(shot: Shot, provider: EngineProvider, key_by_key: bool = False) -> list[str]:
+async def take(shot: Shot, provider: ScreenQueries, key_by_key: bool = False) -> list[str]:
     """Return the screen as SVG: after all keys, or also before and between them."""
     app = HwExplorer(parse(shot.state), provider, ascii=shot.ascii, theme=shot.theme)
     pictures = []
@@ -92,7 +92,7 @@ def animate(pictures: Sequence[str], frame_s: float) -> str:
     return "\n".join([opening, "<style>", *rules, "</style>", *frames, "</svg>"])
 
 
-def main(folder: Path, provider: EngineProvider) -> None:
+def main(folder: Path, provider: ScreenQueries) -> None:
     """Write all pictures to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for shot in SHOTS:
@@ -105,4 +105,4 @@ def main(folder: Path, provider: EngineProvider) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "screenshots"), EngineProvider())
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "screenshots"), ScreenQueries())

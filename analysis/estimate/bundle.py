@@ -53,9 +53,9 @@ def bundle_pairs(pairs: Sequence[tuple[Workload, int]], widths: Widths, executio
     )
 
 
-def _is_mostly_convolution(needs: Demand) -> bool | None:
-    total = needs.macs.sum()
-    return bool(needs.macs[needs.is_convolution].sum() * 2 > total) if total else None
+def _is_mostly_convolution(work_demand: Demand) -> bool | None:
+    total = work_demand.macs.sum()
+    return bool(work_demand.macs[work_demand.is_convolution].sum() * 2 > total) if total else None
 
 
 def _join(demands: Sequence[Demand]) -> Demand:

@@ -253,7 +253,7 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
         part, evaluation = in_parts.get(place, (0, whole))
         run, i = (evaluation.run, 0) if place in in_parts else (run, place)
         is_alone = place in in_parts or len(batches) == 1
-        needs = evaluation.demand if is_alone else demand(workload, batch, widths, joins)
+        own_demand = evaluation.demand if is_alone else demand(workload, batch, widths, joins)
         sums = evaluation.totals
         latency, energy = float(sums.latency_s[i]), float(sums.energy_j[i])
         work = work_class(setup, workload.kind, batch, workload.parallel is not None)
@@ -264,7 +264,7 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
             scenario=scenario,
             setup=setup,
             partition=partition(workload),
-            demand=needs,
+            demand=own_demand,
             run=run,
             memory=memory,
             latency_s=latency,
@@ -300,10 +300,10 @@ def _waves(workload: Workload, batch: int, setup: Setup, joins: str, block: floa
         """Return the memory of a batch of this size."""
         return peak_memory(workload, size, setup.plan.widths, joins, block)
 
-    held, room = peak(batch), setup.device.memory_bytes
-    if "output" not in workload.defaults or held.peak_bytes <= room or peak(1).peak_bytes > room:
-        return 1, held
-    fitting = bisect_right(range(1, batch), room, key=lambda size: peak(size).peak_bytes)
+    memory, capacity = peak(batch), setup.device.memory_bytes
+    if "output" not in workload.defaults or memory.peak_bytes <= capacity or peak(1).peak_bytes > capacity:
+        return 1, memory
+    fitting = bisect_right(range(1, batch), capacity, key=lambda size: peak(size).peak_bytes)
     waves = -(-batch // fitting)
     return waves, peak(-(-batch // waves))
 

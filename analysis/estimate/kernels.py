@@ -387,11 +387,11 @@ def _links(workload: Workload, result_bytes: Floats) -> Floats | None:
     parallel = workload.parallel
     if parallel is None:
         return None
-    parts, messages, peers = _sent(workload)
+    parts, messages, peers = _collective_traffic(workload)
     return np.stack([result_bytes * parts, messages, np.full(len(parts), parallel.link_bytes_per_s), peers])
 
 
 @memoize(shared=True)
-def _sent(workload: Workload) -> Floats:
+def _collective_traffic(workload: Workload) -> Floats:
     assert workload.parallel is not None
     return np.array([workload.parallel.sent(kind) for kind in workload.operators.kind], dtype=np.float64).T

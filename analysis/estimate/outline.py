@@ -2,7 +2,7 @@
 
 Consecutive blocks with the same name but for a number, and with at least half of their layers in common, are one
 branch, merged name by name: `layer3.0-5.conv2` is six convolutions. Blocks that contain repeats themselves stay apart
-unless their layers are equal. A branch named in `apart` shows its blocks one by one.
+unless their layers are equal. A branch named in `expanded` shows its blocks one by one.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ def _members_by_key(workload: Workload) -> dict[str, Ints]:
     return {branch.key: branch.members for _, branch in _outline(workload, True, ()).walk()}
 
 
-def outline(result: Estimate, by: str, apart: tuple[str, ...] = ()) -> Branch:
+def outline(result: Estimate, by: str, expanded: tuple[str, ...] = ()) -> Branch:
     """Return the model by module, subgraph or kind of operator, followed by the host's work."""
-    root = _by_kind(result.workload, apart) if by == "kind" else _outline(result.workload, by == "module", apart)
+    root = _by_kind(result.workload, expanded) if by == "kind" else _outline(result.workload, by == "module", expanded)
     name = result.workload.name  # workloads that share memos, a request and a load, have names of their own
     return msgspec.structs.replace(root, name=name, children=(*root.children, *host_branches(result)))
 
@@ -134,15 +134,15 @@ def host_branches(result: Estimate) -> tuple[Branch, ...]:
 
 
 @memoize(shared=True, keep=8)
-def _outline(workload: Workload, by_module: bool, apart: tuple[str, ...]) -> Branch:
-    maker = _Maker(workload, partition(workload), apart)
+def _outline(workload: Workload, by_module: bool, expanded: tuple[str, ...]) -> Branch:
+    builder = _OutlineBuilder(workload, partition(workload), expanded)
     if not by_module:
-        return maker.model(maker.subgraph([s], path, path) for s, path in enumerate(maker.parts.id))
+        return builder.model(builder.subgraph([s], path, path) for s, path in enumerate(builder.parts.id))
     root = _Module("")
-    for s, path in enumerate(maker.parts.id):
+    for s, path in enumerate(builder.parts.id):
         root.add(path.split("."), s)
-    root.prepare([workload.operators.kind[i] for i in maker.parts.head.tolist()])
-    return maker.model(maker.inside([root], ""))
+    root.prepare([workload.operators.kind[i] for i in builder.parts.head.tolist()])
+    return builder.model(builder.inside([root], ""))
 
 
 def modules(workload: Workload) -> Branch:
@@ -151,13 +151,13 @@ def modules(workload: Workload) -> Branch:
 
 
 @memoize(shared=True, keep=8)
-def _by_kind(workload: Workload, apart: tuple[str, ...]) -> Branch:
-    maker = _Maker(workload, partition(workload), apart)
+def _by_kind(workload: Workload, expanded: tuple[str, ...]) -> Branch:
+    builder = _OutlineBuilder(workload, partition(workload), expanded)
     kinds: dict[str, list[Branch]] = {}
-    for branch in _operators(_outline(workload, True, apart)):
+    for branch in _operators(_outline(workload, True, expanded)):
         node = msgspec.structs.replace(branch, name=_full_name(branch.key))
         kinds.setdefault(workload.operators.kind[int(branch.members[0])], []).append(node)
-    return maker.model(
+    return builder.model(
         Branch(KIND + kind, kind, "group", _all_members(operators), kind, children=tuple(operators))
         for kind, operators in kinds.items()
     )
@@ -245,11 +245,11 @@ def _repeats(before: _Module, module: _Module) -> bool:
     return len(before.leaves & module.leaves) >= ALIKE * len(before.leaves | module.leaves)
 
 
-class _Maker:
+class _OutlineBuilder:
     """Make the branches of one model."""
 
-    def __init__(self, workload: Workload, parts: Partition, apart: Collection[str]) -> None:
-        self.workload, self.parts, self.apart = workload, parts, apart
+    def __init__(self, workload: Workload, parts: Partition, expanded: Collection[str]) -> None:
+        self.workload, self.parts, self.expanded = workload, parts, expanded
 
     def model(self, children: Iterable[Branch]) -> Branch:
         """Return the root."""
@@ -284,7 +284,7 @@ class _Maker:
                 key, name = inner, f"{name}.{step}"
         if own and not any(module.children for module in modules):
             return self.subgraph(own, key, name)
-        if is_run and key in self.apart:
+        if is_run and key in self.expanded:
             ending = name.rpartition(".")[2]
             children = [
                 self.module([m], _join_key(inner.rpartition(".")[0], m.name), f"{ending}.{m.name}", False)

@@ -49,10 +49,10 @@ def attribute(a: Estimate, b: Estimate, metric: str, per_inference: bool) -> Gro
     if metric == "edp":
         return _attribute_edp(a, b)
     if metric == "energy":
-        mine, theirs = _energies(a, per_inference), _energies(b, per_inference)
+        energies_a, energies_b = _energies(a, per_inference), _energies(b, per_inference)
         names = {"component": COMPONENTS, "family": FAMILIES, "subgraph": _subgraphs(a, b)}
     else:
-        mine, theirs = (
+        energies_a, energies_b = (
             (
                 time_parts(side),
                 steps(causes(side).sum_over(slice(None))).sum(axis=1),
@@ -63,7 +63,7 @@ def attribute(a: Estimate, b: Estimate, metric: str, per_inference: bool) -> Gro
         names = {"cause": TIMES, "step": STEPS, "subgraph": _subgraphs(a, b)}
     return {
         way: list_parts(labels, x, y, is_sorted=way == "subgraph")
-        for (way, labels), x, y in zip(names.items(), mine, theirs, strict=True)
+        for (way, labels), x, y in zip(names.items(), energies_a, energies_b, strict=True)
     }
 
 
@@ -169,8 +169,8 @@ def _shapley(
     latency_s = [a.latency_s, b.latency_s]
     by_energy = (energies[0] - energies[1]) * (latency_s[0] + latency_s[1]) / 2
     difference = by_energy + (times[0] - times[1]) * (energy_j[0] + energy_j[1]) / 2
-    mine, theirs = (0.5 * (energies[i] * latency_s[i] + times[i] * energy_j[i]) for i in range(2))
-    return _sorted_parts(names, mine, theirs, difference, float(difference.sum()) or np.inf)
+    own_js, rest_js = (0.5 * (energies[i] * latency_s[i] + times[i] * energy_j[i]) for i in range(2))
+    return _sorted_parts(names, own_js, rest_js, difference, float(difference.sum()) or np.inf)
 
 
 def _attribute_edp(a: Estimate, b: Estimate) -> Groups:

@@ -70,8 +70,8 @@ def compare(
     results = [estimate(workload, device, scenario) for device in devices]
     reference = next((r for r in results if baseline in (r.device.key, r.device.id)), None)
     if reference is None:
-        known = ", ".join(r.device.key for r in results)
-        raise RequestError(f"baseline {baseline!r} is not among the devices ({known})")
+        keys = ", ".join(r.device.key for r in results)
+        raise RequestError(f"baseline {baseline!r} is not among the devices ({keys})")
     workload = results[0].workload
     point = workload.value_at(batch=scenario.batch)
     macs = workload.total(workload.operators.macs, batch=scenario.batch)
@@ -100,16 +100,16 @@ def compare(
 
 def device_figures(result: Estimate, reference: Estimate, headline: str) -> Compared:
     """Return the figures of a device with their ratios to those of the reference."""
-    mine, by_cause = figures(result), causes(result).sum_over(slice(None))
-    ratios = {m.ratio: m.figure(mine) / (m.figure(reference) or 1.0) for m in METRICS.values() if m.ratio}
+    own_figures, by_cause = figures(result), causes(result).sum_over(slice(None))
+    ratios = {m.ratio: m.figure(own_figures) / (m.figure(reference) or 1.0) for m in METRICS.values() if m.ratio}
     die = area(result.device)
     return record(
         Compared,
-        mine,
+        own_figures,
         ratio_to_baseline=ratios,
         die_mm2=die.total_mm2,
         die_usd=die.cost_usd,
-        throughput_per_mm2=mine.throughput_per_s / die.total_mm2,
+        throughput_per_mm2=own_figures.throughput_per_s / die.total_mm2,
         verdict=headline,
         energy_as_designed_j=msgspec.UNSET if (designed := as_designed(result)) is None else designed.energy_j,
         latency_by_cause_s=values_by_cause(by_cause.time_s),
@@ -144,8 +144,8 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
     chances = odds(results, reference)
     for result in results:
         if result is not reference and result.energy_j > 0 and result.fits and reference.fits:
-            doubt = odds_sentence([one for one in chances if one.device == result.device.key])
-            lines.append(comparison_sentence(result, reference, software_words(reference, result), doubt))
+            chance = odds_sentence([one for one in chances if one.device == result.device.key])
+            lines.append(comparison_sentence(result, reference, software_words(reference, result), chance))
     lines += (design_price_sentence(result, designed) for result in results if (designed := as_designed(result)))
     return (*lines, *(line for result in results for line in device_sentences(result)))
 

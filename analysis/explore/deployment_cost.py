@@ -229,17 +229,17 @@ def cost(
     for name in (*by.hourly, *by.purchase):
         if name not in keys:
             raise RequestError(f"a price is given for {name!r}, which is not among the devices ({', '.join(keys)})")
-    known = tuple(price for result in results for price in prices(result, by))
+    all_prices = tuple(price for result in results for price in prices(result, by))
     by = msgspec.structs.replace(
         by,
-        hourly={price.device: price.value for price in known if price.kind == "hire"},
-        purchase={price.device: price.value for price in known if price.kind == "buy"},
+        hourly={price.device: price.value for price in all_prices if price.kind == "hire"},
+        purchase={price.device: price.value for price in all_prices if price.kind == "buy"},
     )
-    rows = tuple(_of_device(result, by, [p for p in known if p.device == result.device.key]) for result in results)
-    priced, bought = ({p.device for p in known if p.kind in kinds} for kinds in (KINDS, KINDS[1:]))
-    against = [result for result in results if result.can_win and (on_paper or result.device.silicon)]
-    can_win = {result.device.key for result in against}
-    pairs = [(a, b) for a, b in combinations(against, 2) if bought & {a.device.key, b.device.key}]
+    rows = tuple(_of_device(result, by, [p for p in all_prices if p.device == result.device.key]) for result in results)
+    priced, bought = ({p.device for p in all_prices if p.kind in kinds} for kinds in (KINDS, KINDS[1:]))
+    rivals = [result for result in results if result.can_win and (on_paper or result.device.silicon)]
+    can_win = {result.device.key for result in rivals}
+    pairs = [(a, b) for a, b in combinations(rivals, 2) if bought & {a.device.key, b.device.key}]
     return CostReport(
         **head_fields(results[0]),
         cheapest=_cheapest(
@@ -250,7 +250,7 @@ def cost(
         ),
         counted=counted,
         assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
-        prices=known,
+        prices=all_prices,
         rows=rows,
         break_even=tuple(break_even(a, b, by) for a, b in pairs if {a.device.key, b.device.key} <= priced),
     )

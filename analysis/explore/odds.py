@@ -44,8 +44,8 @@ def probability(a: Estimate, b: Estimate, metric: str) -> float:
 def odds_of_less(a: tuple[float, float], b: tuple[float, float], correlated: float) -> float:
     """Return the probability that `a` is less than `b`, each the mean and standard deviation of a logarithm."""
     (middle_a, spread_a), (middle_b, spread_b) = a, b
-    together = correlated * spread_a * spread_b
-    spread = sqrt(max(spread_a**2 + spread_b**2 - 2.0 * together, 0.0))
+    covariance = correlated * spread_a * spread_b
+    spread = sqrt(max(spread_a**2 + spread_b**2 - 2.0 * covariance, 0.0))
     gap = middle_b - middle_a
     if gap == 0.0:
         return 0.5
@@ -106,8 +106,8 @@ def correlation(a: Estimate, b: Estimate) -> float:
 
 def odds(results: Sequence[Estimate], reference: Estimate) -> tuple[Odds, ...]:
     """Compare each device that the model fits on with the reference, in each metric."""
-    rivals = [one for one in results if one is not reference and one.fits and reference.fits]
-    return tuple(_odds(one, reference, metric) for one in rivals for metric in BEATS)
+    rivals = [result for result in results if result is not reference and result.fits and reference.fits]
+    return tuple(_odds(result, reference, metric) for result in rivals for metric in BEATS)
 
 
 def odds_below(value: float, band: tuple[float, float], limit: float) -> float:
@@ -122,8 +122,8 @@ def _odds(a: Estimate, b: Estimate, metric: str) -> Odds:
 
 def odds_sentence(found: Sequence[Odds]) -> str:
     """Write `41 % chance it is faster, 90 % sure it needs less energy`; '' if nothing is in doubt."""
-    doubtful = (one for one in found if DOUBT[0] < one.probability < DOUBT[1])
-    return ", ".join(f"{describe_odds(one.probability)} it {BEATS[one.metric]}" for one in doubtful)
+    doubtful = (odds for odds in found if DOUBT[0] < odds.probability < DOUBT[1])
+    return ", ".join(f"{describe_odds(odds.probability)} it {BEATS[odds.metric]}" for odds in doubtful)
 
 
 def describe_odds(probability: float) -> str:

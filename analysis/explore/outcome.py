@@ -103,7 +103,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     def figure(self, key: str, missing: float = 0.0) -> float:
         """Return a figure in SI units by its key in a record; `missing` if no record has it, or none is known."""
-        value = next((getattr(one, key) for one in self.sources if hasattr(one, key)), None)
+        value = next((getattr(source, key) for source in self.sources if hasattr(source, key)), None)
         return missing if value is None else float(value)
 
     def broken_limits(self, limits: Sequence[Constraint]) -> tuple[str, ...]:
@@ -124,12 +124,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
     def ruled_figure(self, name: str) -> RuledFigure:
         """Return the figure that a rule names. Raises RequestError for a figure of a load."""
-        one = self.estimate
-        if not METRICS[name].is_figure_of(one):
+        result = self.estimate
+        if not METRICS[name].is_figure_of(result):
             raise RequestError(f"{name} is a figure of a load, e.g. of llama3_8b:serve,in=1024,out=256,rate=5")
-        words = f"{name} of {one.workload.name} on {one.device.key}"
-        evidence = describe_evidence(one.trust) if METRICS[name].band else ""
-        return RuledFigure(METRICS[name].figure(one), words, evidence, figure_band(one, name))
+        words = f"{name} of {result.workload.name} on {result.device.key}"
+        evidence = describe_evidence(result.trust) if METRICS[name].band else ""
+        return RuledFigure(METRICS[name].figure(result), words, evidence, figure_band(result, name))
 
     def verdict(self, headline: str) -> str:
         """Return the verdict on this device in words; `headline` compares its estimate with others."""
@@ -147,5 +147,5 @@ class Outcome(msgspec.Struct, frozen=True):
         `unchanged` are estimates of devices before their changes."""
         from analysis.explore.verdict import verdict  # not needed to start the screen
 
-        found = verdict([one.estimate for one in outcomes], metric, on_paper, unchanged)
-        return found.lines if found is not None else ()
+        lines = verdict([outcome.estimate for outcome in outcomes], metric, on_paper, unchanged)
+        return lines.lines if lines is not None else ()

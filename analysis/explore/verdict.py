@@ -44,26 +44,26 @@ def verdict(
     """Compare devices by a metric. Return None if fewer than two can run the model. Designs on paper are never best:
     they get a line if they were asked for (`on_paper`) or would be best. Each device with changed facts gets a line
     against the unchanged device, which competes whether it is in the results or in `unchanged`."""
-    results = tuple({one.device.key: one for one in (*unchanged, *results)}.values())
+    results = tuple({run.device.key: run for run in (*unchanged, *results)}.values())
     figure, noun = METRICS[metric].figure, METRICS[metric].noun
-    ranked = sorted((one for one in results if one.can_win), key=figure)
-    rivals = [one for one in ranked if one.device.silicon]
-    unreal = [one for one in ranked if not one.device.silicon]
-    designs = [one for one in unreal if not one.device.changes]
-    hypothetical = [one for one in unreal if one.device.changes]
-    if len(ranked) < 2 or not rivals:
+    ordered = sorted((run for run in results if run.can_win), key=figure)
+    rivals = [run for run in ordered if run.device.silicon]
+    unreal = [run for run in ordered if not run.device.silicon]
+    designs = [run for run in unreal if not run.device.changes]
+    hypothetical = [run for run in unreal if run.device.changes]
+    if len(ordered) < 2 or not rivals:
         return None
     best = rivals[0]
     rival = min(rivals[1:], key=lambda one: probability(best, one, metric), default=None)
     odds = probability(best, rival, metric) if rival is not None else 1.0
-    backed = next((one for one in rivals if is_backed(one.trust)), None)
+    backed = next((run for run in rivals if is_backed(run.trust)), None)
     is_predicted = not is_backed(best.trust)
     run = _run_to_measure(best, rival, metric) if rival is not None and (is_predicted or odds < SURE) else ""
     if figure(unreal[0] if unreal else best) < figure(best):
         noun += " of devices that exist"
-    names = _names(results, ranked)
+    names = _names(results, ordered)
     lines = [_sentence(best, rival, odds, noun, names)] if rival is not None or not hypothetical else []
-    lines += [_against_unchanged(one, results, best, metric) for one in hypothetical]
+    lines += [_against_unchanged(run, results, best, metric) for run in hypothetical]
     if is_predicted and backed is not None:
         name = names[backed.device.key]
         lines.append(f"Best with measurements behind it: {name} ({describe_evidence(backed.trust)}).")

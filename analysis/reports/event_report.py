@@ -148,8 +148,8 @@ def event_rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.in
         "dynamic_fraction": 1.0 - static / energy if energy else 0.0,
     }
     arch = result.device.arch
-    for name, (missed, every) in arch.misses.items():
-        misses, total = (float(run.counts[arch.row[label], members].sum()) for label in (missed, every))
+    for name, (misses_of, every) in arch.misses.items():
+        misses, total = (float(run.counts[arch.row[label], members].sum()) for label in (misses_of, every))
         values[name] = 1.0 - misses / total if total else 1.0
     if (occupancy := architecture_of(result.device).occupancy) is not None:
         resident = occupancy(result.demand, result.device, run.mapping)[members]

@@ -65,9 +65,9 @@ def operator_infos(workload: Workload, batch: int) -> tuple[OperatorInfo, ...]:
     """Return the description of each operator, in execution order."""
     parts, kinds, classes = partition(workload), workload.operators.kind, operator_classes(workload)
     gemm = workload.operators.gemm @ workload.value_at(batch=batch)
-    written = workload.tensors.numel @ workload.value_at(batch=batch)
+    numels = workload.tensors.numel @ workload.value_at(batch=batch)
     reads, writes = ([_edges(workload, i, side) for i in range(workload.n_operators)] for side in ("in", "out"))
-    elements = [float(written[tensors].max(initial=1.0)) for tensors in writes]
+    elements = [float(numels[tensors].max(initial=1.0)) for tensors in writes]
     parallel = [_parallel(workload, i, batch, gemm[i].tolist(), count) for i, count in enumerate(elements)]
     is_convolution = ["conv" in name or "conv" in kind for name, kind in zip(classes, kinds, strict=True)]
     samples, channels, positions = map(list, zip(*parallel, strict=True)) if parallel else ([], [], [])
@@ -176,16 +176,16 @@ def _squeezed(workload: Workload, product: int) -> list[int]:
     for gate in sorted(sizes, key=lambda p: sizes[p])[:1]:
         if len(sizes) < 2 or sizes[gate] * 2 > max(sizes.values()) or ops.kind[gate] not in _GATES:
             continue
-        chain, at = [product, gate], gate
+        chain, op = [product, gate], gate
         while len(chain) <= _LONGEST:
-            before = [p for p in _producers(workload, at) if p not in chain]
-            if not before:
+            above = [p for p in _producers(workload, op) if p not in chain]
+            if not above:
                 break
-            at = before[-1]
-            if ops.kind[at] not in (*_SQUEEZES, *_GATES, *_PROJECTS, "bias", "silu", "hardswish", "gelu", "batch_norm"):
+            op = above[-1]
+            if ops.kind[op] not in (*_SQUEEZES, *_GATES, *_PROJECTS, "bias", "silu", "hardswish", "gelu", "batch_norm"):
                 break
-            chain.append(at)
-            if ops.kind[at] in _SQUEEZES:
+            chain.append(op)
+            if ops.kind[op] in _SQUEEZES:
                 return chain if any(ops.kind[j] in _PROJECTS for j in chain) else []
     return []
 
@@ -199,19 +199,19 @@ def _attending(workload: Workload, softmax: int) -> list[int]:
         weights = any(tensors.role[t] == WEIGHT for t in _edges(workload, i, "in"))
         return ops.kind[i] in ("matmul", "linear") and not weights
 
-    before, at = [softmax], softmax
-    while not mixes(at) and len(before) <= _LONGEST:
-        at = max(_producers(workload, at), default=-1)
-        if at < 0:
+    path, op = [softmax], softmax
+    while not mixes(op) and len(path) <= _LONGEST:
+        op = max(_producers(workload, op), default=-1)
+        if op < 0:
             return []
-        before.append(at)
-    if not mixes(at):
+        path.append(op)
+    if not mixes(op):
         return []
-    reached, after = {softmax}, []
+    readers, later_ops = {softmax}, []
     for i in range(softmax + 1, min(softmax + _LONGEST, workload.n_operators)):
-        if reached.intersection(_producers(workload, i)):
-            reached.add(i)
-            after.append(i)
+        if readers.intersection(_producers(workload, i)):
+            readers.add(i)
+            later_ops.append(i)
             if mixes(i):
-                return [*before, *after]
+                return [*path, *later_ops]
     return []

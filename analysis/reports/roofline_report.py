@@ -108,8 +108,8 @@ def roofline(result: Estimate, path: str = "", measured_s: Floats | None = None)
     """Return the kernels below a node ('' is the model). `measured_s` (n,) are measured seconds of each operator, NaN
     if not measured. Raises RequestError for an unknown node."""
     whole, (result, host) = result, divide_host_work(result)
-    chosen = kernels_of(result, path)
-    rows = _kernels(result, chosen, measured_s)
+    wanted_kernels = kernels_of(result, path)
+    rows = _kernels(result, wanted_kernels, measured_s)
     name, peak = main_peak(result)
     start = () if host is None or path else (_start_of_run(whole, float(host.run.latency_s.sum())),)
     moved = sum(row.dram_bytes for row in rows)
@@ -118,7 +118,7 @@ def roofline(result: Estimate, path: str = "", measured_s: Floats | None = None)
         node=path,
         latency_s=sum(row.latency_s for row in (*rows, *start)),
         average_intensity=sum(row.flops for row in rows) / moved if moved else None,
-        launch_dominated=int(is_launch_dominated(result)[chosen].sum()),
+        launch_dominated=int(is_launch_dominated(result)[wanted_kernels].sum()),
         memory_bandwidth=result.device.memory_bandwidth,
         peaks={f"{unit}.{form}": rate for (unit, form), rate in result.device.peaks.items()},
         peak=name,
@@ -169,10 +169,10 @@ def points(result: Estimate) -> Points:
     """Return the kernels that do arithmetic. For a kernel without memory traffic, the intensity uses the bytes that
     cross the last on-chip level."""
     rows = kernels(result)
-    moved = np.where(rows.dram_bytes > 0, rows.dram_bytes, rows.chip_bytes)
-    kept = np.flatnonzero((rows.flops > 0) & (moved > 0)).astype(np.int32)
-    rate = rows.flops[kept] / np.maximum(result.run.kernel_s[kept], 1e-30)
-    return Points(rows.flops[kept] / moved[kept], rate, kept, rows.head[kept])
+    traffic = np.where(rows.dram_bytes > 0, rows.dram_bytes, rows.chip_bytes)
+    active = np.flatnonzero((rows.flops > 0) & (traffic > 0)).astype(np.int32)
+    rate = rows.flops[active] / np.maximum(result.run.kernel_s[active], 1e-30)
+    return Points(rows.flops[active] / traffic[active], rate, active, rows.head[active])
 
 
 def is_launch_dominated(result: Estimate) -> Bools:
@@ -195,10 +195,10 @@ def _trace_columns(
         return {}
     found = []
     for members, work in zip(groups, flops.tolist(), strict=True):
-        seen = members[np.isfinite(measured_s[members])]
-        spent, predicted = float(measured_s[seen].sum()), float(result.run.latency_s[seen].sum())
-        rates = (spent / predicted if predicted else None, work / spent if spent else None)
-        found.append((spent, *rates) if len(seen) else (None, None, None))
+        timed_ops = members[np.isfinite(measured_s[members])]
+        real_s, ideal_s = float(measured_s[timed_ops].sum()), float(result.run.latency_s[timed_ops].sum())
+        rates = (real_s / ideal_s if ideal_s else None, work / real_s if real_s else None)
+        found.append((real_s, *rates) if len(timed_ops) else (None, None, None))
     return dict(zip(TraceTimes.__struct_fields__, map(list, zip(*found, strict=True)), strict=True))
 
 

@@ -232,17 +232,17 @@ def _row(
         rate = tokens_per_s / float(run.output[kept].mean())
         if load.concurrency >= WAITING * server.sequences(load) * server.layout.workers:
             capacity_per_s = rate
-    did = full_run if is_random and lag_per_s else run
-    power_w = did.energy_j / did.end_of_run_s
+    steady_run = full_run if is_random and lag_per_s else run
+    power_w = steady_run.energy_j / steady_run.end_of_run_s
     if full is not None:  # a run drains at its end: no token takes fewer joules than in a full server
         power_w = max(power_w, full_run.energy_j / full_run.end_of_run_s * rate / capacity_per_s)
     ttft_s, tpot_s = (run.first_s - run.arrival_s)[kept], time_per_token_s(run)[kept]
     costs, ttft_p50_s, tpot_p50_s = server.costs, float(np.median(ttft_s)), float(np.median(tpot_s))
     per_token_j = power_w / tokens_per_s
     is_good = (ttft_s <= asked.limits.ttft_s) & (tpot_s <= asked.limits.tpot_s)
-    if did is not run:  # the simulated requests of an endless queue begin in batches that are not yet full
-        cut = len(did.end_s) // ROUNDS
-        tpot_s = time_per_token_s(did)[cut:-cut]
+    if steady_run is not run:  # the simulated requests of an endless queue begin in batches that are not yet full
+        cut = len(steady_run.end_s) // ROUNDS
+        tpot_s = time_per_token_s(steady_run)[cut:-cut]
         tpot_p50_s = float(np.median(tpot_s))
     hire_usd = server.hire_usd
     return ServedLoad(
@@ -265,8 +265,8 @@ def _row(
         energy_j_per_token=per_token_j,
         energy_band_j_per_token=_band("energy", per_token_j, costs.energy_factors),
         usd_per_million_tokens=hire_usd and hire_usd * 1e6 / (tokens_per_s * S_PER_HOUR),
-        mean_batch=did.sequence_seconds / did.busy_s,
-        busy_fraction=did.busy_s / did.end_of_run_s / min(server.layout.workers, load.requests),
+        mean_batch=steady_run.sequence_seconds / steady_run.busy_s,
+        busy_fraction=steady_run.busy_s / steady_run.end_of_run_s / min(server.layout.workers, load.requests),
         utilization=max(rate, arrivals) / capacity_per_s,
         devices=server.layout.devices,
     )

@@ -33,18 +33,18 @@ def kernel_reason(result: Estimate, k: int) -> str:
             floor = quantity(result.device.dispatch_s, "s")
             return f"launch bound: {busy} of work, but the host dispatches a kernel only every {floor}"
         return f"launch bound: {busy} of work behind {overhead} of launch and dispatch{_host(result, k)}"
-    resource, used = _resource(result, k), f"{percent(run.utilization[k])} of peak"
+    resource, peak = _resource(result, k), f"{percent(run.utilization[k])} of peak"
     if bound == MEMORY:
-        return f"memory bound: {memory} at the {resource} against {compute} of compute, {used}"
-    return f"compute bound: {compute} on the {resource} against {memory} of memory, {used}"
+        return f"memory bound: {memory} at the {resource} against {compute} of compute, {peak}"
+    return f"compute bound: {compute} on the {resource} against {memory} of memory, {peak}"
 
 
 def _host(result: Estimate, k: int) -> str:
     """Describe the overhead of kernel k that the runtime spends between calls: scheduling, inputs, sampling."""
     _, host = divide_host_work(result)
-    spent = 0.0 if host is None else float(host.run.latency_s[result.demand.kernel == k].sum())
+    host_s = 0.0 if host is None else float(host.run.latency_s[result.demand.kernel == k].sum())
     runtime = result.runtime
-    return f", {quantity(spent, 's')} of it what {runtime.name} takes between calls" if spent else ""
+    return f", {quantity(host_s, 's')} of it what {runtime.name} takes between calls" if host_s else ""
 
 
 def attention_parts(result: Estimate, i: int) -> tuple[str, ...]:
@@ -52,12 +52,12 @@ def attention_parts(result: Estimate, i: int) -> tuple[str, ...]:
     demand = result.demand
     if demand.op_class[i] != OpClass.ATTENTION:
         return ()
-    first = float(demand.gemm[:, i].prod())
+    results = float(demand.gemm[:, i].prod())
     flops, special = quantity(float(demand.vector_flops[i]), "FLOP"), quantity(float(demand.special[i]), "SI")
     return (
-        f"QK^T     {quantity(first, 'MAC')}",
+        f"QK^T     {quantity(results, 'MAC')}",
         f"softmax  {flops}, {special} evaluations of special functions among them",
-        f"AV       {quantity(float(demand.macs[i]) - first, 'MAC')}",
+        f"AV       {quantity(float(demand.macs[i]) - results, 'MAC')}",
     )
 
 
@@ -107,14 +107,14 @@ def operator_reason(figures: TreeFigures, i: int) -> str:
     if i == head:
         return f"{sentence}; {kernel_reason(result, k)}"
     name = result.workload.operators.path[head]
-    kept = quantity(float(demand.local_bytes[i]), "byte")
+    inside = quantity(float(demand.local_bytes[i]), "byte")
     resource = RESOURCES[int(run.resource[k])]
     if run.latency_s[i] <= 0:
-        unchanged = f"the {resource} bounds it: no added time"
-        return f"{sentence}; inside the kernel of {name}: {kept} stay on chip, and {unchanged}"
-    added = quantity(float(run.latency_s[i]), "s")
-    bound = f"adds {added} to the time of the {resource}, which bounds the kernel"
-    return f"{sentence}; inside the kernel of {name}: {kept} stay on chip; {bound}"
+        reason = f"the {resource} bounds it: no added time"
+        return f"{sentence}; inside the kernel of {name}: {inside} stay on chip, and {reason}"
+    time = quantity(float(run.latency_s[i]), "s")
+    bound = f"adds {time} to the time of the {resource}, which bounds the kernel"
+    return f"{sentence}; inside the kernel of {name}: {inside} stay on chip; {bound}"
 
 
 def _round_trip(result: Estimate, i: int) -> str:
@@ -122,12 +122,12 @@ def _round_trip(result: Estimate, i: int) -> str:
     demand = result.demand
     if demand.macs[i] > 0:
         return ""
-    mine = (demand.transfers.op == i) & (demand.transfers.role != READ_WEIGHT)
-    moved = float(demand.transfers.size_bytes[mine].sum())
-    if not moved:
+    is_own = (demand.transfers.op == i) & (demand.transfers.role != READ_WEIGHT)
+    own_bytes = float(demand.transfers.size_bytes[is_own].sum())
+    if not own_bytes:
         return ""
     dram = float(result.run.mapping.traffic.dram_bytes[i])
-    return f"; a kernel of its own: {quantity(moved, 'byte')} in and out, {quantity(dram, 'byte')} of it DRAM"
+    return f"; a kernel of its own: {quantity(own_bytes, 'byte')} in and out, {quantity(dram, 'byte')} of it DRAM"
 
 
 def subgraph_reason(figures: TreeFigures, s: int) -> str:
@@ -139,9 +139,9 @@ def subgraph_reason(figures: TreeFigures, s: int) -> str:
         how = f"{len(members)} operators fused in one kernel; " if len(members) > 1 else ""
         return how + kernel_reason(result, int(kernels[0]))
     transfers = int(figures.subgraphs.transfers[s])
-    moved = quantity(float(figures.subgraphs.bytes[s]), "byte")
+    traffic = quantity(float(figures.subgraphs.bytes[s]), "byte")
     return (
-        f"{len(kernels)} kernels, {transfers} activation transfers between them and {moved} moved; "
+        f"{len(kernels)} kernels, {transfers} activation transfers between them and {traffic} moved; "
         f"{figures.subgraph_bound[s]} bound"
     )
 
@@ -149,21 +149,21 @@ def subgraph_reason(figures: TreeFigures, s: int) -> str:
 def bound_of_most_time(result: Estimate, members: Ints) -> str:
     """Return the bound that most of the time of `members` falls under."""
     run = result.run
-    each = run.bound[result.demand.kernel[members]]
-    return BOUNDS[int(np.bincount(each, np.maximum(run.latency_s[members], np.finfo(float).tiny)).argmax())]
+    bounds = run.bound[result.demand.kernel[members]]
+    return BOUNDS[int(np.bincount(bounds, np.maximum(run.latency_s[members], np.finfo(float).tiny)).argmax())]
 
 
 def members_reason(result: Estimate, members: Ints, kernels: int) -> str:
     """Describe any group of operators: kernels, cause of most of the time, traffic."""
-    moved = quantity(float(result.run.mapping.traffic.chip_bytes[members].sum()), "byte")
-    made = f"{count_noun(len(members), 'operator')} in {count_noun(kernels, 'kernel')}"
-    return f"{made}; {describe_wait(*largest_cause(result, members))}; {moved} moved"
+    traffic = quantity(float(result.run.mapping.traffic.chip_bytes[members].sum()), "byte")
+    parts = f"{count_noun(len(members), 'operator')} in {count_noun(kernels, 'kernel')}"
+    return f"{parts}; {describe_wait(*largest_cause(result, members))}; {traffic} moved"
 
 
 def model_reason(result: Estimate) -> str:
     """Describe the model in one line: kernels, cause of most of the time, power."""
-    made = f"{count_noun(result.demand.n_kernels, 'kernel')} ({result.execution})"
+    parts = f"{count_noun(result.demand.n_kernels, 'kernel')} ({result.execution})"
     return (
-        f"{made}; {describe_wait(*largest_cause(result))}; "
+        f"{parts}; {describe_wait(*largest_cause(result))}; "
         f"draws {result.average_power_w:.0f} W, limit {result.power_limit_w:.0f} W"
     )

@@ -22,9 +22,9 @@ _FILE = Path(__file__).with_suffix(".toml")
 
 def name_side(side: Estimate, other: Estimate) -> str:
     """Return the name of a device, with the settings in which the sides differ, or with all if it is one device."""
-    own, others = ((f"batch {one.scenario.batch}", one.scenario.precision, one.execution) for one in (side, other))
+    own, others = ((f"batch {run.scenario.batch}", run.scenario.precision, run.execution) for run in (side, other))
     is_same = side.device.key == other.device.key
-    differing = [mine for mine, theirs in zip(own, others, strict=True) if is_same or mine != theirs]
+    differing = [ours for ours, theirs in zip(own, others, strict=True) if is_same or ours != theirs]
     return short_name(side.device) + f" at {', '.join(differing)}" * bool(differing)
 
 
@@ -45,7 +45,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
     own_s = float(divide_host_work(side)[0].run.overhead_s.sum())
     host = f" and {quantity(launch_s - own_s, 's')} for the host" if launch_s > own_s else ""
     peak = max((rate for (_, form), rate in device.peaks.items() if form == side.precision_run), default=0.0)
-    used = f"{percent(side.utilization, 1)}"
+    share = f"{percent(side.utilization, 1)}"
     energy_j = dict(zip(FAMILIES, family_energy(side).tolist(), strict=True))
     macs = float(side.demand.macs.sum())
     vector_s = float(side.run.busy_s[side.run.resource == RESOURCES.index("vector unit")].sum())
@@ -66,7 +66,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
         bandwidth=quantity(device.memory_bandwidth, "byte/s"),
         static_power=quantity(static_power_w(side), "W"),
         time=quantity(side.latency_s / batch, "s"),
-        compute=f"{short_name(device)} {used} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"
+        compute=f"{short_name(device)} {share} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"
         f"{_rows_per_weight(side)}",
         vector=f"{quantity(vector_s, 's')} in lanes of {short_name(device)}",
         limit=quantity(side.power_limit_w, "W"),
@@ -75,8 +75,8 @@ def _figures(side: Estimate) -> SimpleNamespace:
 
 def _voltage(side: Estimate) -> str:
     """Return what a lower voltage at the power limit leaves of the energy of events, if it is lower."""
-    left = float(np.average(side.run.price_scale, weights=side.run.latency_s)) if side.latency_s else 1.0
-    return f", at {percent(left)} of the energy of the full clock" if left < 0.99 else ""
+    scale = float(np.average(side.run.price_scale, weights=side.run.latency_s)) if side.latency_s else 1.0
+    return f", at {percent(scale)} of the energy of the full clock" if scale < 0.99 else ""
 
 
 def _price(joules: float, count: float, unit: str) -> str:

@@ -66,7 +66,7 @@ def headlines(results: Sequence[Estimate], reference: Estimate, metric: str = "e
     first. Design targets and devices that cannot run the model have no rank."""
     ranks = rank_words(results, metric)
     parts = [_parts(result, rank, reference, metric) for result, rank in zip(results, ranks, strict=True)]
-    return tuple(" · ".join(part for part in each if part and (part != "1x" or len(parts) > 1)) for each in parts)
+    return tuple(" · ".join(part for part in phrase if part and (part != "1x" or len(parts) > 1)) for phrase in parts)
 
 
 def rank_values(values: Sequence[float], competes: Sequence[bool]) -> list[int]:
@@ -78,13 +78,13 @@ def rank_values(values: Sequence[float], competes: Sequence[bool]) -> list[int]:
 def rank_words(results: Sequence[Estimate], metric: str) -> tuple[str, ...]:
     """Return `1st`, `2nd` .. among the devices that exist and can run the model, `on paper` for a design,
     `hypothetical` for changed facts."""
-    competes = [one.can_win and one.device.silicon for one in results]
-    ranks = rank_values([METRICS[metric].figure(one) for one in results], competes)
+    competes = [run.can_win and run.device.silicon for run in results]
+    ranks = rank_values([METRICS[metric].figure(run) for run in results], competes)
     return tuple(
-        (("hypothetical" if one.device.changes else "on paper") if one.fits else "")
-        if not one.device.silicon
+        (("hypothetical" if run.device.changes else "on paper") if run.fits else "")
+        if not run.device.silicon
         else _ordinal(rank) * (rank > 0 and sum(competes) > 1)
-        for one, rank in zip(results, ranks, strict=True)
+        for run, rank in zip(results, ranks, strict=True)
     )
 
 
@@ -102,14 +102,14 @@ def _parts(result: Estimate, rank: str, reference: Estimate, metric: str) -> lis
     if result is reference:
         cause, share = largest_cause(result)
         return [rank, "1x", *[describe_wait(cause, share)] * (share >= WAIT_MIN)]
-    compared = compare_factors(result, reference, "the energy")
+    words = compare_factors(result, reference, "the energy")
     if metric == "energy":
-        compared.sort(key=lambda part: "energy" not in part)
+        words.sort(key=lambda part: "energy" not in part)
     elif metric == "edp":
         change = METRICS["edp"].figure(result) / (METRICS["edp"].figure(reference) or 1.0)
-        compared[:0] = [describe_change(change, "less EDP", "more EDP", "the EDP") or "the same EDP"]
-    compared = compared or ["within 5 % of the baseline"]
-    return [f"{rank}: {compared[0]}", *compared[1:]] if rank in UNRANKED else [rank, *compared]
+        words[:0] = [describe_change(change, "less EDP", "more EDP", "the EDP") or "the same EDP"]
+    words = words or ["within 5 % of the baseline"]
+    return [f"{rank}: {words[0]}", *words[1:]] if rank in UNRANKED else [rank, *words]
 
 
 def compare_factors(result: Estimate, other: Estimate, more_energy: str) -> list[str]:

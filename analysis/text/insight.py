@@ -16,13 +16,13 @@ UNMEASURED = "data sheets only, nothing measured there"
 
 def request_sentence(result: Estimate) -> str:
     """Describe a request as its users do, by its first and following tokens; '' for anything else."""
-    served = serving(result) if result.fits else None
-    if served is None:
+    request = serving(result) if result.fits else None
+    if request is None:
         return ""
     return (
-        f"{result.device.name}: first token after {quantity(served.time_to_first_token_s, 's')}, then one every "
-        f"{quantity(served.time_per_output_token_s, 's')}: {plain_number(served.tokens_per_s)} tokens/s, "
-        f"{quantity(served.energy_j_per_token, 'J')} per token; {served.largest_batch} such requests fit at once"
+        f"{result.device.name}: first token after {quantity(request.time_to_first_token_s, 's')}, then one every "
+        f"{quantity(request.time_per_output_token_s, 's')}: {plain_number(request.tokens_per_s)} tokens/s, "
+        f"{quantity(request.energy_j_per_token, 'J')} per token; {request.largest_batch} such requests fit at once"
     )
 
 
@@ -76,24 +76,24 @@ def _energy_change(before: Estimate, after: Estimate) -> str:
 
 def setting_sentence(result: Estimate, other: Alternative) -> str:
     """Describe what a changed setting does to utilisation, energy and throughput."""
-    after = other.result
-    rate = after.throughput_per_s / (result.throughput_per_s or 1.0)
+    changed_run = other.result
+    rate = changed_run.throughput_per_s / (result.throughput_per_s or 1.0)
     faster = describe_change(rate, "lower throughput", "higher throughput", "the throughput")
-    gains = " and ".join(filter(None, (_energy_change(result, after), faster)))
+    gains = " and ".join(filter(None, (_energy_change(result, changed_run), faster)))
     if other.kind == "precision":
         return f"{result.device.name} in {other.setting}: {gains}; {accuracy_note(other.setting)}"
-    peak = f"{percent(result.utilization, 1)} of its peak: {other.change} makes it {percent(after.utilization)}"
+    peak = f"{percent(result.utilization, 1)} of its peak: {other.change} makes it {percent(changed_run.utilization)}"
     return f"{result.device.name} reaches {peak}, {gains}"
 
 
 def fitting_format(result: Estimate) -> str:
     """Name the widest format in which the model fits: `in fp32; in fp16 it does, in 16 GB`. Without one, say how a
     language model runs with the memory of a host; '' for other models."""
-    other = widest_that_fits(result)
-    if other is None:
+    widest = widest_that_fits(result)
+    if widest is None:
         return "alone: `show offload` keeps layers in the memory of a host" if result.can_offload else ""
-    held = quantity(other.result.peak_memory_bytes, "byte")
-    return f"in {result.scenario.precision}; in {other.setting} it does, in {held}"
+    size = quantity(widest.result.peak_memory_bytes, "byte")
+    return f"in {result.scenario.precision}; in {widest.setting} it does, in {size}"
 
 
 def accuracy_note(precision: str) -> str:
@@ -108,9 +108,9 @@ def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
     parts = [f"utilisation {percent(before.utilization, 1)} to {percent(after.utilization, 1)}"]
     if before.demand.n_kernels != after.demand.n_kernels:
         parts.append(f"{before.demand.n_kernels} kernels to {after.demand.n_kernels}")
-    moved = [float(side.run.mapping.traffic.dram_bytes.sum()) / side.scenario.batch for side in (before, after)]
-    if abs(moved[1] / (moved[0] or 1.0) - 1.0) > NOTICEABLE:
-        parts.append(f"DRAM {quantity(moved[0], 'byte')} to {quantity(moved[1], 'byte')} per inference")
+    traffic = [float(side.run.mapping.traffic.dram_bytes.sum()) / side.scenario.batch for side in (before, after)]
+    if abs(traffic[1] / (traffic[0] or 1.0) - 1.0) > NOTICEABLE:
+        parts.append(f"DRAM {quantity(traffic[0], 'byte')} to {quantity(traffic[1], 'byte')} per inference")
     parts.append(f"static {percent(before.static_fraction)} to {percent(after.static_fraction)} of the energy")
     if before.bound != after.bound:
         parts.append(f"{before.bound} bound to {after.bound} bound")

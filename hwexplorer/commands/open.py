@@ -33,13 +33,13 @@ def _run(arguments: argparse.Namespace) -> None:
         engine.device(name)
     if not engine.is_ready(state):  # report an unknown model here, not on the screen
         engine.capture_job(state)  # also reports that it may not be captured; starts nothing
-    from hwexplorer.provider import EngineProvider
+    from hwexplorer.provider import ScreenQueries
     from hwexplorer.tui.program import run as run_screen
 
     fresh = not (arguments.last or arguments.session is not None)
     mouse = not arguments.no_mouse
     final_state = run_screen(
-        state, EngineProvider(), arguments.ascii, mouse, arguments.theme, fresh, removed_note(arguments.model or "")
+        state, ScreenQueries(), arguments.ascii, mouse, arguments.theme, fresh, removed_note(arguments.model or "")
     )
     if final_state and not in_browser:
         output.say("hwexplorer --last continues from here")

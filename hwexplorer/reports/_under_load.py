@@ -52,16 +52,16 @@ _SWEEP = with_fields(
 def _serve_changes(state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool) -> ServingReport:
     """Serve the load as it is, with each change, and on the same number of other devices. Skip those too small."""
     others = alternatives(engine.serve_load(state).server.first)
-    changes = [one for one in others if one.kind in ("precision", "runtime")]
+    changes = [change for change in others if change.kind in ("precision", "runtime")]
     count = engine.split_count(state.on)[1]
     devices = () if instead in (None, advise.CATALOGUE) else instead or ()
     cases = [
         ("now", state, state.on),
-        *((one.change, with_setting(state, one.setting), state.on) for one in changes),
+        *((change.change, with_setting(state, change.setting), state.on) for change in changes),
         *((f"device {name}", state, f"{name}*{count}" if count and "*" not in name else name) for name in devices),
     ]
-    served = load.serve_cases(state, aim if aim in AIMS else "edp", [[case] for case in cases])
-    return with_fields(served, not_fitting=())
+    report = load.serve_cases(state, aim if aim in AIMS else "edp", [[case] for case in cases])
+    return with_fields(report, not_fitting=())
 
 
 _KEY, *_FIGURES = load.BRIEF
@@ -87,7 +87,7 @@ def _search(
     state: State, most: int, order: str, tick: Callable[[int, int], None] | None = None, **given: Any
 ) -> LoadSearch:
     request, _ = engine.load_of(state)
-    asked = ask_load(request, load.add_limits(state, given).limits)
+    request_load = ask_load(request, load.add_limits(state, given).limits)
     everywhere = set(state.devices) >= set(catalogue())
     devices = [name for name in state.devices if not everywhere or name in hired_devices()]
     if given.get("caps"):
@@ -95,9 +95,9 @@ def _search(
 
     def find_server(device: str, layout: ParallelDegrees) -> Server:
         """Return a server of devices in a layout."""
-        return engine.server_in_layout(request, layout, engine.scenario(state), device, asked.longest)
+        return engine.server_in_layout(request, layout, engine.scenario(state), device, request_load.longest)
 
-    return search_layouts(request, asked, devices, most, order, find_server, tick)
+    return search_layouts(request, request_load, devices, most, order, find_server, tick)
 
 
 def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
             yield f"nearest: {describe(search.nearest)}; {search.nearest.state}"
             yield "--devices N allows more devices"
         return
-    existing = [one for one in search.found if one.row.marked_key == one.row.key]
+    existing = [candidate for candidate in search.found if candidate.row.marked_key == candidate.row.key]
     if not existing:
         yield f"Only on paper: {describe(search.found[0].row)}. No device that exists keeps up with {search.limits}"
         return
@@ -122,16 +122,16 @@ def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
             else "the next is too close to call; "
         )
     yield f"least {_AIMS[search.order]}: {describe(best.row)} ({sure}{percent(best.odds)} sure to keep the limits)"
-    priced = [one for one in existing if one.row.usd_per_million_tokens is not None]
+    rented = [one for one in existing if one.row.usd_per_million_tokens is not None]
     others = {
         "bolder": min(existing, key=lambda one: order_figure(one.row, search.order)),
         "without a cap": next((one for one in existing if not engine.device(one.row.key).power_cap), best),
-        "cheapest": min(priced, key=lambda one: one.row.usd_per_million_tokens or 0.0, default=best),
+        "cheapest": min(rented, key=lambda one: one.row.usd_per_million_tokens or 0.0, default=best),
         "fewest devices": min(existing, key=lambda one: one.row.devices),
     }
-    for place, (what, other) in enumerate(others.items()):
-        if other not in (best, *list(others.values())[:place]):
-            yield f"{what}: {describe(other.row)} ({percent(other.odds)} sure)"
+    for place, (what, candidate) in enumerate(others.items()):
+        if candidate not in (best, *list(others.values())[:place]):
+            yield f"{what}: {describe(candidate.row)} ({percent(candidate.odds)} sure)"
     if on_paper:
         yield f"on paper, not counted: {describe(on_paper[0].row)}"
 
@@ -144,9 +144,9 @@ def describe(row: ServedLoad) -> str:
 
 
 def _left_out(search: LoadSearch, state: State) -> Iterator[str]:
-    kept = "" if search.limits == NO_LIMITS else f"keep {search.limits} and "
+    limits = "" if search.limits == NO_LIMITS else f"keep {search.limits} and "
     yield (
-        f"{len(search.found)} of {search.evaluated} deployments {kept}keep up; "
+        f"{len(search.found)} of {search.evaluated} deployments {limits}keep up; "
         f"{search.not_fitting} do not fit, {search.falling_behind} fall behind"
     )
     if len(search.devices) < len(state.devices):

@@ -41,10 +41,10 @@ def _document(
     state: State, hourly: list[_Price] | None, price: list[_Price] | None, on_paper: bool, **given: float | None
 ) -> CostReport:
     hire, purchase = ({engine.device(name).key: usd for name, usd in prices or ()} for prices in (hourly, price))
-    stated = {name: value for name, value in given.items() if value is not None}
+    assumptions = {name: value for name, value in given.items() if value is not None}
     outcomes = [engine.outcome(state, name) for name in state.devices]
-    assumed, is_paper_asked = settings(stated, hire, purchase), asks_for_paper(state, on_paper)
-    return cost([one.per_unit for one in outcomes], assumed, is_paper_asked, f"{outcomes[0].work}s")
+    assumed, is_paper_asked = settings(assumptions, hire, purchase), asks_for_paper(state, on_paper)
+    return cost([outcome.per_unit for outcome in outcomes], assumed, is_paper_asked, f"{outcomes[0].work}s")
 
 
 def _assumed(bill: CostReport, state: State) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def _assumptions(bill: CostReport, state: State) -> Text:
         *(
             f"{p.device}: {p.value:g} USD to {'hire for an hour' if p.kind == 'hire' else 'buy'}"
             + (f" ({p.low:g} - {p.high:g})" if p.low < p.high else "")
-            + "".join(f", {said}" for said in (f"{p.offers} offers" if p.offers > 1 else "", p.date, p.note) if said)
+            + "".join(f", {text}" for text in (f"{p.offers} offers" if p.offers > 1 else "", p.date, p.note) if text)
             for p in bill.prices
         ),
         *(f"source: {source}" for source in dict.fromkeys(p.source for p in bill.prices)),

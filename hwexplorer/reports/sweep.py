@@ -142,12 +142,12 @@ def _crossovers(lines: Sequence[_Line]) -> tuple[BatchCrossover, ...]:
 
 
 def _crossover(name: str, first: _Line, second: _Line) -> BatchCrossover:
-    (one, a), (other, b) = first, second
+    (runs_a, a), (runs_b, b) = first, second
     wins = [_figure(p, name) <= _figure(q, name) for p, q in zip(a, b, strict=True)]
-    changes = [k for k, (now, then) in enumerate(pairwise(wins)) if now != then]
+    changes = [k for k, (now, after_it) in enumerate(pairwise(wins)) if now != after_it]
     names = (a[0].device, b[0].device) if wins[0] else (b[0].device, a[0].device)
     k = changes[0] if changes else 0
-    batch = _bisect_batch(name, one[k], other[k], a[k].batch, a[k + 1].batch) if changes else None
+    batch = _bisect_batch(name, runs_a[k], runs_b[k], a[k].batch, a[k + 1].batch) if changes else None
     return BatchCrossover(name, a[0].precision, a[0].image_size, *names, batch, len(changes))
 
 
@@ -162,10 +162,10 @@ def _bisect_batch(name: str, one: Estimate, other: Estimate, low: int, high: int
         )
         return _figure(first, name) <= _figure(second, name)
 
-    before = wins(low)
+    is_ahead = wins(low)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if wins(middle) == before else (low, middle)
+        low, high = (middle, high) if wins(middle) == is_ahead else (low, middle)
     return high
 
 
@@ -230,7 +230,7 @@ def _document(
     tick: Callable[[int, int], None] | None = None,
     **_: object,
 ) -> Sweep:
-    workloads = [engine.workload(each) for each in _states(state, image_sizes)]
+    workloads = [engine.workload(size_state) for size_state in _states(state, image_sizes)]
     return sweep(
         workloads,
         [engine.device(key) for key in devices(state.devices, power_modes)],
@@ -248,8 +248,8 @@ def _title(sweep: Sweep, state: State) -> str:
 
 
 def _not_fitting(sweep: Sweep, state: State) -> tuple[str, ...]:
-    out = sum(not point.fits for point in sweep.rows)
-    return (f"{out} configurations do not fit in device memory and are never best",) if out else ()
+    count = sum(not point.fits for point in sweep.rows)
+    return (f"{count} configurations do not fit in device memory and are never best",) if count else ()
 
 
 def _describe_lead(c: BatchCrossover) -> str:
@@ -279,25 +279,25 @@ def _run_all(arguments: argparse.Namespace) -> None:
         raise RequestError(f"sweep --all writes csv or json, not {form}")
     if arguments.image_size or arguments.image_sizes:
         raise RequestError("sweep --all runs each model at its own image size: leave the size out")
-    given = {option.name: option.value_in(arguments) for option in GRID}
-    on = () if arguments.on is None else tuple(engine.device(name).key for name in name_list("device")(arguments.on))
+    lists = {option.name: option.value_in(arguments) for option in GRID}
+    keys = () if arguments.on is None else tuple(engine.device(name).key for name in name_list("device")(arguments.on))
     if arguments.power_modes:
-        on = devices(on or catalogue(), True)
+        keys = devices(keys or catalogue(), True)
     work = catalogue_sweep.chunks(
-        given["batches"] or BATCHES,
-        given["precisions"] or SWEEP,
-        tuple(dict.fromkeys(on)),
+        lists["batches"] or BATCHES,
+        lists["precisions"] or SWEEP,
+        tuple(dict.fromkeys(keys)),
         Scenario(execution=arguments.execution or "auto", layout=arguments.layout or "nchw"),
         engine.folders(),
         form,
     )
-    kept = KeptParts(work, engine.folders()) if target is not None else None
-    done = len(kept.texts) if kept is not None else 0
-    if done:
-        output.say(f"{done} of {len(work)} parts are taken from a run that was stopped")
-    texts = workers.local(catalogue_sweep.run_chunk, work[done:], arguments.workers or 0)
+    finished = KeptParts(work, engine.folders()) if target is not None else None
+    count = len(finished.texts) if finished is not None else 0
+    if count:
+        output.say(f"{count} of {len(work)} parts are taken from a run that was stopped")
+    texts = workers.local(catalogue_sweep.run_chunk, work[count:], arguments.workers or 0)
     with closing(texts):  # end the workers before an error is reported
-        parts = catalogue_sweep.join(form, _show_progress(work, kept.continue_with(texts) if kept else texts))
+        parts = catalogue_sweep.join(form, _show_progress(work, finished.continue_with(texts) if finished else texts))
         if target is not None:
             files.write(target, parts, overwrite=True)
         else:
@@ -306,12 +306,12 @@ def _run_all(arguments: argparse.Namespace) -> None:
 
 
 def _show_progress(work: list[Chunk], parts: Iterator[str]) -> Iterator[str]:
-    start, done, total = time.monotonic(), 0, sum(chunk.n_rows for chunk in work)
+    start, rows, total = time.monotonic(), 0, sum(chunk.n_rows for chunk in work)
     with output.Progress() as progress:
         for chunk, part in zip(work, parts, strict=True):
-            done += chunk.n_rows
-            rate = done / max(time.monotonic() - start, 1e-9)
-            progress.show(f"{done:,} of {total:,} rows, {rate:,.0f} rows/s")
+            rows += chunk.n_rows
+            rate = rows / max(time.monotonic() - start, 1e-9)
+            progress.show(f"{rows:,} of {total:,} rows, {rate:,.0f} rows/s")
             yield part
 
 

@@ -22,7 +22,7 @@ from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
 if TYPE_CHECKING:
-    from hwexplorer.provider import EngineProvider
+    from hwexplorer.provider import ScreenQueries
     from hwexplorer.tui.session.saved_sessions import SavedSessions
 
 
@@ -37,7 +37,7 @@ class HwExplorer(App[None]):
     def __init__(
         self,
         state: State,
-        provider: EngineProvider,
+        provider: ScreenQueries,
         ascii: bool = False,
         theme: str = "dark",
         keymap: Keymap = DEFAULT,

@@ -20,12 +20,12 @@ from hwexplorer.tui.user_settings import read, settings_file
 if TYPE_CHECKING:
     from textual.driver import Driver
 
-    from hwexplorer.provider import EngineProvider
+    from hwexplorer.provider import ScreenQueries
 
 
 def run(
     state: State,
-    provider: EngineProvider,
+    provider: ScreenQueries,
     ascii: bool = False,
     mouse: bool = True,
     theme: str = "",

@@ -14,7 +14,7 @@ from hardware.device_catalog import load_device, load_devices
 from hardware.precision import NAMES
 from hwexplorer import registry
 from hwexplorer.cli import main
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import PANES, PLOTS, State
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.terminals import clipboard
@@ -133,11 +133,11 @@ def test_it_comes_after_the_others_and_goes() -> None:
 @pytest.mark.parametrize("pane", PANES)
 async def test_every_pane_and_its_export(pane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    app = HwExplorer(State(model="conv2d", devices=("abacus", "h100_sxm"), on="abacus", pane=pane), EngineProvider())
+    app = HwExplorer(State(model="conv2d", devices=("abacus", "h100_sxm"), on="abacus", pane=pane), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         assert "conv2d" in screen_text(app)
         await pilot.press("j", "]", "}", "w", "tab", "v")
         for form in ("text", "json", "csv", "md", "html"):
-            assert EngineProvider().exported(app.state, pane, form)
+            assert ScreenQueries().exported(app.state, pane, form)
     assert app.session.failures == []

@@ -15,7 +15,7 @@ from analysis.model import store
 from analysis.validation.measured_rows import read_rows
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import State
 from hwexplorer.tui.session.jobs import ModelCaptureJob
 from hwexplorer_annexes.traces.alignment import align_trace
@@ -42,7 +42,7 @@ def test_a_line_without_end_is_no_header(tmp_path: Path) -> None:
 def test_the_screen_reads_a_trace_in_another_process_that_can_be_cancelled(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("Start (ns),Duration (ns),Name\n" + "1,1,a\n" * 900_000)
-    provider, state = EngineProvider(), State(model="resnet18", devices=("xeon_8490h",), trace=str(path))
+    provider, state = ScreenQueries(), State(model="resnet18", devices=("xeon_8490h",), trace=str(path))
     assert not provider.ready(state)
     job = ModelCaptureJob(state, provider, lambda done: None)
     job.start()
@@ -55,7 +55,7 @@ def test_the_screen_reads_a_trace_in_another_process_that_can_be_cancelled(tmp_p
 def test_a_file_that_is_no_trace_is_read_once_and_the_state_shown(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("no trace")
-    provider, state = EngineProvider(), State(model="resnet18", devices=("xeon_8490h",), trace=str(path))
+    provider, state = ScreenQueries(), State(model="resnet18", devices=("xeon_8490h",), trace=str(path))
     job = ModelCaptureJob(state, provider, lambda done: None)
     job.start()
     wait_until(job.is_done)

@@ -16,7 +16,7 @@ from analysis.model import store
 from analysis.model.names.model_ref import refer
 from analysis.model.process import workload_jobs
 from hwexplorer import engine
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import State
 from hwexplorer.tui.session.jobs import ModelCaptureJob
 from tests.headless.conftest import Call
@@ -164,18 +164,18 @@ def test_the_screen_sees_a_capture_end(cached: Path) -> None:
     """Also where it cannot be kept on disk."""
     cached.parent.write_text("a file where the folder should be")
     state = State(model=MODEL)
-    job = ModelCaptureJob(state, EngineProvider(), lambda _: None)
+    job = ModelCaptureJob(state, ScreenQueries(), lambda _: None)
     job.start()
     _wait(job)
     assert (job.error(), engine.is_ready(state)) == ("", True)
-    assert EngineProvider().tree(state).rows
+    assert ScreenQueries().tree(state).rows
 
 
 def test_the_screen_sees_a_capture_fail(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         workload_jobs.ModelCapture, "_command", lambda _self: [sys.executable, "-c", "raise SystemExit(3)"]
     )
-    job = ModelCaptureJob(State(model=MODEL), EngineProvider(), lambda _: None)
+    job = ModelCaptureJob(State(model=MODEL), ScreenQueries(), lambda _: None)
     job.start()
     _wait(job)
     assert "code 3" in job.error()

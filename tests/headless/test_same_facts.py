@@ -13,7 +13,7 @@ import pytest
 
 import hwexplorer
 from hardware.device_catalog import load_device
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import Palette
@@ -68,7 +68,7 @@ class Cells(HTMLParser):
 async def written(call: Call, name: str) -> Rows:
     """The rows of the view in one format, by their heads."""
     if name == "screen":
-        app = HwExplorer(parse(STATE), EngineProvider())
+        app = HwExplorer(parse(STATE), ScreenQueries())
         async with app.run_test(size=(240, 60)):
             content: TreeTable = app.explorer.panes["compare"].content
             lines = ["".join(part.text for part in content.line(y, Palette("dark"), True)) for y in range(5)]

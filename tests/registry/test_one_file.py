@@ -16,7 +16,7 @@ from hwexplorer import registry
 from hwexplorer.answer import Answer
 from hwexplorer.cli import main
 from hwexplorer.declare import Report
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import State
 from hwexplorer.tui.commands import command_table
 from tests.golden.test_golden import FILES
@@ -84,10 +84,10 @@ def test_the_complete_report_has_a_section(printed: Print) -> None:
 
 def test_the_screen_lists_and_shows_it() -> None:
     assert "words" in command_table.names()
-    sheet = EngineProvider().sheet(State("conv2d"), "words", 100)
+    sheet = ScreenQueries().sheet(State("conv2d"), "words", 100)
     assert sheet is not None
     assert "the longest has" in sheet.text
-    assert "the longest has" in EngineProvider().exported(State("conv2d"), "words", "text")
+    assert "the longest has" in ScreenQueries().exported(State("conv2d"), "words", "text")
 
 
 def test_the_reference_explains_its_options_and_columns() -> None:

@@ -11,7 +11,7 @@ from analysis.document import Cell, Column
 from hardware import precision
 from hardware.errors import RequestError, unknown
 from hwexplorer.export.sheet import Sheet
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.reports.why.why import NodeGain
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.tui.palette import Palette
@@ -72,7 +72,7 @@ def _weighed(names: tuple[str, ...]) -> list[tuple[str, float]]:
     return [(name, 0.3 + (i * 7919 % 23) / 10) for i, name in enumerate(names)]
 
 
-class Fake(EngineProvider):
+class Fake(ScreenQueries):
     def __init__(self, hostile: bool = False) -> None:
         self.captured: set[str] = set()
         self.calls: list[str] = []

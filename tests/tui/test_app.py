@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from hardware.errors import RequestError
 from hardware.precision import KEYS
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import PANES, PLOTS, State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.keys.key_table import ACTIONS, BY_ID, DEFAULT
@@ -908,7 +908,7 @@ async def test_another_batch_against_the_pin_is_told_by_all_figures_and_not_cut(
 
 
 async def test_zoomed_why_is_unfolded() -> None:
-    app = HwExplorer(parse("resnet50@b8,fp16"), EngineProvider())
+    app = HwExplorer(parse("resnet50@b8,fp16"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("5")
         assert "Largest events" not in screen_text(app)
@@ -917,7 +917,7 @@ async def test_zoomed_why_is_unfolded() -> None:
 
 
 async def test_notes_below_the_devices_are_about_the_row_under_the_cursor() -> None:
-    app = HwExplorer(parse("resnet50@b8,fp16"), EngineProvider())
+    app = HwExplorer(parse("resnet50@b8,fp16"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("2", "k")
         assert app.state.on == "tpu_v4"

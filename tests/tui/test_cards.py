@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.text.headline import describe_change, ratio
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import State, parse, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import Palette
@@ -85,7 +85,7 @@ def test_a_name_never_loses_its_model_number(name: str, model_number: str) -> No
 
 async def test_devices_stand_by_rank_and_two_changes_of_a_chip_keep_their_amounts() -> None:
     changed = "h100_sxm{memory_bandwidth*2},h100_sxm{memory_bandwidth*1.6}"
-    app = HwExplorer(parse(f"resnet50@b32,fp16/xeon_8490h,h100_sxm,tpu_v4,{changed}"), EngineProvider())
+    app = HwExplorer(parse(f"resnet50@b32,fp16/xeon_8490h,h100_sxm,tpu_v4,{changed}"), ScreenQueries())
     async with app.run_test(size=(80, 24)):
         strip = app.explorer.strip
         names = ["".join(text for text, *_ in strip._title(card, 22)) for card in strip.cards]
@@ -94,7 +94,7 @@ async def test_devices_stand_by_rank_and_two_changes_of_a_chip_keep_their_amount
 
 
 async def test_caps_of_a_chip_are_ranked_and_keep_their_amounts() -> None:
-    app = HwExplorer(parse("resnet50@b32,fp16/h100_sxm,h100_sxm@400W,h100_sxm@300W@1.4GHz,tpu_v4"), EngineProvider())
+    app = HwExplorer(parse("resnet50@b32,fp16/h100_sxm,h100_sxm@400W,h100_sxm@300W@1.4GHz,tpu_v4"), ScreenQueries())
     async with app.run_test(size=(80, 24)) as pilot:
         strip = app.explorer.strip
         names = {card.key: "".join(text for text, *_ in strip._title(card, 22)) for card in strip.cards}
@@ -117,7 +117,7 @@ def test_the_verdict_begins_with_the_figure_that_ranks(metric: str) -> None:
 
 
 async def test_a_screen_as_of_a_telephone_has_the_answer_and_figures_of_every_device() -> None:
-    app = HwExplorer(parse("resnet50@b1,fp32/h100_sxm,l4"), EngineProvider())
+    app = HwExplorer(parse("resnet50@b1,fp32/h100_sxm,l4"), ScreenQueries())
     async with app.run_test(size=(44, 40)) as pilot:
         await pilot.pause()
         strip = app.explorer.strip
@@ -167,7 +167,7 @@ def test_every_device_of_the_default_has_a_card() -> None:
 
 @pytest.mark.parametrize("model", ["resnet50@b8,fp16", "llama3_70b@fp8", "vit_b_16@b1"])
 async def test_the_bars_of_the_tree_say_something_at_120_columns(model: str) -> None:
-    app = HwExplorer(parse(model), EngineProvider(), opens_heaviest=True)
+    app = HwExplorer(parse(model), ScreenQueries(), opens_heaviest=True)
     async with app.run_test(size=(120, 40)):
         widths = dict(
             zip((c.key for c in app.explorer.outline.table.columns), app.explorer.outline._widths, strict=True)
@@ -183,7 +183,7 @@ async def test_the_bars_of_the_tree_say_something_at_120_columns(model: str) -> 
     "model", ["resnet50@b8,fp16", "llama3_8b:request@fp16/h100_sxm,a100_sxm4_80gb,tpu_v4,kpu_t100"]
 )
 async def test_every_device_has_its_name_and_edp_at_any_size(model: str, size: tuple[int, int]) -> None:
-    app = HwExplorer(parse(model), EngineProvider())
+    app = HwExplorer(parse(model), ScreenQueries())
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         strip = app.explorer.strip
@@ -215,7 +215,7 @@ def test_a_limit_does_not_hide_that_a_service_falls_behind() -> None:
 @pytest.mark.parametrize("key", ["up", "m"])
 async def test_on_a_small_screen_no_best_device_is_hidden_and_hidden_ones_are_named(key: str) -> None:
     devices = "xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,a100_sxm4_80gb,l40s,t4,l4"
-    app = HwExplorer(parse(f"resnet50@b1,fp16/{devices}"), EngineProvider())
+    app = HwExplorer(parse(f"resnet50@b1,fp16/{devices}"), ScreenQueries())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press(key)
         await pilot.pause()
@@ -230,14 +230,14 @@ async def test_on_a_small_screen_no_best_device_is_hidden_and_hidden_ones_are_na
 
 
 async def test_five_devices_have_a_line_each_on_a_small_screen() -> None:
-    app = HwExplorer(parse("resnet50@b1,fp16/xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,l4"), EngineProvider())
+    app = HwExplorer(parse("resnet50@b1,fp16/xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,l4"), ScreenQueries())
     async with app.run_test(size=(80, 24)):
         assert len([row for row in app.explorer.strip._rows() if not isinstance(row, str)]) == 5
 
 
 async def test_beside_a_pin_the_verdict_begins_where_a_line_is_free() -> None:
     devices = "l4,h100_sxm,rtx_4090"
-    app = HwExplorer(parse(f"resnet50@b1,fp16/{devices}?on=l4&pin=h100_sxm@b1,fp16"), EngineProvider())
+    app = HwExplorer(parse(f"resnet50@b1,fp16/{devices}?on=l4&pin=h100_sxm@b1,fp16"), ScreenQueries())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         strip = app.explorer.strip
@@ -248,7 +248,7 @@ async def test_beside_a_pin_the_verdict_begins_where_a_line_is_free() -> None:
 
 
 async def test_beside_a_pin_the_verdict_keeps_its_odds() -> None:
-    app = HwExplorer(parse("resnet50?on=tpu_v4&pin=h100_sxm"), EngineProvider())
+    app = HwExplorer(parse("resnet50?on=tpu_v4&pin=h100_sxm"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         strip = app.explorer.strip
@@ -266,7 +266,7 @@ def test_a_changed_baseline_is_compared_with_the_chip_as_it_is() -> None:
 
 
 async def test_a_request_keeps_its_tokens_per_second_on_a_small_screen() -> None:
-    app = HwExplorer(parse("llama3_8b:request@fp16"), EngineProvider())
+    app = HwExplorer(parse("llama3_8b:request@fp16"), ScreenQueries())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert " tok/s " in screen_text(app)

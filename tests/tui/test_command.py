@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.cli import main
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands.command_line import completions, submit
@@ -126,7 +126,7 @@ async def test_every_command_completes_and_has_a_help_line() -> None:
 
 
 async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
-    async with HwExplorer(parse("resnet18@b8,fp16"), EngineProvider()).run_test(size=GRID) as pilot:
+    async with HwExplorer(parse("resnet18@b8,fp16"), ScreenQueries()).run_test(size=GRID) as pilot:
         app = await typed(pilot, "energy")
         assert app.explorer.overlay == "report"
         assert "Top consumers" in screen_text(app) or "resnet18" in screen_text(app)
@@ -196,7 +196,7 @@ async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
 
 
 async def test_export_of_the_screen_asks_before_it_overwrites(tmp_path: Path) -> None:
-    async with HwExplorer(parse("resnet18@b8"), EngineProvider()).run_test(size=GRID) as pilot:
+    async with HwExplorer(parse("resnet18@b8"), ScreenQueries()).run_test(size=GRID) as pilot:
         app = await typed(pilot, f"export {shlex.quote(str(tmp_path / 'one.svg'))}")
         svg = (tmp_path / "one.svg").read_text()
         assert svg.startswith("<svg")

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.document import Column
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.table_tree import MORE, TreeIndex, fold_rows
 from tests.tui.fake import Fake
 
-TABLES = [Fake().tree(parse("resnet50@b8")), EngineProvider().tree(parse("mobilenet_v2@b8?sort=share"))]
+TABLES = [Fake().tree(parse("resnet50@b8")), ScreenQueries().tree(parse("mobilenet_v2@b8?sort=share"))]
 
 
 def bar(table: Table) -> int:
@@ -46,7 +46,7 @@ def test_every_level_adds_up_as_before(table: Table, percent: float) -> None:
     ],
 )
 async def test_the_cursor_is_on_a_row_of_the_tree(opened: str, keys: str, by: str, at: str) -> None:
-    app = HwExplorer(parse(opened), EngineProvider())
+    app = HwExplorer(parse(opened), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press(*keys)
         assert (app.state.by, app.state.at, app.explorer.outline.key) == (by, at, at)

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from analysis.explore.tuning.knob_curve import Changes, find_knee, knob_positions, knobs, step_knob
 from hardware.errors import RequestError
 from hwexplorer import engine
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.reports.tune.knobs import estimate_unchanged
 from hwexplorer.state import PANES, State, format, parse, replace
 from hwexplorer.tui.app import HwExplorer
@@ -92,7 +92,7 @@ def test_a_sparkline_has_a_sign_for_each_value() -> None:
 
 @pytest.mark.parametrize(("size", "ascii"), SIZES)
 async def test_a_knob_is_turned_by_keys_and_undone(size: tuple[int, int], ascii: bool) -> None:
-    app = HwExplorer(parse(START), EngineProvider(), ascii=ascii)
+    app = HwExplorer(parse(START), ScreenQueries(), ascii=ascii)
     async with app.run_test(size=size) as pilot:
         await known(app, pilot)
         assert app.explorer.panes["knobs"].content.key == "memory_bandwidth"
@@ -122,7 +122,7 @@ async def test_a_knob_is_turned_by_keys_and_undone(size: tuple[int, int], ascii:
 
 
 async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
-    app = HwExplorer(parse(START), EngineProvider())
+    app = HwExplorer(parse(START), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await known(app, pilot)
         y = next(
@@ -151,7 +151,7 @@ async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
 
 
 async def test_the_pane_is_exported_with_its_curve(tmp_path: Path) -> None:
-    app = HwExplorer(parse(f"{START}&on=kpu_t256"), EngineProvider())
+    app = HwExplorer(parse(f"{START}&on=kpu_t256"), ScreenQueries())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("right")
         app.session.request("export", str(tmp_path / "knobs.json"))
@@ -164,7 +164,7 @@ async def test_the_pane_is_exported_with_its_curve(tmp_path: Path) -> None:
 
 
 async def test_what_was_found_out_stays_when_neighbours_are_computed() -> None:
-    app = HwExplorer(parse(START), EngineProvider())
+    app = HwExplorer(parse(START), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await known(app, pilot)
         await pilot.press("down", "up")
@@ -185,7 +185,7 @@ def test_every_tab_is_in_sight_where_there_are_tabs(width: int) -> None:
 
 
 async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> None:
-    app = HwExplorer(parse(START), EngineProvider())
+    app = HwExplorer(parse(START), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("j")
         content = app.explorer.panes["knobs"].content
@@ -199,7 +199,7 @@ async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> 
 
 
 async def test_knobs_are_drawn_in_one_order_and_a_key_typed_at_once_turns_the_first() -> None:
-    app = HwExplorer(parse("alexnet@b2,fp16/h100_sxm?pane=knobs"), EngineProvider())
+    app = HwExplorer(parse("alexnet@b2,fp16/h100_sxm?pane=knobs"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         content = app.explorer.panes["knobs"].content
         orders = {tuple(row.key for row in content.table.rows)}
@@ -215,7 +215,7 @@ async def test_knobs_are_drawn_in_one_order_and_a_key_typed_at_once_turns_the_fi
         assert content.key == content.curve.title == first
         await pilot.press("l")
         assert app.state.fact == first
-    typed = HwExplorer(parse("alexnet@b4,fp16/h100_sxm?pane=tree"), EngineProvider())
+    typed = HwExplorer(parse("alexnet@b4,fp16/h100_sxm?pane=tree"), ScreenQueries())
     async with typed.run_test(size=(120, 40)) as pilot:
         await pilot.press("7", "l")
         content = typed.explorer.panes["knobs"].content

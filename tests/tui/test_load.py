@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from tests.tui.test_app import screen_text
@@ -13,7 +13,7 @@ STATE = "llama3_8b:serve,in=256,out=32,rate=5/h100_sxm,l4*2"
 
 
 async def test_the_batch_keys_turn_the_load() -> None:
-    app = HwExplorer(parse(STATE), EngineProvider())
+    app = HwExplorer(parse(STATE), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         text = screen_text(app)
         assert "5 requests/s" in text
@@ -30,7 +30,7 @@ async def test_the_batch_keys_turn_the_load() -> None:
 
 
 async def test_a_load_follows_the_phases_of_a_model() -> None:
-    app = HwExplorer(parse("llama3_8b:request@b8,fp8/l4"), EngineProvider())
+    app = HwExplorer(parse("llama3_8b:request@b8,fp8/l4"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("r")
         assert (app.state.model, app.state.load) == ("llama3_8b:request", "rate=1")
@@ -42,7 +42,7 @@ async def test_a_load_follows_the_phases_of_a_model() -> None:
 
 
 async def test_devices_stand_in_the_order_of_the_load_with_the_verdict() -> None:
-    app = HwExplorer(parse(STATE + "?pane=compare&metric=energy"), EngineProvider())
+    app = HwExplorer(parse(STATE + "?pane=compare&metric=energy"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         text = screen_text(app)
@@ -54,7 +54,7 @@ async def test_devices_stand_in_the_order_of_the_load_with_the_verdict() -> None
 
 
 async def test_on_a_small_screen_the_verdicts_of_a_load_are_whole_and_its_keys_are_named() -> None:
-    app = HwExplorer(parse("llama3_8b:serve,in=1024,out=256,rate=5/h100_sxm,tpu_v4,xeon_8490h"), EngineProvider())
+    app = HwExplorer(parse("llama3_8b:serve,in=1024,out=256,rate=5/h100_sxm,tpu_v4,xeon_8490h"), ScreenQueries())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         strip, foot = app.explorer.strip, screen_text(app).splitlines()[-1]
@@ -65,7 +65,7 @@ async def test_on_a_small_screen_the_verdicts_of_a_load_are_whole_and_its_keys_a
 
 
 async def test_why_says_what_the_slow_requests_wait_for() -> None:
-    app = HwExplorer(parse(STATE + "?pane=why&zoom=1"), EngineProvider())
+    app = HwExplorer(parse(STATE + "?pane=why&zoom=1"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("space")
         text = screen_text(app)
@@ -76,7 +76,7 @@ async def test_why_says_what_the_slow_requests_wait_for() -> None:
 
 
 async def test_the_plot_over_the_load_has_the_knee_and_the_limits() -> None:
-    app = HwExplorer(parse(STATE + "?pane=plot&zoom=1&plot=batch&metric=latency&limits=tpot<20ms"), EngineProvider())
+    app = HwExplorer(parse(STATE + "?pane=plot&zoom=1&plot=batch&metric=latency&limits=tpot<20ms"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         text = screen_text(app)
@@ -88,6 +88,6 @@ async def test_the_plot_over_the_load_has_the_knee_and_the_limits() -> None:
 
 def test_a_request_seen_after_its_load_has_its_own_name_in_the_tree() -> None:
     names = ("llama3_8b:serve,in=512,out=64,rate=2", "llama3_8b:request,in=512,out=64")
-    trees = [EngineProvider().tree(parse(f"{name}/h100_sxm")) for name in names]
+    trees = [ScreenQueries().tree(parse(f"{name}/h100_sxm")) for name in names]
     assert [str(tree.rows[0].cells[0]).partition(",")[0] for tree in trees] == ["llama3_8b:serve", "llama3_8b:request"]
     assert any("requests at once; the devices above are under the load" in line for line in trees[0].footer)

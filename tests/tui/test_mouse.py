@@ -6,7 +6,7 @@ import pytest
 from rich.segment import Segment
 from textual.pilot import Pilot
 
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.keys.key_table import DEFAULT
@@ -34,7 +34,7 @@ async def click(app: HwExplorer, pilot: Pilot[None], pane: str, text: str, times
 
 
 async def test_a_click_on_the_last_model_in_sight_loads_that_model() -> None:
-    app = HwExplorer(State(), EngineProvider())
+    app = HwExplorer(State(), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1")
         height = app.explorer.panes["models"].content.height + 2  # with the frame, above the picture
@@ -45,7 +45,7 @@ async def test_a_click_on_the_last_model_in_sight_loads_that_model() -> None:
 
 
 async def test_a_model_is_loaded_by_mouse_while_its_name_is_typed() -> None:
-    app = HwExplorer(State(), EngineProvider())
+    app = HwExplorer(State(), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1", "/", *"mobilenet_v2")
         await click(app, pilot, "models", "mobilenet_v2 ")
@@ -69,7 +69,7 @@ async def test_enter_is_in_sight_behind_a_long_command() -> None:
 
 
 async def test_a_click_on_the_line_that_names_what_is_folded_shows_it() -> None:
-    app = HwExplorer(State(), EngineProvider())
+    app = HwExplorer(State(), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await click(app, pilot, "why", "space: ")
         assert app.explorer.panes["why"].content.is_open
@@ -135,7 +135,7 @@ async def test_the_chips_of_the_title_are_clickable() -> None:
 
 
 async def test_a_click_on_a_point_of_a_plot_selects_its_row() -> None:
-    app = HwExplorer(parse("resnet50?plot=pareto&zoom=1&pane=plot"), EngineProvider())
+    app = HwExplorer(parse("resnet50?plot=pareto&zoom=1&pane=plot"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         plot = app.explorer.panes["plot"].content
         clicked = next((x, y) for y in range(2, 30) for x in range(8, 110) if plot.key_at(x, y).startswith("tpu_v4@b8"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.reports.why import why
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
@@ -19,7 +19,7 @@ SMALL = (80, 24)
 
 
 async def test_first_screen_says_what_to_try_and_what_colours_and_signs_mean() -> None:
-    app = HwExplorer(parse("resnet50"), EngineProvider(), opens_heaviest=True)
+    app = HwExplorer(parse("resnet50"), ScreenQueries(), opens_heaviest=True)
     async with app.run_test(size=SMALL) as pilot:
         await pilot.pause()
         lower_edge = next(line for line in screen_text(app).splitlines() if "try b" in line)
@@ -32,7 +32,7 @@ async def test_first_screen_says_what_to_try_and_what_colours_and_signs_mean() -
 
 def test_views_of_the_first_frame_run_no_alternative(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(why, "best_setting", lambda *_: pytest.fail("an alternative was estimated"))
-    session = Session(parse("resnet50"), EngineProvider())
+    session = Session(parse("resnet50"), ScreenQueries())
     session.size = SMALL
     assert session.views is not None
     session.views.make(session.visible_views(session.state))
@@ -55,7 +55,7 @@ async def test_a_click_on_what_to_try_sets_it_and_one_on_a_row_is_drawn_once() -
 
 
 async def test_limits_put_passing_devices_first_and_name_the_best_with_its_evidence() -> None:
-    app = HwExplorer(parse("resnet50@b8,fp16?limits=L<5ms,E<20mJ"), EngineProvider())
+    app = HwExplorer(parse("resnet50@b8,fp16?limits=L<5ms,E<20mJ"), ScreenQueries())
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("a")
         await settle_until(pilot, lambda: " pass; best: " in screen_text(app))
@@ -72,14 +72,14 @@ async def test_limits_put_passing_devices_first_and_name_the_best_with_its_evide
 
 
 async def test_the_drawer_of_models_is_tall_on_a_small_screen() -> None:
-    app = HwExplorer(parse("resnet50?pane=models"), EngineProvider())
+    app = HwExplorer(parse("resnet50?pane=models"), ScreenQueries())
     async with app.run_test(size=SMALL) as pilot:
         await settle_until(pilot, lambda: app.explorer.panes["models"].size.height >= 20)
         assert "MACs" in screen_text(app)
 
 
 async def test_limits_that_no_device_shown_passes_are_the_headline_with_the_count_of_all() -> None:
-    app = HwExplorer(parse("resnet50?limits=L<5ms,E<10mJ"), EngineProvider())
+    app = HwExplorer(parse("resnet50?limits=L<5ms,E<10mJ"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await settle_until(pilot, lambda: " pass; best: " in screen_text(app))
         assert app.explorer.strip.answer[0].startswith("No device shown passes; limits L<5ms E<10mJ: ")

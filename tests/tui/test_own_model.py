@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from hwexplorer import engine, user_code
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import State, format, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands import command_line
@@ -38,7 +38,7 @@ async def captured(app: HwExplorer, pilot: Pilot[None], line: str) -> str:
 
 
 async def test_it_opens_with_its_inputs() -> None:
-    app = HwExplorer(START, EngineProvider())
+    app = HwExplorer(START, ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await captured(app, pilot, f"model {OWN}:Net {INPUT}")
         assert app.state.model == f"{OWN}:Net({INPUT})"
@@ -51,7 +51,7 @@ async def test_it_opens_with_its_inputs() -> None:
 
 
 async def test_a_model_of_one_batch_comes_at_that() -> None:
-    app = HwExplorer(START, EngineProvider())
+    app = HwExplorer(START, ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await captured(app, pilot, f"model {OWN}:Fixed 4x3x8x8")
         assert (app.state.model, app.state.batch) == (f"{OWN}:Fixed(4x3x8x8)", 4)
@@ -80,7 +80,7 @@ async def test_what_goes_wrong_is_one_line_and_the_screen_lives_on(
 ) -> None:
     if factory.startswith("forty_gigabytes"):
         request.getfixturevalue("captures_alone")
-    app = HwExplorer(START, EngineProvider())
+    app = HwExplorer(START, ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         said = await captured(app, pilot, f"model {OWN}:{factory}")
         assert words in said
@@ -99,7 +99,7 @@ def running(name: str) -> bool:
 @pytest.mark.usefixtures("captures_alone")
 async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> None:
     name = "forever(1x3x17x17)"  # this size is used nowhere else: tests run side by side
-    app = HwExplorer(START, EngineProvider())
+    app = HwExplorer(START, ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         command_line.submit(app.session, f"model '{OWN}:{name}'")
         await settle_until(pilot, lambda: running(name) or not app.session.jobs)
@@ -111,7 +111,7 @@ async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> N
 
 
 async def test_a_state_string_still_runs_nothing() -> None:
-    app = HwExplorer(START, EngineProvider())
+    app = HwExplorer(START, ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         said = await captured(app, pilot, f"state '{format(replace(START, model=f'{OWN}:Net({INPUT})'))}'")
         assert f"runs no code: hwexplorer capture {OWN}:Net --input " in said
@@ -119,7 +119,7 @@ async def test_a_state_string_still_runs_nothing() -> None:
 
 
 async def test_inputs_are_for_models_of_ones_own() -> None:
-    app = HwExplorer(START, EngineProvider())
+    app = HwExplorer(START, ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         assert "takes no inputs" in await captured(app, pilot, f"model vit_b_16 {INPUT}")
 
@@ -135,7 +135,7 @@ async def test_a_file_edited_while_it_is_open_is_captured_anew(tmp_path: Path) -
     file = tmp_path / "net.py"
     file.write_text(NET.format(width=16))
     line = f"model {file}:make 1x8"
-    app = HwExplorer(START, EngineProvider())
+    app = HwExplorer(START, ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await captured(app, pilot, line)
         assert engine.workload(app.state).parameters == 8 * 16 + 16
@@ -162,7 +162,7 @@ async def test_a_file_edited_while_it_is_open_is_captured_anew(tmp_path: Path) -
 
 async def test_a_file_that_is_read_as_it_is_is_read_again(tmp_path: Path) -> None:
     path = save(tmp_path, [node("MatMul", "x w", "y")], {"x": ["b", 8]}, ["y"], [weight("w", 8, 16)])
-    app = HwExplorer(START, EngineProvider())
+    app = HwExplorer(START, ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await captured(app, pilot, f"model {path}")
         assert engine.workload(app.state).parameters == 8 * 16

@@ -8,7 +8,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.overlays.command_palette import CommandPalette
@@ -22,7 +22,7 @@ async def chosen(app: HwExplorer, pilot: Pilot[None], text: str) -> None:
 
 @pytest.fixture
 async def palette() -> AsyncIterator[HwExplorer]:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=(120, 40)):
         yield app
 
@@ -39,7 +39,7 @@ async def palette() -> AsyncIterator[HwExplorer]:
     ],
 )
 async def test_it_finds_and_does(text: str, field: str, value: object) -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await chosen(app, pilot, text)
         assert getattr(app.state, field) == value
@@ -70,7 +70,7 @@ async def test_tasks_and_names_come_before_terms(typed: str, title: str, palette
 
 
 async def test_a_limit_is_typed_where_it_is_read() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await chosen(app, pilot, "limit")
         await pilot.press(*"L<5ms", "enter")
@@ -79,7 +79,7 @@ async def test_a_limit_is_typed_where_it_is_read() -> None:
 
 
 async def test_a_command_that_needs_a_word_is_completed_in_its_line() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await chosen(app, pilot, "change the batch")
         await pilot.press(*"16", "enter")
@@ -88,7 +88,7 @@ async def test_a_command_that_needs_a_word_is_completed_in_its_line() -> None:
 
 
 async def test_terms_and_verbs_are_found_by_their_help() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await chosen(app, pilot, "energy-delay product")
         assert app.explorer.overlay == "help"
@@ -99,7 +99,7 @@ async def test_terms_and_verbs_are_found_by_their_help() -> None:
 
 
 async def test_keys_typed_ahead_do_what_they_would_do_later() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         for key in ("ctrl+p", *"MobileNetV2", "enter", "escape", "ctrl+p", *"alexnet", "escape", "]"):
             app.explorer.post_message(events.Key(key, key if len(key) == 1 else None))
@@ -109,7 +109,7 @@ async def test_keys_typed_ahead_do_what_they_would_do_later() -> None:
 
 
 async def test_a_click_does_the_item_and_the_palette_opens_over_an_overlay() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("?", "ctrl+p", *"theme light")
         assert app.explorer.overlay == "palette"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from analysis.reports.roofline_report import is_launch_dominated
 from hwexplorer import engine
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import PLOTS, parse, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import SERIES, THEMES, Palette
@@ -29,7 +29,7 @@ SIZES = [(52, 14), (76, 20), (120, 40)]
 def drawn(name: str, width: int, height: int, model: str = STATE.model) -> tuple[list[str], list[str]]:
     """A plot without and with the point of its cursor."""
     state = replace(STATE, model=model, plot=name)
-    plot = EngineProvider().plot(state)
+    plot = ScreenQueries().plot(state)
     return tuple(
         ["".join(s.text for s in line).ljust(width) for line in render(plot, width, height, PALETTE, cursor)]
         for cursor in ("", point_of(state))
@@ -45,7 +45,7 @@ def test_the_cursor_changes_nothing_but_its_points(name: str, width: int, height
 
 
 async def test_the_frame_of_a_plot_names_the_operator_of_the_cursor() -> None:
-    app = HwExplorer(replace(STATE, pane="plot", plot="roofline"), EngineProvider())
+    app = HwExplorer(replace(STATE, pane="plot", plot="roofline"), ScreenQueries())
     async with app.run_test(size=(120, 40)):
         assert app.explorer.panes["plot"].heading.endswith(f" · {STATE.at}")
 
@@ -58,7 +58,7 @@ def test_no_point_touches_a_name(name: str, width: int, height: int) -> None:
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_device_has_one_colour_in_all_plots(name: str) -> None:
-    plot = EngineProvider().plot(replace(STATE, plot=name))
+    plot = ScreenQueries().plot(replace(STATE, plot=name))
     names = {MARKED[device]: place for place, device in enumerate(STATE.devices)}
     for owner, series in zip(_owners(plot.series), plot.series, strict=True):
         if series.name in names:
@@ -67,7 +67,7 @@ def test_a_device_has_one_colour_in_all_plots(name: str) -> None:
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_the_legend_is_whole_and_axes_have_one_notation(name: str) -> None:
-    plot = EngineProvider().plot(replace(STATE, plot=name))
+    plot = ScreenQueries().plot(replace(STATE, plot=name))
     drawing = draw(plot, 76, 20, PALETTE)
     assert isinstance(drawing, Drawing)
     told = "".join(segment.text for line in drawing.lines(PALETTE) for segment in line)
@@ -83,7 +83,7 @@ def test_ticks_of_an_axis_without_a_unit_have_prefixes() -> None:
 
 
 def test_dots_are_as_large_as_their_share() -> None:
-    plot = EngineProvider().plot(replace(STATE, plot="roofline", at=""))
+    plot = ScreenQueries().plot(replace(STATE, plot="roofline", at=""))
     operators = next(series for series in plot.series if series.name == "operators")
     assert 0.9 < sum(operators.sizes) <= 1.0 + 1e-9
     text = "".join(drawn("roofline", 120, 40, "resnet18")[0])
@@ -95,7 +95,7 @@ def test_the_note_counts_what_is_launched_for_longer_than_it_works() -> None:
     state = replace(STATE, plot="roofline", at="")
     dominated = is_launch_dominated(engine.result(state))
     assert 0 < dominated.sum() < len(dominated)
-    note = EngineProvider().plot(state).notes[0]
+    note = ScreenQueries().plot(state).notes[0]
     assert note == f"{dominated.sum()} of {len(dominated)} kernels take longer to launch than to run"
 
 
@@ -107,10 +107,10 @@ def test_no_series_is_red() -> None:
 
 def test_a_merged_row_marks_all_its_points() -> None:
     state = parse("resnet50@b8,fp16?at=layer2.0-3.conv1&by=module")
-    below = EngineProvider().operators_below(state)
+    below = ScreenQueries().operators_below(state)
     kernels = {key for key in below if key.endswith(".conv1/conv1")}
     assert len(kernels) == 4
-    drawing = draw(EngineProvider().plot(state), 120, 40, PALETTE)
+    drawing = draw(ScreenQueries().plot(state), 120, 40, PALETTE)
     assert isinstance(drawing, Drawing)
     alone = {place for key in kernels for place in drawing.places_of(key, ())}
     assert set(drawing.places_of(state.at, below)) == alone
@@ -118,7 +118,7 @@ def test_a_merged_row_marks_all_its_points() -> None:
 
 
 def test_design_targets_stand_apart() -> None:
-    plot = EngineProvider().plot(replace(STATE, plot="pareto"))
+    plot = ScreenQueries().plot(replace(STATE, plot="pareto"))
     assert [series.name for series in plot.series if series.on_paper] == [MARKED["kpu_t256"]]
     assert "○" in "".join(drawn("pareto", 76, 20)[0])
 

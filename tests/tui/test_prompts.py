@@ -13,7 +13,7 @@ from textual.events import Paste
 
 from hardware.errors import RequestError, unknown
 from hardware.quantity import quantity
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.reports.search import search
 from hwexplorer.reports.show import events
 from hwexplorer.reports.why import why
@@ -63,7 +63,7 @@ async def test_what_is_said_can_be_read_to_its_end() -> None:
 
 
 async def test_the_picker_goes_to_the_first_match() -> None:
-    app = HwExplorer(parse("resnet50/h100_sxm"), EngineProvider())
+    app = HwExplorer(parse("resnet50/h100_sxm"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("a", *"tpu")
         assert len(over(app).content.visible) > 1
@@ -72,7 +72,7 @@ async def test_the_picker_goes_to_the_first_match() -> None:
 
 
 async def test_the_picker_takes_a_power_cap() -> None:
-    app = HwExplorer(parse("resnet50/h100_sxm"), EngineProvider())
+    app = HwExplorer(parse("resnet50/h100_sxm"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("a", *"h100_sxm@400W", "enter")
         assert app.session.state.devices == ("h100_sxm", "h100_sxm@400W")
@@ -117,7 +117,7 @@ async def test_a_key_right_after_escape_is_a_key_of_its_own(sent: bytes) -> None
 
 @pytest.mark.parametrize("size", [GRID, (80, 24), (44, 12)])
 async def test_ascii_is_all_there_is_where_nothing_else_may_be(size: tuple[int, int]) -> None:
-    app = HwExplorer(parse("resnet50@b8?pin=tpu_v4@b8&find=conv"), EngineProvider(), ascii=True)
+    app = HwExplorer(parse("resnet50@b8?pin=tpu_v4@b8&find=conv"), ScreenQueries(), ascii=True)
     async with app.run_test(size=size) as pilot:
         for keys in (*"123456", *("v" for _ in PLOTS), "?", "escape", "a", "escape", ":"):
             await pilot.press(keys)
@@ -164,7 +164,7 @@ def test_nothing_is_not_listed_among_what_is_allowed() -> None:
 
 
 async def test_an_unknown_node_is_refused_in_words() -> None:
-    app = HwExplorer(State(model="gemm"), EngineProvider())
+    app = HwExplorer(State(model="gemm"), ScreenQueries())
     async with app.run_test(size=GRID):
         submit(app.session, "at nowhere")
         assert app.session.message is not None
@@ -188,7 +188,7 @@ def test_static_energy_is_seconds_times_watts() -> None:
 
 def test_why_of_an_operator_inside_a_kernel_agrees_with_the_tree() -> None:
     """relu costs nothing beside its convolution: Why gave it all of the kernel."""
-    table = EngineProvider().tree(parse("resnet18@b8,fp16"))
+    table = ScreenQueries().tree(parse("resnet18@b8,fp16"))
     latency = [column.key for column in table.columns].index("latency")
     for row in (row for row in table.rows if row.key.startswith("layer1.0.conv1/")):
         told = section(why.why(parse(f"resnet18@b8,fp16?at={row.key}")), "Time")
@@ -198,7 +198,7 @@ def test_why_of_an_operator_inside_a_kernel_agrees_with_the_tree() -> None:
 
 def test_nothing_is_fused_under_an_eager_run() -> None:
     state = parse("resnet18@b8,eager")
-    for row in EngineProvider().tree(state).rows:
+    for row in ScreenQueries().tree(state).rows:
         if row.depth == 2:
             told = "\n".join(
                 line for _, lines in why.why(parse(f"resnet18@b8,eager?at={row.key}")).sections for line in lines
@@ -213,14 +213,14 @@ def test_events_against_another_machine_share_a_unit_and_invent_no_change() -> N
     energy, there, delta = keys.index("energy"), keys.index("there"), keys.index("delta")
     assert [row.cells[delta] for row in table.rows if row.cells[energy] is None] != []
     assert all(row.cells[delta] is None for row in table.rows if row.cells[energy] is None or row.cells[there] is None)
-    text = EngineProvider().exported(state, "events", "text")
+    text = ScreenQueries().exported(state, "events", "text")
     units = re.findall(r"(?:Energy/inf|tpu_v4) (.?J)", text)
     assert len(units) == 2
     assert len(set(units)) == 1
 
 
 async def test_the_pinned_column_of_events_stays_at_120() -> None:
-    app = HwExplorer(parse("resnet50@b8?pin=tpu_v4@b8"), EngineProvider())
+    app = HwExplorer(parse("resnet50@b8?pin=tpu_v4@b8"), ScreenQueries())
     async with app.run_test(size=GRID):
         shown = [text for text in screen_text(app).splitlines() if "Event " in text and "J" in text]
         assert shown
@@ -230,11 +230,11 @@ async def test_the_pinned_column_of_events_stays_at_120() -> None:
 
 def test_a_wrong_device_is_refused_in_one_line() -> None:
     with pytest.raises(RequestError, match="did you mean"):
-        EngineProvider().device_key("h100_sxn")
+        ScreenQueries().device_key("h100_sxn")
 
 
 async def test_what_was_there_before_gives_way_to_what_is_typed() -> None:
-    app = HwExplorer(parse("resnet50"), EngineProvider())
+    app = HwExplorer(parse("resnet50"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1", "/", *"vit_b_16", "enter")
         assert (app.state.model, app.state.pane) == ("vit_b_16", "tree")  # the drawer has closed
@@ -254,7 +254,7 @@ async def test_what_was_there_before_gives_way_to_what_is_typed() -> None:
 
 
 async def test_space_after_a_name_in_the_picker_adds_no_device_nobody_pointed_at() -> None:
-    app = HwExplorer(parse("resnet50/h100_sxm,kpu_t256"), EngineProvider())
+    app = HwExplorer(parse("resnet50/h100_sxm,kpu_t256"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("a", *"kpu", "space")
         assert app.state.devices == ("h100_sxm", "kpu_t256")
@@ -263,7 +263,7 @@ async def test_space_after_a_name_in_the_picker_adds_no_device_nobody_pointed_at
 
 
 async def test_devices_within_limits_come_best_first_and_the_cursor_stays_on_the_best() -> None:
-    app = HwExplorer(parse("resnet18/h100_sxm"), EngineProvider())
+    app = HwExplorer(parse("resnet18/h100_sxm"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("a", *"L<5ms")
         await settle_until(

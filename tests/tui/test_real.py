@@ -11,7 +11,7 @@ import pytest
 
 from hardware import precision
 from hwexplorer.cli import main
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import PANES, State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.terminals import clipboard
@@ -30,7 +30,7 @@ def nothing_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 async def test_the_main_job() -> None:
     """A model by typing, a device by moving, the heaviest operator, a batch, a pin, a file read back."""
-    app = HwExplorer(State(), EngineProvider())
+    app = HwExplorer(State(), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("1", "/", *"resnet18", "enter")
         assert app.state.model == "resnet18"
@@ -55,7 +55,7 @@ async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tm
     rows = [layer.format("conv1", "Convolution", 1.5), layer.format("maxpool", "MaxPool", 0.5)]
     file = tmp_path / "counters.csv"
     file.write_text("\n".join(["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)", *rows]))
-    app = HwExplorer(parse("resnet18/xeon_8490h"), EngineProvider())
+    app = HwExplorer(parse("resnet18/xeon_8490h"), ScreenQueries())
     async with app.run_test(size=size) as pilot:
         await pilot.press(*":trace nothing.csv", "enter")
         assert app.session.message is not None
@@ -76,15 +76,15 @@ async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tm
 @pytest.mark.parametrize("pane", [pane for pane in PANES if pane != "plot"])
 def test_the_copied_command_prints_what_the_export_writes(pane: str, capsys: pytest.CaptureFixture[str]) -> None:
     state = parse(f"resnet18@b8,fp16,fused/tpu_v4,h100_sxm?at=layer1.0.conv1&baseline=tpu_v4&pane={pane}")
-    assert main(shlex.split(EngineProvider().command(state, state.pane))[1:]) == 0
+    assert main(shlex.split(ScreenQueries().command(state, state.pane))[1:]) == 0
     printed = capsys.readouterr().out
-    assert EngineProvider().exported(state, pane, "text") == printed
+    assert ScreenQueries().exported(state, pane, "text") == printed
 
 
 @pytest.mark.parametrize("seed", first([11, 12], 1))
 async def test_random_keys_on_real_numbers(seed: int) -> None:
     random_ = random.Random(seed)
-    app = HwExplorer(parse("mobilenet_v2@b8"), EngineProvider())
+    app = HwExplorer(parse("mobilenet_v2@b8"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         for step in range(250):
             key = random_.choice(KEYS)
@@ -98,7 +98,7 @@ async def test_random_keys_on_real_numbers(seed: int) -> None:
 
 @pytest.mark.parametrize("shot", SHOTS, ids=lambda shot: shot.name)
 async def test_every_picture_can_be_taken(shot: object) -> None:
-    (svg,) = await take(shot, EngineProvider())  # type: ignore[arg-type]
+    (svg,) = await take(shot, ScreenQueries())  # type: ignore[arg-type]
     assert svg.startswith("<svg")
     assert "internal error" not in svg
 
@@ -114,7 +114,7 @@ def test_an_animation_shows_each_picture_once_a_turn() -> None:
 
 async def test_several_devices_stand_side_by_side() -> None:
     """Pane 4 alone has the families of all devices; `:why a b` names devices; the winner's column comes first."""
-    app = HwExplorer(parse("resnet18@b8,int8/xeon_8490h,h100_sxm,kpu_t256?at=layer1.0.conv1"), EngineProvider())
+    app = HwExplorer(parse("resnet18@b8,int8/xeon_8490h,h100_sxm,kpu_t256?at=layer1.0.conv1"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("4", "z")
         assert [c.key for c in app.explorer.panes["events"].content.table.columns[1::2]] == [*app.state.devices]

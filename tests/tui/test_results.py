@@ -14,7 +14,7 @@ from analysis.document import Column
 from hardware.errors import RequestError
 from hwexplorer.answer import Answer
 from hwexplorer.export.sheet import Sheet, decode, encode, sheet
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import State, configuration_name, format, open_configuration, parse
 from hwexplorer.text import terms
 from hwexplorer.tui.app import HwExplorer
@@ -39,7 +39,7 @@ async def opened(app: HwExplorer, pilot: Pilot[None], line: str) -> ResultTable:
 
 
 async def test_advice_has_a_key_and_is_applied_and_undone() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("A")
         await pilot.pause()
@@ -63,7 +63,7 @@ async def test_advice_has_a_key_and_is_applied_and_undone() -> None:
     "line", ["search --max-latency 5ms --on h100_sxm,tpu_v4", "pareto", "sweep", "sweep --batches 1,4"]
 )
 async def test_results_are_tables_whose_rows_are_pinned(line: str) -> None:
-    app = HwExplorer(parse("resnet18@fp16"), EngineProvider())
+    app = HwExplorer(parse("resnet18@fp16"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         results = await opened(app, pilot, line)
         rows = len(results.content.table.rows)
@@ -92,7 +92,7 @@ async def test_results_are_tables_whose_rows_are_pinned(line: str) -> None:
 
 
 async def test_results_are_sorted_by_the_column_that_is_explained() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         results = await opened(app, pilot, "sweep")
         await pilot.press("right", "right", "right", "right")
@@ -130,7 +130,7 @@ async def test_sessions_are_chosen_from(tmp_path: Path) -> None:
 
 
 async def test_results_by_mouse() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         results = await opened(app, pilot, "sweep")
         await pilot.click("#results", offset=(6, 5))
@@ -164,7 +164,7 @@ def test_where_a_row_leads() -> None:
 
 
 async def test_every_action_answers() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         for keys, says in (
             ("]", "batch 2 vs batch 1: "),
@@ -196,7 +196,7 @@ async def test_every_action_answers() -> None:
 
 
 async def test_help_begins_with_the_keys_of_the_pane_and_can_be_searched() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("?")
         headings = [heading for heading, _ in over(app).content.text.sections]
@@ -235,7 +235,7 @@ def test_terms_say_something_once() -> None:
 
 
 async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("a", *"L<1ms,E<100mJ")
 
@@ -260,7 +260,7 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
 
 
 async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
-    app = HwExplorer(parse("resnet18@b8,fp16"), EngineProvider())
+    app = HwExplorer(parse("resnet18@b8,fp16"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("a", *"l<1ms E<50mJ", "enter")
         assert app.state.limits == "L<1ms E<50mJ"
@@ -278,13 +278,13 @@ async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
         assert app.state.limits == ""
         await pilot.press("U")
         assert app.state.limits == "L<1ms E<50mJ"
-    document = json.loads(EngineProvider().exported(app.state, "compare", "json"))
+    document = json.loads(ScreenQueries().exported(app.state, "compare", "json"))
     passing = [key for key in app.state.devices if key in within]  # in the order of the state; cards are sorted by EDP
     assert document["limits"]["passing"] == passing
     assert len(passing) == len(within)
     assert document["limits"]["failing"]["xeon_8490h"] == ["L<1ms", "E<50mJ"]
     for form in ("text", "md", "html"):
-        told = unescape(EngineProvider().exported(app.state, "tree", form))
+        told = unescape(ScreenQueries().exported(app.state, "tree", form))
         assert f"limits L<1ms E<50mJ: {len(passing)} of 4 devices pass: {', '.join(passing)}" in told
     assert app.session.failures == []
 
@@ -312,7 +312,7 @@ async def test_the_wheel_scrolls_a_table_of_results() -> None:
 
 
 async def test_results_name_the_columns_that_the_width_leaves_out_and_find_rows() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("A")
         await pilot.pause()
@@ -323,7 +323,7 @@ async def test_results_name_the_columns_that_the_width_leaves_out_and_find_rows(
 
 
 async def test_two_slow_clicks_on_a_row_apply_it_and_the_first_says_so() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("A")
         await pilot.pause()
@@ -345,7 +345,7 @@ async def test_a_mission_is_shown_and_exported(
     monkeypatch.chdir(tmp_path)
     example = Path(__file__).parents[2] / "examples" / "missions" / "robot.toml"
     Path("robot.toml").write_text(example.read_text())
-    app = HwExplorer(parse("resnet18"), EngineProvider())
+    app = HwExplorer(parse("resnet18"), ScreenQueries())
     async with app.run_test(size=size) as pilot:
         await pilot.press(":", *"mission ro", "tab", "enter")
         await settle_until(pilot, lambda: not app.session.jobs)

@@ -61,12 +61,12 @@ class RooflinePane(ViewPane):
 
 SCREEN = """
 import asyncio
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 
 async def main():
-    app = HwExplorer(parse("resnet18?plot=toy"), EngineProvider())
+    app = HwExplorer(parse("resnet18?plot=toy"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("6")
         assert app.explorer.panes["plot"].content.plot.title == "A toy"
@@ -86,7 +86,7 @@ asyncio.run(main())
 FIRST = """
 import sys
 import hwexplorer.cli, hwexplorer.commands.open
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 
@@ -100,7 +100,7 @@ def ready(app):
     app.exit()
 
 HwExplorer.on_ready = ready
-app = HwExplorer(parse("resnet50@b8,fp16"), EngineProvider())
+app = HwExplorer(parse("resnet50@b8,fp16"), ScreenQueries())
 app.run(headless=True, size=(120, 40))
 assert (app.cards, app.early) == (4, set()), (app.cards, app.early)
 """

@@ -13,7 +13,7 @@ from analysis.estimate.families import FAMILIES
 from analysis.estimate.metrics import METRICS
 from hwexplorer import engine
 from hwexplorer.cli import main
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.reports.compare.compare import pane_table
 from hwexplorer.reports.show import events
 from hwexplorer.state import PLOTS, RANKS, State, parse, pinned, replace
@@ -135,7 +135,7 @@ def test_devices_in_order(rank: str) -> None:
 @for_each("name", PLOTS)
 def test_plots(model: str, name: str) -> None:
     state = parse(f"{model}?plot={name}")
-    plot = EngineProvider().plot(state)
+    plot = ScreenQueries().plot(state)
     assert isinstance(plot, Plot)
     assert plot.notes
     ids = {"", *engine.result(state).partition.operator_id}
@@ -149,16 +149,16 @@ def test_plots(model: str, name: str) -> None:
 
 def test_the_plots_say_what_the_figures_say() -> None:
     state = parse("resnet18@b8,fp16?plot=memory")
-    memory = EngineProvider().plot(state).series[0]
+    memory = ScreenQueries().plot(state).series[0]
     assert max(memory.y) == pytest.approx(engine.result(state).memory.peak_bytes)
-    batch = EngineProvider().plot(replace(state, plot="batch"))
+    batch = ScreenQueries().plot(replace(state, plot="batch"))
     best = next(series for series in batch.series if series.mark)
     for key, least in zip(best.keys, best.y, strict=True):
         line = next(s for s in batch.series if s.keys and s.name == MARKED[key.rpartition("@b")[0]])
         assert least == min(line.y)
     at_8 = next(s for s in batch.series if s.keys and s.name == "h100_sxm")
     assert at_8.y[at_8.keys.index("h100_sxm@b8")] == pytest.approx(engine.result(state).edp_js)
-    pareto = EngineProvider().plot(replace(state, plot="pareto"))
+    pareto = ScreenQueries().plot(replace(state, plot="pareto"))
     front = next(s for s in pareto.series if s.name == "front")
     assert list(front.x) == sorted(front.x)
     assert list(front.y) == sorted(front.y, reverse=True)
@@ -179,9 +179,9 @@ def test_the_plots_say_what_the_figures_say() -> None:
 )
 def test_the_copied_command_knows_what_no_option_names(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     state = parse(text)
-    assert main(shlex.split(EngineProvider().command(state, state.pane))[1:]) == 0
+    assert main(shlex.split(ScreenQueries().command(state, state.pane))[1:]) == 0
     printed = capsys.readouterr().out
-    assert EngineProvider().exported(state, state.pane, "text") == printed
+    assert ScreenQueries().exported(state, state.pane, "text") == printed
 
 
 def test_the_host_counts_in_the_model_on_each_device_that_has_its_work() -> None:
@@ -217,7 +217,7 @@ def test_a_terminal_of_sixteen_colours_gets_a_theme_of_sixteen(
 
 async def test_without_colours_no_colour_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = HwExplorer(State(), EngineProvider())
+    app = HwExplorer(State(), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         text = screen_text(app)

@@ -13,7 +13,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions
@@ -259,7 +259,7 @@ async def test_it_is_done(task: str, by: str, tmp_path: Path, monkeypatch: pytes
     way, most = (by_keys, keys) if by == "keys" else (by_mouse, clicks)
     keeper = SavedSessions(tmp_path / "sessions.json")
     keeper.save(LAST, parse(KEPT))
-    app = HwExplorer(parse(START), EngineProvider(), saved_sessions=keeper, opens_heaviest=True)
+    app = HwExplorer(parse(START), ScreenQueries(), saved_sessions=keeper, opens_heaviest=True)
     async with app.run_test(size=(120, 40)) as pilot:
         hand = Hand(app, pilot)
         await way(hand, tmp_path)

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from textual import events
 
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import State, replace
 from hwexplorer.tui import typing_screen
 from hwexplorer.tui.app import HwExplorer
@@ -20,7 +20,7 @@ from tests.waiting import LIMIT_S, settle_until
 
 
 async def test_keys_typed_ahead_are_drawn_meanwhile_and_ctrl_c_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), EngineProvider())
+    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), ScreenQueries())
     refresh, press_key = ExplorerScreen._compositor_refresh, ExplorerScreen.press_key
     drawn: list[int] = []  # keys handled before each drawing
     handled: list[str] = []
@@ -51,7 +51,7 @@ async def test_keys_typed_ahead_are_drawn_meanwhile_and_ctrl_c_is_first(monkeypa
 
 async def _typed(keys: str, is_ahead: bool) -> State:
     """The state after keys: all at once, or each after the one before is drawn."""
-    app = HwExplorer(State(model="resnet50", devices=("h100_sxm", "l4", "tpu_v4")), EngineProvider())
+    app = HwExplorer(State(model="resnet50", devices=("h100_sxm", "l4", "tpu_v4")), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         for key in keys:
@@ -95,7 +95,7 @@ def _reach_unknown_device(session: Session) -> None:
 
 
 async def test_a_state_that_cannot_be_shown_is_refused_after_keys_typed_ahead_too() -> None:
-    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), EngineProvider())
+    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         session, before = app.session, app.state
@@ -108,7 +108,7 @@ async def test_a_state_that_cannot_be_shown_is_refused_after_keys_typed_ahead_to
 
 async def test_what_is_typed_after_escape_goes_to_the_screen_below_the_palette() -> None:
     for keys in (("escape", "q"), ("alt+q",)):  # a terminal that is read late has escape and the next key as one
-        app = HwExplorer(State(model="resnet18", devices=("h100_sxm",)), EngineProvider())
+        app = HwExplorer(State(model="resnet18", devices=("h100_sxm",)), ScreenQueries())
         async with app.run_test(size=(120, 40)) as pilot:
             await pilot.press("ctrl+p")
             for key in ("a", "a", *keys):
@@ -119,7 +119,7 @@ async def test_what_is_typed_after_escape_goes_to_the_screen_below_the_palette()
 async def test_quit_behind_2000_keys_leaves_at_once_and_keeps_the_state_that_was_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), EngineProvider())
+    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         for key in "]]" + "j}xkmSlhjx" * 200 + "q":
@@ -133,7 +133,7 @@ async def test_quit_behind_2000_keys_leaves_at_once_and_keeps_the_state_that_was
 
 
 async def test_quit_behind_a_key_that_opens_a_line_is_typed_into_it() -> None:
-    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), EngineProvider())
+    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         for key in ":q":
@@ -145,7 +145,7 @@ async def test_quit_behind_a_key_that_opens_a_line_is_typed_into_it() -> None:
 
 
 async def test_quit_behind_a_state_that_cannot_be_shown_keeps_the_last_one_shown() -> None:
-    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), EngineProvider())
+    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         session, before = app.session, app.state

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import State, parse, pinned, replace
 from hwexplorer.tui.session.view_cache import TracedState, ViewCache
 
@@ -30,7 +30,7 @@ READS = {
 
 @pytest.mark.parametrize("view", READS)
 def test_a_view_is_made_anew_for_what_it_reads(view: str) -> None:
-    cache = ViewCache(EngineProvider())
+    cache = ViewCache(ScreenQueries())
     cache.view(view, START)
     assert {name for name, other in OTHERS.items() if not cache.has(view, replace(START, **other))} == READS[view]
 
@@ -48,6 +48,6 @@ def test_a_field_that_is_replaced_is_not_read() -> None:
 
 @pytest.mark.parametrize("model", ["resnet50", "llama3_8b:decode"])
 def test_a_tree_is_the_same_wherever_its_cursor_stands(model: str) -> None:
-    cache, state = ViewCache(EngineProvider()), parse(model)
+    cache, state = ViewCache(ScreenQueries()), parse(model)
     tree = cache.views(state).tree
     assert cache.views(replace(state, at=tree.rows[-1].key)).tree is tree

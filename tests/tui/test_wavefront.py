@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from textual.pilot import Pilot
 
-from hwexplorer.provider import EngineProvider
+from hwexplorer.provider import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.overlays.wavefront_player import WavefrontPlayer
@@ -28,7 +28,7 @@ async def opened(app: HwExplorer, pilot: Pilot[None], *keys: str) -> WavefrontPl
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_keys_play_pause_and_step(size: tuple[int, int]) -> None:
-    app = HwExplorer(parse(STATE), EngineProvider())
+    app = HwExplorer(parse(STATE), ScreenQueries())
     async with app.run_test(size=size) as pilot:
         player = await opened(app, pilot, "W")
         content = player.content
@@ -64,7 +64,7 @@ async def test_keys_play_pause_and_step(size: tuple[int, int]) -> None:
 
 async def test_line_opens_a_node_and_a_moment_is_exported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    app = HwExplorer(parse("resnet18/kpu_t256"), EngineProvider())
+    app = HwExplorer(parse("resnet18/kpu_t256"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
         player = await opened(app, pilot, ":", *"wavefront layer2.0.conv1", "enter", "home")
         assert app.state.at == "layer2.0.conv1"
@@ -80,7 +80,7 @@ async def test_line_opens_a_node_and_a_moment_is_exported(monkeypatch: pytest.Mo
 
 async def test_drawing_needs_neither_colour_nor_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = HwExplorer(parse(STATE), EngineProvider(), ascii=True)
+    app = HwExplorer(parse(STATE), ScreenQueries(), ascii=True)
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(app, pilot, "W", *["right"] * 40)
         text = screen_text(app)

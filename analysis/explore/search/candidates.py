@@ -112,11 +112,11 @@ def make_candidate(result: Estimate, by: CostSettings) -> Candidate:
 def distinct_candidates(evaluated: Sequence[Candidate]) -> list[Candidate]:
     """Drop equal runs: of formats that a device runs alike, keep the one that it runs."""
     runs: dict[tuple[object, ...], Candidate] = {}
-    for one in evaluated:
-        point = one.point
+    for candidate in evaluated:
+        point = candidate.point
         key = (point.model, point.device, point.batch, point.precision_run, point.latency_s, point.energy_j)
         if key not in runs or point.precision == point.precision_run:
-            runs[key] = one
+            runs[key] = candidate
     return list(runs.values())
 
 
@@ -169,14 +169,14 @@ def _front(group: Sequence[Candidate], with_accuracy: bool) -> tuple[list[Candid
     rows = [(c.point.energy_j_per_inference, c.point.latency_s, -(c.accuracy or 0.0)) for c in group]
     keep = front(np.array(rows).reshape(-1, 3)[:, : 2 + with_accuracy]).tolist()
     pairs = list(zip(keep, group, strict=True))
-    return [c for kept, c in pairs if kept], [c for kept, c in pairs if not kept]
+    return [c for keeps, c in pairs if keeps], [c for keeps, c in pairs if not keeps]
 
 
 def _check_accuracies(evaluated: Sequence[Candidate]) -> None:
     metrics = {c.point.model: c.accuracy_metric for c in evaluated}
-    without = [name for name, metric in metrics.items() if not metric]
-    if without:
-        raise RequestError(f"no published accuracy is known for {', '.join(without[:5])}: remove it from --models")
+    unmeasured = [name for name, metric in metrics.items() if not metric]
+    if unmeasured:
+        raise RequestError(f"no published accuracy is known for {', '.join(unmeasured[:5])}: remove it from --models")
     if len(set(metrics.values())) > 1:
         kinds = ", ".join(f"{name} {metric}" for name, metric in list(metrics.items())[:5])
         raise RequestError(f"accuracies of different kinds cannot be compared: {kinds}")
@@ -199,14 +199,14 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
         if c.point.can_win and all(_excess(limit, c) <= 1.0 for limit in limits)
     ]
     allowed.sort(key=lambda c: not is_sure(c, SAFE))
-    fitting, within = ([c for c in group if c.point.silicon is has_silicon] for group in (ordered, allowed))
+    fitting, keeping = ([c for c in group if c.point.silicon is has_silicon] for group in (ordered, allowed))
     on_paper = [c for c in allowed if has_silicon and not c.point.silicon]
 
     def distance(c: Candidate) -> float:
         """Return the logarithm of the product of the factors by which a candidate exceeds the limits."""
         return float(sum(np.log(max(_excess(limit, c), 1.0)) for limit in limits))
 
-    nearest = min(fitting, key=distance, default=None) if not within else None
+    nearest = min(fitting, key=distance, default=None) if not keeping else None
     running = [c for c in fitting if c.point.can_win]
     constraint_effects = tuple(_constraint_effect(limit, running or fitting) for limit in limits)
     return ConstrainedSearch(
@@ -217,7 +217,7 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
         not_fitting=len(evaluated) - len(ordered),
         found=tuple(c for c in allowed if c.point.silicon),
         design_targets=tuple(c for c in allowed if not c.point.silicon),
-        verdict=_verdict(within, on_paper, fitting, limits, constraint_effects, len(evaluated)),
+        verdict=_verdict(keeping, on_paper, fitting, limits, constraint_effects, len(evaluated)),
         rulings=constraint_effects,
         nearest=nearest,
         nearest_excess=max((_excess(limit, nearest) for limit in limits), default=1.0) if nearest is not None else 1.0,
@@ -261,8 +261,8 @@ def _verdict(
         count = f"{len(within):,} of {evaluated:,} configurations keep all limits, {surely:,} almost surely"
         return f"{count}; on paper {len(on_paper)} more ({designs})" if on_paper else count
     if on_paper:
-        kept = f"{count_noun(len(on_paper), 'configuration')} of {designs} keep all limits"
-        return f"Only on paper: {kept}. Among chips that exist: {_why_nothing(fitting, limits, constraint_effects)}"
+        words = f"{count_noun(len(on_paper), 'configuration')} of {designs} keep all limits"
+        return f"Only on paper: {words}. Among chips that exist: {_why_nothing(fitting, limits, constraint_effects)}"
     return _why_nothing(fitting, limits, constraint_effects)
 
 
@@ -333,11 +333,11 @@ def rank(results: Sequence[Estimate], by: CostSettings, order: str = "energy") -
     alike = ([row for row in winners if row.accuracy_metric == metric] for metric in metrics)
     on_front = {id(row) for group in alike for row in _front(group, with_accuracy=True)[0]}
     ordered = sorted(zip(results, rows, strict=True), key=lambda pair: _sort_key(pair[1], order))
-    ranked = tuple(
+    ranked_rows = tuple(
         record(
             Ranked, result.workload, candidate=row, on_front=id(row) in on_front,
             macs=float(result.demand.macs.sum()) / result.scenario.batch,
         )
         for result, row in ordered
     )  # fmt: skip
-    return record(Rank, results[0].scenario, device=results[0].device.key, order=order, rows=ranked)
+    return record(Rank, results[0].scenario, device=results[0].device.key, order=order, rows=ranked_rows)

@@ -77,17 +77,17 @@ def chunks(
 ) -> list[Chunk]:
     """Return the sweep of every shipped torchvision model in chunks, by default on all devices of the catalogue. Raises
     RequestError for an empty or invalid list."""
-    named = tuple(info.name for info in zoo.models() if store.is_ready(info.name))
-    on = tuple(devices) or tuple(device.key for device in catalogue_devices(tuple(folders)))
-    check_lists("sweep", model=named, device=on, batch=batches, precision=precisions)
+    models = tuple(info.name for info in zoo.models() if store.is_ready(info.name))
+    keys = tuple(devices) or tuple(device.key for device in catalogue_devices(tuple(folders)))
+    check_lists("sweep", model=models, device=keys, batch=batches, precision=precisions)
     for batch, precision in product(batches, precisions):
         msgspec.structs.replace(scenario, batch=batch, precision=precision)  # raises
     return [
         Chunk(
-            named[i : i + GROUP], on, tuple(batches), tuple(precisions), scenario.execution, scenario.layout,
+            models[i : i + GROUP], keys, tuple(batches), tuple(precisions), scenario.execution, scenario.layout,
             tuple(map(str, folders)), form,
         )
-        for i in range(0, len(named), GROUP)
+        for i in range(0, len(models), GROUP)
     ]  # fmt: skip
 
 
@@ -170,16 +170,16 @@ def _costs(batches: Sequence[int], setup: Setup, evaluation: Evaluation, held: F
     """Yield the cost of each run, in the order of the columns."""
     device, execution, totals = setup.device, setup.runtime.mode, evaluation.totals
     of_convolution = evaluation.bundle.mostly_convolution
-    formats = [precision_run(setup.plan, mostly) for mostly in of_convolution]
+    formats = [precision_run(setup.plan, is_most) for is_most in of_convolution]
     room, silicon = device.memory_bytes, device.silicon
     for batch, latency, pipelined, energy, peak, utilization, bound, form in zip(
         batches, totals.latency_s.tolist(), totals.pipelined_s.tolist(), totals.energy_j.tolist(), held.tolist(),
         totals.utilization.tolist(), totals.bound, formats, strict=True,
     ):  # fmt: skip
-        each = rates(batch, latency, energy, pipelined)
+        figure = rates(batch, latency, energy, pipelined)
         yield (
-            form, execution, latency, energy, each.energy_j_per_inference, each.edp_js, each.throughput_per_s,
-            each.average_power_w, peak, peak <= room, utilization, bound, silicon,
+            form, execution, latency, energy, figure.energy_j_per_inference, figure.edp_js, figure.throughput_per_s,
+            figure.average_power_w, peak, peak <= room, utilization, bound, silicon,
         )  # fmt: skip
 
 

@@ -34,10 +34,10 @@ def estimate_grid(
     tick: Tick | None = None,
 ) -> Iterator[Estimate]:
     """Estimate every configuration, batches innermost. Raises RequestError for an invalid batch or precision."""
-    together = [batches[at : at + TOGETHER] for at in range(0, len(batches), TOGETHER)]
+    groups = [batches[start : start + TOGETHER] for start in range(0, len(batches), TOGETHER)]
     total, done = len(workloads) * len(batches) * len(precisions) * len(devices), 0
-    for workload, precision, device, some in product(workloads, precisions, devices, together):
-        for result in estimate_batches(workload, device, msgspec.structs.replace(base, precision=precision), some):
+    for workload, precision, device, group in product(workloads, precisions, devices, groups):
+        for result in estimate_batches(workload, device, msgspec.structs.replace(base, precision=precision), group):
             yield result
             done += 1
             if tick is not None:

@@ -23,18 +23,18 @@ def local(run: Callable[[Work], Result], work: Sequence[Work], workers: int = 0)
     from multiprocessing import get_context
 
     pool = ProcessPoolExecutor(count, get_context("spawn"), _work_for_parent)
-    done = False
+    is_complete = False
     try:
         with ThreadPoolExecutor(1) as starter:  # signals go to the main thread, so none interrupts a start here
             futures = starter.submit(lambda: [pool.submit(run, piece) for piece in work]).result()
         for future in futures:
             yield future.result()
-        done = True
+        is_complete = True
     except BrokenProcessPool:
         raise RequestError("a worker of the sweep was killed (out of memory? --workers takes fewer)") from None
     finally:
         # Kill instead of cancelling: the pool's thread fails on a cancelled future whose worker has gone.
-        for process in [] if done else list((pool._processes or {}).values()):
+        for process in [] if is_complete else list((pool._processes or {}).values()):
             process.kill()
         pool.shutdown()
 

@@ -123,8 +123,8 @@ def prices(result: Estimate, least: float = 0.001) -> list[str]:
 def check_knobs(device: Device, names: Iterable[str]) -> tuple[str, ...]:
     """Return the names of knobs. Raises RequestError for one that the device does not have."""
     labels = {event.label for event in device.arch.events}
-    known = facts(device)
+    known_facts = facts(device)
     for name in names:
-        if name.partition(":")[0].partition(".")[0] not in known and name.partition(":")[0] not in labels:
-            raise unknown(f"knob of {device.id}", name, [*known, *sorted(labels)])
+        if name.partition(":")[0].partition(".")[0] not in known_facts and name.partition(":")[0] not in labels:
+            raise unknown(f"knob of {device.id}", name, [*known_facts, *sorted(labels)])
     return tuple(names)

@@ -131,7 +131,7 @@ def step_knob(now: Estimate, unchanged: Estimate, name: str, by: int) -> Changes
     if not by:
         return rest
     edge = _factor(now, unchanged, changes, name) * (1 + by * 1e-3)  # factors are written with a few digits
-    following = [one for one in knob_positions(unchanged, name)[::by] if (one.factor - edge) * by > 0]
+    following = [position for position in knob_positions(unchanged, name)[::by] if (position.factor - edge) * by > 0]
     if not following:
         raise RequestError(f"{name} is at the {'upper' if by > 0 else 'lower'} end of its range here")
     return (*rest, following[0].change) if following[0].change else rest
@@ -229,11 +229,11 @@ def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once
         **head_fields(now, on_device=True),
         unchanged=unchanged.device.key,
         metric=metric,
-        before=tuple(MetricChange(one, *map(METRICS[one].figure, (now, unchanged))) for one in KNOB_METRICS),
+        before=tuple(MetricChange(metric, *map(METRICS[metric].figure, (now, unchanged))) for metric in KNOB_METRICS),
         knob=name,
         knee=find_knee([(point.value, METRICS[metric].figure(point)) for point in curve]),
         curve=curve,
-        knobs=() if is_unsorted else tuple(_row(table, now, each) for each in table.sorted_names(metric)),
+        knobs=() if is_unsorted else tuple(_row(table, now, name) for name in table.sorted_names(metric)),
     )
 
 

@@ -41,8 +41,8 @@ def model(text: str, names: list[str]) -> str:
 
     `meta-llama/Llama-3.1-8B@b8` is `llama3_8b@b8`, `llama3.1:8b` (a tag of Ollama) is `llama3_8b`, and
     `timm/resnet50.a1_in1k` is `timm:resnet50.a1_in1k` if timm is installed, else `resnet50`."""
-    known = file_access.shipped(_FILE)
-    text = re.sub(known["before"], "", text)
+    table = file_access.shipped(_FILE)
+    text = re.sub(table["before"], "", text)
     head = re.split(r"[@?]", text, maxsplit=1)[0]
     path = head.partition(":")[0]
     if "/" in path and (meant := _find_model(path.replace("/", "_"), names)):  # ViT-B/16
@@ -57,7 +57,7 @@ def model(text: str, names: list[str]) -> str:
     first, _, rest = head.partition("/")
     second = re.split("[/:]", rest, maxsplit=1)[0]
     if second and not second.endswith(".py"):
-        library, meant = match_name(first, libraries()), _find_model(re.sub(known["before"], "", second), names)
+        library, meant = match_name(first, libraries()), _find_model(re.sub(table["before"], "", second), names)
         ships = library is not None and match_name(second, zoo.libraries().get(library, ())) is not None
         if library is not None and (meant is None or ships or find_spec(library) is not None):
             return f"{library}:{second}{text[len(first) + len(second) + 1 :]}"
@@ -76,15 +76,15 @@ def of_library(library: str, name: str) -> tuple[str, str]:
 def _find_model(name: str, names: list[str]) -> str | None:
     """Return the model of a name. Words for training, framework or storage at its end are ignored. None for an unknown
     name."""
-    known = file_access.shipped(_FILE)
+    table = file_access.shipped(_FILE)
     while True:
-        meant = match_name(name, names) or _by_sound("models").get(fold_name(name))
+        model = match_name(name, names) or _by_sound("models").get(fold_name(name))
         in_series = _of_series(name)
-        if (meant := meant or match_name(in_series, names) or _with_only_ending(in_series, names)) is not None:
-            return meant
-        endings = (*known["trained"], *known["stored"], *known["framework"])
+        if (model := model or match_name(in_series, names) or _with_only_ending(in_series, names)) is not None:
+            return model
+        endings = (*table["trained"], *table["stored"], *table["framework"])
         shorter = next((name[: -len(word) - 1] for word in endings if _ends(name, word)), "")
-        shorter = shorter or re.sub(known["weights"], "", name)
+        shorter = shorter or re.sub(table["weights"], "", name)
         if shorter == name:
             return None
         name = shorter
@@ -110,9 +110,9 @@ def _with_only_ending(name: str, names: list[str]) -> str | None:
 def stored_precision(text: str) -> str:
     """Return the stored precision that the last word of a model's name or tag states (`fp8`, `awq`), else ''. The text
     may be a state string that begins with the name."""
-    known = file_access.shipped(_FILE)["stored"]
+    table = file_access.shipped(_FILE)["stored"]
     parts = re.split("[/:]", re.split("[@?]", text, maxsplit=1)[0])
-    return next((known[word] for part in parts for word in known if _ends(f"-{part}", word)), "")
+    return next((table[word] for part in parts for word in table if _ends(f"-{part}", word)), "")
 
 
 def _ends(name: str, word: str) -> bool:

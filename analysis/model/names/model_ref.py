@@ -46,8 +46,8 @@ def _published(text: str) -> str:
     """Return the name of a model for its address on a hub, and for `hf:OWNER/NAME` of a known one that is not here.
     Raises a `ModelSpecError` for an unknown one."""
     text = _known_on_hub(_HUB_ADDRESS.sub(r"\g<1>\g<2>", text))
-    if (where := _elsewhere(text)) and not text.partition(where)[2].startswith("/"):
-        raise ModelSpecError(f"hf: {where[:80]} is neither a folder nor in the local hub cache{_near(where)}")
+    if (owner := _elsewhere(text)) and not text.partition(owner)[2].startswith("/"):
+        raise ModelSpecError(f"hf: {owner[:80]} is neither a folder nor in the local hub cache{_near(owner)}")
     return text
 
 
@@ -65,23 +65,23 @@ def _known_on_hub(text: str) -> str:
 
     if not _elsewhere(text):
         return text
-    meant = aliases.model(text[3:].strip(), names())
-    name = re.split("[@?/:]", meant, maxsplit=1)[0]
-    return meant if zoo.find_name(name) or transformer_request.handles(name) else text
+    model = aliases.model(text[3:].strip(), names())
+    name = re.split("[@?/:]", model, maxsplit=1)[0]
+    return model if zoo.find_name(name) or transformer_request.handles(name) else text
 
 
 def _refer(text: str, image_size: int | None) -> ModelRef:
     name, colon, options = text.partition(":")
     model = zoo.find_name(name)
-    if model is None and (meant := plain(text)) != text:
-        return _refer(meant, image_size)
+    if model is None and (full_name := plain(text)) != text:
+        return _refer(full_name, image_size)
     if model is not None:
         return zoo.resize(zoo.spec(model, options if colon else None), image_size)
     target = user_target(text)
     if target is not None:
         if image_size is not None:
-            like = f"--input 1x3x{image_size}x{image_size}"
-            raise ModelSpecError(f"{target.label} has no image size: it is part of the input, as {like}")
+            option = f"--input 1x3x{image_size}x{image_size}"
+            raise ModelSpecError(f"{target.label} has no image size: it is part of the input, as {option}")
         return target
     from analysis.model.transformer import hub_files
     from analysis.model.transformer import transformer_request as transformers  # 10 ms that others do not need
@@ -102,17 +102,17 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
 
 def phases(model: str) -> dict[str, str]:
     """Return the names of a language model by phase (`Request.phases`); {} for any other model or text."""
-    meant = _meaning(model)
-    return {} if meant is None else meant.phases
+    reference = _meaning(model)
+    return {} if reference is None else reference.phases
 
 
 def split_load(model: str) -> tuple[str, str]:
     """Return the name of a model without its load, and the words of the load: a name may state both. Return the name
     and '' if it has no load, or is wrong."""
-    meant = _meaning(model) if _LOAD.search(model) else None
-    if meant is None or meant.load is None:
+    reference = _meaning(model) if _LOAD.search(model) else None
+    if reference is None or reference.load is None:
         return model, ""
-    return meant.request, ",".join(meant.load.words)
+    return reference.request, ",".join(reference.load.words)
 
 
 def with_load(model: ModelRef, words: str) -> ModelRef:
@@ -138,8 +138,8 @@ def stored_precision(model: str) -> str:
 
     try:
         if model.lower().startswith("hf:"):
-            where = targets.configuration(model).factory
-            return hf_config.stored_precision(transformer_request.split_hub(where)[0])
+            folder = targets.configuration(model).factory
+            return hf_config.stored_precision(transformer_request.split_hub(folder)[0])
         target = targets.parse(model)
         return "" if target is None else weight_headers.stored_precision(targets.source(target))
     except RequestError:
@@ -157,14 +157,14 @@ def user_target(text: str) -> Target | None:
     """Return the user's model that a text names, None for any other model. Raises `ModelSpecError`."""
     if text.lower().startswith("hf:"):
         return _configured(text)
-    meant = plain(text)
-    target = targets.parse(meant)
+    full = plain(text)
+    target = targets.parse(full)
     if target is None:
         _refuse_file(text)
     if target is not None and target.is_module:
         from analysis.model.transformer import transformer_request as transformers
 
-        if zoo.find_name(target.path) or transformers.handles(meant):
+        if zoo.find_name(target.path) or transformers.handles(full):
             return None
     return target
 
@@ -209,10 +209,10 @@ def configuration_of_weights(text: str) -> str:
 def plain(text: str) -> str:
     """Return a model's name, or a state string that begins with one, with the canonical name in it."""
     text = _known_on_hub(_HUB_ADDRESS.sub(r"\g<1>\g<2>", text.strip()))
-    first = text.partition("@")[0].partition("?")[0].partition("/")[0].partition(":")[0]
+    word = text.partition("@")[0].partition("?")[0].partition("/")[0].partition(":")[0]
     # A path is never another model.
     is_file = re.match(r"[./~]|[^@?]*\.(onnx|pt2|gguf)\b", text) or targets.has_reader(text.partition("@")[0])
-    return text if is_file or zoo.find_name(first) or first.lower() == "hf" else aliases.model(text, names())
+    return text if is_file or zoo.find_name(word) or word.lower() == "hf" else aliases.model(text, names())
 
 
 def hub_name(text: str) -> str:
@@ -241,9 +241,9 @@ def names() -> list[str]:
 
 
 def _near(text: str) -> str:
-    own = text.rpartition("/")[2]
-    near = hint(own.partition(":")[0], [*names(), *aliases.names()])
-    is_hub = re.fullmatch(_OWNED, text) and not own.endswith(".py")
+    name = text.rpartition("/")[2]
+    near = hint(name.partition(":")[0], [*names(), *aliases.names()])
+    is_hub = re.fullmatch(_OWNED, text) and not name.endswith(".py")
     listing = "`hwexplorer models` lists all names"
     listing = "a folder with its config.json opens as hf:FOLDER" if is_hub else listing
     return f"{': ' if near else ''}{near} ({listing})"

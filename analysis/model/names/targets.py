@@ -172,8 +172,8 @@ def has_reader(path: str) -> bool:
 def configuration(text: str) -> Target:
     """Parse `hf:FOLDER`, with inputs in parentheses after it."""
     match = re.fullmatch(_CONFIGURATION, text)
-    where, call = (match["path"], match["call"]) if match else (text, None)
-    return Target("hf", where, *_arguments(call), call is not None)
+    path, call = (match["path"], match["call"]) if match else (text, None)
+    return Target("hf", path, *_arguments(call), call is not None)
 
 
 def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Target:
@@ -295,8 +295,8 @@ def _no_file(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
         return f"no folder {folder}"
-    there = sorted(entry.name for entry in folder.iterdir() if entry.suffix == path.suffix)[:1000]
-    right = hint(path.name, there)
+    siblings = sorted(entry.name for entry in folder.iterdir() if entry.suffix == path.suffix)[:1000]
+    right = hint(path.name, siblings)
     return f"no file {path}" + (f"; {right}" if right else "")
 
 

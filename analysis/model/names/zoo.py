@@ -122,8 +122,8 @@ def table() -> dict[str, ModelInfo]:
 
 
 def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
-    stated = [{key: text for key, text in row.items() if text} for row in rows]
-    weights = msgspec.convert(stated, tuple[PublishedWeights, ...], strict=False)
+    filled = [{key: text for key, text in row.items() if text} for row in rows]
+    weights = msgspec.convert(filled, tuple[PublishedWeights, ...], strict=False)
     default = next((item for item in weights if item.is_default), weights[0])
     sizes, family = _DATA["sizes"], rows[0]["family"]
     size = default.crop_size or sizes.get(name, sizes.get(family))
@@ -247,7 +247,7 @@ def size_multiple(name: str) -> int:
 
 def smallest_size(info: ModelInfo) -> int:
     """Return the smallest image size. For transformers torchvision only states the size of the weights, not a limit."""
-    stated: dict[str, int] = _DATA["smallest"]
-    by_name = (size for beginning, size in stated.items() if info.name.startswith(beginning))
+    sizes: dict[str, int] = _DATA["smallest"]
+    by_name = (size for beginning, size in sizes.items() if info.name.startswith(beginning))
     multiple = size_multiple(info.name)
-    return next(by_name, multiple if multiple > 1 else stated.get(info.family, info.min_size))
+    return next(by_name, multiple if multiple > 1 else sizes.get(info.family, info.min_size))

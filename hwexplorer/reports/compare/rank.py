@@ -34,9 +34,9 @@ def _states(state: State, models: list[str] | None, family: str, order: str) -> 
     families = (*zoo.FAMILIES, *dict.fromkeys(transformers.values()))
     if family not in families:
         raise unknown("family", family, families)
-    captured = [info.name for info in zoo.models(family) if state.image_size is not None or store.is_ready(info.name)]
-    written = [name for name, its in transformers.items() if its == family]
-    names = tuple(dict.fromkeys(models or ())) or (*captured, *written)
+    shipped = [info.name for info in zoo.models(family) if state.image_size is not None or store.is_ready(info.name)]
+    languages = [name for name, kind in transformers.items() if kind == family]
+    names = tuple(dict.fromkeys(models or ())) or (*shipped, *languages)
     if any(not name.strip() for name in names):
         raise RequestError("a model name is empty (hwexplorer models lists them)")
     precision = with_model(state, names[0]).precision  # of the first model, for all
@@ -44,7 +44,7 @@ def _states(state: State, models: list[str] | None, family: str, order: str) -> 
 
 
 def _document(state: State, models: list[str] | None, family: str, order: str) -> Rank:
-    return rank([engine.result(each) for each in _states(state, models, family, order)], settings(), order)
+    return rank([engine.result(one_state) for one_state in _states(state, models, family, order)], settings(), order)
 
 
 def _title(ranking: Rank) -> str:

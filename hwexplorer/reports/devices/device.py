@@ -71,16 +71,16 @@ def _fabric_words(spec: Device) -> tuple[str, ...]:
     """Return what the file of a device states beyond its peaks: a checkerboard, gating, banks, prices of its own."""
     units, values, file = spec.unit_name, spec.values, spec.file
     formats = [f"{form} on {fact.value:g} of {spec.units:g} {units}s" for form, fact in file.format_units.items()]
-    used = [
+    names = [
         name for name, fact in file.coefficients.items() if fact.quality != DESIGN_TARGET or spec.power_mode == DESIGNER
     ]
-    by_node = [name for name in used if file.coefficients[name].by_node]
+    by_node = [name for name in names if file.coefficients[name].by_node]
     zeros, banks = values.get("zero_inputs", 0.0), values.get("egress_functions", 0.0)
     return (
         *((f"checkerboard: {', '.join(formats)}",) if formats else ()),
         *((f"zero gating: {percent(zeros)} of products are with zero and take no energy",) if zeros else ()),
         *((f"special functions at the egress: {banks:g} a clock and {units}",) if banks else ()),
-        *((f"prices of its own in use: {', '.join(used)}",) if used else ()),
+        *((f"prices of its own in use: {', '.join(names)}",) if names else ()),
         *((f"of these by node, here at {spec.process_nm:g} nm: {', '.join(by_node)}",) if by_node else ()),
     )
 
@@ -117,7 +117,7 @@ def _brief(state: State, device: str) -> Text:
 
 def _in_pairs(cells: list[str]) -> list[str]:
     half = (len(cells) + 1) // 2
-    return [f"{left:48} {right}".rstrip() for left, right in zip_longest(cells[:half], cells[half:], fillvalue="")]
+    return [f"{cell:48} {right}".rstrip() for cell, right in zip_longest(cells[:half], cells[half:], fillvalue="")]
 
 
 def _view(state: State, device: str) -> Text:
@@ -135,10 +135,10 @@ def _view(state: State, device: str) -> Text:
         ("FMA per clock and unit (dense)", tuple(rates)),
     ]
     if file.coefficients:
-        own = tuple(
+        lines = tuple(
             f"{_line(name, fact)}; here {_effective_price(spec, name)}" for name, fact in file.coefficients.items()
         )
-        sections.append(("Energies stated for this device", (*own, *_as_designed(spec))))
+        sections.append(("Energies stated for this device", (*lines, *_as_designed(spec))))
     sections.append(
         ("Estimated die area: compute and memories only, a third to a half of a graphics chip", _die(area(spec)))
     )

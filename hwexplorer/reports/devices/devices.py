@@ -96,8 +96,8 @@ def _view(state: State, arch: str | None = None) -> Table:
     devices, errors = _devices(arch)
     order = tuple(known_architectures.ALL)
     devices.sort(key=lambda d: (order.index(d.architecture), d.name.lower()))
-    shown = rows(COLUMNS, devices, key="id", kind="architecture")
-    return Table("devices", f"Devices ({len(devices)})", COLUMNS, shown, notes=tuple(errors))
+    table_rows = rows(COLUMNS, devices, key="id", kind="architecture")
+    return Table("devices", f"Devices ({len(devices)})", COLUMNS, table_rows, notes=tuple(errors))
 
 
 def _brief(state: State, arch: str | None = None) -> Table | Text:

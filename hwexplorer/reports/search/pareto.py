@@ -42,9 +42,9 @@ def _title(pareto: Pareto, state: State) -> str:
 def _answer(pareto: Pareto, state: State) -> Iterator[str]:
     """Yield the size of the front, its part that rests on data sheets only, and the best measured configurations."""
     latency = ", latency and accuracy" if "accuracy" in pareto.objectives else " and latency"
-    out = f"; {pareto.not_fitting} do not fit in memory" if pareto.not_fitting else ""
+    note = f"; {pareto.not_fitting} do not fit in memory" if pareto.not_fitting else ""
     count = f"{len(pareto.front)} of {pareto.evaluated} configurations"
-    yield f"{count} are beaten by no other in energy{latency}{out}"
+    yield f"{count} are beaten by no other in energy{latency}{note}"
     guessed = len(pareto.front) - len(select_measured(pareto.front))
     if guessed:
         yield f"{guessed} of these rest on data sheets only, nothing measured"

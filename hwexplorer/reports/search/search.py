@@ -67,11 +67,11 @@ def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
     if engine.device(best.point.device).power_cap:
         yield _against_uncapped(best.point, state)
     bolder = next(iter(sort_candidates(search.found, search.order)), best)
-    measured = next(iter(select_measured(search.found)), None)
+    backed = next(iter(select_measured(search.found)), None)
     if bolder is not best:
         yield f"bolder: {describe_candidate(bolder)}"
-    if measured not in (best, bolder):
-        yield f"{least} with measurements behind it: {describe_candidate(measured) if measured else 'none'}"
+    if backed not in (best, bolder):
+        yield f"{least} with measurements behind it: {describe_candidate(backed) if backed else 'none'}"
 
 
 def _words(search: ConstrainedSearch, state: State) -> Text:
@@ -89,10 +89,10 @@ def _against_uncapped(best: Figures, state: State) -> str:
     device = engine.device(best.device)
     key = device.key.replace(f"@{device.power_cap}", "", 1)
     uncapped = engine.result(replace(state, batch=best.batch, precision=best.precision), key)
-    own, other = ((one.energy_j_per_inference, one.latency_s) for one in (best, uncapped))
-    energy, latency = (f"{mine / its * 100 - 100:+.0f} %" for mine, its in zip(own, other, strict=True))
-    at, without = (f"{quantity(joules, 'J')} and {quantity(seconds, 's')}" for joules, seconds in (own, other))
-    return f"{device.operating_words.strip()} {at}; without a cap {without} ({energy} energy, {latency} latency)"
+    capped, free = ((run.energy_j_per_inference, run.latency_s) for run in (best, uncapped))
+    energy, latency = (f"{new / old * 100 - 100:+.0f} %" for new, old in zip(capped, free, strict=True))
+    now, before_cap = (f"{quantity(joules, 'J')} and {quantity(seconds, 's')}" for joules, seconds in (capped, free))
+    return f"{device.operating_words.strip()} {now}; without a cap {before_cap} ({energy} energy, {latency} latency)"
 
 
 def _excess_text(excess: float) -> str:

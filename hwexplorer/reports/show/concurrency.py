@@ -192,9 +192,9 @@ def _stages(result: Estimate, graph: Dependencies) -> tuple[Stage, ...]:
     flops, time = result.partition.total(_flops(result)), result.partition.total(result.run.latency_s)
     rows = []
     for level in range(int(stage.max(initial=-1)) + 1):
-        here = np.flatnonzero(stage == level)
-        names = tuple(ids[s] for s in here)
-        rows.append(Stage(level, names, float(flops[here].sum()), float(time[here].max()), float(time[here].sum())))
+        part = np.flatnonzero(stage == level)
+        names = tuple(ids[s] for s in part)
+        rows.append(Stage(level, names, float(flops[part].sum()), float(time[part].max()), float(time[part].sum())))
     return tuple(rows)
 
 
@@ -204,14 +204,14 @@ def _critical_path(result: Estimate, operators: Dependencies) -> CriticalPath:
     heavy, _ = heaviest_path(operators, flops)
     slow, nodes = heaviest_path(operators, result.run.latency_s)
     total = float(flops.sum())
-    through = dict.fromkeys(int(result.partition.subgraph[operator]) for operator in nodes)
+    members = dict.fromkeys(int(result.partition.subgraph[operator]) for operator in nodes)
     return CriticalPath(
         operators=int(count),
         flops=heavy,
         flops_fraction=heavy / total if total else 0.0,
         time_s=slow,
         time_fraction=slow / result.latency_s if result.latency_s else 0.0,
-        subgraphs=tuple(result.partition.id[subgraph] for subgraph in through),
+        subgraphs=tuple(result.partition.id[subgraph] for subgraph in members),
     )
 
 
@@ -221,7 +221,7 @@ def _parallelism(result: Estimate, path: CriticalPath, flops: float, width: int,
     lanes = device.units * (rates[result.plan.vector] if result.plan.vector in rates else rates[BASE]).value
     by_time = result.latency_s / path.time_s if path.time_s else 1.0
     by_flops = flops / path.flops if path.flops else 1.0
-    slowest, most = float(time.max(initial=0.0)), float(threads.max(initial=0.0))
+    slowest, widest = float(time.max(initial=0.0)), float(threads.max(initial=0.0))
     median = float(np.median(threads)) if len(threads) else 0.0
     paced = result.latency_s / slowest if slowest else 1.0
     branches = f"branches: {by_time:.2f}x in time, {by_flops:.2f}x in FLOPs if all ran at once"
@@ -230,7 +230,7 @@ def _parallelism(result: Estimate, path: CriticalPath, flops: float, width: int,
     return (
         Parallelism("graph", width, result.workload.n_operators / depth, by_time, branches),
         Parallelism("batch", batch, batch, float(batch), "inputs that do not depend on each other"),
-        Parallelism("thread", most, median, min(median, lanes), results),
+        Parallelism("thread", widest, median, min(median, lanes), results),
         Parallelism("pipeline", len(time), len(time), paced, stream),
     )
 

@@ -96,8 +96,8 @@ def energy_report(result: Estimate, path: str = "", top: int = 10) -> EnergyRepo
     component = result.component_energy_j[:, members].sum(axis=1)
     energy, time = float(run.energy_j[members].sum()), float(run.latency_s[members].sum())
     static, of_kernels = float(component[COMPONENTS.index("static")]), run.utilization[result.demand.kernel[members]]
-    used = min(weighted_mean(of_kernels, run.latency_s[members]), 1.0)
-    lost = static * (1.0 - used)
+    busy = min(weighted_mean(of_kernels, run.latency_s[members]), 1.0)
+    lost = static * (1.0 - busy)
     per_operator, subgraph = _amounts(rest), parts.subgraph[members]
     sums = np.array([np.bincount(subgraph, row[members], minlength=len(parts.id)) for row in per_operator])
     of_host = None if host is None else _amounts(host).sum(axis=1)
@@ -119,7 +119,7 @@ def energy_report(result: Estimate, path: str = "", top: int = 10) -> EnergyRepo
         tdp_w=result.device.tdp_w * result.workload.devices,
         dynamic_j=energy - static,
         efficiency=(energy - static) / energy if energy else 0.0,
-        utilization=used,
+        utilization=busy,
         idle_loss_j=lost,
         idle_loss_fraction=lost / energy if energy else 0.0,
         top_subgraphs=_consumers(parts.id, parts.kind, np.unique(subgraph), sums, of_host, energy, batch, top),
@@ -151,11 +151,11 @@ def _parts(energies: dict[str, float], total_j: float, batch: int) -> tuple[Ener
 
 
 def _peak_power(result: Estimate, path: str) -> tuple[float, str]:
-    chosen = kernels_of(result, path)
-    if not len(chosen):
+    rows_of_node = kernels_of(result, path)
+    if not len(rows_of_node):
         return 0.0, ""
-    power = ratio(kernels(result).energy_j[chosen], result.run.kernel_s[chosen])
-    return float(power.max()), kernels(result).id[int(chosen[power.argmax()])]
+    power = ratio(kernels(result).energy_j[rows_of_node], result.run.kernel_s[rows_of_node])
+    return float(power.max()), kernels(result).id[int(rows_of_node[power.argmax()])]
 
 
 def _consumers(

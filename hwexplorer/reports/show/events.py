@@ -91,17 +91,17 @@ def document(state: State) -> EventReport:
 def view(state: State) -> Table:
     """Return the events of the state. With a pin, more columns have the energy of the pinned state and the change.
     Events are grouped by category if both devices have one architecture, else by the families common to all."""
-    other = pinned(state) if state.diff else None
-    if other is None:
+    base = pinned(state) if state.diff else None
+    if base is None:
         return _event_table(state)
-    there = engine.result(other)
+    pinned_run = engine.result(base)
     try:
-        find_node(there, state.at)
+        find_node(pinned_run, state.at)
     except RequestError:  # another model, without this node
         return _event_table(state)
-    by = "category" if there.device.arch is engine.result(state).device.arch else "family"
-    name = "pin" if other.on == state.on else there.device.id
-    return _join_pinned(_event_table(state, by), _event_table(other, by), name)
+    group = "category" if pinned_run.device.arch is engine.result(state).device.arch else "family"
+    name = "pin" if base.on == state.on else pinned_run.device.id
+    return _join_pinned(_event_table(state, group), _event_table(base, group), name)
 
 
 def _event_table(state: State, by: str = "category") -> Table:
@@ -142,15 +142,15 @@ def brief(state: State) -> Table:
         return max(values, default=0.0)
 
     events = sorted((row for row in table.rows if row.depth), key=energy, reverse=True)
-    kept = {row.key for row in events[:MOST] if energy(row)}
-    shown: list[Row] = []
+    largest_keys = {row.key for row in events[:MOST] if energy(row)}
+    brief_rows: list[Row] = []
     for row in reversed(table.rows):  # a group precedes its events
-        if row.key in kept or (not row.depth and shown and shown[-1].depth):
-            shown.append(row)
-    rest = [row for row in events if row.key not in kept]
+        if row.key in largest_keys or (not row.depth and brief_rows and brief_rows[-1].depth):
+            brief_rows.append(row)
+    rest = [row for row in events if row.key not in largest_keys]
     share = sum(value for row in rest if isinstance(value := row.cells[place["fraction"]], float))
-    more = (f"{count_noun(len(rest), 'event')} more, {percent(share, 1)}: --all",) if rest else ()
-    return msgspec.structs.replace(table, rows=tuple(reversed(shown)), footer=(*more, *table.footer))
+    hidden = (f"{count_noun(len(rest), 'event')} more, {percent(share, 1)}: --all",) if rest else ()
+    return msgspec.structs.replace(table, rows=tuple(reversed(brief_rows)), footer=(*hidden, *table.footer))
 
 
 # --- against the pin ----------------------------------------------------------------------------------------
@@ -159,23 +159,23 @@ def brief(state: State) -> Table:
 def _join_pinned(here: Table, there: Table, name: str) -> Table:
     place = next(i for i, column in enumerate(here.columns) if column.key == "energy_per_inference")
     energy = {row.key: row.cells[place] for row in there.rows}
-    known = {row.key for row in here.rows}
+    keys = {row.key for row in here.rows}
     missing: dict[str, list[Row]] = {}
     group = ""
     for row in there.rows:
         group = group if row.depth else row.key
-        if row.key not in known:
+        if row.key not in keys:
             missing.setdefault(group, []).append(row)
     column = Column("there", name, "J", keep=0, help="the same on the pinned device", scale="energy_per_inference")
     rows: list[Row] = []
 
     def with_other(row: Row, cells: tuple[Cell, ...]) -> Row:
         """Return a row with the energy on the other device and the relative change."""
-        energy_here, other = cells[place], energy.get(row.key)
+        energy_here, energy_there = cells[place], energy.get(row.key)
         change = None
-        if isinstance(energy_here, float) and isinstance(other, float) and other:
-            change = energy_here / other - 1
-        both = (*cells[: place + 1], other, change, *cells[place + 1 :])
+        if isinstance(energy_here, float) and isinstance(energy_there, float) and energy_there:
+            change = energy_here / energy_there - 1
+        both = (*cells[: place + 1], energy_there, change, *cells[place + 1 :])
         return msgspec.structs.replace(row, cells=both)
 
     def only_there(row: Row) -> Row:
@@ -186,7 +186,7 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
         rows.append(with_other(row, row.cells))
         group = group if row.depth else row.key
         if index + 1 == len(here.rows) or here.rows[index + 1].depth == 0:
-            rows += [only_there(each) for each in missing.pop(group, []) if each.depth]
+            rows += [only_there(row) for row in missing.pop(group, []) if row.depth]
     rows += [only_there(row) for others in missing.values() for row in others]
     footer = (here.footer[0], f"{name}: {there.footer[0]}", *here.footer[1:])
     columns = (*here.columns[: place + 1], column, DELTA, *here.columns[place + 1 :])

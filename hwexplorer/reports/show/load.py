@@ -36,15 +36,15 @@ BRIEF = tuple(column for column in _LOADS if column.key in _SHOWN.split())
 
 def add_limits(state: State, given: dict[str, Any]) -> State:
     """Return the state with the limits of the options, which replace its own."""
-    added = [f"{name}<{given[f'max_{name}']!r}s" for name in ("ttft", "tpot") if given.get(f"max_{name}")]
-    return replace(state, limits=" ".join([state.limits, *added]).strip())
+    limits = [f"{name}<{given[f'max_{name}']!r}s" for name in ("ttft", "tpot") if given.get(f"max_{name}")]
+    return replace(state, limits=" ".join([state.limits, *limits]).strip())
 
 
 def find_document(state: State, loads: Sequence[LoadSpec] = (), **given: Any) -> ServingReport:
     """Serve these loads, or the load of the state, on the devices of the state."""
     state = add_limits(state, given)
     words = [",".join(spec.words) for spec in loads or (engine.load_of(state)[1],)]
-    cases = ([(device, replace(state, load=each), device) for each in words] for device in state.devices)
+    cases = ([(device, replace(state, load=load), device) for load in words] for device in state.devices)
     return serve_cases(state, state.metric, cases)
 
 
@@ -53,14 +53,14 @@ def serve_cases(state: State, metric: str, cases: Iterable[Sequence[tuple[str, S
     by_server, not_fitting = [], []
     for server in cases:
         try:
-            served = [(words, engine.serve_load(at, device)) for words, at, device in server]
+            runs = [(words, engine.serve_load(case, device)) for words, case, device in server]
         except DoesNotFitError as error:
             not_fitting.append(str(error))
         else:
-            by_server.append([with_fields(one, row=with_fields(one.row, key=words)) for words, one in served])
+            by_server.append([with_fields(run, row=with_fields(run.row, key=words)) for words, run in runs])
     request = engine.load_of(state)[0]
-    asked = ask_load(request, state.limits)
-    return serving_report(request.text, metric, asked, by_server, not_fitting)
+    load = ask_load(request, state.limits)
+    return serving_report(request.text, metric, load, by_server, not_fitting)
 
 
 def _title(report: ServingReport, state: State) -> str:

@@ -154,29 +154,29 @@ class MappingReport(Head, frozen=True, kw_only=True):
 
 def mapping_report(result: Estimate, path: str = "") -> MappingReport:
     """Return the mapping of the kernels below a node ('' is the model). Raises RequestError for an unknown node."""
-    chosen = kernels_of(result, path)
+    places = kernels_of(result, path)
     run, rows = result.run, kernels(result)
-    time, used = run.kernel_s[chosen], run.utilization[chosen]
+    time, shares = run.kernel_s[places], run.utilization[places]
     total_s = float(time.sum())
-    heads, total = rows.head[chosen], total_units(result.device)
+    heads, total = rows.head[places], total_units(result.device)
     active = weighted_mean((run.mapping.units / units_in_all(result.device, run.mapping.on_matrix))[heads], time)
     rate = architecture_of(result.device).occupancy
     resident = None if rate is None else rate(result.demand, result.device, run.mapping)[heads]
     return MappingReport(
         **head_fields(result, on_device=True),
         node=path,
-        kernels=len(chosen),
+        kernels=len(places),
         latency_s=total_s,
-        average_utilization=weighted_mean(used, time),
-        mean_utilization=float(used.mean()) if len(used) else 0.0,
-        utilization=buckets(used, UTILIZATION, UTILIZATION_LABELS, time),
-        bounds=_bounds(result, chosen),
+        average_utilization=weighted_mean(shares, time),
+        mean_utilization=float(shares.mean()) if len(shares) else 0.0,
+        utilization=buckets(shares, UTILIZATION, UTILIZATION_LABELS, time),
+        bounds=_bounds(result, places),
         unit_name=result.device.arch.array or result.device.unit_name,
         units_active=active * total,
         units_total=total,
         units_active_fraction=active,
         occupancy=None if resident is None else weighted_mean(resident, time),
-        rows=_rows(result, chosen, resident),
+        rows=_rows(result, places, resident),
     )
 
 

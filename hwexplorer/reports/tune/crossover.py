@@ -81,10 +81,10 @@ def crossover(a: Estimate, b: Estimate, knobs: Sequence[str], metrics: tuple[str
     def gap(knob: str, change: float) -> float:
         """Return the largest ln(A / B) at a change, the logarithm of the factor; infinity for an invalid device."""
         try:
-            changed = change_knobs(a, {knob: nearest_factor(a.device, knob, math.exp(change))})
+            result = change_knobs(a, {knob: nearest_factor(a.device, knob, math.exp(change))})
         except RequestError:
             return math.inf
-        return max(math.log(METRICS[name].figure(changed) / METRICS[name].figure(b)) for name in metrics)
+        return max(math.log(METRICS[name].figure(result) / METRICS[name].figure(b)) for name in metrics)
 
     ways = [_way(a, b, metrics, knob, *_least_change(partial(gap, knob))) for knob in dict.fromkeys(knobs)]
     goals = _goals(a, b, metrics)
@@ -102,37 +102,37 @@ def crossover(a: Estimate, b: Estimate, knobs: Sequence[str], metrics: tuple[str
 def _goals(a: Estimate, b: Estimate, metrics: tuple[str, ...]) -> tuple[Goal, ...]:
     goals = []
     for metric in metrics:
-        one, other = (METRICS[metric].figure(side) for side in (a, b))
+        own, goal = (METRICS[metric].figure(side) for side in (a, b))
         chance = probability(a, b, metric) if metric in BEATS else None
-        goals.append(Goal(metric=metric, a=one, b=other, ratio=one / other, odds=chance))
+        goals.append(Goal(metric=metric, a=own, b=goal, ratio=own / goal, odds=chance))
     return tuple(goals)
 
 
 def _least_change(gap: Callable[[float], float]) -> tuple[float, bool]:
     """Return the smallest change that closes the gap, and True; else the change with the least gap, and False."""
     gaps = {change: gap(change) for change in (0.0, *np.linspace(-_LIMIT, _LIMIT, _PLACES).tolist())}
-    matching = [change for change, left in gaps.items() if left <= 0.0]
+    matching = [change for change, gap_left in gaps.items() if gap_left <= 0.0]
     if not matching:
         nearest = min(gaps, key=lambda change: gaps[change])
         return (nearest if gaps[nearest] < gaps[0.0] - _WORTH else 0.0), False
-    far = min(matching, key=abs)
+    smallest = min(matching, key=abs)
     low, high = 0.0, 1.0
-    for _ in range(_HALVINGS if far else 0):
+    for _ in range(_HALVINGS if smallest else 0):
         middle = (low + high) / 2
-        low, high = (low, middle) if gap(far * middle) <= 0.0 else (middle, high)
-    return far * high, True
+        low, high = (low, middle) if gap(smallest * middle) <= 0.0 else (middle, high)
+    return smallest * high, True
 
 
 def _way(a: Estimate, b: Estimate, metrics: tuple[str, ...], knob: str, change: float, matches: bool) -> Way:
     factor = nearest_factor(a.device, knob, math.exp(change))
-    changed = change_knobs(a, {knob: factor})
-    fact = changed.device.facts.get(knob)
+    result = change_knobs(a, {knob: factor})
+    fact = result.device.facts.get(knob)
     value, unit = (fact.value, fact.unit) if fact is not None else (None, "")
     return Way(
         knobs=(knob,),
-        device=changed.device.key if matches else "",
+        device=result.device.key if matches else "",
         turns=(Turn(knob=knob, factor=factor, value=value, unit=unit),),
-        goals=_goals(changed, b, metrics),
+        goals=_goals(result, b, metrics),
         size=abs(math.log(factor)),
     )
 
@@ -146,12 +146,12 @@ _LIKELY = ("units", "clock_hz", "matrix", "vector", "memory_bandwidth", "scratch
 
 def _change(way: Way) -> str:
     """Return the knobs that a way turns; if it turns none, all its knobs."""
-    turned = [
+    words = [
         f"{turn.knob} x {turn.factor:.3g}" + ("" if turn.value is None else f" = {of_fact(turn.value, turn.unit)}")
         for turn in way.turns
         if turn.factor != 1.0
     ]
-    return ", ".join(turned) or f"{', '.join(way.knobs)} as it is"
+    return ", ".join(words) or f"{', '.join(way.knobs)} as it is"
 
 
 def _odds(goal: Goal) -> str:
@@ -164,7 +164,7 @@ COLUMNS = (
     *columns(Way, "size"),
     Column(
         "then", "Then", role="text", keep=1,
-        of=lambda way: ", ".join(f"{one.ratio:.3g}x the {METRICS[one.metric].noun}{_odds(one)}" for one in way.goals),
+        of=lambda way: ", ".join(f"{g.ratio:.3g}x the {METRICS[g.metric].noun}{_odds(g)}" for g in way.goals),
         help="against the other device; how sure: with the bands of both",
     ),
     *columns(Way, "device"),
@@ -201,7 +201,7 @@ def _summary(document: Crossover, state: State) -> tuple[str, ...]:
 
 def _runtime_words(state: State, document: Crossover) -> str:
     """Return the software of both devices: `OpenVINO against TensorRT`."""
-    names = [engine.result(each).runtime.name for each in _states(state, document.a, document.b)]
+    names = [engine.result(side).runtime.name for side in _states(state, document.a, document.b)]
     return " against ".join(dict.fromkeys(names))
 
 

@@ -82,12 +82,12 @@ _BEFORE = (
 
 
 def _curve_rows(document: KnobReport) -> list[tuple[CurvePoint, str, str]]:
-    here = min(document.curve, key=lambda point: abs(point.value - document.value), default=None)
+    nearest = min(document.curve, key=lambda point: abs(point.value - document.value), default=None)
     return [
         (
             point,
             _short_amount(point.value, document.unit),
-            "now" * (point is here) + " knee" * (point.value == document.knee),
+            "now" * (point is nearest) + " knee" * (point.value == document.knee),
         )
         for point in document.curve
     ]

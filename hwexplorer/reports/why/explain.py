@@ -234,10 +234,10 @@ def _brief_table(explained: Explanation, name: str, most: int) -> Table:
             f"{part.a:.3g} {part.b:.3g} {name_pattern(part.name)}" if name == "subgraph" else part.name, []
         ).append(part)
     parts = sorted(map(_sum_parts, alike.values()), key=lambda part: -abs(part.fraction))
-    shown = [part for part in parts[:most] if part.difference] or parts[:most]
-    rest = [part for part in parts if part not in shown]
-    more = [msgspec.structs.replace(_sum_parts(rest), name=f"{len(rest)} more: --all")] if rest else []
-    return _part_table(explained, name, [*shown, *more])
+    listed_parts = [part for part in parts[:most] if part.difference] or parts[:most]
+    rest = [part for part in parts if part not in listed_parts]
+    others = [msgspec.structs.replace(_sum_parts(rest), name=f"{len(rest)} more: --all")] if rest else []
+    return _part_table(explained, name, [*listed_parts, *others])
 
 
 def _sum_parts(parts: Sequence[Part]) -> Part:

@@ -20,7 +20,7 @@ from hwexplorer.process.output import WIDTH_VARIABLE
 from hwexplorer.state import State
 
 if TYPE_CHECKING:
-    from hwexplorer.provider import EngineProvider
+    from hwexplorer.provider import ScreenQueries
 
 OUTPUT_MAX = 2_000_000  # bytes: longer output is cut, and says so
 WIDTH_MIN = 40
@@ -69,7 +69,7 @@ class ModelCaptureJob(BackgroundJob):
 
     replaces_model, stop_message = True, "cancelled"
 
-    def __init__(self, state: State, provider: EngineProvider, finish: Callable[[Any], None]) -> None:
+    def __init__(self, state: State, provider: ScreenQueries, finish: Callable[[Any], None]) -> None:
         self.state, self._capture, self._keep = state, provider.capture(state), provider.keep
         super().__init__(state.model, finish)
         self._failure = ""

@@ -34,7 +34,7 @@ from hwexplorer.views.plain import EMPTY_TABLE
 from hwexplorer.views.table_tree import TreeIndex, index_tree
 
 if TYPE_CHECKING:
-    from hwexplorer.provider import EngineProvider
+    from hwexplorer.provider import ScreenQueries
     from hwexplorer.tui.session.jobs import BackgroundJob
     from hwexplorer.tui.session.saved_sessions import SavedSessions
 
@@ -48,7 +48,7 @@ class Session:
     def __init__(
         self,
         state: State,
-        provider: EngineProvider,
+        provider: ScreenQueries,
         saved_sessions: SavedSessions | None = None,
         opens_heaviest: bool = False,
     ) -> None:

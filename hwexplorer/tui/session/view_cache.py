@@ -19,7 +19,7 @@ from hwexplorer.views.plain import Card, Page, Plot, Table, Text
 from hwexplorer.views.table_tree import TreeIndex
 
 if TYPE_CHECKING:
-    from hwexplorer.provider import EngineProvider
+    from hwexplorer.provider import ScreenQueries
     from hwexplorer.reports.why.why import NodeGain
 
 ALWAYS_SHOWN = ("cards", "tree", "status", "verdict")  # whatever panes are visible
@@ -121,7 +121,7 @@ class TracedState:
 class ViewCache:
     """Views by name, revision of the models, and the values of the fields that they read."""
 
-    def __init__(self, provider: EngineProvider) -> None:
+    def __init__(self, provider: ScreenQueries) -> None:
         self.provider = provider
         self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._reads: dict[str, list[tuple[str, ...]]] = {}  # by view: the sets of fields that it was seen to read
