@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hardware import file_access
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.view_export import screenshot

@@ -33,7 +33,7 @@ def _run(arguments: argparse.Namespace) -> None:
         engine.device(name)
     if not engine.is_ready(state):  # report an unknown model here, not on the screen
         engine.capture_job(state)  # also reports that it may not be captured; starts nothing
-    from hwexplorer.provider import ScreenQueries
+    from hwexplorer.screen_queries import ScreenQueries
     from hwexplorer.tui.program import run as run_screen
 
     fresh = not (arguments.last or arguments.session is not None)

@@ -22,7 +22,7 @@ from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
 if TYPE_CHECKING:
-    from hwexplorer.provider import ScreenQueries
+    from hwexplorer.screen_queries import ScreenQueries
     from hwexplorer.tui.session.saved_sessions import SavedSessions
 
 

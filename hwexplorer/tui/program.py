@@ -20,7 +20,7 @@ from hwexplorer.tui.user_settings import read, settings_file
 if TYPE_CHECKING:
     from textual.driver import Driver
 
-    from hwexplorer.provider import ScreenQueries
+    from hwexplorer.screen_queries import ScreenQueries
 
 
 def run(

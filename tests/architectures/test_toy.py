@@ -14,7 +14,7 @@ from hardware.device_catalog import load_device, load_devices
 from hardware.precision import NAMES
 from hwexplorer import registry
 from hwexplorer.cli import main
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, PLOTS, State
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.terminals import clipboard

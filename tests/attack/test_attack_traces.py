@@ -15,7 +15,7 @@ from analysis.model import store
 from analysis.validation.measured_rows import read_rows
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State
 from hwexplorer.tui.session.jobs import ModelCaptureJob
 from hwexplorer_annexes.traces.alignment import align_trace

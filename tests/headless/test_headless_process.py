@@ -16,7 +16,7 @@ from analysis.model import store
 from analysis.model.names.model_ref import refer
 from analysis.model.process import workload_jobs
 from hwexplorer import engine
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State
 from hwexplorer.tui.session.jobs import ModelCaptureJob
 from tests.headless.conftest import Call

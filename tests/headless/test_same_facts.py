@@ -13,7 +13,7 @@ import pytest
 
 import hwexplorer
 from hardware.device_catalog import load_device
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import Palette

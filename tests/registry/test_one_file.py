@@ -16,7 +16,7 @@ from hwexplorer import registry
 from hwexplorer.answer import Answer
 from hwexplorer.cli import main
 from hwexplorer.declare import Report
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State
 from hwexplorer.tui.commands import command_table
 from tests.golden.test_golden import FILES

@@ -11,8 +11,8 @@ from analysis.document import Cell, Column
 from hardware import precision
 from hardware.errors import RequestError, unknown
 from hwexplorer.export.sheet import Sheet
-from hwexplorer.provider import ScreenQueries
 from hwexplorer.reports.why.why import NodeGain
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.plot_drawing import Drawing, draw

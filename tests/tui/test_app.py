@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from hardware.errors import RequestError
 from hardware.precision import KEYS
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, PLOTS, State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.keys.key_table import ACTIONS, BY_ID, DEFAULT

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.text.headline import describe_change, ratio
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, parse, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import Palette

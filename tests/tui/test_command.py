@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.cli import main
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands.command_line import completions, submit

@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from analysis.explore.tuning.knob_curve import Changes, find_knee, knob_positions, knobs, step_knob
 from hardware.errors import RequestError
 from hwexplorer import engine
-from hwexplorer.provider import ScreenQueries
 from hwexplorer.reports.tune.knobs import estimate_unchanged
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, State, format, parse, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import CLICK, Palette

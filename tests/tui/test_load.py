@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from tests.tui.test_app import screen_text

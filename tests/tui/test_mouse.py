@@ -6,7 +6,7 @@ import pytest
 from rich.segment import Segment
 from textual.pilot import Pilot
 
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.keys.key_table import DEFAULT

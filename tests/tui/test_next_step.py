@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hwexplorer.provider import ScreenQueries
 from hwexplorer.reports.why import why
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.session.session import Session

@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from hwexplorer import engine, user_code
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, format, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands import command_line

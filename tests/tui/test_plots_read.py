@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from analysis.reports.roofline_report import is_launch_dominated
 from hwexplorer import engine
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PLOTS, parse, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import SERIES, THEMES, Palette

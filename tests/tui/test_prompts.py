@@ -13,10 +13,10 @@ from textual.events import Paste
 
 from hardware.errors import RequestError, unknown
 from hardware.quantity import quantity
-from hwexplorer.provider import ScreenQueries
 from hwexplorer.reports.search import search
 from hwexplorer.reports.show import events
 from hwexplorer.reports.why import why
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, PLOTS, State, parse
 from hwexplorer.text.number_format import to_ascii
 from hwexplorer.tui.app import HwExplorer

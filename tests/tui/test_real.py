@@ -11,7 +11,7 @@ import pytest
 
 from hardware import precision
 from hwexplorer.cli import main
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.terminals import clipboard

@@ -14,7 +14,7 @@ from analysis.document import Column
 from hardware.errors import RequestError
 from hwexplorer.answer import Answer
 from hwexplorer.export.sheet import Sheet, decode, encode, sheet
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, configuration_name, format, open_configuration, parse
 from hwexplorer.text import terms
 from hwexplorer.tui.app import HwExplorer

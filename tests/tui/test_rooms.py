@@ -61,7 +61,7 @@ class RooflinePane(ViewPane):
 
 SCREEN = """
 import asyncio
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 
@@ -86,7 +86,7 @@ asyncio.run(main())
 FIRST = """
 import sys
 import hwexplorer.cli, hwexplorer.commands.open
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 

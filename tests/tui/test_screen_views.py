@@ -13,9 +13,9 @@ from analysis.estimate.families import FAMILIES
 from analysis.estimate.metrics import METRICS
 from hwexplorer import engine
 from hwexplorer.cli import main
-from hwexplorer.provider import ScreenQueries
 from hwexplorer.reports.compare.compare import pane_table
 from hwexplorer.reports.show import events
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PLOTS, RANKS, State, parse, pinned, replace
 from hwexplorer.tui import program
 from hwexplorer.tui.app import HwExplorer

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from textual import events
 
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, replace
 from hwexplorer.tui import typing_screen
 from hwexplorer.tui.app import HwExplorer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, parse, pinned, replace
 from hwexplorer.tui.session.view_cache import TracedState, ViewCache
 

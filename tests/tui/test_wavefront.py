@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from textual.pilot import Pilot
 
-from hwexplorer.provider import ScreenQueries
+from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.overlays.wavefront_player import WavefrontPlayer

@@ -20,7 +20,7 @@ from hwexplorer.process.output import WIDTH_VARIABLE
 from hwexplorer.state import State
 
 if TYPE_CHECKING:
-    from hwexplorer.provider import ScreenQueries
+    from hwexplorer.screen_queries import ScreenQueries
 
 OUTPUT_MAX = 2_000_000  # bytes: longer output is cut, and says so
 WIDTH_MIN = 40

@@ -34,7 +34,7 @@ from hwexplorer.views.plain import EMPTY_TABLE
 from hwexplorer.views.table_tree import TreeIndex, index_tree
 
 if TYPE_CHECKING:
-    from hwexplorer.provider import ScreenQueries
+    from hwexplorer.screen_queries import ScreenQueries
     from hwexplorer.tui.session.jobs import BackgroundJob
     from hwexplorer.tui.session.saved_sessions import SavedSessions
 

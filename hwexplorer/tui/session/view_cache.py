@@ -19,8 +19,8 @@ from hwexplorer.views.plain import Card, Page, Plot, Table, Text
 from hwexplorer.views.table_tree import TreeIndex
 
 if TYPE_CHECKING:
-    from hwexplorer.provider import ScreenQueries
     from hwexplorer.reports.why.why import NodeGain
+    from hwexplorer.screen_queries import ScreenQueries
 
 ALWAYS_SHOWN = ("cards", "tree", "status", "verdict")  # whatever panes are visible
 # Views that are drawn after the others, and the part of the screen that each adds to.
