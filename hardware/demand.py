@@ -85,10 +85,11 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     collectives, the speed of links, bytes/s, zero for the device's, and peers of an exchange. `windows` (6, n): rows
     and columns of the results of convolutions and of the window, its stride, and the part under windows that is not
     padding; ones for other contractions. `patches` (n,): the 4 x 4 patches of the results of dense 3 x 3 convolutions
-    at stride 1, zero elsewhere. `is_expert` (n,) marks products of experts and what is between them. `mean_work` (n,):
-    if devices have separate experts, their mean work over the work of the busiest, which is timed. For hardware that
-    lays out many operators at once: `model` (k,) of each kernel; `batch` (n,), its inferences; `lag` (n,) behind the
-    inputs, as a fraction of the time between frames."""
+    at stride 1, zero elsewhere. `is_expert` (n,) marks products of experts, what is between them, and what moves their
+    tokens. `mean_work` (n,): if devices have separate experts, their mean work over the work of the busiest, which is
+    timed. `expert_rows` (3, n) of this work: experts of a device, rows of their tokens, rows of experts of others. For
+    hardware that lays out many operators at once: `model` (k,) of each kernel; `batch` (n,), its inferences; `lag` (n,)
+    behind the inputs, as a fraction of the time between frames."""
 
     op_class: Ints
     kernel: Ints
@@ -117,6 +118,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     largest_bytes: Floats | float = 0.0
     address_ops: Floats | float = 0.0
     mean_work: Floats | None = None
+    expert_rows: Floats | None = None
 
     @property
     def n(self) -> int:

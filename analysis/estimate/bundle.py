@@ -18,7 +18,7 @@ from hardware.precision import Widths
 _COLUMNS = (
     "op_class", "head", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes",
     "largest_bytes", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops", "mean_work", "batch",
-    "lag", "is_expert",
+    "lag", "is_expert", "expert_rows",
 )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.dependencies import row_lags
-from analysis.estimate.roles import Values, is_expert, right_roles, roles, select_values
+from analysis.estimate.expert_work import expert_rows, is_expert, mean_work
+from analysis.estimate.roles import Values, right_roles, roles, select_values
 from analysis.estimate.subgraphs import op_classes, partition
 from analysis.estimate.windows import windows
 from analysis.model.ir.operator_kinds import KINDS
@@ -342,17 +343,9 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         windows=shape[:6],
         patches=gemm[1] * shape[6],
         is_expert=is_expert(workload),
-        mean_work=_mean_work(workload, batch, s.prompts),
+        mean_work=mean_work(workload, batch, s.prompts),
+        expert_rows=expert_rows(workload, batch, s.prompts),
     )
-
-
-def _mean_work(workload: Workload, batch: int, prompts: Floats) -> Floats | None:
-    """Return the experts that the mean device reads over the busiest's, 1 for other work, (n,); None on one device."""
-    routing = workload.routing
-    if routing is None or routing.devices == 1:
-        return None
-    prompt, token = (routing.mean_load(batch * n) for n in (workload.defaults.get("sequence", 1), 1))
-    return np.where(is_expert(workload), np.where(prompts > 0, prompt, token), 1.0)
 
 
 def _distances(s: Structure, moved: Floats) -> Floats:

@@ -50,12 +50,6 @@ def right_roles(workload: Workload) -> Ints:
     return role_of
 
 
-@memoize(shared=True)
-def is_expert(workload: Workload) -> Bools:
-    """Return True for the operators of experts, shape (n,)."""
-    return np.array([".experts." in f"{path}." for path in workload.operators.path])
-
-
 class Values(msgspec.Struct, frozen=True, kw_only=True):
     """Values of r tensors. `numel` (r, m) counts them, as coefficients; `fixed_bytes` (r,) is the bytes of one value if
     the model fixes its type, else 0; `precision_role` (r,) is the role of the tensor for a precision."""

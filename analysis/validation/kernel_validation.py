@@ -51,8 +51,8 @@ class SingleKernel(msgspec.Struct, frozen=True):
     functions, and elements read, of weights, and written. `patches` are the 4 x 4 patches of the result of a 3 x 3
     convolution at stride 1, `window` the values of an input channel that one result takes, `image` the results of an
     image in each channel. `macs` is None if it is the product of `gemm`. `cached` elements are read in the format of
-    the cache. Weights of so many `layers` are read in turn. `links` are those of a Demand. In `waits_s` no unit
-    works."""
+    the cache. Weights of so many `layers` are read in turn. `links` and `expert_rows` are those of a Demand. In
+    `waits_s` no unit works."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -67,7 +67,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     macs: float | None = None
     cached: float = 0.0
     layers: float = 1.0
-    is_expert: bool = False
+    expert_rows: tuple[float, float, float] = (0.0, 0.0, 0.0)
     waits_s: float = 0.0
     links: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
@@ -309,7 +309,7 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
     others[:, 1] += (np.array([kernel.layers for kernel in kernels]) - 1.0) * np.maximum(moved[:, 1], 1.0)
     unpack_ops = weights * widths.unpack_weights + cached * widths.unpack_cache
     links = np.array([kernel.links for kernel in kernels]).T
-    windows = np.ones((6, n))
+    windows, expert_rows = np.ones((6, n)), np.array([kernel.expert_rows for kernel in kernels]).T
     windows[0], windows[2] = ([getattr(kernel, name) for kernel in kernels] for name in ("image", "window"))
     return Demand(
         op_class=np.array([kernel.op_class for kernel in kernels]),
@@ -339,6 +339,7 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
         lag=np.zeros(n),
         windows=windows,
         patches=np.array([kernel.patches for kernel in kernels]),
-        is_expert=np.array([kernel.is_expert for kernel in kernels]),
+        is_expert=expert_rows[0] > 0,
+        expert_rows=expert_rows,
         links=links if links.any() else None,
     )

@@ -212,19 +212,16 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
     part, chosen = library.widens, touched * rows  # padded before two are one product
     hidden, inter = (np.ceil(width / part) * part for width in (sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0)))
     wide = (1.0 if _first_rule(row, "ungated") else 2.0) * inter
-    pair = (product(touched, rows, *shape) for shape in ((wide, hidden), (hidden, inter)))
+    up, down = (product(touched, rows, *shape) for shape in ((wide, hidden), (hidden, inter)))
     up, down = (
-        msgspec.structs.replace(each, is_expert=True, layers=(wide + inter) / width)
-        for each, width in zip(pair, (wide, inter), strict=True)
+        msgspec.structs.replace(each, layers=(wide + inter) / width)
+        for each, width in zip((up, down), (wide, inter), strict=True)
     )
-    pads, others = library.pads, max(tokens * active - chosen, 0.0)
-    copied = max(chosen, experts / devices * np.ceil(rows / pads) * pads) if pads else chosen
-    read, zeros = (chosen + others * library.adds_all) * hidden, others * library.writes_all
-    written = tokens * hidden + zeros * (wide + hidden)
-    summed = SingleKernel(OpClass.GATHER, (0, 0, 0, 0), 2 * read, 0, read, 0, written)
-    gated = KERNEL_KINDS["activation"]({"tokens": copied + zeros, "width": inter})
-    before = (_gather({"tokens": copied, "width": hidden}),) if library.copies else ()
-    return *before, up, gated, down, summed
+    summed = SingleKernel(OpClass.GATHER, (0, 0, 0, 0), 2 * chosen * hidden, 0, chosen * hidden, 0, tokens * hidden)
+    gated = KERNEL_KINDS["activation"]({"tokens": chosen, "width": inter})
+    before = (_gather({"tokens": chosen, "width": hidden}),) if library.copies else ()
+    counts = experts / devices, chosen, max(tokens * active - chosen, 0.0)
+    return tuple(msgspec.structs.replace(each, expert_rows=counts) for each in (*before, up, gated, down, summed))
 
 
 @lru_cache(8192)

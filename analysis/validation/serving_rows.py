@@ -211,7 +211,8 @@ def _precision(row: dict[str, str], model: str) -> str:
     if (format := precision.find(row["weights_format"])) is not None and not format.is_uniform:
         return format.name
     for rule in file_access.shipped(ROWS)["weights"]:
-        if any(part in row["weights_format"] for part in rule["contains"]):
+        is_software = rule.get("runtime", "") in row["runtime"]
+        if is_software and any(part in row["weights_format"] for part in rule["contains"]):
             return precision.canonical(next(name for name in rule["is"] if precision.find(name)))
     raise Unpredictable(f"weights of {row['weights_format']}")
 

@@ -10,9 +10,9 @@ from hardware.architecture_facts import UNITS, ChipLevel
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
-from hardware.kernels.library import ExpertLibrary
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
+from hardware.mapping.expert_rows import move_expert_rows, serving_experts, zero_rows_s
 from hardware.mapping.tiling import Bools, Tiling, choose, tile_menu, vector_tiling
 from hardware.mapping.winograd import rewrite_convolutions
 from hardware.precision import BASE, FORMATS, WIDE
@@ -23,7 +23,7 @@ from hardware.setup import Setup
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to tiled products, one block per SM and wave; map the rest to one thread per element."""
     device = setup.device
-    demand, staged_s = rewrite_convolutions(_pad_experts(demand, setup), setup, rates)
+    demand, staged_s = rewrite_convolutions(move_expert_rows(demand, setup), setup, rates)
     on_matrix = common.on_matrix_unit(demand, setup.plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     matrix, demand = _tile_products(demand, setup, on_matrix) if on_matrix.any() else (vector, demand)
@@ -35,13 +35,15 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     if not setup.runtime.is_llm_engine:
         return mapping
     is_served = setup.plan.operand == setup.plan.stored
-    sorting_kernels = 0.0 if _experts(demand, setup).is_fused else device.arch.data.assumed("routing_kernels")
+    sorting_kernels = 0.0 if serving_experts(demand, setup).is_fused else device.arch.data.assumed("routing_kernels")
     # The start of a kernel holds the mean fill of a product's pipeline: replace it by the first steps of K.
     fill_s = device.arch.data.assumed("fill_steps") * _step_s(device) + device.light_start_s - device.kernel_start_s
     starts_s = np.where(demand.is_expert, sorting_kernels * device.kernel_start_s, fill_s * is_served) * (
         demand.head & on_matrix
     )
-    return common.add_serial(mapping, demand, starts_s=np.where(demand.op_class == OpClass.GEMM, starts_s, 0.0))
+    starts_s = np.where(demand.op_class == OpClass.GEMM, starts_s, 0.0)
+    zeros_s = zero_rows_s(demand, setup, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
+    return common.add_serial(mapping, demand, passes_s=zeros_s, starts_s=starts_s)
 
 
 def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tiling, Demand]:
@@ -78,9 +80,9 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     matrix = tile_menu(whole, sizes, menu, device, rate, plan.operand_bytes, **timing)
     matrix = msgspec.structs.replace(matrix, seconds=matrix.seconds * times)
     grouped = is_product & demand.is_expert & (demand.gemm[0] > 1.0) & runtime.is_llm_engine
-    if grouped.any() and device.vendor == _experts(demand, setup).vendor:
+    if grouped.any() and device.vendor == serving_experts(demand, setup).vendor:
         matrix, demand = _group(demand, setup, grouped, matrix, rate)
-    if grouped.any() and (library_rate := _experts(demand, setup).rate) != 1.0:
+    if grouped.any() and (library_rate := serving_experts(demand, setup).rate) != 1.0:
         share = np.where(grouped & (demand.gemm[1] > 1.0), library_rate, 1.0)
         demand = demand.with_values(product_rate=demand.product_rate * share)
     rows, assumed = demand.gemm[1], device.arch.data.assumed
@@ -95,7 +97,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
 def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_per_s: float) -> tuple[Tiling, Demand]:
     """Return the tiles, with `grouped` products (of experts) in one kernel with K undivided, and the demand. Packed
     weights use instructions that warps wait for, and are unpacked between these, once per block of rows."""
-    device, plan, library = setup.device, setup.plan, _experts(demand, setup)
+    device, plan, library = setup.device, setup.plan, serving_experts(demand, setup)
     assumed, unpack = device.arch.data.assumed, demand.unpack_ops
     is_packed = plan.widths.unpack_weights > 0 and unpack is not None
     is_synchronous = is_packed and not library.is_fused  # else products hide the unpacking
@@ -125,25 +127,6 @@ def _step_s(device: Device) -> float:
 def _store_s(device: Device, value_bytes: float) -> float:
     """Return the seconds in which a multiprocessor stores a value."""
     return value_bytes / (device.bytes_per_clock_per_unit * device.clock_hz)
-
-
-def _pad_experts(demand: Demand, setup: Setup) -> Demand:
-    """Return the demand with the widths of experts padded as their library stores them."""
-    part = _experts(demand, setup).widens if setup.runtime.is_llm_engine else 1.0
-    if part == 1.0 or not demand.is_expert.any():
-        return demand
-    is_padded = demand.is_expert & (demand.op_class == OpClass.GEMM)
-    widths = np.where(is_padded, np.ceil(demand.gemm[2:] / part) * part, demand.gemm[2:])
-    outputs, inputs = np.where(is_padded, widths / np.maximum(demand.gemm[2:], 1.0), 1.0)
-    moves, more, unpack = demand.transfers, outputs * inputs, demand.unpack_ops
-    values = {"gemm": np.vstack([demand.gemm[:2], widths]), "macs": demand.macs * more}
-    values["unpack_ops"] = None if unpack is None else unpack * more
-    size_bytes = moves.size_bytes * np.choose(moves.role, (inputs[moves.op], more[moves.op], outputs[moves.op]))
-    return demand.with_values(**values).with_transfers(size_bytes=size_bytes)
-
-
-def _experts(demand: Demand, setup: Setup) -> ExpertLibrary:
-    return setup.kernels.experts(demand.mean_work is not None)
 
 
 def _few_rows(demand: Demand, few: Bools, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:

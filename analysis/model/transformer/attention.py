@@ -60,6 +60,9 @@ def _projected(step: StepWriter, x: Tensor, low: Tensor) -> list[Tensor]:
     rows = list(zip(names, (low, x, x), parts, strict=True))[: 2 if c.keys_are_values or c.shared_kv else 3]
     wide = [w.linear(name, given, count * width, c.qkv_bias) for name, given, (count, width) in rows]
     if c.qk_norm == "full":
+        if step.run.tp > 1:  # devices add up the squares of their heads (vLLM pull request 31493)
+            args = {"input": wide[0], "other": wide[1]}
+            w.call_in("qk_norm_sum", "AllReduce", "hwexplorer.all_reduce.default", (*step.rows, 2), **args)
         wide[:2] = [w.norm(f"{n}_norm", part, c.norm) for n, part in zip("qk", wide, strict=False)]
     wide += [wide[1]] if c.keys_are_values else []
     return [w.view(part, (*step.rows, count, width)) for part, (count, width) in zip(wide, parts, strict=False)]
