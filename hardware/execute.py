@@ -269,7 +269,8 @@ def _start_s(starts: KernelStarts, setup: Setup) -> tuple[Floats, Floats]:
     device, cycles_s = setup.device, setup.device.launch_cycles / setup.device.clock_hz
     seconds = np.where(starts.is_light, device.light_start_s, device.kernel_start_s)
     cycles = np.where(starts.is_light, device.arch.data.assumed("light_launch"), 1.0) * cycles_s
-    return seconds * _starting(setup), np.minimum(cycles, seconds) * _starting(setup)
+    times = starts.parts * _starting(setup)
+    return seconds * times, np.minimum(cycles, seconds) * times
 
 
 def _overhead(kernels: _KernelSums, setup: Setup, start_s: Floats) -> tuple[Floats, Floats | float]:

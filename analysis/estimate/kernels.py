@@ -77,8 +77,8 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The part of a demand that is the same at every batch: kernels and transfers.
 
     `kernel`, `head`, `op_class` and `n_kernels` are as in Demand; `weights` are the values of all weights that are
-    read; `elements` (n, m) counts the elements that each operator writes; `begins`, `prompts` and `dispatched` (n,) are
-    those of Calls. `times` (k,) is how often kernels of merged layers run, None if no layers are merged."""
+    read; `elements` (n, m) counts the elements that each operator writes; `begins`, `prompts`, `dispatched` and
+    `parts` (n,) are those of Calls. `times` (k,) is how often kernels of merged layers run, None without these."""
 
     op_class: Ints
     kernel: Ints
@@ -91,6 +91,7 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     begins: Floats
     prompts: Floats
     dispatched: Floats
+    parts: Floats
     times: Floats | None
 
 
@@ -191,7 +192,8 @@ def structure(workload: Workload, execution: str) -> Structure:
     local: list[tuple[int, int, int]] = []  # operator, tensor, row of numel
     read_inside: set[int] = set()
     rows: list[_Move] = []
-    parts, of_tensor, op_class = _PARTS.get(execution, {}), roles(workload), op_classes(workload)
+    passes_of, of_tensor, op_class = _PARTS.get(execution, {}), roles(workload), op_classes(workload)
+    parts = np.ones(n)
     for k, i in order:
         for e in range(in_ptr[i], in_ptr[i + 1]):
             t = in_tensor[e]
@@ -207,6 +209,7 @@ def structure(workload: Workload, execution: str) -> Structure:
             touched.setdefault(t, []).append(k)
             if execution == "modules" and of_tensor[t] == CACHE and producer[t] < 0:  # joined with what is new
                 rows += [(i, role, e, t, k, k, False) for role in (WRITE, READ)]
+                parts[i] += 1.0
     for k, i in order:
         for t in out_tensor[out_ptr[i] : out_ptr[i + 1]]:
             leaves = is_output[t]
@@ -215,8 +218,8 @@ def structure(workload: Workload, execution: str) -> Structure:
                 rows.append((runs[k][0], WRITE, first_tensor + t, t, k, last, False))
             if t in read_inside and t not in touched:
                 local.append((i, t, first_tensor + t))
-            if passes := parts.get(ops.target[i], parts.get(ops.kind[i], 0)):
-                op_class[i] = OpClass.ELEMENTWISE
+            if passes := passes_of.get(ops.target[i], passes_of.get(ops.kind[i], 0)):
+                op_class[i], parts[i] = OpClass.ELEMENTWISE, passes + 1.0
                 kept = [(i, role, first_tensor + t, t, k, k, False) for role in (WRITE, READ)]
                 rows += kept * passes + kept[1:]  # the last part also reads the argument
     written = np.zeros((n, len(workload.monomials)))
@@ -240,6 +243,7 @@ def structure(workload: Workload, execution: str) -> Structure:
         begins=_begins(workload, runs),
         prompts=_prompts(workload),
         dispatched=np.array([float(kind != "bias") for kind in ops.kind]),
+        parts=parts,
         times=_times(workload, kernel),
     )
 
@@ -333,7 +337,9 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         transfers=Transfers(
             op=moves.op, size_bytes=moved, role=moves.role, distance=_distances(s, moved), previous=moves.previous
         ),
-        calls=Calls(begins=s.begins, sequences=s.begins * attended, prompts=s.prompts, dispatched=s.dispatched),
+        calls=Calls(
+            begins=s.begins, sequences=s.begins * attended, prompts=s.prompts, dispatched=s.dispatched, parts=s.parts
+        ),
         links=_links(workload, elements * widths.activations),
         right_bytes=widths.activations if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
         unpack_ops=_unpack_ops(moves, point, widths, n),

@@ -130,7 +130,13 @@ def attention(shape: Shape) -> SingleKernel:
 
 def count_elements(shape: Shape) -> float:
     """Return the elements of a result: stated, or those of images, rows or a matrix, in as many parts."""
-    for names in (("B", "H"), ("n", "c", "h", "w"), ("tokens", "width"), ("m", "n")):
+    for names in (
+        ("B", "H"),
+        ("n", "c", "h", "w"),
+        ("batch", "seq", "heads", "head_dim"),
+        ("tokens", "width"),
+        ("m", "n"),
+    ):
         if shape.keys() >= set(names):
             return float(np.prod([shape[name] for name in names])) * shape.get("parts", 1.0)
     return shape["elements"]
@@ -174,7 +180,7 @@ KERNEL_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
     "softmax": rowwise(OpClass.SOFTMAX, 1, 5, 1),
     **dict.fromkeys(("max_pool2d", "adaptive_avg_pool2d"), _pool),
     "cat": rowwise(OpClass.ELEMENTWISE),  # several tensors in their order
-    "transpose_copy": rowwise(OpClass.MOVEMENT),
+    **dict.fromkeys(("transpose_copy", "layout_copy", "heads_copy", "window_copy"), rowwise(OpClass.MOVEMENT)),
     "embedding": rowwise(OpClass.GATHER),
 }
 
@@ -246,7 +252,9 @@ def predict_framework_kernels(path: Path, folders: tuple[Path, ...] = ()) -> tup
         known = list[tuple[str, float, tuple[SingleKernel]]]()
         for row in members:
             try:
-                kernel = msgspec.structs.replace(KERNEL_KINDS[row["op"]](parse_shape(row["shape"])), layers=np.inf)
+                kernel = KERNEL_KINDS[row["op"]](parse_shape(row["shape"]))
+                wide = 4.0 if (row["op"], form) == ("gemm", "int8") else 1.0  # results are sums in 32 bits
+                kernel = msgspec.structs.replace(kernel, layers=np.inf, written=wide * kernel.written)
                 known.append((f"{row['op']}, {form}", float(row["seconds"]), (kernel,)))
             except KeyError as missing:
                 skipped[f"{row['op'][:40]}: {missing.args[0]} is not known"] += 1
@@ -333,7 +341,9 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
         element_bytes=widths.activations,
         right_bytes=np.where(weights > 0, widths.weights, np.where(cached > 0, widths.cache, widths.activations)),
         unpack_ops=unpack_ops if unpack_ops.any() else None,
-        calls=Calls(begins=np.zeros(n), sequences=np.zeros(n), prompts=np.zeros(n), dispatched=np.ones(n)),
+        calls=Calls(
+            begins=np.zeros(n), sequences=np.zeros(n), prompts=np.zeros(n), dispatched=np.ones(n), parts=np.ones(n)
+        ),
         model=np.zeros(n, dtype=np.int64),
         batch=np.ones(n, dtype=np.int64),
         lag=np.zeros(n),

@@ -230,7 +230,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     barriers = np.ceil(depth / assumed("barrier_k_step")) * assumed("barriers_per_k_step")
     counts[row["simt_control.barrier"]] = blocks * np.where(demand.macs > 0, barriers, demand.head)
     counts[row["simt_control.coherence"]] = (l2_read + flow.chip_write) / line
-    counts[row["launch.kernel_launch"]] = demand.head
+    counts[row["launch.kernel_launch"]] = demand.head * demand.calls.parts
     counts[row["launch.grid_drain"]] = np.where(demand.head, units, 0.0)
     return counts
 

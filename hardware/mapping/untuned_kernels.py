@@ -18,6 +18,7 @@ from hardware.precision import BASE, FORMATS, WIDE
 from hardware.setup import Setup
 
 _WINDOW = 32.0  # elements of a window that a thread reads alone
+_SUITED = 32.0  # most channels of a group that has a kernel of its own
 _REARRANGED = 3.0  # a tensor is read and written once more
 
 
@@ -78,9 +79,11 @@ def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     rate = np.where(is_thin, assumed("few_channels_rate"), rate)
     if device.synchronous_matrix_rate < 1.0:
         rate = rate * assumed("rule_kernels_rate")
-    grouped = assumed("grouped_rate") * device.matrix_clock_hz / device.mac_rate(*setup.plan.convolution)
-    grouped = np.minimum(grouped * np.maximum(assumed("rule_columns") / columns, 1.0), 1.0)
-    rate = np.where(demand.gemm[0] > 1.0, grouped, rate)
+    # Groups of 4 to 32 channels, powers of two, have kernels of their own in 16 bits.
+    is_suited = (_SUITED % columns == 0.0) & (setup.plan.operand_bytes <= FORMATS[WIDE].bytes)
+    grouped = np.where(is_suited, assumed("grouped_suited_rate"), assumed("grouped_rate"))
+    grouped = grouped * device.matrix_clock_hz / device.mac_rate(*setup.plan.convolution)
+    rate = np.where(demand.gemm[0] > 1.0, np.minimum(grouped, 1.0), rate)
     rate = np.where(is_dense, rate, 1.0)
     if setup.layout != "nchw":
         return demand.with_values(product_rate=demand.product_rate * rate), np.zeros(demand.n, dtype=np.bool_)
