@@ -110,9 +110,10 @@ def _verdict(last: Estimate, others: Sequence[Estimate], metric: str) -> str:
     low, high = metric_ratio_band(last, rival, metric)
     sure = percent(min(max(probability(last, rival, metric), probability(rival, last, metric)), 0.99))
     wins, preposition = ("wins", "than") if ratio < 1.0 else ("loses", "of")
+    rival_words = f"{preposition} {short_name(rival.device)}, the best of the others"
     says = (
-        f"{short_name(last.device)} {wins}: {_ratio_words(metric, ratio)} {preposition} {short_name(rival.device)}, the best of "
-        f"the others ({quantity(low, 'x')} to {quantity(high, 'x')} of it, {sure} sure)"
+        f"{short_name(last.device)} {wins}: {_ratio_words(metric, ratio)} {rival_words} "
+        f"({quantity(low, 'x')} to {quantity(high, 'x')} of it, {sure} sure)"
     )
     if metric == "edp":
         return says
