@@ -56,7 +56,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     latency_s_per_inference: float
     energy_j: Annotated[float, column("Energy/batch", "J", keep=4)]
     energy_band_j: tuple[float, float]
-    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference")]
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
     edp_js: Annotated[float, column("EDP", "Js", keep=2)]
     throughput_per_s: Annotated[float, column("Inf/s", "1/s", keep=2)]
     compute_j: float

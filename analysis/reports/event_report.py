@@ -34,7 +34,7 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     count: Annotated[float, column("Count", "SI", role="quantity", keep=2, help="in the unit of the next column")]
     unit: Annotated[str, column("of", keep=2)]
     energy_j: Annotated[float, column("Energy/batch", "J", keep=9)]
-    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference")]
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
     energy_low_j: float
     energy_high_j: float
     fraction: Annotated[float, column("%", "%")]

@@ -73,7 +73,7 @@ class KernelRoof(TraceTimes, frozen=True, kw_only=True):
     side: Annotated[str, column("Side", keep=3)]
     compute_s: Annotated[float, column("Compute", "s", scale="latency")]
     memory_s: Annotated[float, column("Memory", "s", scale="latency", help="time at the slowest memory")]
-    overhead_s: Annotated[float, column("Launch", "s", key="overhead", keep=1, scale="latency")]
+    overhead_s: Annotated[float, column("Launch", "s", keep=1, scale="latency")]
     latency_s: Annotated[float, column("Latency", "s")]
     bound: Annotated[str, column("Limit")]
     resource: str

@@ -67,7 +67,7 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_s: Annotated[float, column("Tokens/s", "1/s", help="output tokens a second")]
     power_w: Annotated[float, column("Power", "W", keep=3, help="watts of all devices, idle time included")]
     energy_j_per_token: Annotated[
-        float, column("Energy/token", "J", key="energy_per_token", help="joules per output token, idle time included")
+        float, column("Energy/token", "J", help="joules per output token, idle time included")
     ]
     energy_band_j_per_token: tuple[float, float]
     usd_per_million_tokens: Annotated[

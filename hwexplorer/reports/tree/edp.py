@@ -44,7 +44,7 @@ class Component(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Annotated[str, column("Component")]
     energy_j: float
-    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference", keep=1)]
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", keep=1)]
     time_s: Annotated[float, column("Time", "s", keep=1)]
     share: Annotated[float, column("Share", "%", key="bar", role="bar", keep=1), column("%", "%")]
     edp_js: Annotated[float, column("EDP", "Js", help="attributed: (energy share + time share) / 2")]
@@ -74,7 +74,7 @@ class EdpNode(msgspec.Struct, frozen=True, kw_only=True):
     cumulative: Annotated[float, column("Cum", "%", keep=1)]
     own_edp_js: float
     energy_j: float
-    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference", keep=4)]
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", keep=4)]
     latency_s: Annotated[float, column("Latency", "s", keep=4)]
     compute_edp_js: Annotated[float, column("Compute", "Js", key="compute", keep=2)]
     memory_edp_js: Annotated[
@@ -93,9 +93,9 @@ class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
     execution: Annotated[str, column("Fusion", shown={"eager": "off", "fused": "on"})]
     edp_js: Annotated[float, column("EDP", "Js")]
     energy_j: float
-    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference")]
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
     memory_j: float
-    memory_j_per_inference: Annotated[float, column("Mem. energy/inf", "J", key="memory_per_inference", keep=1)]
+    memory_j_per_inference: Annotated[float, column("Mem. energy/inf", "J", keep=1)]
     latency_s: Annotated[float, column("Latency", "s")]
     kernels: Annotated[int, column("Kernels", "count", keep=1)]
     values_moved: Annotated[int, column("Values moved", "count", key="values", keep=1)]
@@ -129,9 +129,9 @@ class SideBySide(msgspec.Struct, frozen=True, kw_only=True):
     eager_share: Annotated[float, column("Off", "%", keep=2)]
     fused_share: Annotated[float, column("On", "%", keep=2)]
     eager_energy_j: float
-    eager_energy_j_per_inference: Annotated[float, column("Off/inf", "J", key="eager_energy_per_inference", keep=3)]
+    eager_energy_j_per_inference: Annotated[float, column("Off/inf", "J", keep=3)]
     fused_energy_j: float
-    fused_energy_j_per_inference: Annotated[float, column("On/inf", "J", key="fused_energy_per_inference", keep=3)]
+    fused_energy_j_per_inference: Annotated[float, column("On/inf", "J", keep=3)]
     eager_latency_s: Annotated[float, column("Off", "s", keep=3)]
     fused_latency_s: Annotated[float, column("On", "s", keep=3)]
     round_trips_saved: Annotated[
