@@ -190,14 +190,14 @@ def _check_runs(spec: DeviceFile) -> None:
                 _check_name(f"runs.{precision}", "name", work, ("convolution", "contraction", "stored", "why"))
 
 
-def _check_coefficients(spec: DeviceFile, events: dict[str, Event]) -> None:
+def check_coefficients(coefficients: dict[str, Fact], events: dict[str, Event]) -> None:
     """Check that each price, `"tile.mac"` or for one format `"tile.mac:bf16"`, is of an event of the architecture."""
-    for name, fact in spec.coefficients.items():
+    for name, fact in coefficients.items():
         event, colon, precision = name.partition(":")
         _check_name("coefficients", "event", event, events)
         if colon:
             _check_name(f"coefficients.{event}", "precision", precision, UNITS)
-        _check_fact(f"coefficients.{name}", fact, f"J/{events[event].count}")
+        _check_fact(f"coefficients.{name}", fact, f"J/{events[event].count}", is_positive=bool(fact.by_node))
         for node, value in (fact.by_node or {}).items():
             if not (
                 re.fullmatch(r"[0-9]+(\.[0-9]+)?", node) and 1.0 <= float(node) <= 1000.0 and LEAST <= value <= MOST
@@ -307,7 +307,7 @@ def _check(spec: DeviceFile) -> None:
     _check_facts("facts", known, spec.facts)
     _check_tables(spec)
     _check_runs(spec)
-    _check_coefficients(spec, {event.label: event for event in described.events})
+    check_coefficients(spec.coefficients, {event.label: event for event in described.events})
     _check_measured(spec)
     for mode, point in spec.power_modes.items():
         _check_facts(f"power_modes.{mode}.facts", known, point.facts)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import file_access
+from hardware import file_access, known_architectures
 from hardware.amount import parse_amount
 from hardware.architecture_data import WHOLE
 from hardware.area import silicon_amount
 from hardware.device import Device
-from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_physics, fraction_error
+from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_coefficients, check_physics, fraction_error
 from hardware.errors import RequestError, unknown
 from hardware.names import match_name, split_list
 from hardware.operating_point import CAPPED
@@ -29,6 +29,7 @@ _CHANGE = r"(?P<name>[^=*/]+)(?P<how>[=*/])(?P<value>.+)"
 _MOST = 64  # changes of one device
 _CLOSE = 1e-9  # relative, within which a scaled count is whole
 ARRAY = "array"  # `array=32x32` is its rows and columns
+PRICES = "prices"  # `prices=FILE` takes the prices of events from a table of TOML
 
 _LIMITS = ("power_limit_w", "sustained_w")  # if stated, the envelope that a design is held to
 
@@ -155,6 +156,29 @@ def _fact(old: Fact | None, value: float, unit: str, why: str) -> Fact:
     return Fact(value, unit, f"what if: {why}, was {old.value:g}", "assumed", low, high)
 
 
+def _read_prices(file: str, device: Device) -> dict[str, Fact]:
+    """Return the prices in a designer's table for the events of a device. Raises RequestError for a malformed table,
+    or one without any of these."""
+    every = {event.label: event for arch in known_architectures.ALL.values() for event in arch.data.events}
+    every |= {event.label: event for event in device.arch.events}
+    try:
+        rows = file_access.table(Path(file)).get("coefficients", {})
+        prices = msgspec.convert(rows, dict[str, Fact])
+        check_coefficients(prices, every)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise RequestError(f"{PRICES}={file}: {why}") from None
+    labels = device.arch.row
+    of_device = {
+        name: msgspec.structs.replace(fact, source=f"{Path(file).stem}: {fact.source}")
+        for name, fact in prices.items()
+        if name.partition(":")[0] in labels
+    }
+    if not of_device:
+        raise RequestError(f"{PRICES}={file}: has no price in [coefficients] of an event of {device.id}")
+    return of_device
+
+
 class _DeviceEditor:
     """A device being changed: its new facts, and the ratio by which each fact that the user named has changed."""
 
@@ -170,6 +194,9 @@ class _DeviceEditor:
 
     def take(self, change: Change) -> Change:
         """Make one change. Return it with its name spelt in full."""
+        if change.name == PRICES and change.how == "=":
+            self.coefficients |= _read_prices(change.value, self.device)
+            return change
         name, of_field = find_field(self.device, change.name)
         unit, _, format_ = name.partition(".")
         if name == ARRAY:

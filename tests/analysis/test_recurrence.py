@@ -14,6 +14,7 @@ from analysis.model.model_errors import ModelSpecError
 from hardware.area import area
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
+from hardware.event_prices import coefficients
 from hardware.mapping.recurrence_schedules import (
     INPUTS,
     RESULTS,
@@ -25,6 +26,7 @@ from hardware.mapping.recurrence_schedules import (
     keep_results,
     schedules,
 )
+from hardware.plan import make_plan
 from hardware.what_if import Change, apply_changes
 from tests.sampling import for_each
 
@@ -408,3 +410,21 @@ def test_a_block_has_a_bounded_number_of_operators() -> None:
     for name in ("stencil:64x3x1001", "kalman:4x2x1001"):
         with pytest.raises(ModelSpecError, match="is not a whole number from 1 to 1000"):
             grid.run(name, "kpu_t256")
+
+
+def test_a_table_of_prices_is_chosen_by_its_file(tmp_path: Path) -> None:
+    """It prices the events that a device has, at its node, and is named; a malformed one is refused in one line."""
+    table = Path(__file__).parents[2] / "examples/prices/by_node.toml"
+    events = {"kpu_t256": "tile.mac", "xeon_8490h": "alu.vector_mac", "h100_sxm": "compute.cuda_core_mac"}
+    for name, event in events.items():
+        device = load_device(f"{name}{{prices={table},process_nm=7}}")
+        row = coefficients(device, make_plan(device, "fp32_strict")).rows[device.arch.row[event]]
+        assert row.source.startswith("by_node: stillwater-sc")
+        assert row.value_j == pytest.approx(0.3e-12) or name != "kpu_t256"
+        assert table.name in device.label
+    bad = tmp_path / "bad.toml"
+    unknown = '"tile.mcc" = { value = 1e-12, unit = "J/MAC", source = "a", quality = "assumed" }'
+    for text, message in (("x = ", "Invalid"), (f"[coefficients]\n{unknown}", "mean tile.mac"), ("", "has no price")):
+        bad.write_text(text)
+        with pytest.raises(RequestError, match=message):
+            load_device(f"kpu_t256{{prices={bad}}}")
