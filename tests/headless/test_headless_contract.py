@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Callable, Iterator
 from functools import reduce
@@ -418,40 +417,10 @@ def rows_of(call: Call, *words: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(done.out)))
 
 
-COMPARED = {
-    "latency_s": ("Latency", "latency_s"),
-    "energy_j_per_inference": ("Energy/inf", "energy_j_per_inference"),
-    "edp_js": ("EDP", "edp_js"),
-    "throughput_per_s": ("Rate", "throughput_per_s"),
-    "power_w": ("Power", "average_power_w"),
-    "utilization": ("Util", "utilization"),
-    "memory_bytes": ("Memory", "peak_memory_bytes"),
-}
-
-
 def column(rows: list[dict[str, str]], title: str) -> tuple[list[str], float]:
     """Cells and unit of the column whose header is the title and a unit."""
     header = next(h for h in rows[0] if h == title or h.rpartition(" ")[0] == title)
     return [row[header] for row in rows], factor(header)
-
-
-@pytest.mark.parametrize("case", CASES, ids=" ".join)
-def test_compare_in_every_format(
-    document: Document, call: Call, parsed: Callable[..., Any], case: tuple[str, ...]
-) -> None:
-    rows, table = document("compare", *case)["rows"], rows_of(call, "compare", *case)
-    text = parsed(call("compare", *case, "--all").out)
-    assert [row["key"] for row in table] == FOUR
-    assert [row["Device"] for row in text] == [row["name"] for row in rows]
-    for name, (title, key) in COMPARED.items():
-        cells, unit = column(text, title)
-        for row, line, cell in zip(rows, table, cells, strict=True):
-            assert float(line[name]) == row[key]
-            assert shows(cell, row[key], unit), (name, cell, row[key])
-    for row, line, words in zip(rows, table, text, strict=True):
-        assert float(line["ratio"]) == row["ratio_to_baseline"]["edp"]
-        assert line["precision"] == words["Format used"] == row["precision_run"]
-        assert line["bound"] == words["Limit"] == row["bound"]
 
 
 TREED = {
@@ -520,14 +489,6 @@ def test_events_in_every_format(document: Document, call: Call, parsed: Callable
     printed = [cell for cell, row in zip(cells, text, strict=True) if row["of"]]
     for event, cell in zip(events, printed, strict=True):
         assert shows(cell, event["energy_j_per_inference"], unit), (event["event"], cell)
-
-
-def test_json_round_trips(call: Call) -> None:
-    for words in (("compare", "resnet18"), ("tree", "resnet18"), ("events", "resnet18"), ("devices",), ("models",)):
-        text = call(*words, "--format", "json").out
-        assert text.endswith("}\n")
-        found = json.loads(text)
-        assert json.loads(json.dumps(found)) == found
 
 
 def test_the_same_request_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
