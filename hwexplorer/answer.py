@@ -97,6 +97,7 @@ class Answer(Generic[Document]):
             return None
         from hwexplorer.views import device_limits
 
+        self._find_devices()
         return device_limits.check_limits(self._state) if engine.is_ready(self._state) else None
 
     @property

@@ -140,8 +140,8 @@ def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
 def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> argparse.Namespace:
     """Return values as parsed arguments, defaults included. Raises TypeError, and RequestError for a wrong value."""
     by_argument = _by_argument(options)
-    if unknown := [name for name in values if name not in by_argument]:
-        raise TypeError(f"{verb}() has no argument {unknown[0]!r}; it takes {', '.join(by_argument)}")
+    if wrong := [name for name in values if name not in by_argument]:
+        raise TypeError(f"{verb}() has no argument {wrong[0]!r}; it takes {', '.join(by_argument)}")
     arguments = argparse.Namespace(verb=verb, **{option.name: option.default for option in options})
     for name, value in values.items():
         if value is not None and value is not False:
