@@ -68,6 +68,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     cached: float = 0.0
     layers: float = 1.0
     expert_rows: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    is_prompt: bool = False
     waits_s: float = 0.0
     links: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
@@ -316,7 +317,7 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
     others: Floats = moved.sum(axis=1, keepdims=True) - moved
     others[:, 1] += (np.array([kernel.layers for kernel in kernels]) - 1.0) * np.maximum(moved[:, 1], 1.0)
     unpack_ops = weights * widths.unpack_weights + cached * widths.unpack_cache
-    links = np.array([kernel.links for kernel in kernels]).T
+    links, prompts = np.array([kernel.links for kernel in kernels]).T, np.array([float(k.is_prompt) for k in kernels])
     windows, expert_rows = np.ones((6, n)), np.array([kernel.expert_rows for kernel in kernels]).T
     windows[0], windows[2] = ([getattr(kernel, name) for kernel in kernels] for name in ("image", "window"))
     return Demand(
@@ -342,7 +343,7 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
         right_bytes=np.where(weights > 0, widths.weights, np.where(cached > 0, widths.cache, widths.activations)),
         unpack_ops=unpack_ops if unpack_ops.any() else None,
         calls=Calls(
-            begins=np.zeros(n), sequences=np.zeros(n), prompts=np.zeros(n), dispatched=np.ones(n), parts=np.ones(n)
+            begins=np.zeros(n), sequences=np.zeros(n), prompts=prompts, dispatched=np.ones(n), parts=np.ones(n)
         ),
         model=np.zeros(n, dtype=np.int64),
         batch=np.ones(n, dtype=np.int64),

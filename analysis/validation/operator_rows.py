@@ -73,6 +73,7 @@ def read_operators(
             runtimes()[_rules()["engines"][engine]],
             uses=(use,),
             dispatch=exact_value(dispatch),
+            prompt_dispatch=exact_value(0.0),
             library_collectives=engine not in runtimes(),
         )
         try:
@@ -174,11 +175,12 @@ def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
     library = libraries.attention_libraries()[(use := _use(row, sizes)).library]
     shape = {"dim_qk": dim, "dim_v": dim, **sizes, "q": rows, "kv": sizes["kv"] or rows}
     shape["causal"] = float(operator != "attention_encoder")
-    if library.is_absorbed:
+    rule = _first_rule(row, "attention")
+    if rule.get("is_absorbed", False):
         shape |= _rules()["sizes"]["mla_decode"]
     elif operator == "mla_prefill":  # each head has keys of its own
         shape["kv_heads"] = sizes["heads"]
-    if library.masks_window:
+    if rule.get("masks_window", False):
         shape["window"] = 0.0
     shape["packed"] = float(rows == 1 if library.packs is None else library.packs)
     tokens, rotated = sizes["batch"] * rows, sizes["rotated"] or dim
@@ -189,7 +191,8 @@ def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
     moved = ((kind, {"tokens": tokens, "width": sum(widths[each] for each in kind)}) for kind in use.before)
     special = {"x": _round, "c": kernels.rowwise(OpClass.ELEMENTWISE, 1, use.cast_flops, 0)}
     before = (special.get(kind, _gather)(size) for kind, size in moved)
-    return *_small_kernels(row), *before, kernels.attention(shape)
+    attended = msgspec.structs.replace(kernels.attention(shape), is_prompt="decode" not in operator)
+    return *_small_kernels(row), *before, attended
 
 
 def _first_rule(row: dict[str, str], table: str) -> dict[str, Any]:

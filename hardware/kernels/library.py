@@ -24,10 +24,8 @@ class AttentionLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     A block has at most `rows` of queries, padded to multiples of `instruction_rows`, and reads `columns` keys at once;
     `blocks_per_unit` decode beside each other and start in `start_cycles`. Keys are divided among at most `parts`
     blocks. Products run at `rate` of the matrix unit, in the format `computes` if stated. A library that `packs` puts
-    query heads that share keys into one block, in prefill too (decoding does, unless it is False); one that
-    `masks_window` computes all keys; latent attention that `is_absorbed` multiplies the compressed cache. With
-    `paged_blocks`, decoding reads shared keys once per query head, at a `paged_share` of the speed for more heads of
-    sequences."""
+    query heads that share keys into one block, in prefill too (decoding does, unless it is False). With `paged_blocks`,
+    decoding reads shared keys once per query head, at a `paged_share` of the speed for more heads of sequences."""
 
     source: str
     base: str = ""
@@ -41,8 +39,6 @@ class AttentionLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     is_synchronous: bool = False
     computes: str = ""
     packs: bool | None = None
-    masks_window: bool = False
-    is_absorbed: bool = False
     paged_blocks: float = 0.0
     paged_share: float = 1.0
 

@@ -46,6 +46,10 @@ def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficien
     values = np.maximum(demand.macs[index] / (g * rows * seen) - width, 0.0)  # the width of a value
     kernels = _choose_kernels(setup, demand.calls.prompts[index] > 0.0, rows, width, values)
     instruction_rows, block_rows, tile_keys = kernels.instruction_rows, kernels.rows, kernels.columns
+    is_apart = (kernels.is_packed == 0.0) & (
+        demand.calls.prompts[index] == 0.0
+    )  # each query head has blocks of its own
+    g, rows = np.where(is_apart, (g * rows, np.ones_like(rows)), (g, rows))
     tile_rows = np.minimum(np.ceil(rows / instruction_rows) * instruction_rows, block_rows)
     blocks = g * np.ceil(rows / block_rows)
     # Keys are divided among idle units where the rows of one head are a single block.
@@ -87,7 +91,8 @@ def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficien
 
 class _Kernels(NamedTuple):
     """Constants of the libraries of operators, (a,): the fields of AttentionLibrary with those of the
-    architecture, the multiply-adds a second of a unit, and its peak over that of the plan's format."""
+    architecture, the multiply-adds a second of a unit, its peak over that of the plan's format, and 0 if query heads
+    that share keys decode in blocks of their own, else 1."""
 
     rows: Floats
     instruction_rows: Floats
@@ -97,6 +102,7 @@ class _Kernels(NamedTuple):
     parts: Floats
     macs_per_s: Floats
     speedup: Floats
+    is_packed: Floats
 
 
 def _choose_kernels(setup: Setup, is_prompt: Bools, rows: Floats, width: Floats, values: Floats) -> _Kernels:
@@ -129,6 +135,7 @@ def _constants(setup: Setup, operator: str, width: float, group: float) -> tuple
         library.parts,
         peak * library.rate * (device.synchronous_matrix_rate if is_synchronous else 1.0),
         peak / planned,
+        float(library.packs is not False),
     )
 
 
