@@ -13,7 +13,7 @@ from hardware import safe_text
 from hwexplorer.export.text import columns_as_text, list_points, sections
 from hwexplorer.text.number_format import safe
 from hwexplorer.views.layout import LEFT
-from hwexplorer.views.plain import Band, Page, Plot, Row, Stack, Table, Text, View, for_reading
+from hwexplorer.views.plain import Amount, Band, Page, Plot, Row, Stack, Table, Text, View, for_reading
 from hwexplorer.views.tables import keep_columns, repeats_bar
 
 
@@ -53,8 +53,8 @@ def _values(table: Table, row: Row) -> Iterator[Cell]:
     for column, value in zip(table.columns, row.cells, strict=True):
         if column.ends:
             yield from (value.low, value.high) if isinstance(value, Band) else (None, None)
-        else:
-            yield value
+        else:  # the energy of work that takes no time is no product
+            yield None if column.unit == "Js" and isinstance(value, Amount) else value
 
 
 def inert(value: Cell) -> Cell:

@@ -128,10 +128,8 @@ def _cells(view: Table, row: Row, texts: list[str]) -> str:
 
 
 def cards(devices: tuple[Card, ...]) -> str:
-    """Return a card for each device: its cost, the main figure first. Cards are ordered by rank; designs on paper come
-    last, dimmed."""
-    ordered = sorted(devices, key=lambda card: (card.on_paper, not card.rank, card.rank))
-    return f'<div class="cards">{"".join(map(_card, ordered))}</div>' if devices else ""
+    """Return a card for each device: its cost, the main figure first. Designs on paper are dimmed."""
+    return f'<div class="cards">{"".join(map(_card, devices))}</div>' if devices else ""
 
 
 def _card(card: Card) -> str:

@@ -9,9 +9,9 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.explore.outcome import Outcome
 from hardware.quantity import Unit, decimals_for, fixed, prefix_for, quantity
-from hardware.what_if import split_changes, with_unchanged
-from hwexplorer.state import State, replace
-from hwexplorer.views.device_rows import FIGURES, DeviceFigure, DeviceRow, device_rows
+from hardware.what_if import split_changes
+from hwexplorer.state import State
+from hwexplorer.views.device_rows import FIGURES, DeviceFigure, DeviceRow, rank_rows
 from hwexplorer.views.plain import Card, CardFigure, Stack
 
 _EXCESS = {
@@ -25,9 +25,9 @@ _EXCESS = {
 
 
 def cards(state: State) -> tuple[Card, ...]:
-    """Return the cards in the order of the state's devices, each changed device before the unchanged one."""
+    """Return the cards by rank, then cards without a rank, then designs on paper."""
     reference = split_changes(state.baseline)[0]  # the baseline without its changes
-    rows = device_rows(replace(state, devices=with_unchanged(state.devices)), reference)
+    rows = rank_rows(state, reference)
     figures = zip(*(_figures(figure, rows) for figure in FIGURES[rows[0].outcome.work]), strict=True)
     return tuple(_card(state, row, own_figures, reference) for row, own_figures in zip(rows, figures, strict=True))
 

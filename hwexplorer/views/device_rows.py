@@ -16,8 +16,9 @@ from analysis.explore.outcome import Outcome
 from analysis.text.evidence import evidence_word
 from analysis.text.headline import headlines, rank_values, rank_words
 from hardware.quantity import Unit, quantity
+from hardware.what_if import with_unchanged
 from hwexplorer import engine
-from hwexplorer.state import RANKS, State
+from hwexplorer.state import RANKS, State, replace
 from hwexplorer.text.number_format import header, scale_for
 from hwexplorer.views.captions import band_words
 
@@ -85,6 +86,13 @@ def device_rows(state: State, reference: str) -> tuple[DeviceRow, ...]:
         )
         for outcome, value, rank, word, line in zip(outcomes, values, ranks, words, lines, strict=True)
     )  # fmt: skip
+
+
+def rank_rows(state: State, reference: str) -> list[DeviceRow]:
+    """Return the devices of a state by rank, each with changed facts before the unchanged device."""
+    rows = {row.key: row for row in device_rows(replace(state, devices=with_unchanged(state.devices)), reference)}
+    ordered = sorted(state.devices, key=lambda name: rows[name].order)
+    return [rows[name] for name in with_unchanged(ordered)]
 
 
 def sort_rows(rows: Sequence[DeviceRow], state: State) -> list[DeviceRow]:

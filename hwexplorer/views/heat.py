@@ -7,14 +7,15 @@ from collections.abc import Mapping
 
 from analysis.document import Column
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.outline import outline
+from analysis.estimate.outline import Branch, outline
 from analysis.text.headline import describe_change
 from hardware.what_if import split_changes, with_unchanged
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import tree_view
 from hwexplorer.views.captions import MARKED
-from hwexplorer.views.plain import Table
+from hwexplorer.views.device_rows import rank_rows
+from hwexplorer.views.plain import Amount, Table
 from hwexplorer.views.tables import SAME
 
 ON, PAPER = "on:", "paper:"  # prefix of the key of a device's column: an existing device, a design target
@@ -40,8 +41,7 @@ def heat(table: Table, state: State) -> Table:
     branches = [branch for _, branch in outline(engine.result(state), state.by, state.split_branches).walk()]
     keys, names = [branch.key for branch in branches], with_unchanged(state.devices)
     figures = {
-        name: dict(zip(keys, tree_view.by_node(replace(state, devices=names, on=name), branches), strict=True))
-        for name in names
+        name: dict(zip(keys, _figures(replace(state, devices=names, on=name), branches), strict=True)) for name in names
     }
     fitting = [name for name in names if engine.result(state, name).fits]
     silicon = [name for name in fitting if engine.device(name).silicon]
@@ -57,9 +57,7 @@ def heat(table: Table, state: State) -> Table:
             wins[winner] += 1
         words = (winner, *([_target(values, _least(values, on_paper), winner)] if on_paper else []))
         compared_rows.append((row, values, words))
-    # The winner of the first row comes first, then those of most parts: a narrow screen leaves out the others.
-    best = compared_rows[0][2][0] if compared_rows else ""
-    order = sorted(names, key=lambda name: (name != best, -wins[name]))
+    order = [row.key for row in rank_rows(state, state.baseline)]
     columns = [*(table.columns[i] for i in kept_columns), *(_column(name, state, order) for name in order), WINS]
     columns += [*([TARGET] if on_paper else []), *(table.columns[i] for i in deltas)]
     rows = []
@@ -73,6 +71,18 @@ def heat(table: Table, state: State) -> Table:
     labels = ", ".join(engine.device(name).label for name in names)
     title = f"{table.title.rpartition(' on ')[0]} on {labels}"
     return replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)
+
+
+def _figures(state: State, branches: list[Branch]) -> list[float | None]:
+    """Return the figure of each node. Work that takes no time of its own has no product: its energy is compared."""
+    figures = tree_view.by_node(state, branches)
+    if state.metric != "edp" or 0.0 not in figures:
+        return figures
+    energies = tree_view.by_node(replace(state, metric="energy"), branches)
+    return [
+        Amount(energy or 0.0, "J") if figure == 0.0 else figure
+        for figure, energy in zip(figures, energies, strict=True)
+    ]
 
 
 def _column(name: str, state: State, order: list[str]) -> Column:
@@ -89,15 +99,16 @@ def _column(name: str, state: State, order: list[str]) -> Column:
 
 def _least(values: Mapping[str, float | None], among: list[str]) -> str:
     """Return the device with the least value, `TIE` if several have it, '' if none has a value."""
-    known_values = [(value, name) for name in among if (value := values[name]) is not None]
-    least = min((value for value, _ in known_values), default=0.0)
-    best_devices = [name for value, name in known_values if value <= least * (1.0 + SAME)]
+    known = [(not isinstance(value, Amount), value, name) for name in among if (value := values[name]) is not None]
+    takes_time, least, _ = min(known, default=(True, 0.0, ""))
+    best_devices = [name for timed, value, name in known if timed == takes_time and value <= least * (1.0 + SAME)]
     return best_devices[0] if len(best_devices) == 1 else (TIE if best_devices else "")
 
 
 def _target(values: Mapping[str, float | None], target: str, winner: str) -> str:
     """Write a design target and its ratio to the winner: `kpu_t256 3.1x less`."""
     target_value, winner_value = values.get(target), values.get(winner)
-    if not target_value or not winner_value:
+    is_mixed = isinstance(target_value, Amount) != isinstance(winner_value, Amount)
+    if not target_value or not winner_value or is_mixed:
         return target
     return f"{target} {describe_change(target_value / winner_value, 'less', 'more') or 'the same'}"

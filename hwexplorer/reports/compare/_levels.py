@@ -20,7 +20,7 @@ from analysis.estimate.tree_figures import TreeLevel, tree_without_host
 from hardware.errors import unknown
 from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED, headline_of_state
-from hwexplorer.views.plain import Table
+from hwexplorer.views.plain import Amount, Table
 from hwexplorer.views.tables import SAME, rows
 
 LEVELS = ("subgraph", "operator")
@@ -174,6 +174,8 @@ def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[d
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
+_HIDDEN = "J: hidden in a kernel without time of its own, so compared by energy"
+
 
 def by_node(state: State, levels: Levels) -> Table:
     """Return a row per node with the figure of each device in the metric of the state, the winner and its lead."""
@@ -197,6 +199,8 @@ def by_node(state: State, levels: Levels) -> Table:
         f"{MARKED[key]} has the least {METRICS[metric].noun} in {least} of {count}, on paper: not counted"
         for key, least in levels.passed_over[metric].items()
     ]
+    if metric == "edp" and any(node.is_hidden for row in levels.rows for node in row.devices.values()):
+        footer.append(_HIDDEN)
     return Table(
         "compare",
         f"{headline_of_state(state)}: {METRICS[metric].noun} by {levels.level}",
@@ -218,12 +222,14 @@ def _of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
                help=f"to {baseline}"),
         Column(f"{key}_bound", "Limit", role="text", keep=7,
                of=lambda node: "hidden" if node.devices[key].is_hidden else node.devices[key].bound,
-               help="what limits the kernel; hidden: other work of its kernel takes as long, compared by energy"),
+               help="what limits the kernel; hidden: other work of its kernel takes as long"),
     )  # fmt: skip
 
 
-def _figure(node: NodeFigures, metric: str) -> float | None:
-    return None if metric == "edp" and node.is_hidden else node_figure(node, metric)
+def _figure(node: NodeFigures, metric: str) -> float:
+    """Return the figure by which a node is compared: the energy of work that takes no time of its own."""
+    is_by_energy = metric == "edp" and node.is_hidden
+    return Amount(node.energy_j_per_inference, "J") if is_by_energy else node_figure(node, metric)
 
 
 def _tally(levels: Levels, metric: str) -> str:

@@ -14,7 +14,6 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from analysis.text.headline import FORM, MEMORY
-from hardware.what_if import split_changes
 from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import answer_lines
@@ -65,16 +64,10 @@ class CardStrip(Widget, can_focus=False):
         self._shown: object = None
 
     def show(self, cards: tuple[Card, ...], on: str, metric: str, answer: Sequence[str]) -> None:
-        """Take what to draw, and redraw if it changed. Cards are ordered by rank, then cards without a rank, then
-        designs on paper. An unchanged device is below the same device with changed facts."""
+        """Take what to draw, and redraw if it changed."""
         shown = (cards, on, metric, answer, self.palette)
         if shown != self._shown:
-            self._shown, self.on, self.metric, self.answer = shown, on, metric, tuple(answer)
-            ordered = sorted(cards, key=lambda card: (card.on_paper, not card.rank, card.rank))
-            below = {card.key: card for card in cards if card.is_unchanged}
-            of_state = (card for card in ordered if not card.is_unchanged)
-            pairs = ((card, below.pop(split_changes(card.key)[0], None)) for card in of_state)
-            self.cards = tuple(card for pair in pairs for card in pair if card is not None)
+            self._shown, self.cards, self.on, self.metric, self.answer = shown, cards, on, metric, tuple(answer)
             self.refresh()
 
     def _rows(self) -> list[Card | str]:

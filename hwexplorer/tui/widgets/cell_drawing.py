@@ -11,7 +11,7 @@ from analysis.document import Cell
 from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import CAUSE, PLAIN, Palette
 from hwexplorer.views.cause_looks import LOOKS, cells
-from hwexplorer.views.plain import NUMBERS, Row, Table
+from hwexplorer.views.plain import NUMBERS, Amount, Row, Table
 from hwexplorer.views.tables import keep_columns, repeats_bar
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -86,7 +86,7 @@ def device_cell_role(
     cells = dict(zip((column.key for column in table.columns), row.cells, strict=True))
     wins = key == f"on:{cells.get('wins')}"
     values = [v for name, v in cells.items() if name.startswith("on:") and isinstance(v, NUMBERS)]
-    least = float(min(values, default=0.0))
+    least = 0.0 if any(isinstance(v, Amount) for v in values) else float(min(values, default=0.0))
     ratio = number / least if number is not None and least > 0 else 1.0
     role = "good" if wins else "text" if ratio < 2 else "warn" if ratio < 10 else "bad"
     return role, {"good": "◂", "warn": "+", "bad": "!"}.get(role, " ") if wins or not has_colours else " "
