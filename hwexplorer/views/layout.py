@@ -118,6 +118,12 @@ class Measure(msgspec.Struct, frozen=True):
     short: str = ""
     narrow: tuple[int, ...] = ()
 
+    def at_width(self, width: int) -> Measure:
+        """Return the measure of the column in a width: with its short head if the head does not fit."""
+        is_short = bool(self.short) and width < width_of(self.header)
+        column = msgspec.structs.replace(self.column, title=self.short)
+        return msgspec.structs.replace(self, header=self.short, column=column) if is_short else self
+
     def write(self, value: Cell) -> str:
         """Return a cell as text. A bar has none."""
         role = self.column.role
@@ -170,10 +176,10 @@ def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int
             spare += cut_cells
         widths[places[0]] = max(4, widths[places[0]] + min(0, spare))
         spare = max(0, spare)
-    # Spare cells go to the name first, then to long heads, then to long texts, then in equal parts to bars: one scale.
+    # Spare cells go to long heads first, then to the name, then to long texts, then in equal parts to bars: one scale.
     heads = [i for i in places if measures[i].short]
     texts, bars = ([i for i in places[1:] if measures[i].column.role == role] for role in ("text", "bar"))
-    for index in (places[0], *heads, *texts):
+    for index in (*heads, places[0], *texts):
         spare_cells = max(0, min(spare, measures[index].most - widths[index]))
         widths[index] += spare_cells
         spare -= spare_cells

@@ -58,9 +58,10 @@ class Amount(float):
 
 def write_amount(value: float | None, column: Column) -> str:
     """Write a number of a column of quantities, in its own unit or the column's. Leave out the symbol if the title of
-    the column ends with it: `EDP J·s`."""
+    the column has it: `EDP J·s`, `J/inf`."""
     text = quantity(value, value.unit if isinstance(value, Amount) else column.unit)
-    return text.removesuffix(column.title.rpartition(" ")[2]).rstrip() if " " in column.title else text
+    symbol = next((word for word in column.title.replace("/", " ").split() if text.endswith(word)), "")
+    return text.removesuffix(symbol).rstrip()
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -22,15 +22,13 @@ STACK_MIN = 14  # a bar of several causes needs these cells; other columns are d
 QUANTITY = 6  # "1.23 G"
 PERCENT = 5  # "100.0", "12.3"
 TEXT_MAX = 32
-TIGHT = range(71, 90)  # cells of a tree in which limits and bars leave no room for the whole head of EDP
 NAME_GOOD = 24  # cells; most names fit
 
 
 def measure_table(table: Table, names: int, total: int) -> list[Measure]:
     """Measure the columns for `total` cells; `names` is the width that the first needs, tree guides included."""
     good = min(names, max(NAME_GOOD, total * 35 // 100))
-    measures = [_measure(table, index, names, good) for index in range(len(table.columns))]
-    return [replace(m, least=m.most, short="") if m.column.key == "edp" and total not in TIGHT else m for m in measures]
+    return [_measure(table, index, names, good) for index in range(len(table.columns))]
 
 
 def _measure(table: Table, index: int, names: int, good: int) -> Measure:
@@ -46,35 +44,28 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         least = max(PERCENT + 1 + (STACK_MIN if is_stack else BAR_MIN), width_of(title))
         narrow = (PERCENT + 1 + BAR_MIN, PERCENT)
         return replace(as_written, header=title, least=least, most=PERCENT + 1 + BAR_MAX, narrow=narrow)
-    if column.role == "number":
-        return _with_heads(as_written, as_written.scale.width, _short_head(as_written.header))
     if column.role == "text":
         most = max((width_of(str(v)) for v in values if v is not None), default=0)
         need = max(min(most, TEXT_MAX), width_of(column.title))
         return replace(as_written, least=need, most=max(need, most))
     numbers = [v for v in values if isinstance(v, NUMBERS)]
-    if column.role == "quantity":
-        need = max(map(len, map(as_written.write, numbers)), default=0)  # `97.8 m` is longer than its extremes
-        need = max(need, QUANTITY if numbers else 0)
-        if is_of_device(column):
-            widest = len("1.58 µ") + (3 if column.unit == "Js" else 1)
-            need = max(need, widest + 1)  # one cell more for the sign of the device that wins
-        return _with_heads(as_written, need, _short_head(column.title))
-    need = max(map(len, map(as_written.write, numbers)), default=0)
-    need = max(need, 5, width_of(column.title))
-    return replace(as_written, least=need, most=need)
+    if column.role == "delta":
+        need = max(*map(len, map(as_written.write, numbers)), 5, width_of(column.title))
+        return replace(as_written, least=need, most=need)
+    short = column.short or re.sub(r"^Energy(/\w{3})\w* (\w+)$", r"\2\1", as_written.header)
+    as_written = replace(as_written, short=short)
+    forms = (as_written.at_width(0), as_written)
+    least, most = (max(_number_width(form, numbers), width_of(form.header)) for form in forms)
+    return replace(as_written, least=least, most=most)
 
 
-def _with_heads(as_written: Measure, need: int, short: str) -> Measure:
-    """Return the measure of a column of `need` cells, with a head for the least width."""
-    least, most = (max(need, width_of(head)) for head in (short, as_written.header))
-    return replace(as_written, least=least, most=most, short=short)
-
-
-def _short_head(title: str) -> str:
-    """Return `J/inf` for `Energy/inf J`, and other short heads of the tree."""
-    short = re.sub(r"^Energy(/\w{3})\w* (\w+)$", r"\2\1", title)
-    return short.replace("Latency s", "time s").removeprefix("EDP " * short.startswith("EDP part"))
+def _number_width(form: Measure, numbers: Sequence[float]) -> int:
+    """Return the cells that the numbers of a column need."""
+    if form.column.role == "number":
+        return form.scale.width
+    if is_of_device(form.column):  # one cell more for the sign of the device that wins
+        return len("1.58 µJ·s") - 2 * (form.column.unit != "Js") + 1
+    return max([QUANTITY * bool(numbers), *map(len, map(form.write, numbers))])  # `97.8 m` is longer than its extremes
 
 
 def is_of_device(column: Column) -> bool:
@@ -100,6 +91,7 @@ class TableHeads(Content):
         self.table = EMPTY_TABLE
         self.column = -1
         self._measures: list[Measure] = []
+        self._drawn: list[Measure] = []  # with the heads that fit
         self._widths: list[int] = []
         self._gap = GAP
 
@@ -109,7 +101,7 @@ class TableHeads(Content):
         for index, width in enumerate(self._widths):
             if not width:
                 continue
-            measure = self._measures[index]
+            measure = self._drawn[index]
             right = measure.column.role in ("number", "quantity", "delta")
             title = "  " * (self.tree and index == 0) + self.head(measure, width)
             space = [Segment(" " * self._gap, palette.get("header"))] if segments else []
@@ -118,8 +110,8 @@ class TableHeads(Content):
         return segments
 
     def head(self, measure: Measure, width: int) -> str:
-        """Return the head of a column, or its short form if the head does not fit."""
-        return measure.header if width_of(measure.header) <= width else measure.short or measure.column.title
+        """Return the head of a column."""
+        return measure.header if width_of(measure.header) <= width else measure.column.title
 
     def head_at(self, x: int, y: int) -> str | None:
         """Return the key of the column whose head is at a place, or None."""

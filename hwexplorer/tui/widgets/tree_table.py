@@ -281,6 +281,7 @@ class TreeTable(TableHeads):
             self._widths, self._gap = (
                 fit_widths(self._measures, self.width, self._empty()) if self._measures else ([], GAP)
             )
+            self._drawn = [measure.at_width(width) for measure, width in zip(self._measures, self._widths, strict=True)]
         if y == 0 and self.height > 1:
             return self.heads(palette)
         footer, notes = self._remarks()
@@ -363,7 +364,7 @@ class TreeTable(TableHeads):
         return "".join(reversed(lines)) + ("└ " if self._last[position] else "├ ") + sign
 
     def _cell(self, index: int, row: Row, width: int, palette: Palette, ground: int) -> list[Segment]:
-        measure, value = self._measures[index], row.cells[index]
+        measure, value = self._drawn[index], row.cells[index]
         base = "dim" if row.dim else "text"
         role = measure.column.role
         if role == "bar":
