@@ -37,7 +37,7 @@ class Column(msgspec.Struct, frozen=True):
 
     `of` gives the cell of a row: a field (`edp_js`, `point.edp_js`; by default the field that has the column's name in
     CSV), or a function of the row. `shown` maps values to words. `scale` names the column whose prefix the numbers of
-    this one use. `short` is a title for want of room. `ends` are the keys of the lower and upper end of a band in CSV."""
+    this one use. `short` is a title for want of room. `ends` are the keys of the ends of a band in CSV."""
 
     key: str
     title: str

@@ -39,7 +39,10 @@ def parse_amount(text: str, unit: str) -> float:
         raise _wrong(text, unit, "does not start with a number")
     factor = _factor(source[number.end() :].strip(), unit)
     if factor is None:
-        raise _wrong(text, unit, f"has an unknown unit {source[number.end() :].strip()[:20]!r}")
+        suffix = source[number.end() :].strip()
+        other = next((one for one in _SYMBOLS if suffix and suffix[-1] in one and _factor(suffix, one)), "")
+        why = f"is in {other}, not in {unit}" if other and unit in _SYMBOLS else f"has an unknown unit {suffix[:20]!r}"
+        raise _wrong(text, unit, why)
     value = float(number[0].replace(",", "").replace("_", "")) * factor
     if not abs(value) < 1e30:  # products of amounts stay finite
         raise _wrong(text, unit, "is too large" if math.isfinite(value) else "is not finite")

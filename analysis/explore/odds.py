@@ -18,6 +18,7 @@ from hardware.quantity import percent
 
 BEATS = {"latency": "is faster", "energy": "needs less energy"}
 DOUBT = (0.05, 0.95)  # odds between which a comparison is in doubt
+MOST = 0.99  # the highest odds that are stated: bands have tails
 SAFE = 0.75  # odds of keeping limits from which a configuration leads a search
 _CONSTANTS = Path(__file__).with_suffix(".toml")
 LEAST = 1e-6  # fraction of a figure, taken as the low end of a band that begins at 0
@@ -49,7 +50,11 @@ def odds_of_less(a: tuple[float, float], b: tuple[float, float], correlated: flo
     gap = middle_b - middle_a
     if gap == 0.0:
         return 0.5
-    return NormalDist().cdf(gap / spread) if spread else float(gap > 0)
+    return _bound(NormalDist().cdf(gap / spread) if spread else float(gap > 0))
+
+
+def _bound(probability: float) -> float:
+    return min(max(probability, 1.0 - MOST), MOST)
 
 
 def _logarithm(one: Estimate, metric: str) -> tuple[float, float]:
@@ -113,7 +118,7 @@ def odds(results: Sequence[Estimate], reference: Estimate) -> tuple[Odds, ...]:
 def odds_below(value: float, band: tuple[float, float], limit: float) -> float:
     """Return the probability that a figure with such a band would be measured at most at a limit."""
     middle, spread = middle_and_spread(value, band)
-    return NormalDist(middle, spread).cdf(log(limit)) if spread else float(log(limit) >= middle)
+    return _bound(NormalDist(middle, spread).cdf(log(limit)) if spread else float(log(limit) >= middle))
 
 
 def _odds(a: Estimate, b: Estimate, metric: str) -> Odds:

@@ -22,7 +22,7 @@ from analysis.estimate.tree_figures import tree
 from analysis.explore.constraint import Constraint
 from analysis.explore.odds import correlation, odds_below, ratio_band
 from analysis.explore.outcome import Outcome, RuledFigure
-from analysis.explore.verdict import MOST, SURE
+from analysis.explore.verdict import SURE
 from analysis.model.ir import coverage
 from analysis.text.evidence import describe_evidence
 from hardware.errors import RequestError
@@ -152,7 +152,7 @@ def _odds(rule: Constraint, ruled: RuledFigure) -> float | None:
     if min(ruled.value, rule.amount) <= 0.0:
         return float(rule.holds(ruled.value))
     odds = odds_below(ruled.value, ruled.band, rule.amount)
-    return min(max(1.0 - odds if rule.sign.startswith(">") else odds, 1.0 - MOST), MOST)
+    return 1.0 - odds if rule.sign.startswith(">") else odds
 
 
 def _judge(rule: Constraint, ruled: RuledFigure, next: str = "") -> Finding:

@@ -20,7 +20,6 @@ from hardware.device import ON_PAPER
 from hardware.quantity import percent
 
 SURE, LIKELY = 0.9, 0.7
-MOST = 0.99  # the highest odds that are stated: bands have tails
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +99,7 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, na
     if rival is None:
         return f"{name} is the only device here that exists and can run it."
     gap = f"{advantage(best, rival)} {names[rival.device.key]}."
-    chance, likely = percent(min(odds, MOST)), "" if odds >= SURE else "probably "
+    chance, likely = percent(odds), "" if odds >= SURE else "probably "
     if odds < LIKELY:
         return f"Too close to call: {name} is estimated to have the least {noun} ({chance} odds), {gap}"
     if not is_backed(best.trust):

@@ -10,8 +10,7 @@ from typing import Annotated
 import msgspec
 
 from analysis.document import column
-from analysis.explore import verdict
-from analysis.explore.odds import SAFE, odds_below
+from analysis.explore.odds import MOST, SAFE, odds_below
 from analysis.model.transformer.config import Config, degrees
 from analysis.model.transformer.transformer_request import Request
 from analysis.serving.deployment import DoesNotFitError, ParallelDegrees, Server
@@ -151,4 +150,4 @@ def _odds_of_keeping(served: Served) -> float:
     row, limits = served.row, served.asked.limits
     figures = ((row.ttft_p99_s, limits.ttft_s, True), (row.tpot_p99_s, limits.tpot_s, False))
     odds = [odds_below(value, row.band(value, first), limit) for value, limit, first in figures if limit < math.inf]
-    return min([verdict.MOST, *odds])
+    return min([MOST, *odds])

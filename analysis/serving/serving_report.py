@@ -99,7 +99,7 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
         return f"{first.row.key} is the only one that keeps up"
     change = second.row.figure(metric) / first.row.figure(metric)
     behind = f"{second.row.key} has {describe_change(change, 'less', 'more', 'as much') or 'as much'}"
-    chance = min(odds_first(first, second, metric), verdict.MOST)
+    chance = odds_first(first, second, metric)
     if chance < verdict.LIKELY:
         return f"Too close to call: {first.row.key} leads by {AIMS[metric]}, {behind}"
     best = f"is {'' if chance >= verdict.SURE else 'probably '}best ({percent(chance)} sure)"

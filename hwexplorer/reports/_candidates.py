@@ -8,7 +8,6 @@ from analysis.document import Column, columns
 from analysis.estimate.figures import Figures
 from analysis.explore.odds import describe_odds
 from analysis.explore.search.candidates import Candidate
-from analysis.explore.verdict import MOST
 from analysis.text.evidence import EVIDENCE, describe_evidence
 from hwexplorer.declare import Rows
 from hwexplorer.views.captions import MARKED, figures_lead
@@ -19,7 +18,7 @@ KEY = ("point.model", "point.device", "point.batch", "point.precision")
 def describe_candidate(of: Candidate) -> str:
     """Write `hailo10h at batch 1, int8 (measured on it: 60 measurements, typically 14 % off; 98 % sure)`."""
     point = of.point
-    odds = f"; {describe_odds(min(of.odds, MOST))} to keep the limits" if isinstance(of.odds, float) else ""
+    odds = f"; {describe_odds(of.odds)} to keep the limits" if isinstance(of.odds, float) else ""
     return f"{MARKED[point.device]} at batch {point.batch}, {point.precision} ({describe_evidence(point.trust)}{odds})"
 
 

@@ -117,7 +117,7 @@ def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
     sure, odds = "", search.first_odds
     if odds is not None:
         sure = (
-            f"{percent(min(odds, verdict.MOST))} sure it is first; "
+            f"{percent(odds)} sure it is first; "
             if odds >= verdict.LIKELY
             else "the next is too close to call; "
         )
