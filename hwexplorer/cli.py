@@ -128,6 +128,11 @@ def _help_line(name: str, help: str) -> str:
     return textwrap.fill(help, get_terminal_size().columns - 2, initial_indent=f"  {name} ", subsequent_indent=indent)
 
 
+def _section_names(verb: str) -> str:
+    names = [name for name in registry.sections(verb) if name != verb]
+    return f" ({', '.join(names)})" if names else ""
+
+
 def _group_parser(verb: str) -> argparse.ArgumentParser:
     """Return a parser for the help of a verb that has no section of its own."""
     return _Parser(
@@ -173,7 +178,8 @@ def _overview() -> argparse.ArgumentParser:
     helps = registry.helps()
     lines: list[str] = []
     for task, verbs in {"used most": registry.FIRST, **registry.TASKS, "other": tuple(helps)}.items():
-        help_lines = [_help_line(f"{name:12}", helps.pop(name)) for name in verbs if name in helps]
+        known = [name for name in verbs if name in helps]
+        help_lines = [_help_line(f"{name:12}", helps.pop(name) + _section_names(name)) for name in known]
         lines += [f"{task}:", *help_lines] if help_lines else []
     parser = _Parser(
         usage="hwexplorer [MODEL | STATE | VERB] [options]",

@@ -18,7 +18,7 @@ from hardware.quantity import percent
 
 BEATS = {"latency": "is faster", "energy": "needs less energy"}
 DOUBT = (0.05, 0.95)  # odds between which a comparison is in doubt
-MOST = 0.99  # the highest odds that are stated: bands have tails
+LOWEST, MOST = 0.01, 0.99  # the odds that are stated at most: bands have tails
 SAFE = 0.75  # odds of keeping limits from which a configuration leads a search
 _CONSTANTS = Path(__file__).with_suffix(".toml")
 LEAST = 1e-6  # fraction of a figure, taken as the low end of a band that begins at 0
@@ -54,7 +54,7 @@ def odds_of_less(a: tuple[float, float], b: tuple[float, float], correlated: flo
 
 
 def _bound(probability: float) -> float:
-    return min(max(probability, 1.0 - MOST), MOST)
+    return min(max(probability, LOWEST), MOST)
 
 
 def _logarithm(one: Estimate, metric: str) -> tuple[float, float]:

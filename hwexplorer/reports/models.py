@@ -10,8 +10,10 @@ from msgspec import UNSET, UnsetType
 from analysis.document import Column, record
 from analysis.model.names import zoo
 from analysis.model.transformer import transformer_request as transformer_spec
+from hardware.errors import unknown
 from hardware.names import matching_places
 from hwexplorer.declare import CATALOGUE, Report
+from hwexplorer.options import option
 from hwexplorer.process import output
 from hwexplorer.state import State, replace
 from hwexplorer.views.digest import list_by_kind
@@ -40,6 +42,7 @@ class ModelList(msgspec.Struct, frozen=True):
 
 
 def _document(state: State) -> ModelList:
+    """Return the models whose name or family matches the filter. Raises RequestError if there is none."""
     published = [
         record(ListedModel, info, min_image_size=info.min_size, accuracy={"metric": info.metric, "value": info.value})
         for info in zoo.table().values()
@@ -58,7 +61,12 @@ def _document(state: State) -> ModelList:
         for name, row in rows.items()
     ]
     blocks = [ListedModel(name=name, family="block", input=parameters) for name, parameters in zoo.BLOCKS.items()]
-    return ModelList((*sorted((*published, *written, *libraries), key=lambda model: model.name), *blocks))
+    every = (*sorted((*published, *written, *libraries), key=lambda model: model.name), *blocks)
+    typed = state.filter.partition(":")[0]  # a name has no phase
+    places = matching_places(typed, [f"{model.name}\n{model.family}" for model in every])
+    if not places:
+        raise unknown("model", typed, [model.name for model in every])
+    return ModelList(tuple(every[place] for place in places))
 
 
 def _input(model: ListedModel) -> str:
@@ -84,24 +92,23 @@ COLUMNS = (
 
 
 def _view(state: State) -> Table:
-    every = _document(state).models
-    typed = state.filter.partition(":")[0]  # a name has no phase
-    models = [every[place] for place in matching_places(typed, [f"{m.name}\n{m.family}" for m in every])]
+    models = _document(state).models
     return Table("models", f"Models ({len(models)})", COLUMNS, rows(COLUMNS, models, kind="family"))
 
 
 def _brief(state: State) -> Table | Text:
-    """Return the names by family. If the output is not a terminal but a program, return all rows."""
+    """Return the names by family. With a filter, or if the output is not a terminal but a program, return all rows."""
     hint = "hwexplorer models --all lists parameters, MACs, input and accuracy of each"
-    return list_by_kind(_view(state), hint, most=16) if output.width() else _view(state)
+    return _view(state) if state.filter or not output.width() else list_by_kind(_view(state), hint, most=16)
 
 
 VERB = Report(
     subject=CATALOGUE,
+    options=(option("filter", nargs="?", default="", metavar="TEXT", help="only models with this in name or family"),),
     document=_document,
     view=_view,
     brief=_brief,
     view_columns=COLUMNS,
     pane=lambda state: _view(replace(state, filter="")),  # the pane filters by itself
-    shown=("", "--format csv -o models.csv"),
+    shown=("", "resnet", "--format csv -o models.csv"),
 )

@@ -57,7 +57,8 @@ def test_shared_constants_move_together() -> None:
     runtime = run("h100_sxm", "torch_compile").runtime
     other = msgspec.structs.replace(b, setup=msgspec.structs.replace(b.setup, runtime=runtime))
     slower = [
-        msgspec.structs.replace(each, latency_band_s=tuple(1.1 * end for end in a.latency_band_s)) for each in (b, other)
+        msgspec.structs.replace(each, latency_band_s=tuple(1.1 * end for end in a.latency_band_s))
+        for each in (b, other)
     ]
     shared, apart = (probability(a, each, "latency") for each in slower)
     assert 0.5 < apart < shared

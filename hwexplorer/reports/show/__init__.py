@@ -1,4 +1,4 @@
-"""Show one aspect of a model on a device: energy, events, mapping, memory, roofline, load and more."""
+"""Show one aspect of a model on a device."""
 
 from hwexplorer.declare import Group
 

@@ -44,7 +44,9 @@ def submit(session: Session, text: str) -> None:
 
 
 def _run(session: Session, words: list[str]) -> None:
-    name = words[0].replace("-", "_") if words else ""
+    if words[0] == "hwexplorer":  # a line of the shell
+        words = ["help"] if not words[1:] else words[1:] if registry.is_verb(words[1]) else ["state", *words[1:]]
+    name = words[0].replace("-", "_")
     name = ALIASES.get(name, name)
     if name in COMMANDS:
         COMMANDS[name].run(session, words[1:])

@@ -23,7 +23,7 @@ from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import SheetOpened, TextOpened
 from hwexplorer.views.plain import Row, Table, Text
 
-SHELL_ONLY = ("open", "check")  # verbs that only the shell takes
+SHELL_ONLY = ("open",)  # verbs that only the shell takes
 Run = Callable[[Session, list[str]], object]
 Complete = Callable[[Session], Iterable[str]]
 
@@ -258,10 +258,12 @@ def _help(session: Session, words: list[str]) -> None:
 
 
 def run_verb(session: Session, words: list[str]) -> None:
-    """Run a verb of the shell on the present state: at once if it is a view, else in the background."""
+    """Run a verb of the shell on the present state, or on the model in the words as the shell does: at once if it is a
+    view, else in the background."""
     from hwexplorer.tui.session.jobs import VerbJob
 
-    verb, *rest = _resolve(words)
+    has_model = _has_model(session, words)
+    verb, *rest = registry.resolve(words) if has_model else _resolve(words)
     width = session.size[0] - 4
     if not rest and session.views is not None:
         sheet = session.provider.sheet(session.state, verb, width)
@@ -270,7 +272,7 @@ def run_verb(session: Session, words: list[str]) -> None:
             return
     if registry.is_report(verb) and not {"--format", "-o", "--output"} & set(rest):
         rest = [*rest, "--format", SCREEN]
-    if registry.takes_model(verb) and not (verb == "sweep" and "--all" in rest):
+    if registry.takes_model(verb) and not has_model and not (verb == "sweep" and "--all" in rest):
         state = states.format(replace(session.state, open=()))
         rest = ["--model", state, *rest] if registry.names_model(verb) else [state, *rest]
 
@@ -283,6 +285,12 @@ def run_verb(session: Session, words: list[str]) -> None:
             session.say(f"{' '.join(words)}: done", "good")
 
     session.start(VerbJob([verb, *rest], width, finish))
+
+
+def _has_model(session: Session, words: list[str]) -> bool:
+    """Return True if a word is a model, with or without settings."""
+    names = [word.partition("@")[0] for word in words]
+    return "--model" in words or not {*names, *(name.partition(":")[0] for name in names)}.isdisjoint(_models(session))
 
 
 def _resolve(words: list[str]) -> list[str]:
