@@ -146,7 +146,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("show",), "show needs a section"),
     (("show", "enrgy", "conv2d"), "did you mean energy"),
     (("show", "wavefront", "resnet18", "--on", "cpu,kpu", "--at", "2"), "expected 0 to 1"),
-    (("models", "resnet18"), "resnet18"),
+    (("models", "resnut18"), "did you mean resnet18"),
     (("devices", "--on", "gpu"), "--on"),
 ]
 
