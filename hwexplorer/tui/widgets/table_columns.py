@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 from rich.segment import Segment
 
-from analysis.document import Column
+from analysis.document import Cell, Column
 from hwexplorer.text.number_format import header
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
@@ -27,7 +27,7 @@ NAME_GOOD = 24  # cells; most names fit
 
 def measure_table(table: Table, names: int, total: int) -> list[Measure]:
     """Measure the columns for `total` cells; `names` is the width that the first needs, tree guides included."""
-    good = min(names, max(NAME_GOOD, total * 35 // 100))
+    good = min(names, max(NAME_GOOD, total // 3))
     return [_measure(table, index, names, good) for index in range(len(table.columns))]
 
 
@@ -48,24 +48,23 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         most = max((width_of(str(v)) for v in values if v is not None), default=0)
         need = max(min(most, TEXT_MAX), width_of(column.title))
         return replace(as_written, least=need, most=max(need, most))
-    numbers = [v for v in values if isinstance(v, NUMBERS)]
     if column.role == "delta":
-        need = max(*map(len, map(as_written.write, numbers)), 5, width_of(column.title))
+        need = max(*(len(as_written.write(v)) for v in values if isinstance(v, NUMBERS)), 5, width_of(column.title))
         return replace(as_written, least=need, most=need)
     short = column.short or re.sub(r"^Energy(/\w{3})\w* (\w+)$", r"\2\1", as_written.header)
-    as_written = replace(as_written, short=short)
-    forms = (as_written.at_width(0), as_written)
-    least, most = (max(_number_width(form, numbers), width_of(form.header)) for form in forms)
-    return replace(as_written, least=least, most=most)
+    forms = as_written, replace(as_written, short=short).at_width(0)
+    need = as_written.scale.width if column.role == "number" else _amount_width(as_written, values)
+    with_unit = len(forms[1].write(1e-6)) - len(forms[0].write(1e-6))  # cells have the unit that the short head lacks
+    most, least = (max(need + unit, width_of(form.header)) for form, unit in zip(forms, (0, with_unit), strict=True))
+    return replace(as_written, least=min(least, most), most=most, short=short if least < most else "")
 
 
-def _number_width(form: Measure, numbers: Sequence[float]) -> int:
-    """Return the cells that the numbers of a column need."""
-    if form.column.role == "number":
-        return form.scale.width
-    if is_of_device(form.column):  # one cell more for the sign of the device that wins
+def _amount_width(form: Measure, values: Collection[Cell]) -> int:
+    """Return the cells that the amounts of a column need; of a device, one more for the sign of the one that wins."""
+    if is_of_device(form.column):
         return len("1.58 µJ·s") - 2 * (form.column.unit != "Js") + 1
-    return max([QUANTITY * bool(numbers), *map(len, map(form.write, numbers))])  # `97.8 m` is longer than its extremes
+    texts = [form.write(value) for value in values if isinstance(value, NUMBERS)]
+    return max([QUANTITY * bool(texts), *map(len, texts)])  # `97.8 m` is longer than its extremes
 
 
 def is_of_device(column: Column) -> bool:
