@@ -118,7 +118,7 @@ def memory(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision:
 def mission(file: _Value, *, input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[MissionAnswer]:
     """Run several models at their rates on one module, within a power budget or from a battery."""
 
-def models(*, devices_dir: _Value = ...) -> Result[ModelList]:
+def models(filter: _Value = ..., *, devices_dir: _Value = ...) -> Result[ModelList]:
     """List the models that can be opened."""
 
 def offload(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., host: _Value = ..., devices_dir: _Value = ...) -> Result[OffloadReport]:

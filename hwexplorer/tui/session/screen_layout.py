@@ -88,7 +88,7 @@ def _grid(body: Box, pane: str, split: int) -> dict[str, Box]:
     """Return the tree on the left and, on the right, why above events above the plot. A low body has only one of the
     last two. The focused pane has the most room. Any other focused pane is shown above why."""
     x, y, width, height = body
-    left = _bound_width(width, max(40, width * (63 if pane in _MAIN or width >= 100 else 40) // 100) + split)
+    left = _bound_width(width, max(40, width * (64 if pane in _MAIN or width >= 100 else 40) // 100) + split)
     right = (x + left, width - left)
     boxes: dict[str, Box] = {"tree": (x, y, left, height)}
     panes = ("why", "events", "plot") if height >= EVENTS_HEIGHT else ("why", "plot" if pane == "plot" else "events")
