@@ -180,7 +180,6 @@ def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int
     heads = [i for i in places if measures[i].short]
     texts, bars = ([i for i in places[1:] if measures[i].column.role == role] for role in ("text", "bar"))
     for index in (*heads, places[0], *texts):
-    for index in (*heads, places[0], *texts):
         missing = measures[index].most - widths[index]
         spare_cells = max(0, min(spare, missing)) if missing <= spare or index not in heads else 0  # no part of a head
         widths[index] += spare_cells

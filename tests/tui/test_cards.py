@@ -18,6 +18,7 @@ from hwexplorer.tui.widgets.table_columns import PERCENT
 from hwexplorer.views.cause_looks import LOOKS, cells
 from hwexplorer.views.device_cards import cards
 from tests.tui.test_app import screen_text
+from tests.waiting import settle_until
 
 PARTS = st.lists(st.floats(0, 1), min_size=6, max_size=6)
 
@@ -185,8 +186,8 @@ async def test_the_bars_of_the_tree_say_something_at_120_columns(model: str) -> 
 async def test_every_device_has_its_name_and_edp_at_any_size(model: str, size: tuple[int, int]) -> None:
     app = HwExplorer(parse(model), ScreenQueries())
     async with app.run_test(size=size) as pilot:
-        await pilot.pause()
         strip = app.explorer.strip
+        await settle_until(pilot, lambda: bool(strip.answer))
         drawn = [strip.render_line(y).text for y in range(strip.size.height)]
     lines = drawn[-len(strip.cards) :] if size[1] < 30 else [line for line in drawn[4:] if line.strip()]
     assert drawn[0].strip()  # the answer

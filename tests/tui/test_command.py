@@ -232,7 +232,7 @@ async def test_hostile_text_after_the_colon() -> None:
 
 
 async def test_a_line_of_the_shell_runs_on_the_model_that_it_names() -> None:
-    async with HwExplorer(parse("resnet18"), EngineProvider()).run_test(size=GRID) as pilot:
+    async with HwExplorer(parse("resnet18"), ScreenQueries()).run_test(size=GRID) as pilot:
         app = await typed(pilot, "hwexplorer show fallback vit_b_16 --on jetson_orin_dla")
         await settle_until(pilot, lambda: not app.session.jobs)
         assert "Fallback of vit_b_16" in screen_text(app)
