@@ -13,6 +13,7 @@ from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.cli import main
 from hwexplorer.screen_queries import ScreenQueries
+from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands.command_line import completions, submit
 from hwexplorer.tui.commands.command_table import COMMANDS, names
