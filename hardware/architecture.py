@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hardware.architecture_facts import ArchitectureFacts
+from hardware.architecture_facts import ChipLevel as ChipLevel  # for packages of others
 from hardware.demand import Demand, Floats
 from hardware.device import Device
 from hardware.efficiency import Efficiency

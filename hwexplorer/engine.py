@@ -80,9 +80,14 @@ def devices_changed() -> None:
         function.cache_clear()
 
 
+def user_folder() -> Path:
+    """Return the user's own folder of device files, where `calibrate` writes. It need not exist."""
+    return places.devices_folder()
+
+
 def folders() -> tuple[Path, ...]:
-    """Return the named folders, and the user's folder, where `calibrate` writes."""
-    user = places.devices_folder()
+    """Return the named folders, and the user's own if there is one."""
+    user = user_folder()
     return (*_MODELS.folders, user) if user.is_dir() and user not in _MODELS.folders else _MODELS.folders
 
 

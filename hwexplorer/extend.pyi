@@ -27,9 +27,7 @@ from analysis.explore.tuning import knob_bench as knob_bench
 from analysis.validation import efficiency_fit as efficiency_fit, measured_rows as measured_rows, row_validation as row_validation, tool_results as tool_results
 
 # Devices, architectures and runtimes.
-from hardware import demand as demand, device_catalog as device_catalog, device_file as device_file, execute as execute, known_architectures as known_architectures, runtime_choice as runtime_choice, what_if as what_if
-from hardware.architecture import Architecture as Architecture
-from hardware.architecture_facts import ChipLevel as ChipLevel
+from hardware import architecture as architecture, demand as demand, device_catalog as device_catalog, device_file as device_file, execute as execute, known_architectures as known_architectures, runtime_choice as runtime_choice, what_if as what_if
 from hardware.area import area as area
 from hardware.device import Device as Device
 from hardware.device_toml import device_toml as device_toml
@@ -38,7 +36,7 @@ from hardware.mapping import common as common, tiling as tiling
 from hardware.setup import Setup as Setup
 
 # Errors, files, numbers and words.
-from hardware import file_access as file_access, places as places, quantity as quantity, sentence as sentence
+from hardware import file_access as file_access, quantity as quantity, sentence as sentence
 from hardware.errors import RequestError as RequestError
 from hardware.grouping import group_by as group_by
 from hardware.memo import memoize as memoize

@@ -23,7 +23,6 @@ from hwexplorer.extend import (
     files,
     measured_rows,
     output,
-    places,
     quantity,
     tool_results,
 )
@@ -66,7 +65,7 @@ class MadeDevice(msgspec.Struct, frozen=True, kw_only=True):
 
 def log_file(name: str) -> Path:
     """Return the path of the log of measurements of a device."""
-    return places.devices_folder() / "measured" / f"{name}.jsonl"
+    return engine.user_folder() / "measured" / f"{name}.jsonl"
 
 
 def _check_name(name: str) -> str:
@@ -87,7 +86,7 @@ def _document(
         raise RequestError("nothing has been measured yet: run `hwexplorer measure`, or name a file")
     with output.Progress() as progress:
         made = _fit_file(path, base, device_id, progress.show)
-    return _keep_device(made, to or places.devices_folder())
+    return _keep_device(made, to or engine.user_folder())
 
 
 def _fit_file(file: Path, base: str | None, name: str | None, progress: Callable[[str], None]) -> OwnDevice:

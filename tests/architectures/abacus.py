@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hwexplorer.extend import Architecture, ChipLevel, Setup, common, sentence, tiling
+from hwexplorer.extend import Setup, architecture, common, sentence, tiling
 from hwexplorer.extend import demand as demands
 
 Demand = demands.Demand
@@ -41,14 +41,14 @@ def _sentence(demand: Demand, setup: Setup, mapped: common.Mapping, i: int) -> s
     return f"{what} on beads ({setup.plan.vector_mac}): {max(mapped.tiling.blocks[i], 1.0):,.0f} rods full"
 
 
-ARCHITECTURE = Architecture(
+ARCHITECTURE = architecture.Architecture(
     id="abacus",
     name="Abacus",
     data_file=Path(__file__).with_suffix(".toml"),
     devices=Path(__file__).with_name("devices"),
     default_device="abacus_one",
     unit="row",
-    levels=(ChipLevel("shelf", "shelf_bytes"),),
+    levels=(architecture.ChipLevel("shelf", "shelf_bytes"),),
     is_managed=False,
     map_operators=map_operators,
     sentence=_sentence,
