@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inference
-from analysis.estimate.causes import STEPS, causes, steps, values_by_cause
+from analysis.estimate.causes import STEPS, causes, shares, steps, values_by_cause
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
@@ -350,7 +350,11 @@ def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
     benefit = float(level.fusion_benefit_js[i])
     saves = "saves" if benefit >= 0 else "adds"
     modifier = modifier_or_none(float(level.modifier[i]))
-    paid = "almost no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}"
+    parts = shares(result, "edp")[:, i]
+    largest = LOOKS[int(parts.argmax())].name
+    paid = "almost no work: no modifier"
+    if modifier is not None:
+        paid = f"x modifier {modifier:.3g}, {percent(parts.max() / (parts.sum() or 1.0))} of it {largest}"
     return (
         f"attributed {_js(attributed)} = share {percent(level.share[i], 2)} x {_js(result.edp_js)}",
         f"base {_js(float(level.base_edp_js[i]))} {paid} ({separate})",
