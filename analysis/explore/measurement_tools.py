@@ -61,12 +61,14 @@ def _fields(tool: Tool, result: Estimate, load: LoadSpec | None) -> dict[str, ob
     depth = lengths.get("kv", 0)
     prompt = 0 if workload.kind == "decode" else lengths.get("sequence", 0)
     output = lengths.get("output", _ANSWER if workload.kind == "decode" else 0)
+    file = name.replace("/", "_")
     hub = re.match(r"([\w.-]+/[\w.-]+) config\.json", presets.preset(name).source if name in presets.names() else "")
     rate, clients = (load.rate, load.concurrency) if load is not None else (0.0, batch)
     sizes = lengths | {"batch": batch}
     shapes = (f"{spec.name}:{'x'.join(str(sizes.get(str(n), n)) for n in spec.shape)}" for spec in workload.inputs)
     return {
-        "model": name.replace("/", "_"), "hub": hub[1] if hub else name, "batch": batch, "tp": workload.devices,
+        "model": file, "onnx": file.removesuffix(".onnx") + ".onnx", "hub": hub[1] if hub else name, "batch": batch,
+        "tp": workload.devices,
         "device": result.device.key, "runtime": result.runtime.id, "format": tool.formats.get(precision, precision),
         "graph": tool.graphs.get(result.runtime.id, ""), "inputs": ",".join(shapes), "result": tool.result,
         "depth": depth, "prompt": prompt, "context": max(depth, prompt, 1), "output": output,

@@ -151,7 +151,7 @@ class ExplorerScreen(TypingScreen):
             self.bars["head"].refresh(layout=True)  # refreshing a child makes Textual lay out the parent again
         boxes = self.boxes(*self.size)
         for name, pane in self.panes.items():
-            if name == "tree" or (name == state.pane and name != "why"):
+            if name == "tree" or (name == state.pane and name in ("compare", "events")):
                 pane.caption = status_lines.legend(self.colours, boxes[name][2] - 6 if name in boxes else 0)
             if name in boxes:
                 pane.redraw()

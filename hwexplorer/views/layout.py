@@ -61,6 +61,10 @@ def shorten(text: str, width: int, middle: bool = False) -> str:
     # The end of a module path tells more than its beginning.
     tail = width * 3 // 5
     back = text[-tail:]
+    if re.search(r"[._/]", text):  # a name of several words ends with whole ones, else its beginning tells more
+        back = re.split(r"[._/]", back, maxsplit=1)[-1]
+        if back == text[-tail:]:
+            return shorten(text, width)
     while width_of(back) > tail:
         back = back[1:]
     return _cut_end(text, width - 1 - width_of(back)).rstrip() + "…" + back

@@ -212,7 +212,7 @@ def _table(document: Progression, bar: Bar) -> Table:
         title,
         columns,
         rows(columns, items, key="name"),
-        footer=("Bars are shares of the largest amount, on one scale for all devices", *runs),
+        footer=("Shares are of the largest amount, on one scale for all devices", *runs),
     )
 
 

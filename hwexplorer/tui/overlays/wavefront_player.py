@@ -66,12 +66,12 @@ class WavefrontPlayer(OverlayScreen):
         Binding("left,h", "before", "steps", key_display="← →"),
         Binding("right,l", "after", ""),
         Binding("tab,n", "others", "others"),
-        Binding("home,g,0", "start", "start"),
-        Binding("end,G", "end", ""),
+        Binding("c", "clock", "clock"),
         Binding("plus,equals_sign,up,k", "faster", "speed", key_display="+ -"),
         Binding("minus,down,j", "slower", ""),
-        Binding("c", "clock", "one clock"),
         EXPORT,
+        Binding("home,g,0", "start", "start"),
+        Binding("end,G", "end", ""),
         Binding("W", "close", ""),
     ]
 

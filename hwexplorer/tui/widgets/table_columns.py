@@ -45,9 +45,11 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         narrow = (PERCENT + 1 + BAR_MIN, PERCENT)
         return replace(as_written, header=title, least=least, most=PERCENT + 1 + BAR_MAX, narrow=narrow)
     if column.role == "text":
-        most = max((width_of(str(v)) for v in values if v is not None), default=0)
-        need = max(min(most, TEXT_MAX), width_of(column.title))
-        return replace(as_written, least=need, most=max(need, most))
+        needs = sorted(width_of(str(v)) for v in values if v is not None) or [0]
+        most_texts, least, most = (max(cells, width_of(column.title)) for cells in
+                                   (needs[len(needs) * 9 // 10], min(needs[-1], TEXT_MAX), needs[-1]))  # fmt: skip
+        # A column that always stays is cut before the names are.
+        return replace(as_written, least=least, most=most, narrow=(min(most_texts, least),) * (not column.keep))
     if column.role == "delta":
         need = max(*(len(as_written.write(v)) for v in values if isinstance(v, NUMBERS)), 5, width_of(column.title))
         return replace(as_written, least=need, most=need)
