@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from hwexplorer.text.links import split_links
 from hwexplorer.views.cause_looks import LOOKS
 
 STYLES = {
@@ -17,8 +18,8 @@ STYLES = {
 
 
 def paint(text: str) -> str:
-    """Return the text with the colours that the terminal takes; without colours if NO_COLOR is set."""
-    painted = Text(text)
+    """Return the text with links and the colours that the terminal takes; without colours if NO_COLOR is set."""
+    painted = Text.assemble(*((part, f"link {address}" if address else "") for part, address in split_links(text)))
     for pattern, style in STYLES.items():
         painted.highlight_regex(pattern, style)
     console = Console(force_terminal=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from rich.segment import Segment
 from rich.style import Style
 
+from hwexplorer.text.links import split_links
 from hwexplorer.text.number_format import quantity, safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import stacked
@@ -17,7 +17,6 @@ from hwexplorer.views.plain import Section, Text, WaterfallStep
 
 KEY = 18  # cells at least for the key of a line
 ROOMY = 12  # lines; a higher pane has blank lines between sections
-DOI = r"doi:10\.[^\s)]+"
 EMPTY = Text(name="", title="", sections=())
 
 
@@ -105,7 +104,8 @@ class Prose(Content):
             return self._step(self.text.steps[int(text)], palette)
         if palette.ascii:
             key, text = to_ascii(key), to_ascii(text)
-        body = [_segment(part, palette.get(role)) for part in re.split(rf"({DOI})", text) if part]
+        style = palette.get(role)
+        body = [Segment(part, style + Style(link=link or None)) for part, link in split_links(text) if part]
         return [Segment(key, palette.get("key")), *body] if key else body
 
     def _step(self, step: WaterfallStep, palette: Palette) -> list[Segment]:
@@ -124,9 +124,3 @@ class Prose(Content):
 
     def forget(self) -> None:
         self._lines = None
-
-
-def _segment(text: str, style: Style) -> Segment:
-    """Return a text; the identifier of a publication is a link that terminals open."""
-    is_link = re.fullmatch(DOI, text) is not None
-    return Segment(text, style + Style(link=f"https://doi.org/{text.removeprefix('doi:')}") if is_link else style)
