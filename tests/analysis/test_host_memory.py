@@ -6,6 +6,7 @@ import pytest
 from analysis.explore.host_memory import ALONE, EXPERTS, HOST, LAYERS, describe_way, find_offload, host_bandwidth
 from hardware.errors import RequestError
 from hwexplorer import engine
+from hwexplorer.reports.show.offload import VERB, _summary
 from hwexplorer.state import State
 
 # Tokens/s of llama.cpp with Q4_K_M (MXFP4 for gpt-oss) on a Core i9-10900X with 62 GB: pull requests 755, 773, 774, 775
@@ -51,6 +52,19 @@ def test_the_least_that_has_to_leave_leaves():
     assert best.device_bytes <= report.device_bytes
     assert not describe_way(*_sides("qwen3_30b_a3b:decode"), EXPERTS, best.layers - 1).fits
     assert not any(way.fits for way in report.ways if way.way == ALONE)
+
+
+@pytest.mark.parametrize(
+    ("load", "says"), [("rate=0.01", "keeps up, "), ("rate=50", "falls behind, "), ("concurrency=4", "each")]
+)
+def test_a_load_is_served_one_request_after_another(load, says):
+    state = State(model="qwen3_30b_a3b", precision="q4_k_m", load=load, devices=("rtx_2080",))
+    reports = [
+        VERB.document(state, "i9_10920x")
+        for state in (state, State(model="qwen3_30b_a3b:request", precision="q4_k_m", devices=("rtx_2080",)))
+    ]
+    assert says in next(line for line in _summary(reports[0], state) if line.startswith(f"under {load}"))
+    assert len({report.ways[0].option for report in reports}) == 1
 
 
 def test_prompts_read_weights_over_the_link():

@@ -7,6 +7,7 @@ from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.operators import cost_rules
 from hardware import file_access
 from hardware.errors import RequestError
+from hwexplorer import engine
 from hwexplorer.reports.show.fallback import VERB
 from hwexplorer.state import State
 
@@ -47,7 +48,16 @@ def test_an_edge_tpu_runs_one_piece():
 
 
 def test_a_rest_without_a_device_has_no_time():
-    assert _fallback("mobilenet_v3_large", "coral_edge_tpu").divided is None
+    report = _fallback("mobilenet_v3_large", "coral_edge_tpu")
+    assert (report.divided, report.rest_fits) == (None, None)
+
+
+def test_the_rest_needs_room_for_what_is_left_to_it(monkeypatch):
+    report = _fallback("mobilenet_v3_large", "coral_edge_tpu", "raspberry_pi_4")
+    assert report.rest_fits
+    assert 4 * 5.4e6 < report.divided.rest_bytes < 4 * 5.5e6 + 20e6  # fp32 weights, and activations
+    small = engine.device("raspberry_pi_4{memory_bytes=10e6}")
+    assert not _fallback("mobilenet_v3_large", "coral_edge_tpu", small.key).rest_fits
 
 
 def test_a_device_without_a_compiler_is_refused():

@@ -16,7 +16,7 @@ from onnx_files import INT, graph, info, node, number, numbers, save, weight
 import hwexplorer as hx
 from analysis.model import store
 from analysis.model.ir import batch_limits
-from analysis.model.ir.workload import Workload
+from analysis.model.ir.workload import WEIGHT, Workload
 from analysis.model.model_errors import EmptyModelError, UnreadableError
 from analysis.model.names import targets
 from analysis.model.reading_budget import TooMuchError
@@ -183,6 +183,21 @@ OTHERS: dict[str, tuple[Parts, int, int]] = {
         5 * (4 + 2 * 2) * 3 * 4,
         5 * 2 * 3 * 4,
     ),
+    "quantised convolution and what ONNX Runtime joins to it": (
+        (
+            [
+                node("QLinearConv", "x s z w s z s z", "c"),
+                node("QLinearLeakyRelu", "c s z s z", "r", domain="com.microsoft"),
+                node("QLinearConcat", "s z c s z r s z", "k", axis=1, domain="com.microsoft"),
+                node("QLinearGlobalAveragePool", "k s z s z", "y", domain="com.microsoft"),
+            ],
+            [info("x", ["b", 2, 4, 4], TensorProto.UINT8)],
+            ["y"],
+            [weight("w", 3, 2, 3, 3, dtype=np.uint8), number("s", 0.5, np.float32), number("z", 0, np.uint8)],
+        ),
+        4 * 3 * 2 * 9,
+        2 * 12 + 24,
+    ),
     "causal convolution with its state": (
         (
             [node("CausalConvWithState", "x w", "y s", activation="silu")],
@@ -214,6 +229,21 @@ def test_parameters_leave_out_statistics_scales_and_indices(tmp_path: Path) -> N
     assert w.parameters == 8
     parts, *_ = COUNTED["quantised convolution"]
     assert load(save(tmp_path, *parts)).parameters == 54
+
+
+PACKED = [weight("w", 32, 2, 16, dtype=np.uint8), weight("s", 64)]  # 64 x 32 in 4 bits, scales of blocks of 32
+
+
+@pytest.mark.parametrize("op", ["MatMulNBits", "MatMulBnb4", "DequantizeLinear"])
+def test_weights_of_four_bits_take_half_a_byte(op: str, tmp_path: Path) -> None:
+    nodes, stored = [node(op, "x w s", "y", K=64, N=32, domain="com.microsoft")], PACKED
+    if op == "DequantizeLinear":
+        nodes = [node(op, "w s", "d", axis=0, block_size=16), node("MatMul", "x d", "y")]
+        stored = [weight("s", 4, 32), helper.make_tensor("w", TensorProto.INT4, [64, 32], np.zeros(2048, np.int8))]
+    w = load(save(tmp_path, nodes, {"x": ["b", 10, 64]}, ["y"], stored))
+    assert (w.parameters, total(w, "macs", 1)) == (2048, 10 * 64 * 32)
+    sizes = w.tensors.numel[:, 0] * w.tensors.fixed_bytes
+    assert sizes[w.tensors.role == WEIGHT].sum() == 1024
 
 
 # --- control flow -----------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from analysis.validation.language_rows import interpret_row
 from analysis.validation.measured_rows import Unpredictable, read_rows
 from analysis.validation.serving_rows import interpret_served_row
 from hardware.device_catalog import load_device
+from hardware.errors import RequestError
 from hwexplorer.cli import main
 from tests.models import load_once
 
@@ -143,6 +144,30 @@ def test_services_are_compared_under_their_load(tmp_path: Path) -> None:
     assert interpret_served_row(apart).deployment.layout.ep == 2
     with pytest.raises(Unpredictable, match="accepted"):
         interpret_served_row(apart | {"flag": "mtp"})
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        ([LLAMA_BENCH[0] | {"n_gen": 128}], "a result of llama-bench without a figure"),
+        ("| model | test |              t/s |", "without a figure: write it with -o json"),
+        ("&&&& FAILED TensorRT.trtexec # trtexec --onnx=a.onnx", "a result of trtexec without a figure"),
+    ],
+)
+def test_a_result_without_a_figure_says_so(result: Any, says: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(result if isinstance(result, str) else json.dumps(result))
+    with pytest.raises(RequestError, match=says):
+        read_rows([tmp_path / "x"])
+
+
+def test_rows_of_runs_that_failed_or_sent_tokens_at_once(tmp_path: Path) -> None:
+    failed = VLLM | {"completed": 0, "total_output_tokens": 0}
+    bunched = VLLM | {"median_itl_ms": 0.02, "model_id": "/data/models--Qwen--Qwen3-8B/snapshots/0a1b/"}
+    (tmp_path / "runs.jsonl").write_text(f"{json.dumps(failed)}\n{json.dumps(bunched)}\n")
+    steps = read_rows([tmp_path / "runs.jsonl"])
+    assert [(row["model"], row["latency_s"]) for row in steps[1:]] == [("qwen3_8b", "0.009000000000000001")]
+    with pytest.raises(Unpredictable, match="lengths of the requests"):
+        interpret_served_row(read_rows([tmp_path / "runs.jsonl"], ("load_kind",))[0])
 
 
 def test_what_is_not_known_says_what_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
-from analysis.serving.request_load import BLOCK, Load, read_load, reuse_prefixes
+from analysis.serving.request_load import BLOCK, Load, read_load, read_load_file, reuse_prefixes
 from hardware.errors import RequestError
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
@@ -54,6 +55,28 @@ def test_a_smaller_cache_never_holds_more() -> None:
     assert held[-1] == 90 * BLOCK
     same = '{"timestamp": 0, "input_length": 512, "output_length": 1, "hash_ids": [1]}'
     assert reuse_prefixes(read_load(f"{same}\n{same}", "trace.jsonl"), math.inf).prompt.tolist() == [512, 1]
+
+
+QWEN = '{"chat_id": 1, "timestamp": %g, "input_length": 40, "output_length": 5, "hash_ids": [1, 2, 3]}'
+BURST = "Timestamp,Model,Request tokens,Response tokens\n5,ChatGPT,472,18\n45,ChatGPT,1087,230\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "arrivals_s", "prompts"),
+    [
+        ('{"timestamp": 500, "input_length": 9, "output_length": 5}', [0.5], [9]),  # without hashes
+        ("\n".join(QWEN % at for at in (61.5, 62.5)), [61.5, 62.5], [40, 1]),  # seconds, blocks of 16 tokens
+        (BURST, [5.0, 45.0], [472, 1087]),
+    ],
+)
+def test_traces_have_units_and_blocks_of_their_own(text: str, arrivals_s: list[float], prompts: list[int]) -> None:
+    load = reuse_prefixes(read_load(text, "trace"), math.inf)
+    assert (load.arrival_s.tolist(), load.prompt.tolist()) == (arrivals_s, prompts)
+
+
+def test_a_table_may_have_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "requests.csv").write_bytes(b"\xef\xbb\xbfarrival_s,prompt_tokens,output_tokens\r\n0,100,5\r\n")
+    assert read_load_file(str(tmp_path / "requests.csv"), 0).prompt.tolist() == [100]
 
 
 @pytest.mark.parametrize("line", ['{"timestamp": 0}', "{}", '{"timestamp": "a", "input_length": 1}', "{"])

@@ -26,6 +26,28 @@ def test_a_recurrent_cell_multiplies_its_input_and_its_state() -> None:
     assert cost_of(call("lstm_cell", (8, 20), shapes)).macs.constant() == 8 * (80 * 10 + 80 * 20)
 
 
+LU = 5 * 6 * 11 // 6  # multiply-adds that factor a 6 x 6 matrix; a triangular solve takes 15 a column
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "tensors", "args", "macs"),
+    [
+        ("lstm", (9, 1, 10), {"input": (9, 1, 20), "w": (160, 20), "u": (160, 10), "p": (10, 40)}, {},
+         9 * (160 * 30 + 400)),
+        ("linalg_solve", (6, 24), {"A": (6, 6), "B": (6, 24)}, {}, LU + 2 * 15 * 24),
+        ("linalg_solve", (6,), {"A": (6, 6), "B": (6,)}, {}, LU + 2 * 15),
+        ("cholesky_solve", (6, 4), {"self": (6, 4), "input2": (6, 6)}, {}, 2 * 15 * 4),
+        ("linalg_solve_triangular", (2, 6, 3), {"A": (2, 6, 6), "B": (2, 6, 3)}, {}, 2 * 15 * 3),
+        ("matrix_power", (20, 20), {"self": (20, 20)}, {"n": 5}, 3 * 20**3),
+    ],
+)  # fmt: skip
+def test_solves_powers_and_projections_of_strangers(
+    name: str, result: tuple[int, ...], tensors: dict[str, tuple[int, ...]], args: dict[str, object], macs: int
+) -> None:
+    params = {"params": [Ref(key) for key in tensors if key != "input"]} if name == "lstm" else {}
+    assert cost_of(call(name, result, tensors, **args, **params)).macs.constant() == macs
+
+
 def test_a_sampled_region_takes_eight_flops_a_point() -> None:
     shapes = {"input": (1, 16, 50, 50), "rois": (6, 5)}
     cost = cost_of(call("torchvision.roi_align", (6, 16, 7, 7), shapes, sampling_ratio=2))
