@@ -58,7 +58,8 @@ def _ultralytics(library: Any, name: str) -> tuple[Any, Any]:
         model = library.YOLO(f"{name.removesuffix('.pt').removesuffix('.yaml')}.yaml").model
     except FileNotFoundError:
         raise CaptureError(f"ultralytics has no model {name!r}") from None
-    return model, _image(_USUAL if "cls" in name else _DETECTED)
+    # As the library predicts and exports: without batch norms, branches and heads that only training needs.
+    return model.fuse(verbose=False), _image(_USUAL if "cls" in name else _DETECTED)
 
 
 def _published(library: Any, name: str) -> tuple[Any, Any]:

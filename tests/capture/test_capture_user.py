@@ -300,7 +300,7 @@ def test_an_endless_loop_is_stopped(factory: str) -> None:
         (f"{OWN}:Net(1x3:int46)", ["did you mean int64"]),
         (f"{OWN}:Net(1x3,batch=x)", ["batch dimension 'x'"]),
         ("no.such:Net(1)", ["no module no.such"]),
-        ("gemma3n:e4b", ["no module gemma3n", "did you mean gemma3"]),
+        ("gema3:e4b", ["no module gema3", "did you mean gemma3"]),
         (str(OWN.parent) + ".py:Net(1)", ["no file"]),
         ("missing.pt2", ["no file missing.pt2"]),
     ],

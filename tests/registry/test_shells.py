@@ -27,7 +27,7 @@ LONG_FLAGS = {
 COMPLETED = [
     ("com", {"compare", "completion"}),
     ("compare resnet10", {"resnet101"}),
-    ("compare yolov8", {"yolov8", "yolov8n", "yolov8s", "yolov8m", "yolov8l", "yolov8x"}),
+    ("compare yolov8", {"yolov8", "yolov8n", "yolov8s", "yolov8m"}),
     ("compare mlp --level s", {"summary", "subgraph"}),
     ("compare mlp --on h100_sxm,tpu_v4", {"h100_sxm,tpu_v4", "h100_sxm,tpu_v4i"}),
     ("compare mlp --on=", set()),

@@ -189,6 +189,13 @@ _CROSSED = 27 * 128
 PUBLISHED = {
     "yolov5n": (3.85e9, 2.6e6),
     "yolov8n": (4.35e9, 3.2e6),
+    "yolov10 nano": (3.35e9, 2.3e6),
+    "YOLOv10s": (10.8e9, 7.2e6),
+    "yolov10_m": (29.55e9, 15.4e6),
+    "yolov9t": (None, 2.1e6),
+    "yolov9s": (None, 7.2e6),
+    "yolov9m": (None, 20.1e6),
+    "yolo11s": (10.75e9, 9.4e6),
     "yolov8s": (14.3e9, 11.2e6),
     "yolov8m": (39.45e9, 25.9e6),
     "yolo11n": (3.25e9, 2.6e6),

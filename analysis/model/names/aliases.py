@@ -20,6 +20,14 @@ def _by_sound(kind: str) -> dict[str, str]:
     return {fold_name(name): meant for name, meant in file_access.shipped(_FILE)[kind].items()}
 
 
+@cache
+def _models() -> dict[str, str]:
+    """Map the other names of models, and the names of models of libraries that ship, to names here."""
+    shipped = {name: f"{library}:{name}" for library, models in zoo.libraries().items() for name in models}
+    other: dict[str, str] = file_access.shipped(_FILE)["models"]
+    return shipped | other
+
+
 def libraries() -> tuple[str, ...]:
     """Return the libraries whose models are named LIBRARY:NAME."""
     return tuple(file_access.shipped(_FILE)["libraries"])
@@ -27,7 +35,7 @@ def libraries() -> tuple[str, ...]:
 
 def names() -> tuple[str, ...]:
     """Return the other names of models."""
-    return tuple(file_access.shipped(_FILE)["models"])
+    return tuple(_models())
 
 
 def option(flag: str, flags: list[str]) -> str:
@@ -78,9 +86,10 @@ def _find_model(name: str, names: list[str]) -> str | None:
     name."""
     table = file_access.shipped(_FILE)
     while True:
-        model = match_name(name, names) or _by_sound("models").get(fold_name(name))
         in_series = _of_series(name)
-        if (model := model or match_name(in_series, names) or _with_only_ending(in_series, names)) is not None:
+        library = in_series if in_series.partition(":")[0] in libraries() else None
+        model = next(filter(None, (_listed(spelling, names) for spelling in (name, in_series))), library)
+        if (model := model or _with_only_ending(in_series, names)) is not None:
             return model
         endings = (*table["trained"], *table["stored"], *table["framework"])
         shorter = next((name[: -len(word) - 1] for word in endings if _ends(name, word)), "")
@@ -88,6 +97,11 @@ def _find_model(name: str, names: list[str]) -> str | None:
         if shorter == name:
             return None
         name = shorter
+
+
+def _listed(name: str, names: list[str]) -> str | None:
+    other = _models()
+    return match_name(name, names) or other.get(match_name(name, other) or "")
 
 
 def _of_series(name: str) -> str:

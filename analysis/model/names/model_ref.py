@@ -80,6 +80,8 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
     target = user_target(text)
     if target is not None:
         if image_size is not None:
+            if (resized := target.at_image_size(image_size)) is not None:
+                return resized
             option = f"--input 1x3x{image_size}x{image_size}"
             raise ModelSpecError(f"{target.label} has no image size: it is part of the input, as {option}")
         return target

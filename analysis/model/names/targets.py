@@ -59,6 +59,11 @@ class Input(msgspec.Struct, frozen=True):
         return sizes if self.dtype == "float32" else f"{sizes}:{self.dtype}"
 
 
+def image(size: int) -> Input:
+    """Return the input of a model of square images."""
+    return Input((1, 3, size, size))
+
+
 class Target(msgspec.Struct, frozen=True):
     """A model of the user's. `batch_dim` is the dimension of the inputs that is the batch, None without one.
     `called` is True if the inputs were part of the text, so that the target is complete."""
@@ -92,6 +97,14 @@ class Target(msgspec.Struct, frozen=True):
     def is_library(self) -> bool:
         """True for a model of a library, by the library's name for it."""
         return self.path in aliases.libraries()
+
+    def at_image_size(self, size: int) -> Target | None:
+        """Return a library's model of images with another size of its input. None for any other model."""
+        listed = zoo.libraries().get(self.path, {}).get(self.factory, {}).get("inputs", {}).values()
+        if not self.is_library or self.inputs or any(shape[:2] != [1, 3] for shape in listed):
+            return None
+        is_usual = [1, 3, size, size] in listed
+        return self if is_usual else msgspec.structs.replace(self, inputs=(image(size),), called=True)
 
     @property
     def is_captured(self) -> bool:
@@ -237,8 +250,9 @@ def parse_batch_dim(text: str) -> int | None:
 
 def shipped_at(target: Target) -> Path:
     """Return the path of the shipped capture of a library's model, which need not exist."""
-    is_plain = target.is_library and not target.inputs and target.batch_dim == 0
-    name = f"{target.path}-{target.factory}{SHIPPED}" if is_plain else ""
+    size = f"-{target.inputs[0].shape[-1]}" if target.inputs else ""
+    is_plain = target.is_library and target.batch_dim == 0 and (not size or target.inputs == (image(int(size[1:])),))
+    name = f"{target.path}-{target.factory}{size}{SHIPPED}" if is_plain else ""
     return Path(__file__).parents[1] / "captures" / name
 
 
