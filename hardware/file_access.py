@@ -17,13 +17,30 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from hardware.errors import RequestError
+
 TABLE_MAX = 1 << 18  # bytes of a TOML file: our largest has 13,000, and the worst of this size takes a second to read
 DOTS_MAX = 100  # dots in a line: a key of 30,000 parts, 64 KB, takes 46 s to read
+Stamp = tuple[str, int, int, int]  # a path, times of writing and of change, bytes
 _OURS = Path(__file__).parents[1]
 _MARK = len(source_hash(b""))
 _PART = 1 << 20
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a FIFO without a writer: no wait
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
+def stamp(file: str) -> Stamp:
+    """Return the path of a file, its times and its size, which differ after any change; '' and zeros without a file.
+    Raises RequestError."""
+    if not file:
+        return "", 0, 0, 0
+    path = os.path.expanduser(file)  # leaves ~name if there is no such user
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RequestError(f"{path[-80:]}: cannot be read ({reason})") from None
+    return path, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def open_regular(path: Path) -> BinaryIO:

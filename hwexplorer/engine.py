@@ -25,7 +25,7 @@ from analysis.model.names import model_ref, targets
 from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
 from analysis.model.reading_budget import Progress
-from hardware import device_catalog, places
+from hardware import device_catalog, file_access, places
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.memo import share_memos
@@ -205,14 +205,13 @@ def count_devices(state: State, name: str) -> int:
 def serve_load(state: State, device: str = "") -> Served:
     """Return how a device serves the load of a state. Raises DoesNotFitError, and RequestError if the model has no
     load, or the state has a batch or lengths."""
-    from analysis.serving.request_load import file_stamp
 
     reference, load = load_of(state)
     if state.batch != 1:
         raise RequestError(f"{reference.text[:60]} has no batch: requests that arrive during a step join the next one")
     if any(length is not None for length in (state.sequence, state.kv)):
         raise RequestError("a load has the lengths in= and out= in its name; remove --sequence and --kv")
-    return _serve(reference, scenario(state), device or state.on, state.limits, file_stamp(load.requests))
+    return _serve(reference, scenario(state), device or state.on, state.limits, file_access.stamp(load.requests))
 
 
 @lru_cache(maxsize=64)
@@ -348,12 +347,7 @@ def _stamp(reference: ModelRef) -> tuple[int, int, int]:
     that is replaced by one of equal size and modification time has another change time."""
     if not isinstance(reference, Target) or reference.runs_code:
         return (0, 0, 0)
-    path = targets.source(reference)
-    try:
-        status = path.stat()
-    except OSError as error:  # removed meanwhile
-        raise RequestError(f"cannot read {path}: {error.strerror}") from None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size
+    return file_access.stamp(str(targets.source(reference)))[1:]
 
 
 def split_count(name: str) -> tuple[str, int]:

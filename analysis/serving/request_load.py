@@ -208,20 +208,9 @@ def ask_load(request: Request, limits: str = "") -> AskedLoad:
     )
 
 
-def file_stamp(path: str) -> tuple[str, int, int, int]:
-    """Return a load file's path, times and size; '' and zeros without one. Raises RequestError."""
-    if not path:
-        return "", 0, 0, 0
-    try:
-        status = Path(path).stat()
-    except OSError as error:
-        raise RequestError(f"cannot read {path[:80]}: {error.strerror}") from None
-    return path, status.st_mtime_ns, status.st_ctime_ns, status.st_size
-
-
 def read_load_file(path: str, cached: int) -> Load:
     """Return the requests of a file, with `cached` tokens of each prompt in the cache. Raises RequestError."""
-    file = Path(file_stamp(path)[0])
+    file = Path(file_access.stamp(path)[0])
     return read_load(file_access.text(file_access.read(file, MOST_TRACE_BYTES), "replace"), file.name, cached)
 
 
@@ -245,8 +234,8 @@ def _rows(text: str) -> tuple[Iterable[str], Iterator[_Row]]:
         rows = csv.DictReader(io.StringIO(text, newline=""))
         return rows.fieldnames or (), ((rows.line_num, row) for row in rows)
     lines = ((number, _json_row(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip())
-    first = next(lines)
-    return first[1], chain([first], lines)
+    header = next(lines)
+    return header[1], chain([header], lines)
 
 
 def _json_row(line: str) -> dict[str, Any]:
@@ -258,11 +247,11 @@ def _json_row(line: str) -> dict[str, Any]:
 
 
 def _read_requests(present: Iterable[str], rows: Iterable[_Row], name: str) -> Load:
-    known = {*present}
-    kind = next((one for one in _FORMATS if {*one.columns, one.mark} - {""} <= known), None)
+    columns = {*present}
+    kind = next((one for one in _FORMATS if {*one.columns, one.mark} - {""} <= columns), None)
     if kind is None:
-        near = min(_FORMATS, key=lambda one: len({*one.columns} - known))
-        missing = next((column for column in near.columns if column not in known), near.mark)
+        near = min(_FORMATS, key=lambda one: len({*one.columns} - columns))
+        missing = next((column for column in near.columns if column not in columns), near.mark)
         kinds = "; ".join(dict.fromkeys(", ".join(one.columns) for one in _FORMATS))
         raise RequestError(f"{name}: no column {missing}; a trace of requests has {kinds}")
     values: list[tuple[float, int, int]] = []

@@ -35,10 +35,10 @@ def tool_rows(text: str, path: Path, as_loads: bool = False) -> list[Row]:
     """Return the rows of a tool's result, [] if the text is from no known tool. Services under load are rows of the
     table of services if `as_loads`, else of one of their steps of decoding. Raises RequestError if a result states no
     figure."""
-    found = [(tool, document) for document in _documents(text) if (tool := _find_tool(document)) is not None]
-    rows = [row for tool, document in found if (row := _tool_row(tool, document, path)) is not None]
-    if found and not rows:
-        tool = found[0][0]
+    results = [(tool, document) for document in _documents(text) if (tool := _find_tool(document)) is not None]
+    rows = [row for tool, document in results if (row := _tool_row(tool, document, path)) is not None]
+    if results and not rows:
+        tool = results[0][0]
         raise RequestError(f"{path.name}: a result of {tool['name']} without a figure{tool.get('hint', '')}")
     return [_step_row(row) if "load_kind" in row and not as_loads else row for row in rows]
 

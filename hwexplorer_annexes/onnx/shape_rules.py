@@ -168,13 +168,9 @@ def _split(op: OnnxOp) -> list[NodeResult]:
 
 
 def _concatenate(op: OnnxOp) -> Shape:
-    axis = op.axis()
-    return _replace_axis(op, axis, sum((shape[axis] for shape in op.shapes()), poly(0)))
-
-
-def _quantized_concatenate(op: OnnxOp) -> Shape:
-    """Return the shape of a concatenation of tensors that are each followed by a scale and a zero point."""
-    shapes = [op.shape(place) for place in range(2, len(op.inputs), 3)]
+    """Return the shape of a concatenation. Each quantised part has a scale and zero point, as has the result, first."""
+    start, step = (2, 3) if op.node.op == "QLinearConcat" else (0, 1)
+    shapes = [op.shape(place) for place in range(start, len(op.inputs), step)]
     axis = positive_axis(op.int_attr("axis", 0), len(shapes[0]))
     return (*shapes[0][:axis], sum((shape[axis] for shape in shapes), poly(0)), *shapes[0][axis + 1 :])
 
@@ -320,7 +316,6 @@ SHAPES: dict[str, Callable[[OnnxOp], Shape | list[Shape] | list[NodeResult]]] = 
     "slice": _slice,
     "split": _split,
     "concatenate": _concatenate,
-    "quantized_concatenate": _quantized_concatenate,
     "stack": lambda op: _insert_axis(op, 0, len(op.inputs)),
     "gather": lambda op: _replace_axis(op, op.axis(), *op.shape(1)),
     "gather_nd": lambda op: (

@@ -28,11 +28,11 @@ _PACKED_BITS = 4  # unless the attribute states them
 def weights_in_values(nodes: Iterable[OnnxNode]) -> dict[str, int]:
     """Return the weights that a value holds, by the name of a stored tensor, where they are not one: 0 for numbers that
     are not trained, several for weights packed in bytes."""
-    found: dict[str, int] = {}
+    weights: dict[str, int] = {}
     for node in nodes:
         places, attribute = _PACKED.get(node.op, ((), ""))
         bits = node.attributes.get(attribute, _PACKED_BITS)
-        each = 8 // bits if isinstance(bits, int) and 0 < bits <= 8 else 1
-        counts = dict.fromkeys(places, each) | dict.fromkeys(_NOT_TRAINED.get(node.op, ()), 0)
-        found |= {node.inputs[place]: count for place, count in counts.items() if place < len(node.inputs)}
-    return found
+        in_a_byte = 8 // bits if isinstance(bits, int) and 0 < bits <= 8 else 1
+        counts = dict.fromkeys(places, in_a_byte) | dict.fromkeys(_NOT_TRAINED.get(node.op, ()), 0)
+        weights |= {node.inputs[place]: count for place, count in counts.items() if place < len(node.inputs)}
+    return weights

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from hwexplorer.extend import child_job, model_errors
+from hwexplorer.extend import child_job, file_access, model_errors
 from hwexplorer_annexes.traces.trace_record import Trace, TraceError
 
 ANSWER_MAX = 1 << 26  # most bytes of an encoded trace that the subprocess returns; ten million kernels take more
-
-
-FileStamp = tuple[str, int, int, int]  # path, times of writing and of change, bytes
 
 
 class TraceReading(child_job.ChildJob[Trace]):
     """A job that reads a trace. Unless it is cancelled, it calls `on_end` with the file's stamp and the trace or a
     TraceError."""
 
-    def __init__(self, file: str, on_end: Callable[[FileStamp, Trace | TraceError], None]) -> None:
-        self.stamp, self._on_end = file_stamp(file), on_end
+    def __init__(self, file: str, on_end: Callable[[file_access.Stamp, Trace | TraceError], None]) -> None:
+        self.stamp, self._on_end = file_access.stamp(file), on_end
         path = Path(self.stamp[0])
         self.name = path.name
         words = ("--", str(path.absolute()))
@@ -36,14 +32,3 @@ class TraceReading(child_job.ChildJob[Trace]):
         if not isinstance(error, model_errors.CaptureCancelledError):
             self._on_end(self.stamp, result if result is not None else TraceError(str(error)))
         super()._finish(result, error)
-
-
-def file_stamp(file: str) -> FileStamp:
-    """Return the path, times and size of a file: they differ after a change. Raises TraceError."""
-    path = Path(os.path.expanduser(file))  # leaves ~name if there is no such user
-    try:
-        stat = path.stat()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise TraceError(f"{str(path)[-60:]}: cannot be read ({reason})") from None
-    return str(path), stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size

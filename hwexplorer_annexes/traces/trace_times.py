@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from hwexplorer.extend import RequestError, engine, estimate, measured_times, memoize, model_errors, sentence, workload
+from hwexplorer.extend import (
+    RequestError,
+    engine,
+    estimate,
+    file_access,
+    measured_times,
+    memoize,
+    model_errors,
+    sentence,
+    workload,
+)
 from hwexplorer_annexes.traces.estimate_parts import AUTO, find_runtime, percent, quantity
 from hwexplorer_annexes.traces.trace_difference import describe_other_runtime
-from hwexplorer_annexes.traces.trace_reading import FileStamp, TraceReading, file_stamp
+from hwexplorer_annexes.traces.trace_reading import TraceReading
 from hwexplorer_annexes.traces.trace_record import Trace, TraceError, TraceOp
 from hwexplorer_annexes.traces.trace_report import MeasuredOperators, TraceReport, measure_operators, report_measured
 from hwexplorer_annexes.verb_parts import State, replace
@@ -16,10 +26,10 @@ MOST_NAMES = 3  # shown of the names that a trace has for a node
 
 
 _KEPT = 4  # files in the cache, as traces or errors
-_traces: dict[FileStamp, Trace | TraceError] = {}
+_traces: dict[file_access.Stamp, Trace | TraceError] = {}
 
 
-def _keep_trace(stamp: FileStamp, trace: Trace | TraceError) -> None:
+def _keep_trace(stamp: file_access.Stamp, trace: Trace | TraceError) -> None:
     _traces[stamp] = trace
     for old in list(_traces)[:-_KEPT]:
         _traces.pop(old, None)
@@ -28,8 +38,8 @@ def _keep_trace(stamp: FileStamp, trace: Trace | TraceError) -> None:
 def is_read(file: str) -> bool:
     """Return True if the present version of the file has been read, or if the file cannot be accessed."""
     try:
-        return file_stamp(file) in _traces
-    except TraceError:
+        return file_access.stamp(file) in _traces
+    except RequestError:
         return True
 
 
@@ -40,7 +50,7 @@ def reading_job(file: str) -> TraceReading:
 
 def load_trace(file: str) -> Trace:
     """Return a trace, and read it first if it is not in the cache. Raises TraceError."""
-    stamp = file_stamp(file)
+    stamp = file_access.stamp(file)
     if stamp not in _traces:
         with suppress(model_errors.ModelError):  # the cache has the error
             reading_job(file).run()

@@ -13,6 +13,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.validation.measured_rows import read_rows
+from hardware import file_access
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hwexplorer.screen_queries import ScreenQueries
@@ -20,7 +21,6 @@ from hwexplorer.state import State
 from hwexplorer.tui.session.jobs import ModelCaptureJob
 from hwexplorer_annexes.traces.alignment import align_trace
 from hwexplorer_annexes.traces.trace_file import read_trace
-from hwexplorer_annexes.traces.trace_reading import file_stamp
 from hwexplorer_annexes.traces.trace_record import TraceError, TraceOp, assemble_trace
 from tests.waiting import never_endless, wait_until
 
@@ -101,8 +101,8 @@ def test_kernels_whose_correlation_is_a_list_belong_to_their_operator(tmp_path: 
 
 
 def test_a_trace_of_a_user_who_does_not_exist_is_refused_in_a_line() -> None:
-    with pytest.raises(TraceError, match="cannot be read"):
-        file_stamp("~nobody-of-this-name/trace.json")
+    with pytest.raises(RequestError, match="cannot be read"):
+        file_access.stamp("~nobody-of-this-name/trace.json")
 
 
 def test_a_table_of_more_kernels_than_a_model_has_is_refused_at_once(tmp_path: Path) -> None:

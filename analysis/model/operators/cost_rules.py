@@ -203,9 +203,9 @@ def _solve(kind: str, call: OperatorCall) -> OperatorCost:
     matrices, n = product(square.shape[:-2]), square.shape[-1].constant()
     sides, solves = call.result.numel // (matrices * n), 1 if kind == "triangular" else 2
     macs, flops = _factor("lu" * (kind == "general"), n)
-    each = max(solves * n * (n - 1) // 2, 1)
-    rows = sides + Poly({(): Fraction(macs, each)} if macs else {})  # as if the factor were further right-hand sides
-    gemm = (matrices, rows, poly(n), Poly({(): Fraction(each, n)}))
+    side_macs = max(solves * n * (n - 1) // 2, 1)
+    rows = sides + Poly({(): Fraction(macs, side_macs)} if macs else {})  # as if the factor were right-hand sides
+    gemm = (matrices, rows, poly(n), Poly({(): Fraction(side_macs, n)}))
     return OperatorCost("solve", matrices * (sides * (solves * n) + flops), matrices * n, product(gemm), gemm)
 
 

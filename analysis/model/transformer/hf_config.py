@@ -68,8 +68,8 @@ def parse_config(raw: Raw) -> Config:
             raise
         sizes = (f"{key[:40]} is {value[:40]!r}" for key, value in raw.items() if isinstance(value, str))
         wrong = next((size for size in sizes if _SIZE.search(size)), "")
-        said = f"{wrong}: expected a number" if wrong else " ".join(str(error).split())[:160]
-        raise ModelSpecError(f"config.json of type {kind!r}: {said}") from None
+        reason = f"{wrong}: expected a number" if wrong else " ".join(str(error).split())[:160]
+        raise ModelSpecError(f"config.json of type {kind!r}: {reason}") from None
 
 
 def _kind(raw: Raw) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.document import Column
+from hardware import file_access
 from hardware.errors import RequestError, unknown
 from hardware.names import split_list
 from hwexplorer import registry
@@ -177,7 +178,8 @@ def _lay_trace(session: Session, words: list[str]) -> None:
     if words:
         from hwexplorer.views.measured_times import trace_annex
 
-        trace_annex().file_stamp(words[0])  # raises the error here instead of in the tree
+        trace_annex()
+        file_access.stamp(words[0])  # raises the error here instead of in the tree
     state = replace(session.state, trace="".join(words), pane="tree")
     session.apply(session.provider.under_traced_runtime(state))
 
