@@ -87,7 +87,7 @@ class ExplorerScreen(TypingScreen):
 
     def on_mount(self) -> None:
         """Draw for the first time."""
-        self.session.size = (self.app.size.width, self.app.size.height)
+        self.session.fit_to_screen((self.app.size.width, self.app.size.height))
         self.mount(*self.bars.values(), self.strip, *self.panes.values())
         if self.session.views is None:
             self.session.capture(self.state)

@@ -60,3 +60,12 @@ def test_rows_of_one_key_are_folded_each_where_it_stands() -> None:
     rows = tuple(Row(key, (key, share), depth=depth, has_children=key in ("", "dot")) for key, share, depth in shares)
     folded = fold_rows(Table("tree", "", columns, rows), 1.0)
     assert [row.key for row in folded.rows] == ["", "dot", "norm", "q", MORE]
+
+
+@pytest.mark.parametrize("model", ["resnet50", "vit_b_16", "llama3_8b:decode"])
+async def test_a_large_tree_opens_until_its_lines_are_full(model: str) -> None:
+    app = HwExplorer(parse(model), ScreenQueries(), opens_heaviest=True)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await pilot.pause()
+        outline = app.explorer.outline
+        assert outline.page() - 4 < len(outline.visible) <= outline.page()

@@ -49,7 +49,7 @@ async def test_a_click_on_what_to_try_sets_it_and_one_on_a_row_is_drawn_once() -
         assert (app.state.pane, app.state.at) == ("tree", "layer1.0.conv1")
         assert events.count(Changed("state")) == 1
         app._click_chain_last_time = None
-        x, y = place_of(app, "why", "try batch 8")
+        x, y = place_of(app, "why", "try b")
         await pilot.click("#why", offset=(x, y))
         assert app.state.batch == 8
 

@@ -8,7 +8,8 @@ KNOBS_HEIGHT = 18  # a screen this high has a line for the device above its knob
 CARD_WIDTH = 40  # a screen this wide has room for a device and two of its figures in a line
 GAP_HEIGHT = 30  # a screen this high has a line to spare before the devices on paper
 EVENTS_HEIGHT = 34  # a body this high has room for a plot below all kinds of events
-TREE_HEIGHT = 30  # a tree this high shows all rows of most models as they open
+TREE_EDGES = 6  # lines of a tree that are no rows: its frame, heads and remarks
+HEAT_MAX = 14  # lines that show the blocks of most models
 HEAT_WIDTH, HEAT_HEIGHT = 64, 26  # a tree this large has room below it for its blocks on every device
 
 
@@ -51,7 +52,7 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, sp
     boxes = around | (_grid(body, pane, split) if is_grid else _small(body, pane, split))
     x, y, wide, tall = boxes["tree"]
     if devices > 1 and wide >= HEAT_WIDTH and tall >= HEAT_HEIGHT:  # the heat pane takes a part of the tree's box
-        matrix = min(20, max(tall // 3, tall - TREE_HEIGHT))
+        matrix = min(HEAT_MAX, tall // 3)
         boxes |= {"tree": (x, y, wide, tall - matrix), "heat": (x, y + tall - matrix, wide, matrix)}
     return boxes
 

@@ -67,8 +67,9 @@ class Session:
         self.event_count = 0  # events other than changes of the state
         self._last_shown: tuple[History, Views | None] | None = None  # while keys typed ahead are handled
         self._listeners: list[Listener] = []
+        self._is_at_start = opens_heaviest and not (state.at or state.open)  # its branches were not asked for
         if provider.ready(state):  # raises before the screen opens if the state cannot be shown
-            if opens_heaviest and not (state.at or state.open):
+            if self._is_at_start:
                 state = self._at_heaviest(replace(state, by="module", sort="share"))
             state, self.views = self._reveal_cursor(state, self.cache.views(state))
             self.views.make(ALWAYS_SHOWN)
@@ -111,8 +112,6 @@ class Session:
         """Return the names of the views that a state shows once the others are drawn."""
         boxes = self.visible_boxes(state)
         return tuple(name for name, box in SHOWN_LATER.items() if box in boxes)
-
-    # --- state --------------------------------------------------------------------------------------------
 
     def apply(self, state: State, history: History | None = None) -> bool:
         """Make another state present and return True; else show why not or capture it. Undo and redo pass `history`."""
@@ -177,14 +176,19 @@ class Session:
             if state == self.state or not self.provider.ready(state):
                 return state
             state = self.provider.at_its_batch(state)
-            if self.opens_heaviest:
-                return self._at_heaviest(state)
+            return self._at_heaviest(state) if self.opens_heaviest else state
         return state
 
     def _at_heaviest(self, state: State) -> State:
         index = index_tree(self.cache.view("tree", state))
-        leaf = index.heaviest("")
-        return replace(state, at=leaf, open=tuple(sorted(index.ancestors(leaf) - {""})))
+        return state_changes.open_heaviest(state, index, self.visible_boxes(state).get("tree"))
+
+    def fit_to_screen(self, size: tuple[int, int]) -> None:
+        """Take the size of the screen, and open as many branches as have room unless a state was asked for."""
+        self.size = size
+        if self.views is not None and self._is_at_start:
+            self.history = History(present=self._at_heaviest(self.state))
+            self.views = self.cache.views(self.state)
 
     def refresh_view(self, name: str) -> None:
         """Compute a view of the present state again, since more is known now."""
@@ -198,8 +202,6 @@ class Session:
         if is_counting:
             self.emit(Changed("limits"))
         return is_counting
-
-    # --- messages -----------------------------------------------------------------------------------------
 
     def say(self, text: str, role: str = "text") -> None:
         """Show a message until the next key or for a few seconds. `role` is its colour in the palette."""

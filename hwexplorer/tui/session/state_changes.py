@@ -12,6 +12,7 @@ from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
 from hwexplorer.tui.session import row_query
+from hwexplorer.tui.session.screen_layout import TREE_EDGES, Box
 from hwexplorer.views.plain import Table
 from hwexplorer.views.table_tree import TreeIndex
 
@@ -129,6 +130,19 @@ def next_match(table: Table, text: str, start: str, step: int) -> str | None:
 def move_to(state: State, key: str, tree: TreeIndex) -> State:
     """Put the cursor on a node and open its ancestors."""
     return replace(state, at=key, open=(*state.open, *sorted(tree.ancestors(key) - set(state.open) - {""})))
+
+
+def open_heaviest(state: State, index: TreeIndex, box: Box | None) -> State:
+    """Go to the heaviest leaf. Open as many other branches, the heaviest first, as the `box` of the tree can show."""
+    leaf, room = index.heaviest(""), box[3] - TREE_EDGES if box is not None else 0
+    opened = {*index.ancestors(leaf), ""}
+    while True:
+        shown = [child for key in opened for child in index.children(key)]
+        room_left = room - 1 - len(shown)
+        fitting = [key for key in shown if key not in opened and 0 < len(index.children(key)) <= room_left]
+        if not fitting:
+            return replace(state, at=leaf, open=tuple(sorted(opened - {""})))
+        opened.add(max(fitting, key=index.share))
 
 
 def open_all(state: State, tree: TreeIndex) -> State:
