@@ -148,8 +148,8 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
     served = "; ".join(f"{each.name.removeprefix(LOAD)} {percent(each.median_error)}" for each in document.served)
     footer = (
         f"{predicted:,} rows predicted, {left_out:,} not" + ": --all says why" * (not is_whole),
-        f"errors below 30 %: the median of {_below('median_ape', document)}, the 90th percentile of "
-        f"{_below('p90_ape', document)}",
+        f"errors below 30 %: the median of {_count_small_errors('median_ape', document)}, the 90th percentile of "
+        f"{_count_small_errors('p90_ape', document)}",
         *map(_cross_validation_line, document.cross_validation),
         *((f"services under load (--served), median error: {served}",) if served else ()),
     )
@@ -159,7 +159,7 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
     return Table("validate", title, shown, cells, footer=footer, notes=reasons * is_whole)
 
 
-def _below(field: str, document: ModelGroups) -> str:
+def _count_small_errors(field: str, document: ModelGroups) -> str:
     """Return the classes of work whose error is below 30 %, and all."""
     classes = document.classes
     return f"{sum(getattr(each, field) < 0.3 for each in classes)} of {len(classes)} classes"
