@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -261,7 +261,8 @@ def _read_requests(present: Iterable[str], rows: Iterable[_Row], name: str) -> L
             raise RequestError(f"{name}: more than {MAX_REQUESTS:,} requests")
         try:
             time, prompt, output = (row[column] for column in kind.columns)
-            at_s = float(time) * kind.unit_s if kind.unit_s else datetime.fromisoformat(time).timestamp()
+            stamp = None if kind.unit_s else datetime.fromisoformat(time).replace(tzinfo=UTC)  # days of 24 hours
+            at_s = stamp.timestamp() if stamp else float(time) * kind.unit_s
             value, hashes = (at_s, int(prompt), int(output)), tuple(map(int, row.get("hash_ids") or ()))
         except (LookupError, TypeError, ValueError, OverflowError):
             raise RequestError(f"{name}, line {number}: expected a time and two counts of tokens") from None
