@@ -50,6 +50,7 @@ PUBLISHED = {
 # Known to the digits that the papers print: total and active parameters, billions.
 ROUNDED = {
     "gemma4_31b": (30.7, 30.7),
+    "openvla_7b": (6.7, 6.7),
     "gemma4_26b_a4b": (25.2, 3.8),
     "gemma3n_e4b": (6.8, 6.8),
     "qwen3_5_27b": (26.9, 26.9),
