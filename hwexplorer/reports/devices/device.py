@@ -68,15 +68,18 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _fabric_words(spec: Device) -> tuple[str, ...]:
-    """Return what the file of a device states beyond its peaks: a checkerboard, gating, banks, prices of its own."""
+    """Return what the file of a device states beyond its peaks: levels, a checkerboard, gating, banks, prices of its own."""
     units, values, file = spec.unit_name, spec.values, spec.file
     formats = [f"{form} on {fact.value:g} of {spec.units:g} {units}s" for form, fact in file.format_units.items()]
     names = [
         name for name, fact in file.coefficients.items() if fact.quality != DESIGN_TARGET or spec.power_mode == DESIGNER
     ]
     by_node = [name for name in names if file.coefficients[name].by_node]
+    levels = [level.name.replace("_", " ") for level in file.hierarchy.levels] if file.hierarchy else []
+    stays = f"; what stays: {file.hierarchy.stationary}" if file.hierarchy else ""
     zeros, banks = values.get("zero_inputs", 0.0), values.get("egress_functions", 0.0)
     return (
+        *((f"levels of memory: {', '.join(levels)}{stays}",) if levels else ()),
         *((f"checkerboard: {', '.join(formats)}",) if formats else ()),
         *((f"zero gating: {percent(zeros)} of products are with zero and take no energy",) if zeros else ()),
         *((f"special functions at the egress: {banks:g} a clock and {units}",) if banks else ()),
