@@ -68,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _fabric_words(spec: Device) -> tuple[str, ...]:
-    """Return what the file of a device states beyond its peaks: levels, a checkerboard, gating, banks, prices of its own."""
+    """Return what the file of a device states beyond its peaks: levels, checkerboard, gating, banks and prices."""
     units, values, file = spec.unit_name, spec.values, spec.file
     formats = [f"{form} on {fact.value:g} of {spec.units:g} {units}s" for form, fact in file.format_units.items()]
     names = [
