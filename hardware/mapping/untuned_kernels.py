@@ -4,7 +4,8 @@ On matrix units, kernels of convolutions want channels last: others rearrange th
 after, but not those of a product (1 x 1) in TF32. Rules choose the kernel: fewer shapes have a good one where
 instructions are new. With few input channels, as in the first layer, each value is loaded alone. Pools and batch norms
 in 16 bits spend most instructions on addresses, as do copies to another order and operations on tensors of different
-shapes. Two kernels widen the parameters of such a norm. Layer norms take time for each row, however short."""
+shapes. Two kernels widen the parameters of such a norm. Layer norms take time for each row, however short,
+and softmax for each value, however narrow."""
 
 from __future__ import annotations
 
@@ -50,8 +51,9 @@ def untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes]
     rows = np.where(demand.op_class == OpClass.ROW_NORM, demand.special, 0.0)  # a root for each
     casts = np.where(is_norm, assumed("norm_casts"), 0.0)
     demand, rearranged = _choose_convolutions(demand, setup)
+    raised = np.where(demand.op_class == OpClass.SOFTMAX, demand.elements, 0.0)
     times = UntunedTimes(
-        least_s=values / (rate * cycles),
+        least_s=np.maximum(values / rate, raised / assumed("softmax_rate")) / cycles,
         rows_s=rows * assumed("norm_row_cycles") / cycles,
         starts_s=(casts + 2.0 * rearranged) * device.light_start_s,
     )
