@@ -20,6 +20,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from analysis.explore.odds import metric_ratio_band, probability
+from analysis.explore.verdict import LIKELY, SURE
 from analysis.text.headline import short_name
 from hardware.errors import RequestError
 from hardware.quantity import percent, quantity
@@ -108,12 +109,13 @@ def _verdict(last: Estimate, others: Sequence[Estimate], metric: str) -> str:
     rival = min(others, key=METRICS[metric].figure)
     ratio = METRICS[metric].figure(last) / METRICS[metric].figure(rival)
     low, high = metric_ratio_band(last, rival, metric)
-    sure = percent(min(max(probability(last, rival, metric), probability(rival, last, metric)), 0.99))
-    wins, preposition = ("wins", "than") if ratio < 1.0 else ("loses", "of")
-    rival_words = f"{preposition} {short_name(rival.device)}, the best of the others"
+    odds = max(probability(last, rival, metric), probability(rival, last, metric))
+    verb, preposition = ("wins", "than") if ratio < 1.0 else ("loses", "of")
+    name, likely = short_name(last.device), "" if odds >= SURE else "probably "
+    head = f"{name} {likely}{verb}" if odds >= LIKELY else f"Too close to call for {name}"
     says = (
-        f"{short_name(last.device)} {wins}: {_ratio_words(metric, ratio)} {rival_words} "
-        f"({quantity(low, 'x')} to {quantity(high, 'x')} of it, {sure} sure)"
+        f"{head}: {_ratio_words(metric, ratio)} {preposition} {short_name(rival.device)}, the best of the others "
+        f"({quantity(low, 'x')} to {quantity(high, 'x')} of it, {percent(min(odds, 0.99))} sure)"
     )
     if metric == "edp":
         return says
