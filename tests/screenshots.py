@@ -87,6 +87,7 @@ def animate(pictures: Sequence[str], frame_s: float) -> str:
     for index, (start, end) in enumerate(itertools.pairwise((*starts, "100%"))):
         steps = f"{start} {{ visibility: visible }} {end} {{ visibility: hidden }}"
         rules += [f"@keyframes f{index} {{ {steps} }}", f".f{index} {{ animation-name: f{index} }}"]
+    rules.append(".f0 { visibility: visible }")  # in viewers that play nothing
     frames = [f'<g class="frame f{index}">{picture}</g>' for index, picture in enumerate(pictures)]
     opening = f'<svg xmlns="http://www.w3.org/2000/svg" {size.group() if size else ""}>'
     return "\n".join([opening, "<style>", *rules, "</style>", *frames, "</svg>"])

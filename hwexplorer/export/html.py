@@ -30,7 +30,7 @@ _PAGE_STYLE = f"""
 @media(prefers-color-scheme:dark){{:root{{--ink:#e3e6ea;--paper:#15181c;--line:#343a41;--soft:#1f242a;--bar:#4f86c6;
 --dim:#98a1ab;{colours(dark=True)}}}}}
 body{{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:2rem auto;max-width:90rem;
-padding:0 1.2rem}}
+padding:0 1.2rem;overflow-wrap:break-word}}
 """
 _STYLE, _SCRIPT = (
     f"\n{Path(__file__).with_name(name).read_text(encoding='utf-8')}" for name in ("page.css", "page.js")

@@ -73,7 +73,11 @@ def fit_page(
     """Return the name of a class and its style: for each page width, the widths of the columns that fit and the names
     of the others. `row` selects the rows, and `cell` is the width of a digit in pixels."""
     cells = [
-        BAR_CELLS if column.role == "bar" else min(max(*map(len, texts), len(texts[0]) + 2), widest)
+        BAR_CELLS
+        if column.role == "bar"
+        else min(
+            max([*map(len, texts[1:]), *(len(word) + 2 for word in texts[0].split())], default=0), widest
+        )  # heads wrap
         for column, texts in zip(view.columns, shown, strict=True)
     ]
     cells[0] = min(cells[0] + indent, WIDEST)
