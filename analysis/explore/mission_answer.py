@@ -314,10 +314,8 @@ def _largest_scale(mission: Mission, units: Sequence[Device], find: Find) -> flo
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2.0
-        if divide_tasks(_scaled(mission, middle), units, find).is_possible:
-            low = middle
-        else:
-            high = middle
+        is_possible = divide_tasks(_scaled(mission, middle), units, find).is_possible
+        low, high = (middle, high) if is_possible else (low, middle)
     return math.floor(low * 100.0) / 100.0
 
 
