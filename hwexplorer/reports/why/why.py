@@ -344,21 +344,17 @@ def _energy(figures: TreeFigures, kind: str, members: Ints) -> tuple[str, ...]:
 
 def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
     level, result = figures.operators, figures.estimate
-    attributed = float(level.share[i]) * result.edp_js
     how = "fused with others in one kernel" if result.execution != "eager" else "in one kernel with others"
     separate = how if figures.fused[i] else "a kernel of its own"
     benefit = float(level.fusion_benefit_js[i])
-    saves = "saves" if benefit >= 0 else "adds"
-    modifier = modifier_or_none(float(level.modifier[i]))
-    parts = shares(result, "edp")[:, i]
-    largest = LOOKS[int(parts.argmax())].name
-    paid = "almost no work: no modifier"
-    if modifier is not None:
-        paid = f"x modifier {modifier:.3g}, {percent(parts.max() / (parts.sum() or 1.0))} of it {largest}"
+    modifier, parts = modifier_or_none(float(level.modifier[i])), shares(result, "edp")[:, i]
+    most = f"{percent(parts.max() / (parts.sum() or 1.0))} of it {LOOKS[int(parts.argmax())].name}"
+    paid = "almost no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}, {most}"
     return (
-        f"attributed {_js(attributed)} = share {percent(level.share[i], 2)} x {_js(result.edp_js)}",
+        f"attributed {_js(float(level.share[i]) * result.edp_js)} = share {percent(level.share[i], 2)} x "
+        f"{_js(result.edp_js)}",
         f"base {_js(float(level.base_edp_js[i]))} {paid} ({separate})",
-        f"fusion {saves} {_js(abs(benefit))}",
+        f"fusion {'saves' if benefit >= 0 else 'adds'} {_js(abs(benefit))}",
     )
 
 
