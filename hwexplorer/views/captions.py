@@ -72,11 +72,11 @@ def name_work(table: Table, result: Estimate) -> Table:
 def length_words(state: State) -> str:
     """Return the tokens that a language model takes and makes in a run; '' for any other model."""
     lengths = engine.workload(state).defaults
-    if "kv" not in lengths:
-        return ""
     if "output" in lengths:
         return f"{lengths['sequence']:,} prompt and {lengths['output']:,} output tokens"
-    return f"{count_noun(lengths['sequence'], 'token')}, {lengths['kv']:,} in the cache"
+    cached = lengths.get("kv", 0)
+    tokens = count_noun(lengths["sequence"], "token") if "kv" in lengths else ""
+    return f"{tokens}, {cached:,} in the cache" if cached else tokens
 
 
 def _work_words(state: State) -> str:

@@ -32,6 +32,7 @@ async def test_the_batch_keys_turn_the_load() -> None:
 async def test_a_load_follows_the_phases_of_a_model() -> None:
     app = HwExplorer(parse("llama3_8b:request@b8,fp8/l4"), ScreenQueries())
     async with app.run_test(size=(120, 40)) as pilot:
+        assert "1,024 prompt and 256 output tokens" in screen_text(app)
         await pilot.press("r")
         assert (app.state.model, app.state.load) == ("llama3_8b:request", "rate=1")
         assert (app.state.batch, app.state.precision) == (1, "fp8")

@@ -53,6 +53,7 @@ async def test_it_finds_and_does(text: str, field: str, value: object) -> None:
         ("add device", "Add a device .."),
         ("limit", "Set a limit .."),
         ("slow", "Why is it slow"),
+        ("cheapest", "Find the cheapest within limits .."),
         ("ttft", "Time to first token: open the request phase"),
         ("first token", "Time to first token: open the request phase"),
         ("request", "Time to first token: open the request phase"),

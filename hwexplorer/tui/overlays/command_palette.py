@@ -41,6 +41,11 @@ TASKS = (
     ("Open a model of your own ..", "load file.py:factory pytorch torch onnx gguf pt2 hf file mine", ":model "),
     ("Add a device ..", "choose remove chip accelerator gpu cpu tpu hardware", "devices"),
     ("Set a limit ..", "limits budget at most maximum power memory latency energy constraint", "devices"),
+    (
+        "Find the cheapest within limits ..",
+        "search cost price least configuration budget fleet",
+        ":search --max-latency ",
+    ),
     ("Why is it slow", "bottleneck limited bound expensive explain cause", "why"),
     ("What to change: advise", "faster cheaper optimise improve suggestion", "advise"),
     ("Change the batch ..", "batch size inputs at once throughput", ":batch "),
