@@ -41,7 +41,6 @@ from hwexplorer.reports.sweep import Sweep
 from hwexplorer.reports.tree.edp import EdpReport
 from hwexplorer.reports.tree.partition import PartitionReport
 from hwexplorer.reports.tune.crossover import Crossover
-from hwexplorer.reports.validate import KernelGroups
 from hwexplorer.reports.validate import ModelGroups
 from hwexplorer.reports.why.diff import Diff
 from hwexplorer.reports.why.explain import Explanation
@@ -157,7 +156,7 @@ def trace(file: _Value, *, model: _Value = ..., load: _Value = ..., batch: _Valu
 def tree(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., by: Literal["module", "subgraph", "kind"] | None = ..., devices_dir: _Value = ...) -> Result[Any]:
     """Show the parts of a model with their energy-delay product (EDP), the costliest first."""
 
-def validate(*, data: _Value = ..., on: _Value = ..., kernels: bool | None = ..., served: bool | None = ..., cross_validate: bool | None = ..., devices_dir: _Value = ...) -> Result[ModelGroups | KernelGroups | ServedGroups]:
+def validate(*, data: _Value = ..., on: _Value = ..., served: bool | None = ..., cross_validate: bool | None = ..., devices_dir: _Value = ...) -> Result[ModelGroups | ServedGroups]:
     """Compare predictions with published measurements."""
 
 def wavefront(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., at: _Value = ..., devices_dir: _Value = ...) -> Result[Wavefront]:

@@ -125,7 +125,7 @@ partition conv2d --on h100_sxm | advise conv2d --aim speed
 """
 ONCE = """
 models | devices | models --format csv | devices --format csv | models --format text | devices --format text |
-validate --kernels | rank --on h100_sxm --family classification |
+rank --on h100_sxm --family classification |
 rank --on kpu_t256 --family classification --sort latency --batch 8 --precision int8 |
 rank --on hailo8 --family detection |
 rank --on a100_sxm4_80gb resnet50 vit_b_16 swin_t convnext_tiny --sort edp --precision fp16 |

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from analysis.estimate.trust import PATH
 from analysis.model.ir.workload import Bools, Floats
 from analysis.validation import row_validation
 from analysis.validation import trust_bands as trust_bands
-from analysis.validation.kernel_validation import kernel_points
+from analysis.validation.kernel_validation import shipped_kernels
 from analysis.validation.language_rows import interpret_row
 from analysis.validation.measured_rows import FITTED_ON, MeasuredRow, Unpredictable, interpret_each, shipped_rows
 from hardware import file_access, known_architectures
@@ -133,7 +133,7 @@ def software_rates(software: str) -> tuple[FittedRate, ...]:
 
 
 def fit_rows_by_software(
-    table_rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ()
+    table_rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = ()
 ) -> dict[str, list[FitRow]]:
     """Return the rows with a measured latency by class of software. Repeated rows of a measurement, rows that
     `validate` leaves out and groups that are too small for its summary are left out."""
@@ -265,7 +265,7 @@ def recorded_cross_validation() -> tuple[CrossValidation, ...]:
 
 
 def cross_validate(
-    table_rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Progress = lambda _: None
+    table_rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), progress: Progress = lambda _: None
 ) -> tuple[CrossValidation, ...]:
     """Return the error of each class of software on devices, models and runtimes that were left out of its fit."""
     progress("predicting")
@@ -310,7 +310,7 @@ def _trust_json(left_out_s: Mapping[tuple[object, ...], tuple[float, float]]) ->
         for point in row_validation.prediction_points([prediction]):
             left_out = left_out_s.get(prediction.row.identity) if point.quantity == "latency" else None
             residuals.append(trust_bands.make_residual(point, left_out))
-    residuals += [trust_bands.make_residual(point) for point in kernel_points()]
+    residuals += [trust_bands.make_residual(point) for point in shipped_kernels()]
     return trust_bands.encode_trust(trust_bands.trust_table(residuals))
 
 

@@ -4,35 +4,39 @@ One shipped table has fp32 PyTorch kernels; the other has products, attention an
 models, in 16 and 8 bit. Both exclude host dispatch. The first repeats a kernel on the same data, which stays in the
 last-level cache if it fits. In the second, weights come from memory. Kernels of a framework in a layout of tensors
 (`n=32 c=64 h=56 w=56 r=3 stride=2 pad=1`) take all data from memory, as in a graph. `operator_rows` has operators of
-engines.
-"""
+engines."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from analysis.document import column
 from analysis.estimate.trust import Factors, find_trust, work_class
 from analysis.model.ir.lengths import through_window
 from analysis.model.ir.workload import Floats
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL, DEPTHWISE_CHANNELS
-from analysis.validation.measured_rows import SHIPPED, catalogue_device, read_rows
-from analysis.validation.prediction_errors import PredictionErrors, measure_errors
+from analysis.validation.measured_rows import (
+    SHIPPED,
+    Tick,
+    Unpredictable,
+    catalogue_device,
+    map_groups,
+    parse_cell,
+    read_rows,
+)
 from analysis.validation.row_validation import PredictionPoint
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
 from hardware.device import Device
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
-from hardware.errors import RequestError
 from hardware.execute import execute
-from hardware.grouping import group_by
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, WIDE, Widths
 from hardware.runtime_choice import runtime_of_mode
@@ -73,11 +77,14 @@ class SingleKernel(msgspec.Struct, frozen=True):
     links: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
 
-class KernelErrors(PredictionErrors, frozen=True, kw_only=True):
-    """Errors of one operator kind on one device."""
+class TimedKernels(NamedTuple):
+    """A measured row as `kernels` that run in turn: the class of its errors, its seconds, and what sets up its
+    prediction, equal for rows that are predicted together."""
 
-    device: Annotated[str, column("Device")]
-    op: Annotated[str, column("Kernel")]
+    setup: tuple[Any, ...]
+    family: str
+    seconds: float
+    kernels: tuple[SingleKernel, ...]
 
 
 def product(batch: float, m: float, n: float, k: float) -> SingleKernel:
@@ -186,86 +193,60 @@ KERNEL_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
 }
 
 
-def validate_kernels() -> tuple[KernelErrors, ...]:
-    """Return the errors by device and operator kind, without devices that are not in the catalogue."""
-    groups = group_by(kernel_points(TABLE), lambda point: (point.device, point.family))
-    return tuple(
-        measure_errors(KernelErrors, [point.error_row for point in points], device=device, op=op)
-        for (device, op), points in groups.items()
-    )
-
-
 def is_kernel_table(columns: Iterable[str]) -> bool:
     """Return True if a table with these columns measures kernels: it has `op` and `shape`."""
     return {"op", "shape"} <= set(columns)
 
 
-def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> list[PredictionPoint]:
-    """Predict each kernel of a table, or of all shipped tables. Devices that are not in the catalogue and operators
-    that hwexplorer does not predict (rotary embeddings, collectives, grouped products) are left out."""
-    by_kind: dict[tuple[str, str, str, bool], list[dict[str, str]]] = {}
-    for row in read_rows((path,) if path else (TABLE, NARROW), ("device", "op", "shape")):
-        library = row.get("library", "")
-        if row["op"] in KERNEL_KINDS and library not in SEVERAL:
-            form = row["format"].split()[0] if "seconds" in row else "fp32"
-            key = (SAME.get(row["device"], row["device"]), form, row["op"], library not in OLDER)
-            by_kind.setdefault(key, []).append(row)
-    points: list[PredictionPoint] = []
-    for (name, form, op, newest), members in sorted(by_kind.items()):
-        try:
-            points.extend(_predict_kernels(load_device(name, folders), form, op, members, newest))
-        except RequestError:
-            continue
-    return points
+def shipped_kernels() -> list[PredictionPoint]:
+    """Return the predicted rows of the shipped tables."""
+    return predict_kernels(read_rows((TABLE, NARROW), ("device", "op", "shape")))[0]
 
 
-def _predict_kernels(
-    device: Device, form: str, op: str, rows: Sequence[dict[str, str]], newest: bool = True
-) -> list[PredictionPoint]:
+def predict_kernels(
+    rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
+) -> tuple[list[PredictionPoint], Counter[str]]:
+    """Return the predicted rows of a table of kernels, and the number of others by reason."""
+    skipped = Counter[str]()
+    read = partial(_read_row, folders)
+    return map_groups(rows, read, lambda row: row.setup, partial(_predict_kernels, folders), skipped, tick), skipped
+
+
+def _read_row(folders: tuple[Path, ...], row: dict[str, str]) -> TimedKernels:
+    """Return the kernel of a row. Raises Unpredictable for what is not known, or is several kernels."""
+    op, name, library = row["op"], SAME.get(row["device"], row["device"]), row.get("library", "")
+    device = catalogue_device(name, folders)
+    if device is None:
+        raise Unpredictable(f"device is not in the catalogue: {name[:40]}")
+    if library in SEVERAL:
+        raise Unpredictable(f"{library}: several kernels")
+    seconds = parse_cell(row, "seconds") or parse_cell(row, "latency_ms", 1e-3)
+    if seconds is None:
+        raise Unpredictable(f"{op[:40]}: the time is not a number")
+    form = row.get("format", "fp32").partition(" ")[0]
+    # The sources of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or
+    # with weights larger than any cache (LLMCompass), so weights are never on chip.
+    layers = 1.0 if form == "fp32" and "layout" not in row else np.inf
+    wide = 4.0 if (op, form) == ("gemm", "int8") and "layout" in row else 1.0  # results are sums in 32 bits
+    try:
+        kernel = KERNEL_KINDS[op](parse_shape(row["shape"]))
+        kernel = msgspec.structs.replace(kernel, layers=layers, written=wide * kernel.written)
+    except KeyError as missing:
+        raise Unpredictable(f"{op[:40]}: {missing.args[0]} is not known") from None
+    family = f"{op}, {form}" if "layout" in row else op
+    return TimedKernels((device.id, form, row.get("layout"), op, library not in OLDER), family, seconds, (kernel,))
+
+
+def _predict_kernels(folders: tuple[Path, ...], rows: Sequence[TimedKernels]) -> list[PredictionPoint]:
+    name, form, layout, _, newest = rows[0].setup
+    device = load_device(name, folders)
+    if layout is not None:
+        return make_points(_graph_setup(device, form, layout), rows)
     runs = make_plan(device, form)
     if form == "fp32":  # fp32 also in matrix products and, with TF32 off, convolutions
         runs = msgspec.structs.replace(runs, convolution=("vector", "fp32"), contraction=("vector", "fp32"))
     runtime = msgspec.structs.replace(runtime_of_mode(device, "fused"), asynchronous=newest)
-    # The sources of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or
-    # with weights larger than any cache (LLMCompass), so weights are never on chip.
-    setup, layers = Setup(device, runs, runtime, "blocked"), 1.0 if form == "fp32" else np.inf
-    kernels = (msgspec.structs.replace(KERNEL_KINDS[op](parse_shape(row["shape"])), layers=layers) for row in rows)
-    measured = (float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows)
-    members = [(op, seconds, (kernel,)) for seconds, kernel in zip(measured, kernels, strict=True)]
-    return make_points(setup, members)
-
-
-def is_framework_table(columns: Iterable[str]) -> bool:
-    """Return True if a table with these columns has kernels of a framework, in a layout of tensors."""
-    return {"op", "shape", "format", "layout", "seconds"} <= set(columns)
-
-
-def predict_framework_kernels(path: Path, folders: tuple[Path, ...] = ()) -> tuple[list[PredictionPoint], Counter[str]]:
-    """Return the predicted rows of a table, in families by operator and format, and the number of others by reason."""
-    points, skipped = list[PredictionPoint](), Counter[str]()
-    rows = read_rows((path,), ("device", "op", "shape", "format", "layout", "seconds"))
-    groups = group_by(rows, lambda row: (row["device"], row["format"].split(" ")[0], row["layout"]))
-    for (name, form, layout), members in groups.items():
-        device = catalogue_device(name, folders)
-        if device is None:
-            skipped[f"device is not in the catalogue: {name[:40]}"] += len(members)
-            continue
-        known = list[tuple[str, float, tuple[SingleKernel]]]()
-        for row in members:
-            try:
-                kernel = KERNEL_KINDS[row["op"]](parse_shape(row["shape"]))
-                wide = 4.0 if (row["op"], form) == ("gemm", "int8") else 1.0  # results are sums in 32 bits
-                kernel = msgspec.structs.replace(kernel, layers=np.inf, written=wide * kernel.written)
-                known.append((f"{row['op']}, {form}", float(row["seconds"]), (kernel,)))
-            except KeyError as missing:
-                skipped[f"{row['op'][:40]}: {missing.args[0]} is not known"] += 1
-            except ValueError:
-                skipped[f"{row['op'][:40]}: the time is not a number"] += 1
-        try:
-            points += make_points(_graph_setup(device, form, layout), known) if known else []
-        except RequestError as error:
-            skipped[str(error)] += len(known)
-    return points, skipped
+    return make_points(Setup(device, runs, runtime, "blocked"), rows)
 
 
 def _graph_setup(device: Device, form: str, layout: str) -> Setup:
@@ -277,24 +258,21 @@ def _graph_setup(device: Device, form: str, layout: str) -> Setup:
 
 
 def make_points(
-    setup: Setup,
-    rows: Sequence[tuple[str, float, Sequence[SingleKernel]]],
-    bands: Mapping[str, Factors] | None = None,
+    setup: Setup, rows: Sequence[TimedKernels], bands: Mapping[str, Factors] | None = None
 ) -> list[PredictionPoint]:
-    """Return the points of rows: family of work, seconds, and kernels that run in turn. The band is that of single
-    kernels, or the one in `bands` by family."""
-    kernels = [kernel for row in rows for kernel in row[2]]
+    """Return the points of rows. The band is that of single kernels, or the one in `bands` by family."""
+    kernels = [kernel for row in rows for kernel in row.kernels]
     kernel_s = execute(kernel_demand(kernels, setup.plan.widths), setup).kernel_s
-    first = np.cumsum([0, *(len(row[2]) for row in rows)])[:-1]
+    first = np.cumsum([0, *(len(row.kernels) for row in rows)])[:-1]
     predicted = np.add.reduceat(kernel_s + [kernel.waits_s for kernel in kernels], first).tolist()
     work, runtime = work_class(setup, "kernel", 1, False), setup.runtime
-    ends = [(bands or {}).get(name) or find_trust(setup, work)[0].band for name, _, _ in rows]
+    ends = [(bands or {}).get(row.family) or find_trust(setup, work)[0].band for row in rows]
     return [
         PredictionPoint(
-            work, "latency", setup.device.key, name, runtime.id, runtime.mode, work, seconds, each,
+            work, "latency", setup.device.key, row.family, runtime.id, runtime.mode, work, row.seconds, each,
             (low * each, high * each),
         )
-        for (name, seconds, _), each, (low, high) in zip(rows, predicted, ends, strict=True)
+        for row, each, (low, high) in zip(rows, predicted, ends, strict=True)
     ]  # fmt: skip
 
 

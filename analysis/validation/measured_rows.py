@@ -10,7 +10,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,7 @@ from hardware.device import Device
 from hardware.device_catalog import load_device
 from hardware.engines import runtime as runtimes
 from hardware.errors import RequestError
+from hardware.grouping import group_by
 
 SHIPPED = Path(__file__).parent / "measured"
 ROWS = SHIPPED / "rows.toml"
@@ -41,6 +42,8 @@ FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # tables that the efficiencies 
 MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz")
 Row = TypeVar("Row")
 Meaning = TypeVar("Meaning")
+Prediction = TypeVar("Prediction")
+Tick = Callable[[int, int], None]  # shows how many rows are done, of how many
 
 
 class MeasuredRow(msgspec.Struct, frozen=True):
@@ -89,10 +92,10 @@ class Unpredictable(Exception):
 
 
 def interpret_each(
-    rows: Iterable[Row],
+    rows: Sequence[Row],
     interpret: Callable[[Row], Meaning],
     skipped: Counter[str],
-    progress: Callable[[int], None] | None = None,
+    tick: Tick | None = None,
 ) -> list[Meaning]:
     """Return what rows mean. Count the others in `skipped` by the reason."""
     found: list[Meaning] = []
@@ -101,9 +104,30 @@ def interpret_each(
             found.append(interpret(row))
         except Unpredictable as reason:
             skipped[str(reason)] += 1
-        if progress is not None:
-            progress(done)
+        if tick is not None:
+            tick(done, len(rows))
     return found
+
+
+def map_groups(
+    rows: Sequence[Row],
+    interpret: Callable[[Row], Meaning],
+    key: Callable[[Meaning], object],
+    predict: Callable[[Sequence[Meaning]], Sequence[Prediction]],
+    skipped: Counter[str],
+    tick: Tick | None = None,
+) -> list[Prediction]:
+    """Return the predictions of rows, of those with an equal key together. Count rows without one in `skipped` by the
+    reason."""
+    predictions: list[Prediction] = []
+    for members in group_by(interpret_each(rows, interpret, skipped), key).values():
+        try:
+            predictions += predict(members)
+        except (Unpredictable, RequestError) as reason:
+            skipped[str(reason)] += len(members)
+        if tick is not None:
+            tick(len(predictions) + skipped.total(), len(rows))
+    return predictions
 
 
 def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")) -> list[dict[str, str]]:

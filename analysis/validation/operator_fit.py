@@ -37,7 +37,7 @@ LEFT_OUT = ", without its "  # in names of families, before an axis
 PULL = 1e-4  # of the weight of all rows, to the start
 AXES: dict[str, Callable[[TimedGroup], str]] = {
     "device": lambda group: group.setup.device.id,
-    "generation": lambda group: group.generation,
+    "generation": lambda group: group.setup.device.kernel_generation,
 }
 Key = tuple[str, str]  # the library, generation or software that owns a number, and its name
 
@@ -111,7 +111,11 @@ def _numbers(group: TimedGroup) -> Iterator[tuple[Key, float]]:
     library = (expert_libraries() if is_experts else attention_libraries())[use.library]
     owner = f"{'experts' if is_experts else 'attention'} {use.library}"
     yield from (((owner, name), value) for name in LIBRARY if (value := getattr(library, name, 0.0)))
-    yield from (((f"on {group.generation}", name), device.facts[name].value) for name in FACTS if name in device.facts)
+    yield from (
+        ((f"on {group.setup.device.kernel_generation}", name), device.facts[name].value)
+        for name in FACTS
+        if name in device.facts
+    )
     yield from ((("software", name), 1.0) for name in RATES)
 
 
@@ -142,7 +146,7 @@ def main() -> None:
     argument names."""
     groups, _ = read_operators(read_rows([Path(sys.argv[1])]))
     fit = OperatorFit(groups, partial(print, file=sys.stderr))
-    generations = {group.setup.device.key: group.generation for group in groups}
+    generations = {group.setup.device.key: group.setup.device.kernel_generation for group in groups}
     rows = [
         make_residual(msgspec.structs.replace(point, device=generations[point.device]))
         for point in fit.leave_out("generation")

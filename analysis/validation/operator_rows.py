@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,13 @@ import numpy as np
 
 from analysis.model.ir.workload import Parallel
 from analysis.validation import kernel_validation as kernels
-from analysis.validation.kernel_validation import KERNEL_KINDS, Shape, SingleKernel, product
-from analysis.validation.measured_rows import SHIPPED, Unpredictable, catalogue_device, parse_cell
+from analysis.validation.kernel_validation import KERNEL_KINDS, Shape, SingleKernel, TimedKernels, product
+from analysis.validation.measured_rows import SHIPPED, Tick, Unpredictable, catalogue_device, map_groups, parse_cell
 from analysis.validation.row_validation import PredictionPoint
 from hardware import file_access
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
-from hardware.errors import RequestError
 from hardware.kernels import library as libraries
 from hardware.kernels.library import KernelUse
 from hardware.precision import FORMATS
@@ -31,8 +30,6 @@ from hardware.quantity import exact_value
 from hardware.setup import Setup, make_setup
 
 _Kernels = tuple[SingleKernel, ...]
-# Device, engine, precision, format of attention ('' for that of the precision), library, host's time for an operator.
-_Key = tuple[str, str, str, str, KernelUse, float]
 _gather, _round = (kernels.rowwise(kind, 1, 0, 0) for kind in (OpClass.GATHER, OpClass.ELEMENTWISE))
 
 
@@ -46,61 +43,48 @@ def is_operator_table(columns: Iterable[str]) -> bool:
 
 
 class TimedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Operators of one setup, whose runtime uses one library: of each its family, seconds and kernels. `is_known` says
-    that constants were set by operators of its device."""
+    """Operators of one setup, whose runtime uses one library. `is_known` says that constants were set by operators of
+    its device."""
 
     setup: Setup
-    generation: str
     is_known: bool
-    members: list[tuple[str, float, _Kernels]]
+    members: Sequence[TimedKernels]
 
 
 def read_operators(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = ()
 ) -> tuple[list[TimedGroup], Counter[str]]:
     """Return the rows in groups, and the number of other rows by reason."""
-    members: dict[tuple[str, _Key], list[tuple[str, float, _Kernels]]] = {}
-    groups, skipped = list[TimedGroup](), Counter[str]()
-    for row in rows:
-        try:
-            known = _with_generation(row, folders)
-            key, member = _read(known)
-            members.setdefault((known["generation"], key), []).append(member)
-        except Unpredictable as reason:
-            skipped[str(reason)] += 1
-    for (generation, (device, engine, precision, attended, use, dispatch)), of_group in members.items():
-        runtime = msgspec.structs.replace(
-            runtimes()[_rules()["engines"][engine]],
-            uses=(use,),
-            dispatch=exact_value(dispatch),
-            prompt_dispatch=exact_value(0.0),
-            library_collectives=engine not in runtimes(),
-        )
-        try:
-            setup = make_setup(load_device(device, folders), precision, runtime)
-        except RequestError as error:
-            skipped[str(error)] += len(of_group)
-            continue
-        if attended:
-            setup = msgspec.structs.replace(setup, plan=msgspec.structs.replace(setup.plan, attention=attended))
-        groups.append(
-            TimedGroup(setup=setup, generation=generation, is_known=device in _rules()["devices"], members=of_group)
-        )
-    return groups, skipped
+    skipped = Counter[str]()
+    read, make = partial(_read, folders), partial(_make_group, folders)
+    return map_groups(rows, read, lambda row: row.setup, make, skipped), skipped
+
+
+def _make_group(folders: tuple[Path, ...], rows: Sequence[TimedKernels]) -> list[TimedGroup]:
+    device, engine, precision, attended, use, dispatch = rows[0].setup
+    runtime = msgspec.structs.replace(
+        runtimes()[_rules()["engines"][engine]],
+        uses=(use,),
+        dispatch=exact_value(dispatch),
+        prompt_dispatch=exact_value(0.0),
+        library_collectives=engine not in runtimes(),
+    )
+    setup = make_setup(load_device(device, folders), precision, runtime)
+    if attended:
+        setup = msgspec.structs.replace(setup, plan=msgspec.structs.replace(setup.plan, attention=attended))
+    return [TimedGroup(setup=setup, is_known=device in _rules()["devices"], members=rows)]
 
 
 def predict_operators(
-    rows: Sequence[dict[str, str]],
-    folders: tuple[Path, ...] = (),
-    progress: Callable[[int, int], None] | None = None,
+    rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
 ) -> tuple[list[PredictionPoint], Counter[str]]:
     """Return the predicted rows, in families by operator and format, and the number of other rows by reason."""
     groups, skipped = read_operators(rows, folders)
     points = list[PredictionPoint]()
     for group in groups:
         points += predict_group(group)
-        if progress is not None:
-            progress(len(points), len(rows))
+        if tick is not None:
+            tick(len(points), len(rows))
     return sorted(points, key=lambda point: point.family), skipped
 
 
@@ -121,9 +105,11 @@ def _with_generation(row: dict[str, str], folders: tuple[Path, ...]) -> dict[str
     return {**row, "device": device.id, "generation": device.kernel_generation}
 
 
-def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
-    """Return what sets up the prediction of a row, and its family, seconds and kernels. Raises Unpredictable."""
-    rules, operator = _rules(), row["operator"]
+def _read(folders: tuple[Path, ...], stated: dict[str, str]) -> TimedKernels:
+    """Return a row, set up by device, engine, precision, format of attention ('' for that of the precision), library
+    and the host's time for an operator. Raises Unpredictable."""
+    row, rules = _with_generation(stated, folders), _rules()
+    operator = row["operator"]
     if rule := _first_rule(row, "unfit"):
         raise Unpredictable(rule["reason"])
     if row["engine"] not in rules["engines"] or operator not in _OPERATORS:
@@ -148,8 +134,8 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
         raise Unpredictable(f"a size or the time of {operator} is missing")
     use = KernelUse(operator=("moe",) if operator == "moe" else _ATTENTION, library=_use(row, sizes).library)
     attended = multiplied if cache and multiplied in FORMATS else ""
-    key = row["device"], row["engine"], precision, attended, use, beside.get("dispatch", 0.0)
-    return key, (family, sizes["latency_s"], started)
+    setup = row["device"], row["engine"], precision, attended, use, beside.get("dispatch", 0.0)
+    return TimedKernels(setup, family, sizes["latency_s"], started)
 
 
 def _use(row: dict[str, str], sizes: Shape) -> KernelUse:

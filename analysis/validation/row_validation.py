@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +22,15 @@ from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.validation.language_rows import interpret_row as interpret_row
-from analysis.validation.measured_rows import GROUP, SHIPPED, MeasuredRow, Unpredictable, find_device, interpret_each
+from analysis.validation.measured_rows import (
+    GROUP,
+    SHIPPED,
+    MeasuredRow,
+    Tick,
+    Unpredictable,
+    find_device,
+    interpret_each,
+)
 from analysis.validation.prediction_errors import ErrorRow, PredictionErrors, measure_errors
 from hardware import file_access, known_architectures
 from hardware.architecture_data import common
@@ -208,15 +216,15 @@ def _input_copy_s(result: Estimate) -> float:
 
 
 def validate(
-    rows: Iterable[dict[str, str]],
+    rows: Sequence[dict[str, str]],
     folders: tuple[Path, ...] = (),
-    progress: Callable[[int], None] | None = None,
+    tick: Tick | None = None,
     kernels: Sequence[PredictionPoint] = (),
     unread: Mapping[str, int] | None = None,
 ) -> Validation:
     """Predict every row and summarise errors by class of work and by group. `kernels` are predicted single kernels,
     `unread` the number of others of their table, by reason."""
-    predictions, skipped = predict_rows(rows, folders, progress)
+    predictions, skipped = predict_rows(rows, folders, tick)
     skipped.update(unread or {})
     agree = repeats_agree([p.row for p in predictions])
     if differing := len(agree) - sum(agree):
@@ -242,11 +250,11 @@ def validate(
 
 
 def predict_rows(
-    rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Callable[[int], None] | None = None
+    rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
 ) -> tuple[list[RowPrediction], Counter[str]]:
     """Return predictions, and the number of rows without one by reason."""
     skipped: Counter[str] = Counter()
-    return interpret_each(rows, lambda row: predict_row(interpret_row(row, folders)), skipped, progress), skipped
+    return interpret_each(rows, lambda row: predict_row(interpret_row(row, folders)), skipped, tick), skipped
 
 
 def repeats_agree(rows: Sequence[MeasuredRow]) -> list[bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,14 +17,13 @@ from analysis.estimate.trust import ClassEvidence
 from analysis.serving.served_load import EVIDENCE, load_evidence
 from analysis.serving.serving_report import find_knee
 from analysis.validation.efficiency_fit import Progress
-from analysis.validation.measured_rows import SHIPPED, Unpredictable, family_of, interpret_each, read_rows
+from analysis.validation.measured_rows import SHIPPED, Tick, family_of, map_groups, read_rows
 from analysis.validation.prediction_errors import ErrorRow, PredictionErrors, measure_errors
 from analysis.validation.row_validation import PredictionPoint, SkippedRows
 from analysis.validation.serving_fit import AXES, HostFit, shipped_time
 from analysis.validation.serving_rows import TABLE, ServedRow, interpret_served_row, make_server
 from analysis.validation.trust_bands import Residual, class_factors, encode_rows, make_residual
 from hardware import file_access
-from hardware.grouping import group_by
 
 NAME = "served at load"
 WITHIN_KNEE = 2.0  # one doubling of load
@@ -100,22 +99,18 @@ class PredictedLoad(msgspec.Struct, frozen=True):
 
 
 def predict_served(
-    table: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Callable[[int], None] = lambda _: None
+    table: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
 ) -> tuple[list[PredictedLoad], Counter[str]]:
     """Simulate every row of a table of services. Return the predictions, and counts of skipped rows by reason."""
-    skipped: Counter[str] = Counter()
-    served = interpret_each(table, lambda row: interpret_served_row(row, folders), skipped)
-    predicted: list[PredictedLoad] = []
-    for rows in group_by(served, lambda row: row.deployment.key).values():
-        try:
-            serve = make_server(rows)
-        except Unpredictable as reason:
-            skipped[str(reason)] += len(rows)
-            continue
-        for each in rows:
-            predicted.append(PredictedLoad(each, each.predict(serve(each))))
-            progress(len(predicted) + sum(skipped.values()))
-    return predicted, skipped
+    skipped = Counter[str]()
+    read = partial(interpret_served_row, folders=folders)
+    return map_groups(table, read, lambda row: row.deployment.key, _serve, skipped, tick), skipped
+
+
+def _serve(rows: Sequence[ServedRow]) -> list[PredictedLoad]:
+    """Return the predictions of rows of one deployment. Raises Unpredictable."""
+    serve = make_server(rows)
+    return [PredictedLoad(row, row.predict(serve(row))) for row in rows]
 
 
 def validate_served(predicted: Sequence[PredictedLoad], skipped: Counter[str]) -> ServedGroups:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,8 @@ from analysis.estimate.trust import ClassEvidence
 from analysis.serving.served_load import load_evidence
 from analysis.validation import efficiency_fit
 from analysis.validation.efficiency_fit import CrossValidation
-from analysis.validation.kernel_validation import (
-    KernelErrors,
-    is_framework_table,
-    is_kernel_table,
-    kernel_points,
-    predict_framework_kernels,
-    validate_kernels,
-)
-from analysis.validation.measured_rows import FITTED_ON, SHIPPED, read_rows, shipped_rows
+from analysis.validation.kernel_validation import is_kernel_table, predict_kernels, shipped_kernels
+from analysis.validation.measured_rows import FITTED_ON, SHIPPED, Tick, read_rows, shipped_rows
 from analysis.validation.operator_fit import predict_left_out
 from analysis.validation.operator_rows import is_operator_table, predict_operators
 from analysis.validation.row_validation import LARGE, ClassErrors, PredictionPoint, Validation, validate
@@ -44,7 +37,6 @@ _ERRORS = "median_ape p90_ape bias spearman band_coverage band_half_width"
 CLASSES = columns(ClassErrors, f"name n devices {_ERRORS}")
 SERVED_NEEDED = ("device", "public_model", "phase_split", "load_kind", "runtime", "source")
 SERVED_COLUMNS = columns(ServedErrors, f"figure group n {_ERRORS}")
-KERNEL_COLUMNS = columns(KernelErrors, f"device op n {_ERRORS}")
 LOAD = "served at load, "  # prefix of the names of classes of services
 
 
@@ -53,12 +45,6 @@ class ModelGroups(Validation, frozen=True, kw_only=True):
 
     cross_validation: tuple[CrossValidation, ...]
     served: tuple[ClassEvidence, ...]
-
-
-class KernelGroups(msgspec.Struct, frozen=True):
-    """Errors of single GPU kernels, by device and kind."""
-
-    kernels: tuple[KernelErrors, ...]
 
 
 def _are_loads(paths: Sequence[Path]) -> bool:
@@ -79,47 +65,33 @@ def _on_device(rows: list[dict[str, str]], device: str | None) -> list[dict[str,
 def _document(
     state: State,
     data: list[Path] | None,
-    kernels: bool,
     served: bool,
     cross_validate: bool,
     base: str | None = None,
-    tick: Callable[[int, int], None] | None = None,
-) -> ModelGroups | KernelGroups | ServedGroups:
-    if kernels and data:
-        raise RequestError("--kernels validates the shipped table of kernels: remove --data")
-    if kernels:
-        return KernelGroups(validate_kernels())
+    tick: Tick | None = None,
+) -> ModelGroups | ServedGroups:
     if served or (data and _are_loads(data)):
         loads = _on_device(read_rows(data or [SHIPPED / SERVED_TABLE], SERVED_NEEDED), base)
-        predicted, skipped = predict_served(loads, engine.folders(), lambda done: tick and tick(done, len(loads)))
+        predicted, skipped = predict_served(loads, engine.folders(), tick)
         return validate_served(predicted, skipped)
     folders, models = engine.folders(), list[dict[str, str]]()
     points, skipped = list[PredictionPoint](), Counter[str]()
     for path in data or ():
-        table, found, left_out = read_rows((path,), ("device",)), list[PredictionPoint](), Counter[str]()
-        if is_operator_table(names := next(iter(table), {})):
+        table = read_rows((path,), ("device",))
+        names, found, left_out = next(iter(table), {}), list[PredictionPoint](), Counter[str]()
+        if is_operator_table(names):
             found, left_out = predict_operators(table, folders, tick)
             if cross_validate:
                 with Progress() as shown:
                     found += predict_left_out(table, folders, shown.show)
-        elif is_framework_table(names):
-            found, left_out = predict_framework_kernels(path, folders)
         elif is_kernel_table(names):
-            found = kernel_points(path, folders)
+            found, left_out = predict_kernels(table, folders, tick)
         else:
             models += _on_device(read_rows((path,)), base)
         points += [msgspec.structs.replace(each, name=each.family) for each in found]
         skipped += left_out
     measured = models if data else shipped_rows()
-
-    def progress(done: int) -> None:
-        """Report every fiftieth row and the last."""
-        if tick is not None and (done % 50 == 0 or done == len(measured)):
-            tick(done, len(measured))
-
-    validated = validate(
-        measured, folders, progress, points if data else kernel_points(folders=folders), skipped if data else None
-    )
+    validated = validate(measured, folders, tick, points if data else shipped_kernels(), skipped if data else None)
     fitted_on = measured if data else shipped_rows(FITTED_ON)
     errors = () if data else efficiency_fit.recorded_cross_validation()
     if cross_validate:
@@ -135,9 +107,6 @@ def _brief(state: State, **options: Any) -> Table:
 
 def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
     document = _document(state, **options)
-    if isinstance(document, KernelGroups):
-        cells = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
-        return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, cells)
     if isinstance(document, ServedGroups):
         return _served_table(document)
     predicted, left_out = document.summary["predicted"], document.summary["skipped"]
@@ -213,9 +182,6 @@ VERB = Report(
         ),
         option("--on", dest="base", metavar="DEV", help="the device of results that state none"),
         option(
-            "--kernels", action="store_true", excludes="what", help="single GPU kernels instead of whole models"
-        ),
-        option(
             "--served", action="store_true", excludes="what", help="services under load instead of single batches"
         ),
         option(
@@ -227,8 +193,8 @@ VERB = Report(
     document=_document,
     view=_view,
     brief=_brief,
-    view_columns=(*CLASSES, *SERVED_COLUMNS, *KERNEL_COLUMNS),
+    view_columns=(*CLASSES, *SERVED_COLUMNS),
     ticks="rows predicted",
     on_screen=False,
-    shown=("", "--kernels", "--served", "--data measured.csv", "--data vllm.json --on h100_sxm"),
+    shown=("", "--served", "--data measured.csv", "--data vllm.json --on h100_sxm"),
 )  # fmt: skip

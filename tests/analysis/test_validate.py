@@ -28,7 +28,7 @@ from analysis.validation.efficiency_fit import (
     fit_software,
     left_out_latency,
 )
-from analysis.validation.kernel_validation import kernel_points, predict_framework_kernels
+from analysis.validation.kernel_validation import predict_kernels
 from analysis.validation.language_rows import interpret_row
 from analysis.validation.measured_rows import Unpredictable, read_rows
 from hardware import file_access
@@ -343,7 +343,8 @@ def test_a_table_of_kernels_is_validated_and_keeps_windows(tmp_path: Path, capsy
     texts = [f"{text}{window}" for text in (shape, step) for window in ("", ";window=512")]
     rows = [f"h100_sxm,attention_fwd,FlashAttention-3,{text},bf16,1e-3" for text in texts]
     path.write_text("device,op,library,shape,format,seconds\n" + "\n".join(rows))
-    full, windowed, long_step, short_step = (point.predicted for point in kernel_points(path))
+    points, _ = predict_kernels(read_rows([path], ("op",)))
+    full, windowed, long_step, short_step = (point.predicted for point in points)
     assert windowed < 0.25 * full
     assert short_step < 0.25 * long_step
     assert main(["validate", "--data", str(path)]) == 0
@@ -553,7 +554,7 @@ def test_kernels_of_a_framework_are_predicted_as_in_a_graph(tmp_path: Path, caps
         "H999,relu,elements=5,bf16,,1e-6",
     )
     path.write_text("\n".join((head, *rows)))
-    points, skipped = predict_framework_kernels(path)
+    points, skipped = predict_kernels(read_rows([path], ("op",)))
     assert [point.family for point in points] == ["conv2d, bf16", "max_pool2d, fp32", "layer_norm, bf16", "gemm, int8"]
     assert all(0.7 < point.predicted / point.measured < 1.3 for point in points[:3])
     assert set(skipped) == {

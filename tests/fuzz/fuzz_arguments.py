@@ -51,7 +51,7 @@ SEEDS = tuple(
         "device jetson_agx_orin:30w",
         "coefficients --on t4 --precision fp16",
         "capture net.py:make --input 1x3x8x8 --run-code --time-limit 5 --memory-limit 2GiB",
-        "validate --data mine.csv --kernels",
+        "validate --data mine.csv --served",
         "--help",
         "--version",
         "compare --help",

@@ -63,7 +63,7 @@ def environment(folder: Path) -> dict[str, str]:
         ("tree", "resnet18"),
         ("sweep", "--all", "--on", "gpu", "--batches", "1", "--precisions", "fp32", "--workers", "2"),
         ("capture", "mlp:hidden=300"),
-        ("validate", "--kernels"),
+        ("validate", "--data", str(ROOT / "analysis/validation/measured/energy.csv.gz")),
     ],
     ids=lambda words: words[0],
 )

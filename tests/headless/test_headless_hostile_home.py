@@ -37,10 +37,11 @@ OTHERS = {
     "graph": "conv2d",
     "trace": "out.csv --model conv2d --on t4",
 }
-OTHERS |= {"advise": "conv2d --on t4 --instead l4", "pareto": "conv2d --on t4", "validate": "--kernels"}  # quicker
+OTHERS |= {"advise": "conv2d --on t4 --instead l4", "pareto": "conv2d --on t4"}  # quicker
 OTHERS |= {
     "crossover": "conv2d kpu_t256 tpu_v4 --knob clock_hz",
     "report": "mlp --on t4",
+    "validate": f"--data {ROOT / 'analysis/validation/measured/energy.csv.gz'}",
     "mission": f"{ROOT / 'examples/missions/robot.toml'}",
 }
 

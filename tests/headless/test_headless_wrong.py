@@ -139,10 +139,6 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("devices", "l4", "--save", "x.toml"), "unknown option '--save'"),
     (("compare", "my_own_net_7"), "`hwexplorer models` lists all names"),
     (("compare", "llama3_8b:chat"), "llama3_8b has no phase 'chat'; its phases: prefill, decode, request, serve"),
-    (
-        ("validate", "--kernels", "--data", "mine.csv"),
-        "--kernels validates the shipped table of kernels: remove --data",
-    ),
     (("show",), "show needs a section"),
     (("show", "enrgy", "conv2d"), "did you mean energy"),
     (("show", "wavefront", "resnet18", "--on", "cpu,kpu", "--at", "2"), "expected 0 to 1"),
