@@ -183,7 +183,7 @@ def _overview() -> argparse.ArgumentParser:
         lines += [f"{task}:", *help_lines] if help_lines else []
     parser = _Parser(
         usage="hwexplorer [MODEL | STATE | VERB] [options]",
-        description="What neural networks cost on hardware, in a terminal. `hwexplorer MODEL` opens the screen.",
+        description="What neural networks cost on hardware, in a terminal.\n`hwexplorer MODEL` opens the screen.",
         epilog="\n".join(["hwexplorer VERB --help for options", "", *lines]),
     )
     parser.add_argument("--version", action="store_true", help="show the version")
