@@ -113,7 +113,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
         ("compare", "llama3_8b:serve,in=256,out=32,rate=5", "--on", "l4,l4*2", "--level", "operator"),
         "--level applies to one batch",
     ),
-    (("compare", "llama3_8b:serve,in=256,out=32,requests=/nowhere.csv", "--on", "l4"), "cannot read /nowhere.csv"),
+    (("compare", "llama3_8b:serve,in=256,out=32,requests=/nowhere.csv", "--on", "l4"), "nowhere.csv: cannot be read"),
     (("tree", "llama3_8b:serve,rate=5,tp=3", "--on", "l4"), "tp=3 does not divide"),
     (("tree", "resnet18", "--load", "rate=5", "--on", "l4"), "resnet18 has no load"),
     (("tree", "llama3_8b", "--load", "rat=5", "--on", "l4"), "did you mean rate"),
