@@ -42,7 +42,7 @@ FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # tables that the efficiencies 
 MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz")
 Row = TypeVar("Row")
 Meaning = TypeVar("Meaning")
-Prediction = TypeVar("Prediction")
+Result = TypeVar("Result")
 Tick = Callable[[int, int], None]  # shows how many rows are done, of how many
 
 
@@ -113,21 +113,21 @@ def map_groups(
     rows: Sequence[Row],
     interpret: Callable[[Row], Meaning],
     key: Callable[[Meaning], object],
-    predict: Callable[[Sequence[Meaning]], Sequence[Prediction]],
+    make: Callable[[Sequence[Meaning]], Sequence[Result]],
     skipped: Counter[str],
     tick: Tick | None = None,
-) -> list[Prediction]:
-    """Return the predictions of rows, of those with an equal key together. Count rows without one in `skipped` by the
-    reason."""
-    predictions: list[Prediction] = []
+) -> list[Result]:
+    """Return what `make` makes of the meanings of rows, of those with an equal key together. Count rows without a
+    result in `skipped` by the reason."""
+    results: list[Result] = []
     for members in group_by(interpret_each(rows, interpret, skipped), key).values():
         try:
-            predictions += predict(members)
+            results += make(members)
         except (Unpredictable, RequestError) as reason:
             skipped[str(reason)] += len(members)
         if tick is not None:
-            tick(len(predictions) + skipped.total(), len(rows))
-    return predictions
+            tick(len(results) + skipped.total(), len(rows))
+    return results
 
 
 def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")) -> list[dict[str, str]]:

@@ -96,20 +96,13 @@ def predict_group(group: TimedGroup) -> list[PredictionPoint]:
     return kernels.make_points(group.setup, group.members, bands if is_covered else None)
 
 
-def _with_generation(row: dict[str, str], folders: tuple[Path, ...]) -> dict[str, str]:
-    """Return the row with the id of its device, and its `generation` of kernels. Raises Unpredictable for a device that
-    the catalogue does not have."""
-    device = catalogue_device(row["device"], folders)
-    if device is None:
-        raise Unpredictable(f"device is not in the catalogue: {row['device']}")
-    return {**row, "device": device.id, "generation": device.kernel_generation}
-
-
 def _read(folders: tuple[Path, ...], stated: dict[str, str]) -> TimedKernels:
     """Return a row, set up by device, engine, precision, format of attention ('' for that of the precision), library
     and the host's time for an operator. Raises Unpredictable."""
-    row, rules = _with_generation(stated, folders), _rules()
-    operator = row["operator"]
+    device, rules, operator = catalogue_device(stated["device"], folders), _rules(), stated["operator"]
+    if device is None:
+        raise Unpredictable(f"device is not in the catalogue: {stated['device']}")
+    row = stated | {"device": device.id, "generation": device.kernel_generation}
     if rule := _first_rule(row, "unfit"):
         raise Unpredictable(rule["reason"])
     if row["engine"] not in rules["engines"] or operator not in _OPERATORS:
