@@ -8,8 +8,8 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.validation.kernel_validation import predict_framework_kernels
-from analysis.validation.measured_rows import SHIPPED
+from analysis.validation.kernel_validation import predict_kernels
+from analysis.validation.measured_rows import SHIPPED, read_rows
 from hardware.demand import OpClass
 
 
@@ -105,7 +105,7 @@ def test_four_bits_of_bitsandbytes_save_energy_in_large_models_alone() -> None:
 
 def test_every_kernel_of_the_project_is_predicted() -> None:
     """128 operators of PyTorch on an H100, most of them chosen for what no model here asks for."""
-    points, skipped = predict_framework_kernels(SHIPPED / "own_kernels.csv.gz")
+    points, skipped = predict_kernels(read_rows([SHIPPED / "own_kernels.csv.gz"], ("op",)))
     assert (len(points), skipped.total()) == (128, 0)
     assert np.median([abs(point.predicted / point.measured - 1.0) for point in points]) < 0.25
 

@@ -97,7 +97,7 @@ def test_nor_does_the_explorer(hostile: Path, program: list[str]) -> None:
         screen.type(b"\x1b")
         screen.settle()
         screen.type(b":model mlp:hidden=200\r")
-        screen.until(re.compile(b"5 operators"))
+        screen.until(re.compile(b"loaded mlp:hidden=200"))
     finally:
         screen.end()
     assert ran(hostile) == []

@@ -198,9 +198,9 @@ def test_a_host_runs_ahead_of_the_device(device: str, limit: str) -> None:
     """A token of Llama 2 7B in eager mode took the sum over kernels of the slower of host and device."""
     one = run("llama2_7b:decode", device, precision="fp16", kv=300, execution="transformers")
     host_s = one.demand.n_kernels * one.device.dispatch_s * one.runtime.dispatch.value
-    device_s = run("llama2_7b:decode", device, precision="fp16", kv=300, execution="cuda_graphs").latency_s
+    device_s = run("llama2_7b:decode", device, precision="fp16", kv=300, execution="transformers_graph").latency_s
     assert (host_s > device_s) == (limit == "host")
-    assert one.latency_s == pytest.approx(max(host_s, device_s), rel=0.1)
+    assert one.latency_s == pytest.approx(max(host_s, device_s), rel=0.02)
 
 
 def test_a_collective_takes_words_or_blocks() -> None:

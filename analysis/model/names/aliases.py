@@ -88,7 +88,7 @@ def _find_model(name: str, names: list[str]) -> str | None:
     while True:
         in_series = _of_series(name)
         library = in_series if in_series.partition(":")[0] in libraries() else None
-        model = next(filter(None, (_listed(spelling, names) for spelling in (name, in_series))), library)
+        model = next(filter(None, (_match_model(spelling, names) for spelling in (name, in_series))), library)
         if (model := model or _with_only_ending(in_series, names)) is not None:
             return model
         endings = (*table["trained"], *table["stored"], *table["framework"])
@@ -99,7 +99,7 @@ def _find_model(name: str, names: list[str]) -> str | None:
         name = shorter
 
 
-def _listed(name: str, names: list[str]) -> str | None:
+def _match_model(name: str, names: list[str]) -> str | None:
     other = _models()
     return match_name(name, names) or other.get(match_name(name, other) or "")
 
