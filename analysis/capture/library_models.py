@@ -10,24 +10,18 @@ from typing import Any
 import torch
 
 from analysis.model.model_errors import CaptureError
-from analysis.model.names import aliases, targets, zoo
+from analysis.model.names import targets, zoo
 from analysis.model.names.targets import Target
 from hardware.names import hint, match_name
 
 _USUAL, _DETECTED = 224, 640  # pixels of a classifier and of a detector, if the library states none
 
 
-def is_library_model(target: Target) -> bool:
-    """Return True if a target is a model of a library rather than a module's factory."""
-    return target.is_configuration or target.path.removesuffix(".models") in aliases.libraries()
-
-
 def build(target: Target) -> tuple[Any, Any]:
     """Return the module and an example input. Raises a `CaptureError` for a name that the library lacks."""
     if target.is_configuration:
         return _configured(targets.source(target))
-    name = target.path.removesuffix(".models")
-    return _BUILDERS[name](importlib.import_module(name), target.factory)
+    return _BUILDERS[target.path](importlib.import_module(target.path), target.factory)
 
 
 def _image(size: int) -> tuple[Any]:

@@ -40,7 +40,7 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
     progress("build", 0.3)
     with suppress(Exception):  # else the user's code cannot import it if its operators do not load
         import_torchvision()
-    if library_models.is_library_model(target):
+    if target.is_configuration or target.is_library:
         build = partial(library_models.build, target)
     else:
         build = partial(model_factory.build, model_factory.find(target, file), target)

@@ -59,6 +59,8 @@ MODELS = {
     "moonshotai/Kimi-K2-Instruct-0905": "kimi_k2",
     "google/vit-huge-patch14-224-in21k": "vit_h_14",
     "yolov8n.pt": "ultralytics:yolov8n()",
+    "Megvii-BaseDetection/YOLOX": "megvii:yolox_s()",
+    "WongKinYiu/yolov7": "wongkinyiu:yolov7()",
     "torchvision/resnet50": "resnet50",
     "sentence-transformers/all-MiniLM-L6-v2": "minilm_l6",
     "zai-org/GLM-4.5-Air-FP8": "glm4_5_air",
@@ -199,6 +201,15 @@ PUBLISHED = {
     "yolov8s": (14.3e9, 11.2e6),
     "yolov8m": (39.45e9, 25.9e6),
     "yolo11n": (3.25e9, 2.6e6),
+    "YOLOX-Nano": (None, 0.91e6),
+    "YOLOX-Tiny": (3.225e9, 5.06e6),
+    "YOLOX-s": (13.4e9, 9.0e6),
+    "yoloxm": (36.9e9, 25.3e6),
+    "YOLOX-L": (77.8e9, 54.2e6),
+    "YOLOX-X": (140.95e9, 99.1e6),
+    "yolov7-tiny": (6.9e9, 6.2e6),
+    "YOLOv7": (52.35e9, 36.9e6),
+    "YOLOv7-X": (94.95e9, 71.3e6),
     "stable diffusion": (None, 860e6),
     "sdxl": (None, 2.57e9),
     "whisper": (None, 1.54e9),
@@ -230,6 +241,14 @@ def test_what_is_listed_is_what_ships(name: str) -> None:
     assert found is not None
     assert found.parameters == listed["parameters"]
     assert float((found.operators.macs @ found.value_at(batch=1)).sum()) == pytest.approx(listed["macs"], rel=1e-9)
+
+
+def test_another_size_of_a_capture_is_refused_with_the_sizes_that_ship() -> None:
+    assert refer("yolox_tiny", 320) == refer("yoloxt", 320)
+    with pytest.raises(UnknownModelError, match="416 x 416 pixels, or 320 x 320 or 640 x 640"):
+        store.load(refer("yolox_tiny", 480))
+    with pytest.raises(UnknownModelError, match="of wongkinyiu only the captures that ship open: did you mean yolov7"):
+        store.load(refer("wongkinyiu:yolov7z"))
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,9 +28,9 @@ def _models() -> dict[str, str]:
     return shipped | other
 
 
-def libraries() -> tuple[str, ...]:
-    """Return the libraries whose models are named LIBRARY:NAME."""
-    return tuple(file_access.shipped(_FILE)["libraries"])
+def libraries(*kinds: str) -> tuple[str, ...]:
+    """Return the libraries whose models are named LIBRARY:NAME, of the kinds in aliases.toml that are given or all."""
+    return tuple(name for kind in kinds or ("libraries", "captured") for name in file_access.shipped(_FILE)[kind])
 
 
 def names() -> tuple[str, ...]:

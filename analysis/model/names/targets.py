@@ -274,13 +274,15 @@ def source(target: Target) -> Path:
         return hub_files.file(target.factory)
     if (shipped := shipped_at(target)).is_file():
         return shipped
+    if target.path in aliases.libraries("captured"):
+        models = zoo.libraries()[target.path]
+        known = models.get(target.factory, {}).get("source") or hint(target.factory, models, ", ".join(models))
+        raise UnknownModelError(f"of {target.path} only the captures that ship open: {known}")
     relative = Path(*target.path.split("."))
     for folder in (Path.cwd(), *(Path(entry) for entry in sys.path if entry)):
         for path in (folder / relative.with_suffix(".py"), folder / relative / "__init__.py"):
             if path.is_file():
                 return path.absolute()
-    if target.path == "mlperf":
-        raise UnknownModelError("models of MLPerf take neither --input nor --batch-dim")
     if target.is_library:
         raise UnknownModelError(f"{target.path} is not installed: pip install {target.path}")
     near = [*nearest(target.path, [*zoo.names(), *presets.names(), *aliases.names()]), "a file, as net.py:make"]
