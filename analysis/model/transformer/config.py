@@ -167,7 +167,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ModelSpecError("layers that keep a state need mixer= and state_heads=")
         if self.position == "learned" and not self.positions:
             raise ModelSpecError("learned positions need positions=N, the rows of their table")
-        for layer in range(self.layers if self.per_layer else 0):
+        layers = range(self.layers if self.per_layer else 0)
+        for layer in {str(self.sizes_of(layer)): layer for layer in layers}.values():  # one of each kind
             self.of_layer(layer)
 
     def _fill(self) -> None:

@@ -33,10 +33,13 @@ def config_fields(raw: Raw, kind: str) -> Raw:
         fields["pattern"] = hf_layers.recurrent_pattern(raw)
     windows = _windows(fields, letters)
     changes = hf_layers.changes(raw, layers) if isinstance(layers, int) and 0 < layers <= 1 << 10 else []
-    own = [
-        _sizes(raw | change, rules | by_window[window > 0]) if change or any(by_window) else {}
-        for change, window in zip(changes, windows, strict=False)
-    ]
+    layers_by_rule = [(change, window > 0) for change, window in zip(changes, windows, strict=False)]
+    distinct = {repr(layer): layer for layer in layers_by_rule}  # most layers are like another one
+    sizes_of = {
+        text: _sizes(raw | change, rules | by_window[is_windowed]) if change or any(by_window) else {}
+        for text, (change, is_windowed) in distinct.items()
+    }
+    own = [sizes_of[repr(layer)].copy() for layer in layers_by_rule]
     _share_caches(raw, own, fields["ffn"])
     varied = {name for sizes in own for name, value in sizes.items() if value != _stated_or_default(fields, name)}
     per_layer = {
