@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from operator import itemgetter
 
 from rich.segment import Segment
 
-from hwexplorer.text.number_format import safe
+from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.framed_pane import Content
-from hwexplorer.tui.widgets.plot_drawing import Drawing, draw, say, titled
+from hwexplorer.tui.widgets.plot_drawing import Drawing, Point, draw, say, titled
 from hwexplorer.views.layout import shorten, width_of
 from hwexplorer.views.plain import Plot
 
 REACH = 2  # cells at most from a click to the point that it means
+NO_POINT: Point = ("", 0.0, 0.0)
 
 
 class PlotArea(Content):
@@ -63,19 +65,28 @@ class PlotArea(Content):
         return keys[max(0, min(len(keys) - 1, index + by))]
 
     def key_at(self, x: int, y: int) -> str:
-        """Return the key of the point drawn nearest to a place, at most REACH cells away; '' if there is none."""
-        drawing = self._drawing
-        if not isinstance(drawing, Drawing):
+        """Return the key of the point at a place; '' if there is none."""
+        return self._point_at(x, y)[0]
+
+    def help_at(self, x: int, y: int) -> str:
+        """Return the figures of the point at a place, as the axes name them."""
+        key, a, b = self._point_at(x, y)
+        if not key or self.plot is None:
             return ""
-        left = sum(width_of(segment.text) for segment in drawing.labels[0])
-        nearest, least = "", float(REACH)
-        for series in drawing.points:
-            for key, a, b in zip(series.keys, series.x, series.y, strict=False):
-                if (place := drawing.grid.cell(a, b)) is not None:
-                    away = abs(left + place[0] - x) / 2 + abs(place[1] + 1 - y)
-                    if away < least:
-                        nearest, least = key, away
-        return nearest
+        figures = (self.plot.x_title, a, self.plot.x_unit), (self.plot.y_title, b, self.plot.y_unit)
+        return f"{key}: " + ", ".join(f"{title} {quantity(value, unit)}" for title, value, unit in figures)
+
+    def _point_at(self, x: int, y: int) -> Point:
+        """Return the point drawn nearest to a place, at most REACH cells away; without a key if there is none."""
+        if not isinstance(self._drawing, Drawing):
+            return NO_POINT
+        left = sum(width_of(segment.text) for segment in self._drawing.labels[0])
+        near = [
+            (abs(left + column - x) / 2 + abs(row + 1 - y), point)
+            for (column, row), point in self._drawing.shown_points()
+        ]
+        away, nearest = min(near, key=itemgetter(0), default=(REACH, NO_POINT))
+        return nearest if away < REACH else NO_POINT
 
     def page(self) -> int:
         """Return how many points a page moves by."""

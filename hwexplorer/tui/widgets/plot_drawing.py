@@ -19,6 +19,7 @@ WIDTH_MIN = 16
 TAG = 18  # cells of a name at most
 TAKEN = 255  # a cell that no name may cover
 Place = tuple[int, int]  # column, row
+Point = tuple[str, float, float]  # key, x, y
 Tag = tuple[int, int, str, str]  # column, row, text, role
 _SIZES = ((0.05, "●"), (0.01, "•"))  # by least share of the whole; a smaller point is a dot
 _LEAST = min(least for least, _ in _SIZES)
@@ -77,9 +78,14 @@ class Drawing(msgspec.Struct, frozen=True):
     def places_of(self, cursor: str, below: Collection[str]) -> list[Place]:
         """Return the places of the point under the cursor and of those that its row stands for."""
         marked_keys = {cursor, *below} if cursor else set()
-        points = ((key, x, y) for item in self.points for key, x, y in zip(item.keys, item.x, item.y, strict=False))
-        places = (self.grid.cell(x, y) for key, x, y in points if key in marked_keys)
-        return [place for place in places if place is not None]
+        return [place for place, point in self.shown_points() if point[0] in marked_keys]
+
+    def shown_points(self) -> Iterator[tuple[Place, Point]]:
+        """Yield the points in sight, each with its place."""
+        for item in self.points:
+            for key, x, y in zip(item.keys, item.x, item.y, strict=False):
+                if (place := self.grid.cell(x, y)) is not None:
+                    yield place, (key, x, y)
 
 
 def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | list[list[Segment]]:
