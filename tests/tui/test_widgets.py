@@ -18,7 +18,7 @@ from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.layout import shorten, width_of, wrap
-from hwexplorer.views.plain import Plot, Row, Series, Table, Text
+from hwexplorer.views.plain import Plot, Row, Series, Stack, Table, Text, WaterfallStep
 from hwexplorer.views.table_tree import TreeIndex
 from tests.tui.fake import Fake, render
 from tests.waiting import CallCount
@@ -185,6 +185,12 @@ def test_prose_wraps_and_sets_keys_apart() -> None:
     content = Prose()
     content.update(Text("t", "t", (("Head", ("a long line of words that wraps", "key\tvalue of it")),)))
     assert lines(content, 20, 5) == ["Head", "a long line of words", "  that wraps", "key    value of it", ""]
+
+
+def test_a_narrow_pane_shows_the_seconds_of_a_step_before_its_bar() -> None:
+    content = Prose()
+    content.update(Text("t", "t", (), steps=(WaterfallStep("+ memory wait", 1e-5, 0.2, Stack((0.3,))),)))
+    assert all(lines(content, width, 2)[0].endswith("10.0 µs") for width in range(12, 60))
 
 
 @given(st.text(max_size=80), st.integers(0, 40))

@@ -16,6 +16,7 @@ from hwexplorer.views.layout import pad, width_of, wrap
 from hwexplorer.views.plain import Section, Text, WaterfallStep
 
 KEY = 18  # cells at least for the key of a line
+BAR_MIN = 4  # cells; a narrower bar says nothing
 ROOMY = 12  # lines; a higher pane has blank lines between sections
 EMPTY = Text(name="", title="", sections=())
 
@@ -113,14 +114,17 @@ class Prose(Content):
         label, most = step.name, 17
         if self.width < 40:  # the first words are enough
             label, most = label.partition(" and ")[0].partition(" (")[0], 13
-        name, seconds = pad(label, min(most, self.width // 2)) + " ", " " + quantity(step.seconds, "s").rjust(8)
-        room = max(4, self.width - width_of(name) - width_of(seconds))
-        at = min(round(step.start * room), room - 1)
-        bar = stacked([part * room / (room - at) for part in step.bar.parts], room - at, palette)
+        seconds = " " + quantity(step.seconds, "s").rjust(8)
+        name = pad(label, min(most, self.width // 2, max(1, self.width - width_of(seconds) - 1))) + " "
+        room = self.width - width_of(name) - width_of(seconds)
+        bar: list[Segment] = []
+        if room >= BAR_MIN:
+            at = min(round(step.start * room), room - 1)
+            bar = [Segment(" " * at, palette.get("text"))]
+            bar += stacked([part * room / (room - at) for part in step.bar.parts], room - at, palette)
         if palette.ascii:
             seconds = to_ascii(seconds)
-        space = Segment(" " * at, palette.get("text"))
-        return [Segment(name, palette.get("dim")), space, *bar, Segment(seconds, palette.get("strong"))]
+        return [Segment(name, palette.get("dim")), *bar, Segment(seconds, palette.get("strong"))]
 
     def forget(self) -> None:
         self._lines = None
