@@ -7,7 +7,7 @@ import msgspec
 from hardware.device import Device
 from hardware.engines.runtime import FormatRule, Runtime, format_rule
 from hardware.memo import memoize
-from hardware.precision import BASE, FORMATS, WIDE, Precision, Widths, canonical, parse
+from hardware.precision import BASE, FORMATS, WIDE, Precision, Widths, canonical, make_widths, parse
 
 _LOADED = 16  # bits of the floats that every CPU widens as it loads them (F16C, FCVTL, a shift)
 
@@ -164,7 +164,8 @@ def _plan(device: Device, name: str, kernels: tuple[str, ...], narrow_sums: bool
         stored = _activations(device, precision, contraction[1])
         weights, cache = precision.weights, precision.cache
         marks = _mixed_marks(precision, convolution[1], contraction[1], products[1].rule)
-    kept = stored if precision.is_uniform else precision.kept
+    rule = format_rule(device, kernels, precision.multiplied, "contraction")
+    kept = stored if precision.is_uniform else rule.wide_format or precision.kept if rule else precision.kept
     operand = stored
     if between and FORMATS[contraction[1]].bits < FORMATS[between].bits:
         operand = stored if precision.is_uniform else contraction[1]
@@ -177,11 +178,8 @@ def _plan(device: Device, name: str, kernels: tuple[str, ...], narrow_sums: bool
         stored=stored,
         weights=weights,
         cache=cache,
-        widths=Widths(
-            activations=FORMATS[stored].bytes,
-            weights=FORMATS[weights].bytes,
-            kept=FORMATS[kept].bytes,
-            cache=FORMATS[cache].bytes,
+        widths=msgspec.structs.replace(
+            make_widths(stored, weights, kept, cache),
             unpack_weights=_unpack_ops(weights, contraction[1]),
             unpack_cache=_unpack_ops(cache, stored) if FORMATS[cache].bytes < FORMATS[stored].bytes else 0.0,
         ),

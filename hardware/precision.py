@@ -49,34 +49,36 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return (self.bits + (self.scale_bits / self.block if self.block else 0.0)) / 8.0
 
 
-ACTIVATION, QUANTIZED, KEPT, CACHE = range(4)  # the roles of tensors
+ACTIVATION, QUANTIZED, KEPT, CACHE, EXCLUDED = range(5)  # the roles of tensors
 
 
 class Widths(msgspec.Struct, frozen=True):
-    """Bytes of a value in memory by the role of its tensor; `kept` are parameters that stay wide. Before a value can be
-    multiplied it takes `unpack_weights` or `unpack_cache` vector operations."""
+    """Bytes of a value in memory by the role of its tensor; `kept` are parameters that stay wide, `excluded` those that
+    stay wide if the others have 4 bits. Before a value can be multiplied it takes `unpack_weights` or `unpack_cache`
+    vector operations."""
 
     activations: float
     weights: float
     kept: float
     cache: float
+    excluded: float
     unpack_weights: float = 0.0
     unpack_cache: float = 0.0
 
     @property
-    def by_role(self) -> tuple[float, float, float, float]:
+    def by_role(self) -> tuple[float, float, float, float, float]:
         """The bytes in the order of the roles."""
-        return self.activations, self.weights, self.kept, self.cache
+        return self.activations, self.weights, self.kept, self.cache, self.excluded
 
     @property
     def is_uniform(self) -> bool:
         """True if values of all roles are of one width."""
-        return self.activations == self.weights == self.kept == self.cache
+        return self.activations == self.weights == self.kept == self.cache == self.excluded
 
 
 def uniform(value_bytes: float) -> Widths:
     """Return widths with the same bytes for every role and nothing to unpack."""
-    return Widths(value_bytes, value_bytes, value_bytes, value_bytes)
+    return Widths(*(value_bytes,) * 5)
 
 
 class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,7 +111,7 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def widths(self) -> Widths:
         """Bytes of tensors if all are stored as requested."""
-        return Widths(*(FORMATS[name].bytes for name in (self.activations, self.weights, self.kept, self.cache)))
+        return make_widths(self.activations, self.weights, self.kept, self.cache)
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -137,10 +139,17 @@ NARROWER = _TABLE.narrower
 _CACHE = re.compile(r"(.+?)[-_. ]?kv[-_. ]?([0-9]{1,2})", re.IGNORECASE)
 
 
+def make_widths(activations: str, weights: str, kept: str, cache: str) -> Widths:
+    """Return the bytes of values in these formats."""
+    excluded = kept if FORMATS[weights].bits <= FORMATS["fp4"].bits else weights
+    return Widths(*(FORMATS[name].bytes for name in (activations, weights, kept, cache, excluded)))
+
+
 def _complete(name: str, row: Precision) -> Precision:
     """Return the row with its name and the format of parameters that are not quantised."""
     narrow = msgspec.structs.replace(row, name=name, kept=row.weights)
-    if narrow.is_uniform or FORMATS[row.weights].whole_file:
+    weights = FORMATS[row.weights]
+    if narrow.is_uniform or weights.whole_file or weights.bits >= FORMATS[WIDE].bits:
         return narrow
     return msgspec.structs.replace(narrow, kept=WIDE)
 
@@ -190,7 +199,7 @@ def _with_cache(precision: Precision, bits: str) -> Precision:
     cache = mine.name if mine.is_unit and mine.bits == float(bits) else _TABLE.caches[bits]
     if cache == precision.cache:
         return precision
-    return msgspec.structs.replace(precision, name=f"{precision.name}kv{bits}", cache=cache)
+    return _complete(f"{precision.name}kv{bits}", msgspec.structs.replace(precision, cache=cache))
 
 
 def runs_wider(asked: str, run: str) -> bool:

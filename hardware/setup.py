@@ -47,6 +47,11 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         """The library of its products."""
         return self.runtime.product_library
 
+    @cached_property
+    def wide_setup(self) -> Setup:
+        """The setup of products whose weights stay as wide as activations where the others are narrow."""
+        return Setup(self.device, make_plan(self.device, self.plan.stored, self.runtime), self.runtime, self.layout)
+
     @property
     def product_share(self) -> float:
         """The share of the matrix unit's peak that the instructions of its products reach."""

@@ -25,7 +25,7 @@ from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import BUFFER, WEIGHT, Bools, Floats, Ints, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers, distinct_shapes
 from hardware.memo import memoize
-from hardware.precision import CACHE, QUANTIZED, Widths, uniform
+from hardware.precision import CACHE, EXCLUDED, QUANTIZED, Widths, uniform
 
 _Move = tuple[int, int, int, int, int, int, bool]  # op, role, row of numel, tensor, kernel, previous, wraps
 _SMOOTH = {"silu", "sigmoid", "hardswish", "hardsigmoid", "tanh"}  # activations that do not only clamp
@@ -373,8 +373,9 @@ def _unpack_ops(moves: Moves, point: Floats, widths: Widths, n: int) -> Floats |
     """Return the operations that each operator spends on unpacking weights and cache; None if nothing is packed."""
     if not (widths.unpack_weights or widths.unpack_cache):
         return None
-    each = np.zeros(4)
+    each = np.zeros(len(widths.by_role))
     each[[QUANTIZED, CACHE]] = widths.unpack_weights, widths.unpack_cache
+    each[EXCLUDED] = widths.unpack_weights * (widths.excluded == widths.weights)
     is_fixed = (moves.fixed_bytes > 0) | (moves.role == WRITE)
     operations = np.where(is_fixed, 0.0, (moves.numel @ point) * each[moves.precision_role])
     return np.bincount(moves.op, operations, minlength=n).astype(np.float64, copy=False)

@@ -1,7 +1,7 @@
 """The role of each tensor for a precision: activation, weight, parameter that stays wide, or key-value cache.
 
-Weights are the parameters that contractions multiply. If only they are quantised, embeddings, head, norms and biases
-stay wide, as in the checkpoints that serving programs load.
+Weights are the parameters that contractions multiply. If only they are quantised, embeddings, head, routers, norms and
+biases stay wide, as in the checkpoints that serving programs load; in those of 4 bits also parts that the model names.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import msgspec
 import numpy as np
 
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints, Workload
+from analysis.model.transformer.hf_config import WEIGHT_FORMATS
+from hardware import file_access
 from hardware.memo import memoize
-from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
+from hardware.precision import ACTIVATION, CACHE, EXCLUDED, KEPT, QUANTIZED, Widths
 
 HEAD = "lm_head"  # the layer that makes logits, in every language model here
 
@@ -23,11 +25,11 @@ def roles(workload: Workload) -> Ints:
     role_of = np.full(len(tensors.name), ACTIVATION, dtype=np.int32)
     role_of[tensors.role == WEIGHT] = KEPT
     reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
-    multiplies = ops.macs.any(axis=1)
-    multiplies &= np.array([path.rpartition(".")[2] != HEAD for path in ops.path], dtype=np.bool_)
+    multiplies: Bools = np.any(ops.macs != 0, axis=1)
     looked_up = np.array([kind == "embedding" for kind in ops.kind], dtype=np.bool_)
-    multiplied = ops.in_tensor[multiplies[reader]]
-    role_of[multiplied[tensors.role[multiplied] == WEIGHT]] = QUANTIZED
+    of_operator: Ints = np.array([_weight_role(path, workload.wide) for path in ops.path], dtype=np.int32)
+    weights = np.flatnonzero(multiplies[reader] & (tensors.role[ops.in_tensor] == WEIGHT))
+    role_of[ops.in_tensor[weights]] = of_operator[reader[weights]]
     tables = ops.in_tensor[looked_up[reader]]
     role_of[tables[tensors.role[tables] == WEIGHT]] = KEPT
     appends = {i for i, target in enumerate(ops.target) if "cache_append" in target}
@@ -39,13 +41,20 @@ def roles(workload: Workload) -> Ints:
     return role_of
 
 
+def _weight_role(path: str, wide: tuple[str, ...]) -> int:
+    """Return the role of the weights that an operator multiplies. `wide` names parts of the model."""
+    if path.rpartition(".")[2] in file_access.shipped(WEIGHT_FORMATS)["wide"]["layers"]:
+        return KEPT
+    return EXCLUDED if any(f".{part}." in f".{path}." for part in wide) else QUANTIZED
+
+
 @memoize(shared=True)
 def right_roles(workload: Workload) -> Ints:
     """Return the role of what each operator multiplies its activations by, shape (n,): weights, or the cache."""
     ops, of_tensor = workload.operators, roles(workload)
     role_of = np.full(workload.n_operators, ACTIVATION, dtype=np.int32)
     reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
-    for role in (KEPT, QUANTIZED, CACHE):
+    for role in (KEPT, EXCLUDED, QUANTIZED, CACHE):
         role_of[reader[of_tensor[ops.in_tensor] == role]] = role
     return role_of
 

@@ -26,7 +26,11 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     demand, staged_s = rewrite_convolutions(move_expert_rows(demand, setup), setup, rates)
     on_matrix = common.on_matrix_unit(demand, setup.plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
-    matrix, demand = _tile_products(demand, setup, on_matrix) if on_matrix.any() else (vector, demand)
+    is_wide = common.wide_products(demand, setup.plan) & on_matrix
+    matrix, demand = _tile_products(demand, setup, on_matrix & ~is_wide) if on_matrix.any() else (vector, demand)
+    if is_wide.any():
+        wide, demand = _tile_products(demand, setup.wide_setup, is_wide)
+        matrix = choose(is_wide, wide, matrix)
     flow = common.traffic(demand, device)
     mapping = common.assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
     mapping = msgspec.structs.replace(
@@ -34,7 +38,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     )
     if not setup.runtime.is_llm_engine:
         return mapping
-    is_served = setup.plan.operand == setup.plan.stored
+    is_served = is_wide | (setup.plan.operand == setup.plan.stored)
     sorting_kernels = 0.0 if serving_experts(demand, setup).is_fused else device.arch.data.assumed("routing_kernels")
     # The start of a kernel holds the mean fill of a product's pipeline: replace it by the first steps of K.
     fill_s = device.arch.data.assumed("fill_steps") * _step_s(device) + device.light_start_s - device.kernel_start_s
@@ -54,7 +58,8 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     rate *= setup.product_share
     is_served = runtime.is_llm_engine and plan.operand == plan.stored
     is_narrow = runtime.is_llm_engine and not is_served
-    kind = "packed" if runtime.is_llm_engine and demand.unpack_ops is not None else "matrix"
+    is_packed = demand.unpack_ops is not None and plan.widths.unpack_weights > 0
+    kind = "packed" if runtime.is_llm_engine and is_packed else "matrix"
     if is_narrow:
         kind = "block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"
     has_own = tiles[kind].vendor == device.vendor
@@ -176,7 +181,9 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     cuda_macs = demand.macs - tensor_macs
     kept = demand.local_bytes / 2.0  # each value kept is written once and read once
     # An instruction takes as many bytes of operands in any format.
-    halves = tensor_macs * plan.operand_bytes / FORMATS[WIDE].bytes
+    is_wide = common.wide_products(demand, plan)
+    operands = tensor_macs * np.where(is_wide, setup.wide_setup.plan.operand_bytes, plan.operand_bytes)
+    halves = operands / FORMATS[WIDE].bytes
     moved = flow.chip_bytes
     # Addresses are computed for what is loaded and stored; a fused kernel keeps the rest in registers.
     integer = moved / (2.0 * plan.element_bytes) * assumed("integer_per_element") + demand.address_ops
@@ -196,7 +203,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     left, right = g * depth * m * plan.element_bytes, g * depth * n * demand.right_bytes
     staged = left * np.ceil(n / tile) + right * np.ceil(m / tile)
     l2_read = np.maximum(left * np.ceil(n / panel) + right * np.ceil(m / panel), flow.chip_read)
-    multiplied = tensor_macs * plan.operand_bytes * sum(1.0 / side for side in delivery.sharing)
+    multiplied = operands * sum(1.0 / side for side in delivery.sharing)
     in_lanes = cuda_macs * ~demand.is_depthwise * plan.element_bytes * 2.0 / assumed("vector_register_tile")
     line = assumed("warp_bytes")
 

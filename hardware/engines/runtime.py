@@ -47,7 +47,8 @@ class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The formats that a set of `kernels` runs if a format is `asked`: the first of `runs` that the device multiplies.
 
     `operators` are kinds of work; `on` are classes of software, all if empty. Matrix units multiply each format of
-    `matrix_has` and none of `matrix_lacks`. The rules are rows of runtimes.toml."""
+    `matrix_has` and none of `matrix_lacks`. Weights that stay wide are stored in `wide_format`. The rules are rows of
+    runtimes.toml."""
 
     kernels: str
     asked: tuple[str, ...]
@@ -60,6 +61,7 @@ class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     matrix_has: tuple[str, ...] = ()
     matrix_lacks: tuple[str, ...] = ()
     keeps_weights: bool = False
+    wide_format: str = ""
 
     def fits(self, device: Chip) -> bool:
         """Return True if the rule holds on the device."""

@@ -195,6 +195,12 @@ def on_matrix_unit(demand: Demand, plan: Plan) -> Bools:
     return on_matrix
 
 
+def wide_products(demand: Demand, plan: Plan) -> Bools:
+    """Return True for products whose right operand is wider than weights are, (n,): they run in the wide format."""
+    is_wide: Bools = (demand.op_class == OpClass.GEMM) & (demand.right_bytes > plan.widths.weights)
+    return is_wide & (plan.widths.weights < plan.widths.activations)
+
+
 def assemble(
     demand: Demand,
     setup: Setup,
@@ -223,6 +229,8 @@ def assemble(
     if plan.attention != plan.contraction[1]:
         slower = np.where(demand.is_attention, _attention_s(setup), 1.0)
         ideal, contraction_s = ideal * slower, contraction_s * slower
+    if (is_wide := wide_products(demand, plan) & on_matrix).any():
+        ideal = np.where(is_wide, ideal * setup.matrix_flops / setup.wide_setup.matrix_flops, ideal)
     elementwise_s, vector_units = elementwise_seconds(demand, device, setup.vector_flops)
     product_s = np.maximum(contraction_s / compute_rate, ideal / np.maximum(demand.product_rate, 1.0))
     if device.clock_share < 1.0:  # what products of matrix units wait for below their peak keeps its time

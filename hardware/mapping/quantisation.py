@@ -8,7 +8,7 @@ import numpy as np
 
 from hardware.demand import Demand, OpClass
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping, add_serial, last_level_seconds, memory_seconds_of
+from hardware.mapping.common import Mapping, add_serial, last_level_seconds, memory_seconds_of, wide_products
 from hardware.precision import FORMATS
 from hardware.setup import Setup
 
@@ -20,7 +20,7 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
     if plan.operand == plan.stored:
         return mapping
     _, m, _, k = demand.gemm
-    is_narrow = (demand.op_class == OpClass.GEMM) & demand.head & (demand.right_bytes <= plan.widths.weights)
+    is_narrow = (demand.op_class == OpClass.GEMM) & demand.head & ~wide_products(demand, plan)
     values = np.where(is_narrow, np.maximum(demand.gemm[0], 1.0) * m * k, 0.0)
     is_local = FORMATS[plan.weights].block > 0  # values of a block are in registers when its scale is known
     moved = values * ((1.0 if is_local else 2.0) * plan.widths.activations + FORMATS[plan.operand].bytes)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import WEIGHT, Workload
+from hardware.mapping.common import wide_products
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, parse
 from tests.models import load_once
@@ -101,6 +102,21 @@ def test_bytes_are_those_of_the_formats(on: str, precision: str) -> None:
     longer = run(model, on, precision, 1, kv=1512)
     grown = longer.memory.peak_bytes - result.memory.peak_bytes
     assert grown == pytest.approx(1000 * cache, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "precision", "wide"),
+    [
+        ("gpt_oss_20b", "mxfp4", "router q_proj k_proj v_proj o_proj"),
+        ("deepseek_v3", "nvfp4", "router q_a_proj q_b_proj kv_a_proj kv_b_query kv_b_value"),
+        ("deepseek_v3", "fp8kv16", "router"),
+        ("deepseek_v4_flash", "mxfp4", "router fn weights_proj scores"),
+    ],
+)
+def test_products_that_checkpoints_keep_wide_run_wide(model: str, precision: str, wide: str) -> None:
+    result = run(f"{model}:decode,kv=512", "b200", precision, 1, "vllm")
+    paths = np.array(result.workload.operators.path)[wide_products(result.demand, result.plan)]
+    assert {path.rpartition(".")[2] for path in paths} == {*wide.split(), "lm_head"}
 
 
 def test_a_smaller_cache_is_read_faster() -> None:

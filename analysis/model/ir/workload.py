@@ -108,6 +108,7 @@ class Parallel(msgspec.Struct, frozen=True):
 class Workload(msgspec.Struct, frozen=True, dict=True):
     """A captured model. `parameters` counts elements; `origin` names its source.
 
+    `wide` names parts whose weights stay wide in checkpoints of 4 bits.
     `defaults` are values of symbolic dimensions other than the batch, `windows` the lengths in tokens that limit
     attention. `repeats` (n, m) is how often each operator runs in one inference, `scratch` (n, m) elements that PyTorch
     on a CPU allocates in addition to its tensors.
@@ -131,6 +132,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     scratch: Floats | None = None
     routing: Routing | None = None
     parallel: Parallel | None = None
+    wide: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()  # command-line words, if its name is not enough
 
     @property

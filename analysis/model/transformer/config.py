@@ -57,7 +57,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     key, a weighted sum, of which an indexer may choose `index_topk`. `index_weights`: the indexer weighs its heads.
     `out_groups`: groups of heads have projections to `out_lora` values each, before that of all.
     `residual`: layers add to one vector or mix `streams` of them (residual.py); `depth`: each part reads a weighted sum
-    of the results of earlier blocks of `block_layers`. `laurel`: rank of a projection beside attention.
+    of the results of earlier blocks of `block_layers`. `laurel`: rank of a projection beside attention. `wide` names
+    parts whose weights have 16 bits in checkpoints of 4 bits.
     """
 
     hidden: int
@@ -132,6 +133,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     streams: int = 1
     block_layers: int = 0
     laurel: int = 0
+    wide: tuple[str, ...] = ()
     sub_norm: bool = False
     layer_input: int = 0
     layer_vocab: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from hardware.precision import find, parse
 
 _MAX_BYTES = 4 << 20
 _ALIKE = 4  # letters that names of one family have in common, as in qwen3_5 and qwen3_7
-_FORMATS = Path(__file__).with_name("weight_formats.toml")
+WEIGHT_FORMATS = Path(__file__).with_name("weight_formats.toml")
+_NUMBER = re.compile(r"\.\d+\.")  # of a layer
 _SIZE = re.compile(r"^num_|_(size|dim|layers|heads|experts|rank) is ")  # a key of a number, in a message
 
 
@@ -60,7 +62,8 @@ def parse_config(raw: Raw) -> Config:
         raise ModelSpecError(_unsupported(stated, raw))
     try:
         notes = _notes(raw) if kind == stated else [_note_of_kind(stated, kind), *_notes(raw)]
-        return msgspec.convert(config_fields(raw, kind) | {"notes": notes}, Config)
+        fields = config_fields(raw, kind)
+        return msgspec.convert(fields | {"notes": notes, "wide": _wide_parts(raw, fields["layers"])}, Config)
     except KeyError as error:
         raise ModelSpecError(f"config.json of type {kind!r} has no {error.args[0]}") from None
     except (msgspec.ValidationError, TypeError, ValueError, ArithmeticError, AttributeError, IndexError) as error:
@@ -196,8 +199,17 @@ def _is_plain(key: str) -> bool:
 def _precision_of(raw: Raw, stated: Raw) -> str:
     """Return the precision of a `quantization_config`, '' if it is not supported."""
     key = "{} {} {}".format(*_stored_format(raw, stated))
-    name: str = file_access.shipped(_FORMATS)["precisions"].get(key, "")
+    name: str = file_access.shipped(WEIGHT_FORMATS)["precisions"].get(key, "")
     return name
+
+
+def _wide_parts(raw: Raw, layers: int) -> list[str]:
+    """Return the parts that `quantization_config` excludes in all layers, or in most by their numbers."""
+    section, table = raw.get("quantization_config"), file_access.shipped(WEIGHT_FORMATS)["wide"]
+    lists = [section.get(key) for key in table["lists"]] if isinstance(section, dict) else []
+    counts = Counter(_NUMBER.sub(".0.", str(name)) for names in lists if isinstance(names, list) for name in names)
+    common = [name for name, times in counts.items() if ".0." not in name or 2 * times > layers]
+    return [part for part, rule in table["parts"].items() if any(re.search(rule, name) for name in common)]
 
 
 def _weight_notes(raw: Raw) -> list[str]:
@@ -209,7 +221,7 @@ def _weight_notes(raw: Raw) -> list[str]:
     bits, kind, activations = _stored_format(raw, stated)
     name = _precision_of(raw, stated)
     if not name:
-        known = ", ".join(file_access.shipped(_FORMATS)["methods"])
+        known = ", ".join(file_access.shipped(WEIGHT_FORMATS)["methods"])
         said = f"{bits} bit {kind}, activations {activations} bit" if bits else f"a method without a reader ({known})"
         return [f"its quantization_config is {method or 'unnamed'}: {said}; no precision matches: choose one"]
     means = parse(name)
@@ -224,7 +236,7 @@ def _weight_notes(raw: Raw) -> list[str]:
 def _stored_format(raw: Raw, stated: Raw) -> tuple[int, str, int]:
     """Return the bits of weights, their number format and the bits of activations; 0 bits if unknown. If weights
     differ, the narrowest count: they are most of the model."""
-    table = file_access.shipped(_FORMATS)
+    table = file_access.shipped(WEIGHT_FORMATS)
     groups, layers = (
         stated[key] if isinstance(stated.get(key), dict) else {} for key in ("config_groups", "quantized_layers")
     )

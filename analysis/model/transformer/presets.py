@@ -37,7 +37,7 @@ def preset(name: str) -> Preset:
     """Return the preset of a name. Its row states the fields of a Config, or as `hub` those of a config.json."""
     row = file_access.shipped(_FILE)[name]
     if "hub" in row:
-        full = parse_config(row["hub"])
+        full = msgspec.structs.replace(parse_config(row["hub"]), wide=tuple(row.get("wide", ())))
     else:
         config = family(row["like"]) if "like" in row else {}
         full = convert_record(_FILE, name, config | row["config"], Config)

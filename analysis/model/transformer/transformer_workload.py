@@ -65,6 +65,7 @@ def build(
         workload,
         defaults={name: value for name, value in lengths.items() if name in graph.dims},
         windows=windows(config),
+        wide=config.wide,
         routing=_routing(config, run.ep) if config.experts else None,
         parallel=Parallel(max(run.tp, run.ep), run.link) if max(run.tp, run.ep) > 1 else None,
     )
