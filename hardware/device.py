@@ -119,6 +119,13 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         return self.file.rates or self.arch.data.software[self.software_class]
 
     @cached_property
+    def divided_equally(self) -> Device:
+        """The device with the units that loops reach whose threads get equal parts and wait for the slowest core."""
+        units, share = self.facts["units"], self.values.get("equal_share", 1.0)
+        units = msgspec.structs.replace(units, value=units.value * share)
+        return self if share == 1.0 else msgspec.structs.replace(self, facts=self.facts | {"units": units})
+
+    @cached_property
     def kernel_generation(self) -> str:
         """The generation whose instructions the kernels of a GPU use, by its facts."""
         if self.vendor != "NVIDIA":

@@ -140,6 +140,7 @@ def make_setup(device: Device, precision: str, runtime: Runtime, layout: str = L
         layout = "channels_last"
     elif runtime.mode != "eager" or not device.arch.has_layouts:
         layout = "blocked"
+    device = device.divided_equally if runtime.divides_equally else device
     return Setup(device, make_plan(device, precision, runtime), runtime, layout)
 
 

@@ -289,7 +289,8 @@ def use_threads(device: Device, row: dict[str, str], folders: tuple[Path, ...], 
         return device
     if not 0 < int(threads[1]) >= least * device.units:
         raise Unpredictable("fewer threads than cores")
-    return load_device(f"{device.key}{{units={int(threads[1])}}}", folders)
+    alike = ",equal_share=1" if device.equal_share < 1.0 else ""  # fewer threads run on the fastest cores
+    return load_device(f"{device.key}{{units={int(threads[1])}{alike}}}", folders)
 
 
 def parse_cell(row: dict[str, str], name: str, scale: float = 1.0) -> float | None:

@@ -114,6 +114,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     launch: SourcedValue = exact_value(1.0)
     prompt_dispatch: SourcedValue = exact_value(0.0)  # multiplies the dispatch of prompts if graphs hold decoding alone
     dispatches_ahead: bool = False  # dispatches all kernels of a call ahead of the device, not each during the last
+    divides_equally: bool = False  # loops are divided equally among all cores, however fast each is
     call_s: SourcedValue = exact_value(0.0)  # wait of the device in each call
     starts_calls: bool = True  # False where the work of the host is taken out of an estimate
     sequence_s: SourcedValue = exact_value(0.0)  # more wait for each sequence

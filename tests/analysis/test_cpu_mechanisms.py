@@ -21,6 +21,7 @@ from hardware.device import Device
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
 from hardware.execute import execute
+from hardware.setup import make_setup
 from tests.sampling import for_each
 
 
@@ -122,6 +123,13 @@ def test_joining_sixty_threads_leaves_openvino_within_its_published_latency() ->
     """ResNet-50 takes 1.29 ms in bf16 on a Xeon 8490H (OpenVINO 2024.1), computing included."""
     result = grid.run("resnet50", grid.device("xeon_8490h"), 1, "bf16", "openvino")
     assert result.run.overhead_s.sum() < 1.29e-3
+
+
+def test_equal_parts_of_a_loop_wait_for_the_slowest_core() -> None:
+    """6 performance and 8 efficiency cores, 0.4 as fast, are 9 to a runtime that shares work out, 5.6 to OpenMP."""
+    device = load_device("i7_12700h")
+    units = {name: make_setup(device, "fp32", runtimes()[name]).device.units for name in ("openvino", "torch_compile")}
+    assert units == {"openvino": 9.0, "torch_compile": pytest.approx(14 * 26.4 / 65.6, rel=0.01)}
 
 
 def test_rows_of_vgg_on_a_cpu_count() -> None:
