@@ -15,7 +15,7 @@ from hardware.efficiency import Efficiency
 from hardware.mapping.attention_blocks import time_attention
 from hardware.mapping.common import Mapping, add_serial, memory_seconds_of, usable_last_level_bytes
 from hardware.mapping.quantisation import quantise_activations
-from hardware.mapping.untuned_kernels import untuned_kernels
+from hardware.mapping.untuned_kernels import framework_kernels
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.quantity import SourcedValue
 from hardware.setup import Setup
@@ -31,12 +31,10 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     kernel_link_s = demand.per_kernel(link_s)
     if shares := setup.find(setup.runtime.bandwidth, "narrow" if setup.is_narrow else ""):
         rates = msgspec.structs.replace(rates, bandwidth=rates.bandwidth * _rates(shares))
-    untuned = None
-    if setup.products.is_untuned:
-        demand, untuned = untuned_kernels(demand, setup)
+    demand, framework = framework_kernels(demand, setup)
     mapping = architecture_of(setup.device).map_operators(demand, setup, rates)
-    if untuned is not None:
-        mapping = untuned.add_to(mapping, demand)
+    if framework is not None:
+        mapping = framework.add_to(mapping, demand)
     mapping = _with_library_rates(mapping, demand, setup, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
     mapping = time_attention(mapping, demand, setup, rates)
     mapping = quantise_activations(mapping, demand, setup, rates)

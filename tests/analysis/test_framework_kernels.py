@@ -13,9 +13,11 @@ from analysis.validation.measured_rows import SHIPPED, read_rows
 from hardware.demand import OpClass
 
 
-def _run(model: str, precision: str, layout: str = "channels_last", runtime: str = "eager_graph") -> Estimate:
+def _run(
+    model: str, precision: str, layout: str = "channels_last", runtime: str = "eager_graph", on: str = "h100_sxm"
+) -> Estimate:
     scenario = Scenario(batch=64, precision=precision, execution=runtime, layout=layout)
-    return estimate(grid.run(model, "h100_sxm").workload, grid.device("h100_sxm"), scenario)
+    return estimate(grid.run(model, "h100_sxm").workload, grid.device(on), scenario)
 
 
 def test_a_first_layer_reaches_what_was_measured() -> None:
@@ -26,10 +28,17 @@ def test_a_first_layer_reaches_what_was_measured() -> None:
     assert first > 3.0 * _run("resnet18", "bf16", runtime="pytorch_eager").run.busy_s[0]
 
 
-@pytest.mark.parametrize(("precision", "points"), [("bf16", 3.0), ("fp32", 1.0)])
-def test_images_are_rearranged_for_matrix_units(precision: str, points: float) -> None:
+@pytest.mark.parametrize(
+    ("precision", "points", "runtime", "on"),
+    [
+        ("bf16", 3.0, "eager_graph", "h100_sxm"),
+        ("fp32", 1.0, "eager_graph", "h100_sxm"),
+        ("bf16", 3.0, "pytorch_eager", "rtx_5090"),
+    ],
+)
+def test_images_are_rearranged_for_matrix_units(precision: str, points: float, runtime: str, on: str) -> None:
     """Each tensor is read and written once more, but not those of 1 x 1 convolutions in TF32."""
-    last, first = (_run("resnet50", precision, layout) for layout in ("channels_last", "nchw"))
+    last, first = (_run("resnet50", precision, layout, runtime, on) for layout in ("channels_last", "nchw"))
     written, before = (result.run.mapping.traffic.chip_write for result in (first, last))
     ratio = np.divide(written, before, out=np.ones_like(written), where=before > 0.0)
     window = last.demand.windows[2:4].prod(axis=0)
@@ -82,6 +91,15 @@ def test_groups_of_channels_leave_matrix_units_idle() -> None:
     is_grouped = (result.demand.op_class == OpClass.CONV) & (result.demand.gemm[0] > 1.0)
     rate = result.demand.macs[is_grouped].sum() / result.run.latency_s[is_grouped].sum()
     assert 4e12 < rate < 28e12
+
+
+def test_compiled_groups_of_24_channels_take_a_tile_of_128() -> None:
+    """RegNetX 1.6GF has groups of 24 channels, RegNetX 800MF of 16, which have kernels of their own (RTX 4090)."""
+    for model, filled in (("regnet_x_1_6gf", 0.25), ("regnet_x_800mf", 1.0)):
+        result = _run(model, "bf16", runtime="torch_compile", on="rtx_4090")
+        grouped = result.demand.is_convolution & (result.demand.gemm[0] > 1.0)
+        slower = result.run.mapping.matrix_s[0, grouped] / result.run.mapping.tiling.seconds[grouped]
+        assert slower == pytest.approx(1.0 / filled / 0.92, rel=0.01)
 
 
 def test_the_host_dispatches_a_convolution_with_its_bias_once() -> None:
