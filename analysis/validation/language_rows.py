@@ -31,7 +31,8 @@ GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase"
 def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> MeasuredRow:
     """Return the request of a row of any measured table. Raises Unpredictable with the reason."""
     for rule in file_access.shipped(ROWS)["unfit"]:
-        if all(part in (row.get(name) or "").lower() for name, part in rule.items() if name != "reason"):
+        cells = [((row.get(name) or "").lower(), part) for name, part in rule.items() if name != "reason"]
+        if all(any(one in cell for one in ([part] if isinstance(part, str) else part)) for cell, part in cells):
             raise Unpredictable(rule["reason"])
     return _interpret_language_row(row, folders) if "phase" in row else interpret_vision_row(row, folders)
 
