@@ -77,7 +77,8 @@ def _untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes
         rows_s=rows * assumed("norm_row_cycles") / cycles,
         starts_s=(casts + 2.0 * rearranged) * device.light_start_s,
     )
-    return demand.with_values(address_ops=values * assumed("address_ops")), times
+    elements = np.where(np.isin(demand.op_class, (OpClass.ROW_NORM, OpClass.SOFTMAX)), demand.elements, values)
+    return demand.with_values(address_ops=elements * assumed("address_ops")), times
 
 
 def _strided(demand: Demand) -> Bools:
