@@ -81,7 +81,7 @@ $(VENV)/.run $(VENV)/.test: $(VENV)/.%: $(VENV)/bin/python pyproject.toml constr
 
 # Locks the newest versions that pyproject.toml and constraints.txt allow, with the hashes of files for every platform.
 lock: build/resolve/.uv
-	$(call lock,run,--group build --extra torch)
+	$(call lock,run,--group build --extra torch --extra onnx)
 	$(call lock,test,--group build --extra torch --extra dev)
 	build/resolve/bin/uv pip compile $(LOCKED) --group resolve --output-file locks/uv.txt
 

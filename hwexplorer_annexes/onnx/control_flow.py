@@ -93,7 +93,7 @@ def sequence_result(op: OnnxOp) -> OnnxValue | tuple[OnnxValue, ...] | OnnxNode:
         case "SplitToSequence":
             return _split(op, name)
         case "ConcatFromSequence":
-            names = [f"{name}[{place}]" for place in range(len(op.value().parts))]
+            names = tuple(f"{name}[{place}]" for place in range(len(op.value().parts)))
             return replace(op.node, op="Stack" if op.int_attr("new_axis", 0) else "Concat", inputs=names)
     parts = list(op.value().parts)
     place_at = 2 if op.node.op == "SequenceInsert" else 1
@@ -120,6 +120,6 @@ def _split(op: OnnxOp, name: str) -> OnnxNode:
             sizes = [min(sizes[0], size - start) for start in range(0, size, max(1, sizes[0]))]
     elif not op.int_attr("keepdims", 1):
         raise ShapeError("it drops the dimension that it splits")
-    names = [f"{name}[{place}]" for place in range(len(sizes))]
-    given = [("axis", op.int_attr("axis", 0)), ("split", sizes)]
-    return replace(op.node, op="Split", inputs=op.node.inputs[:1], outputs=names, given=given)
+    names = tuple(f"{name}[{place}]" for place in range(len(sizes)))
+    attributes = {"axis": op.int_attr("axis", 0), "split": sizes}
+    return replace(op.node, op="Split", inputs=op.node.inputs[:1], outputs=names, attributes=attributes)

@@ -12,6 +12,7 @@ Poly = poly_module.Poly
 Size = poly_module.Size
 check_size = poly_module.check_size
 dim = poly_module.dim
+is_negative = poly_module.is_negative
 poly = poly_module.poly
 product = poly_module.product
 expression = size_expressions.expression

@@ -8,20 +8,14 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from hwexplorer.extend import Input, batch_limits, operator_graph, reading_budget, size_expressions, workload
-from hwexplorer_annexes.onnx.constant_folding import fold_values
 from hwexplorer_annexes.onnx.control_flow import CONTROL, LISTS, sequence_result
 from hwexplorer_annexes.onnx.graph_parts import INPUT, Poly, Ref, UnreadableError, dim, expression, poly, product
+from hwexplorer_annexes.onnx.inference import fold
 from hwexplorer_annexes.onnx.input_sizes import TimeFirstError, shapes_of, value_of
-from hwexplorer_annexes.onnx.onnx_file import (
-    FLOATS,
-    AttributeRef,
-    Function,
-    OnnxGraph,
-    OnnxModel,
-    OnnxNode,
-    StoredTensor,
-)
+from hwexplorer_annexes.onnx.onnx_file import COMPUTED, FLOATS, AttributeRef, OnnxGraph, OnnxModel, OnnxNode, Stored
 from hwexplorer_annexes.onnx.onnx_op import (
     Known,
     NodeResult,
@@ -30,14 +24,11 @@ from hwexplorer_annexes.onnx.onnx_op import (
     Shape,
     contiguous_strides,
     describe_node,
-    known_values,
     scopes_of,
     shape_of,
-    whole_array,
 )
 from hwexplorer_annexes.onnx.operator_row import Symbols
-from hwexplorer_annexes.onnx.operator_table import fold_of, row_of
-from hwexplorer_annexes.onnx.shape_rules import reduce_shape
+from hwexplorer_annexes.onnx.operator_table import is_folded, row_of
 from hwexplorer_annexes.onnx.stored_weights import IN_A_BYTE, weights_in_values
 
 WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, ZeroDivisionError)
@@ -75,7 +66,6 @@ class GraphWalk:
     def __init__(self, model: OnnxModel, budget: reading_budget.Budget, batch: int | None, batch_axis: int = 0) -> None:
         self.model, self.budget, self.batch_axis = model, budget, batch_axis
         self.batch = dim("batch") if batch is None else poly(batch)
-        self.functions = {(function.domain, function.name): function for function in model.functions}
         self.symbols: dict[str, Poly] = {}
         self.sources: list[operator_graph.Source] = []
         self.nodes: list[operator_graph.GraphNode] = []
@@ -99,7 +89,7 @@ class GraphWalk:
         return operator_graph.Graph(
             sources=tuple(self.sources),
             nodes=tuple(self.nodes),
-            outputs=tuple(value.name for info in graph.outputs if (value := top.find(info.name)) is not None),
+            outputs=tuple(value.name for name in graph.outputs if (value := top.find(name)) is not None),
             parameters=self.parameters,
             inputs=tuple(inputs),
             notes=tuple(self.notes),
@@ -112,7 +102,7 @@ class GraphWalk:
         self.symbols, shapes = shapes_of(declared, inputs, self.batch, self.batch_axis)
         for info, shape in zip(declared, shapes, strict=True):
             value = value_of(info, inputs)  # sizes may depend on this number
-            known = None if value is None else whole_array([value], ())
+            known = None if value is None else (np.array(value, info.dtype if info.dtype in COMPUTED else "int64"),)
             top.values[info.name] = self._source(info.name, INPUT, self._new(info.name, shape, info.dtype, known))
         written = [tuple(size.label for size in shape) for shape in shapes]
         return [workload.InputSpec(info.name, info.dtype, shape) for info, shape in zip(declared, written, strict=True)]
@@ -132,11 +122,12 @@ class GraphWalk:
             }
         return self.constants[id(graph)]
 
-    def _constant(self, tensor: StoredTensor, name: str, weights: int = 1) -> OnnxValue:
+    def _constant(self, tensor: Stored, name: str, weights: int = 1) -> OnnxValue:
         """Return a stored tensor, each of whose values holds so many weights if it has trained numbers."""
         values_in_a_byte = IN_A_BYTE.get(tensor.dtype, 0)
         is_weight = (tensor.dtype in FLOATS or values_in_a_byte > 0) and bool(tensor.shape) and weights > 0
-        value = self._new(name, shape_of(tensor.shape), tensor.dtype, known_values(tensor), is_weight)
+        known = None if tensor.values is None else (tensor.values,)
+        value = self._new(name, shape_of(tensor.shape), tensor.dtype, known, is_weight)
         values, stored = int(value.meta.numel.constant()), value
         if is_weight:
             self.parameters += values * (weights if tensor.dtype == "uint8" else 1)
@@ -158,7 +149,7 @@ class GraphWalk:
     def _node(self, node: OnnxNode, frame: Frame) -> None:
         self.budget.spend(_NODE_STEPS + _NAME_STEPS * (len(node.inputs) + len(node.outputs)))
         op = OnnxOp(node, tuple(self._input(name, frame, node) for name in node.inputs), self.model.opset)
-        function = self.functions.get((node.domain, node.op))
+        function = self.model.functions.get((node.domain, node.op))
         try:
             if function is not None:
                 self._function(function, op, frame)
@@ -184,15 +175,14 @@ class GraphWalk:
             self._note_time(op)
         names = op.node.outputs
         tensor = op.attr("value") if op.node.op == "Constant" else None
-        if isinstance(tensor, StoredTensor) and tensor.values is None:
+        if isinstance(tensor, Stored) and tensor.values is None:
             frame.values[names[0]] = self._constant(tensor, frame.prefix + names[0])
             return
-        numbers = sum(value.known.size for value in op.inputs if value is not None and value.known is not None)
-        self.budget.spend(_NUMBER_STEPS * numbers)
-        known = fold_values(op, fold_of(op))
+        self.budget.spend(_NUMBER_STEPS * sum(value.known[0].size for value in op.inputs if value and value.known))
+        known = fold(op) if is_folded(op) else None
         if known is not None:
-            self.budget.spend(_NUMBER_STEPS * known.size)
-            frame.values[names[0]] = self._known_constant(frame.prefix + names[0], known, _dtype_of(op))
+            self.budget.spend(_NUMBER_STEPS * known[0].size)
+            frame.values[names[0]] = self._known_constant(frame.prefix + names[0], known)
             return
         outputs, target, args = self._result(op, frame)
         results = {
@@ -229,9 +219,10 @@ class GraphWalk:
                     row = row_of(op)
         told = [one for one in results if one is not None]
         if not told or len(told) < len(results):
-            is_bounded = row.results is reduce_shape if row is not None else problem is None  # its input bounds it
+            is_bounded = op.node.op.startswith("Reduce") if row is not None else problem is None  # its input bounds it
             if not is_bounded or not op.has_input(0):
                 reason = str(problem or "no shape rule is known for it") or type(problem).__name__
+                reason = " ".join(reason.split())
                 raise UnreadableError(f"{describe_node(op.node)}: the shape of its result is unknown: {reason[:160]}")
             self.notes[
                 f"the size of what {describe_node(op.node)} writes is unknown: the size of its first input is used"
@@ -248,7 +239,7 @@ class GraphWalk:
         return told, f"{op.node.domain or 'onnx'}.{op.node.op}", op.arguments("*")
 
     def _declared_result(self, name: str, frame: Frame, is_window: bool) -> NodeResult | None:
-        info = frame.graph.declared_values.get(name)
+        info = frame.graph.declared.get(name)
         if info is None or info.shape is None or None in info.shape:
             return None
         self.budget.spend(sum(_LETTER_STEPS * len(size) for size in info.shape if isinstance(size, str)))
@@ -270,8 +261,9 @@ class GraphWalk:
         meta = operator_graph.Meta(result.shape, result.dtype, base.meta.storage)
         return OnnxValue(self._unique(name), meta, result.strides, known, base.is_weight)
 
-    def _known_constant(self, name: str, known: Known, dtype: str = "int64") -> OnnxValue:
-        return self._source(name, workload.BUFFER, self._new(name, shape_of(known.shape), dtype, known))
+    def _known_constant(self, name: str, known: Known) -> OnnxValue:
+        value = self._new(name, shape_of(known[0].shape), known[0].dtype.name, known)
+        return self._source(name, workload.BUFFER, value)
 
     def _new(
         self, name: str, shape: Shape, dtype: str, known: Known | None = None, is_weight: bool = False
@@ -300,13 +292,13 @@ class GraphWalk:
             part = {"self": Ref(name), "index": place}
             self.nodes.append(operator_graph.GraphNode(value.name, "getitem", part, (value.meta,), scopes))
 
-    def _function(self, function: Function, op: OnnxOp, frame: Frame) -> None:
+    def _function(self, function: OnnxGraph, op: OnnxOp, frame: Frame) -> None:
         given = {info.name: value for info, value in zip(function.inputs, op.inputs, strict=False) if value is not None}
-        attributes = dict(function.defaults) | op.node.attributes
+        attributes = function.defaults | op.node.attributes
         prefix = f"{frame.prefix}{op.node.name or op.node.op}/"
         inner = Frame(function, prefix, given, None, attributes, frame.depth + 1)
         self._enter(inner)
-        results = [inner.values.get(info.name) for info in function.outputs]
+        results = [inner.values.get(name) for name in function.outputs]
         named = zip(op.node.outputs, results, strict=False)
         frame.values.update({name: value for name, value in named if name and value is not None})
 
@@ -331,12 +323,12 @@ class GraphWalk:
         for turn in range(turns.count):
             prefix = f"{frame.prefix}{op.node.name or op.node.op}.{turn}/"
             inner = Frame(turns.graph, prefix, {}, frame, frame.attributes, frame.depth)
-            counted = [self._known_constant(prefix, whole_array([x], ())) for x in (turn, True)[: turns.skip * 2]]
+            counted = [self._known_constant(prefix, (np.array(x),)) for x in (np.int64(turn), True)[: turns.skip * 2]]
             slices = [self._slice(prefix, op, *part) for part in zip(turns.taken, turns.axes, strict=True)]
             names = [info.name for info in turns.graph.inputs]
             inner.values.update(zip(names, [*counted, *state, *slices], strict=False))
             self._enter(inner)
-            inside = [inner.find(info.name) for info in turns.graph.outputs]
+            inside = [inner.find(name) for name in turns.graph.outputs]
             results = [value for value in inside if value is not None]
             if len(results) < len(inside):
                 raise UnreadableError(f"{describe_node(op.node)}: no operator of its graph writes its result")
@@ -367,15 +359,9 @@ class GraphWalk:
         return pile
 
 
-def _dtype_of(op: OnnxOp) -> str:
-    if op.node.op == "Constant":
-        return next((x.dtype for x in op.node.attributes.values() if isinstance(x, StoredTensor)), "float32")
-    is_copied = op.has_input(0) and op.node.op not in ("Shape", "Size", "ConstantOfShape")
-    return op.dtype() if is_copied else "int64"
-
-
 def _resolve_attributes(node: OnnxNode, frame: Frame) -> OnnxNode:
-    if not any(isinstance(value, AttributeRef) for _, value in node.given):
+    given = node.attributes
+    if not any(isinstance(value, AttributeRef) for value in given.values()):
         return node
-    pairs = [(n, frame.attributes.get(x.name) if isinstance(x, AttributeRef) else x) for n, x in node.given]
-    return replace(node, given=[(name, value) for name, value in pairs if value is not None])
+    found = {n: frame.attributes.get(x.name) if isinstance(x, AttributeRef) else x for n, x in given.items()}
+    return replace(node, attributes={name: value for name, value in found.items() if value is not None})

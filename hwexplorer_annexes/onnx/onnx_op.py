@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import accumulate
 from operator import mul
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from hwexplorer.extend import operator_graph
-from hwexplorer_annexes.onnx.graph_parts import Poly, Ref, Scope, Size, check_size, poly
-from hwexplorer_annexes.onnx.onnx_file import MAX_VALUES, OnnxNode, StoredTensor
+from hwexplorer_annexes.onnx.graph_parts import Poly, Ref, Scope, Size, check_size, is_negative, poly
+from hwexplorer_annexes.onnx.onnx_file import OnnxNode
 
+# Batches at which sizes are computed: three determine a square, and it must go through the others too.
+BATCHES = (1, 7, 11, 64, 4096)
 Shape = tuple[Poly, ...]
-Known = NDArray[Any]  # numbers, and a Poly for each symbolic size
+Known = tuple[NDArray[Any], ...]  # values at each of BATCHES, or once if they do not depend on the batch
 ONE = poly(1)
 
 
@@ -35,6 +38,25 @@ class OnnxValue:
     known: Known | None = None
     is_weight: bool = False
     parts: tuple[OnnxValue, ...] = ()
+
+    @property
+    def is_fixed(self) -> bool:
+        """True if neither its shape nor its known values depend on the batch."""
+        return len(self.known or ()) <= 1 and all(size.is_constant for size in self.meta.shape)
+
+    def sizes_at(self, place: int) -> list[int]:
+        """Return its shape at one of BATCHES."""
+        return [size.value_at(batch=BATCHES[place]) for size in self.meta.shape]
+
+    def known_at(self, place: int) -> NDArray[Any]:
+        """Return its known values at one of BATCHES."""
+        known = self.known or ()
+        return known[place if len(known) > 1 else 0]
+
+    def unfixed(self) -> ShapeError:
+        """Return the error of a tensor without known values."""
+        name = self.name.rpartition("@")[0]
+        return ShapeError(f"{name[:40]!r}, which determines a shape, is not fixed in the file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,20 +121,19 @@ class OnnxOp:
     def number(self, index: int) -> Any:
         """Return the value of an input with one known number, else None."""
         known = self.value(index).known if self.has_input(index) else None
-        return known.reshape(-1)[0] if known is not None and known.size == 1 else None
-
-    def known_input(self, index: int = 0) -> Known:
-        """Return the values of an input. Raises ShapeError if the file does not fix them."""
-        known = self.value(index).known
-        if known is None:
-            name = self.value(index).name.rpartition("@")[0]
-            raise ShapeError(f"{name[:40]!r}, which determines a shape, is not fixed in the file")
-        return known
+        if known is None or known[0].size != 1:
+            return None
+        with suppress(ShapeError):
+            return fit([values.item() for values in known])
+        return None
 
     def items(self, index: int, attribute: str = "") -> list[Any]:
         """Return numbers and symbolic sizes of an input (newer files) or attribute (older files), else []."""
         if self.has_input(index):
-            return list(self.known_input(index).reshape(-1))
+            known = self.value(index).known
+            if known is None:
+                raise self.value(index).unfixed()
+            return list(map(fit, zip(*(values.reshape(-1).tolist() for values in known), strict=True)))
         given = self.node.attributes.get(attribute)
         return list(given) if isinstance(given, list) else []
 
@@ -144,9 +165,9 @@ class OnnxOp:
         """Return the axis that an attribute states, counted from the front."""
         return positive_axis(self.int_attr(name, default), self.rank)
 
-    def axes(self) -> list[int]:
-        """Return the axes of the second input or of the attribute `axes`, counted from the front."""
-        return [positive_axis(axis, self.rank) for axis in self.ints(1, "axes")]
+    def axes(self, index: int = 1) -> list[int]:
+        """Return the axes of an input or of the attribute `axes`, counted from the front."""
+        return [positive_axis(axis, self.rank) for axis in self.ints(index, "axes")]
 
 
 def constant(size: Any) -> int:
@@ -168,9 +189,27 @@ def positive_axis(axis: int, rank: int) -> int:
 def shape_of(sizes: Sequence[Size | Any]) -> Shape:
     """Return sizes as a shape. Raises ShapeError if one is negative."""
     shape = tuple(size if isinstance(size, Poly) else poly(int(size)) for size in sizes)
-    if any(check_size(size).is_constant and size.constant() < 0 for size in shape):
+    if any(is_negative(check_size(size)) for size in shape):
         raise ShapeError("a size comes out negative")
     return shape
+
+
+def fit(values: Sequence[Any]) -> Any:
+    """Return the number that has these values at BATCHES (or at the last of them): itself if it does not depend on the
+    batch, else a polynomial. Raises ShapeError if none of degree two goes through all."""
+    if len(values) == 1 or all(value == values[0] for value in values):
+        return values[0]
+    batches, whole = BATCHES[-len(values) :], [int(value) for value in values]
+    if isinstance(values[0], bool):
+        raise ShapeError("a condition depends on the batch")
+    (n0, n1, n2, *_), (v0, v1, v2, *_) = batches, whole
+    slope = Fraction(v1 - v0, n1 - n0)
+    square = (Fraction(v2 - v1, n2 - n1) - slope) / (n2 - n0)
+    terms = {("batch", "batch"): square, ("batch",): slope - square * (n0 + n1), (): v0 - slope * n0 + square * n0 * n1}
+    size = Poly({key: int(value) for key, value in terms.items() if value})
+    if [size.value_at(batch=n) for n in batches] != list(values):
+        raise ShapeError("a size is no polynomial of the batch")
+    return size
 
 
 def broadcast(*shapes: Shape) -> Shape:
@@ -191,26 +230,6 @@ def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(accumulate(reversed(sizes[1:]), mul, initial=1))[::-1][: len(sizes)]
 
 
-def whole_array(items: Sequence[Any], shape: Sequence[int] | None = None) -> Known:
-    """Return numbers and symbolic sizes as an array; constant Polys become numbers. Raises ShapeError for too many."""
-    if len(items) > MAX_VALUES:
-        raise ShapeError("too many numbers to be sizes")
-    array = np.empty(len(items), dtype=object)
-    for place, item in enumerate(items):
-        plain = item.item() if isinstance(item, np.generic) else item
-        if isinstance(plain, Poly | int):
-            size = check_size(poly(plain))
-            plain = size.constant() if size.is_constant and isinstance(plain, Poly) else plain
-        array[place] = plain
-    return array.reshape(shape if shape is not None else (len(items),))
-
-
-def known_values(tensor: StoredTensor) -> Known | None:
-    """Return the values of a stored constant. Return None if they were not read."""
-    values = tensor.values
-    return None if values is None else whole_array(values.reshape(-1).tolist(), tensor.shape)
-
-
 def describe_node(node: OnnxNode) -> str:
     """Return the type and name of a node for a message."""
     kind = f"{node.domain}.{node.op}" if node.domain else node.op or "a node without a type"
@@ -219,10 +238,9 @@ def describe_node(node: OnnxNode) -> str:
 
 def scopes_of(node: OnnxNode) -> tuple[Scope, ...]:
     """Return the module scopes of a node, from metadata of PyTorch's exporter or a name like `/layer1/conv1/Conv`."""
-    metadata = dict(node.metadata)
-    names = _parse_names(metadata.get("pkg.torch.onnx.name_scopes", ""))
+    names = _parse_names(node.metadata.get("pkg.torch.onnx.name_scopes", ""))
     if names:
-        kinds = _parse_names(metadata.get("pkg.torch.onnx.class_hierarchy", ""))
+        kinds = _parse_names(node.metadata.get("pkg.torch.onnx.class_hierarchy", ""))
         pairs = [(name, kinds[place] if place < len(kinds) else "") for place, name in enumerate(names[:-1])]
         return tuple(Scope(name or "root", name, kind.rpartition(".")[2]) for name, kind in pairs)
     parts = [part for part in node.name.split("/") if part][:-1]

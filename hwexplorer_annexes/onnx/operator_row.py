@@ -9,16 +9,17 @@ an input that must be absent. Other names are attributes of the node, `rank` (di
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from hwexplorer.extend import contractions, element_costs
 from hwexplorer_annexes.onnx.graph_parts import Poly, expression, poly, product
+from hwexplorer_annexes.onnx.inference import infer
 from hwexplorer_annexes.onnx.onnx_op import ONE, NodeResult, OnnxOp, Shape, ShapeError, broadcast
 
 Symbols = dict[str, Poly]
-Results = Callable[[OnnxOp], Shape | list[Shape] | list[NodeResult]]
+Results = Callable[[OnnxOp], Shape | list[NodeResult]]
 
 _CONSTANTS = {
     "NORM_FLOPS": poly(element_costs.NORM_FLOPS),
@@ -49,10 +50,11 @@ class StatedWork:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row of operator_table.toml, which documents the fields. `results` is a pattern or the section's function."""
+    """A row of operator_table.toml, which documents the fields. `results` is a pattern or the section's function, by
+    default the library's inference; `view` gives the strides of results that may be views."""
 
     call: str = ""
-    results: str | Results = ""
+    results: str | Results | None = None
     names: str = "self"
     dtype: str = "0"
     given: dict[str, tuple[str, Any]] = field(default_factory=dict)
@@ -61,6 +63,8 @@ class TableRow:
     note: str = ""
     when: str = ""
     causal: str = ""
+    view: Callable[[OnnxOp, Shape], tuple[int, ...] | None] | None = None
+    like: str = ""
 
     def fits(self, op: OnnxOp) -> bool:
         """Return True if the inputs have the ranks of its pattern and the node has the attribute `when`, if any."""
@@ -80,12 +84,18 @@ class TableRow:
         if self.causal:
             is_causal = self.causal == "always" or bool(op.attr(self.causal))
             symbols["seen"] = symbols["p"] + (symbols["q"] + 1) / 2 if is_causal else symbols["l"]
-        shapes: Any = self.results(op) if callable(self.results) else _shapes_of_pattern(self.results, symbols, several)
+        shapes: Any
+        if isinstance(self.results, str):
+            shapes = _shapes_of_pattern(self.results, symbols, several)
+        else:
+            shapes = self.results(op) if self.results else infer(op, self.like)
         kinds = self.dtype.split()
         results = [
             shape if isinstance(shape, NodeResult) else NodeResult(shape, _dtype(kinds[min(place, len(kinds) - 1)], op))
             for place, shape in enumerate([shapes] if isinstance(shapes, tuple) else shapes)
         ]
+        if self.view is not None:
+            results = [replace(result, strides=self.view(op, result.shape)) for result in results]
         if self.work is not None:
             symbols["out"] = product(results[0].shape)
         return results

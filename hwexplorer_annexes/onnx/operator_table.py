@@ -1,73 +1,72 @@
-"""The rows of operator_table.toml: finds the row and folding rule of a node, and has the cost rules of calls without
+"""The rows of operator_table.toml: finds the row of a node, and has the cost rules of calls without
 an equivalent ATen call. Rows that depend on more than the ranks of inputs are functions of this module."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hwexplorer.extend import cost_rules, file_access
-from hwexplorer_annexes.onnx import shape_rules
-from hwexplorer_annexes.onnx.constant_folding import FOLDS
 from hwexplorer_annexes.onnx.graph_parts import Poly, poly, product
+from hwexplorer_annexes.onnx.inference import infer
 from hwexplorer_annexes.onnx.onnx_file import DTYPES
-from hwexplorer_annexes.onnx.onnx_op import OnnxOp, constant
+from hwexplorer_annexes.onnx.onnx_op import OnnxOp, constant, positive_axis
 from hwexplorer_annexes.onnx.operator_row import StatedWork, TableRow, first_of
-from hwexplorer_annexes.onnx.shape_rules import SHAPES
-from hwexplorer_annexes.onnx.window_shapes import WINDOW_SHAPES
+from hwexplorer_annexes.onnx.result_rules import RESULTS, VIEWS, dequantized_view, normalization_shapes, row_view
 
 
 def row_of(op: OnnxOp) -> TableRow | None:
     """Return the row that fits a node. Return None for an operator without a row."""
-    entry = _entry(op)
-    rows = entry[0] if entry else []
+    if op.node.domain not in ("", "com.microsoft", "ai.onnx.contrib", "ai.onnx.preview"):
+        return None
+    rows = _table().get(f"{op.node.domain}.{op.node.op}") or _table().get(op.node.op) or []
     return rows(op) if callable(rows) else first_of(rows, op)
 
 
-def fold_of(op: OnnxOp) -> Callable[[OnnxOp], Any] | None:
-    """Return the rule that computes the values of a node from known inputs. Return None if there is none."""
-    entry = _entry(op)
-    return entry[1] if entry else None
-
-
-Entry = tuple[list[TableRow] | Callable[[OnnxOp], TableRow | None], Callable[[OnnxOp], Any] | None]
-
-
-def _entry(op: OnnxOp) -> Entry | None:
-    if op.node.domain not in ("", "com.microsoft", "ai.onnx.contrib", "ai.onnx.preview"):
-        return None
-    return _table().get(f"{op.node.domain}.{op.node.op}") or _table().get(op.node.op)
+def is_folded(op: OnnxOp) -> bool:
+    """Return True if the values of a node are computed where those of its inputs are known."""
+    return op.node.op in _foldable()
 
 
 @cache
-def _table() -> dict[str, Entry]:
-    sections = file_access.table(Path(__file__).with_suffix(".toml"))
-    works = {name: StatedWork(**work) for name, work in sections.pop("work").items()}
+def _sections() -> dict[str, dict[str, Any]]:
+    return file_access.table(Path(__file__).with_suffix(".toml"))
+
+
+@cache
+def _foldable() -> frozenset[str]:
+    return frozenset(_sections()["foldable"]["operators"].split())
+
+
+Rows = list[TableRow] | Callable[[OnnxOp], TableRow | None]
+
+
+@cache
+def _table() -> dict[str, Rows]:
+    works = {name: StatedWork(**work) for name, work in _sections()["work"].items()}
     return {
-        name: _read(section, entry if isinstance(entry, list) else [entry], works)
-        for section, entries in sections.items()
+        name: _ROWS[entry] if section == "row" else _rows(section, entry if isinstance(entry, list) else [entry], works)
+        for section, entries in _sections().items()
+        if section not in ("work", "foldable")
         for name, entry in entries.items()
     }
 
 
-def _read(section: str, entries: list[Any], works: dict[str, StatedWork]) -> Entry:
+def _rows(section: str, entries: list[Any], works: dict[str, StatedWork]) -> list[TableRow]:
     rows = [dict(entry) if isinstance(entry, dict) else {"call": entry} for entry in entries]
-    folding = FOLDS[rows[0].pop("fold")] if "fold" in rows[0] else None
-    if section == "row":
-        return _ROWS[rows[0]["row"]] if "row" in rows[0] else [], folding
     for row in rows:
-        row.setdefault("results", SHAPES.get(section) or WINDOW_SHAPES.get(section))
+        row.setdefault("results", RESULTS.get(section))
         if "work" in row:
             row["work"] = works[row["work"]] if isinstance(row["work"], str) else StatedWork(**row["work"])
-    return [TableRow(**row) for row in rows], folding
+    return [TableRow(view=VIEWS.get(section), **row) for row in rows]
 
 
 # --- rows that depend on more than ranks -------------------------------------------------------------------
 
-_SAME = TableRow(results=SHAPES["identity"])
+_SAME = TableRow(results=RESULTS["identity"])
 
 
 def _clip(op: OnnxOp) -> TableRow:
@@ -76,25 +75,25 @@ def _clip(op: OnnxOp) -> TableRow:
     is_one = low is None or high is None
     return TableRow(
         "aten.relu6" if (low, high) == (0.0, 6.0) else "aten.clamp_min" if is_one else "aten.clamp",
-        SHAPES["same_shape"],
+        RESULTS["same_shape"],
     )
 
 
 def _cast(op: OnnxOp) -> TableRow:
     dtype = op.dtype(1) if op.node.op == "CastLike" else DTYPES.get(op.int_attr("to", 1), "float32")
-    return _SAME if dtype == op.dtype() else TableRow("aten.to", SHAPES["same_shape"], dtype=dtype)
+    return _SAME if dtype == op.dtype() else TableRow("aten.to", RESULTS["same_shape"], dtype=dtype)
 
 
 def _quantize(op: OnnxOp) -> TableRow:
     name = "quantized_decomposed.quantize_per_tensor"
-    return TableRow(name, SHAPES["same_shape"], "input", dtype="2" if op.has_input(2) else "uint8")
+    return TableRow(name, RESULTS["same_shape"], "input", dtype="2" if op.has_input(2) else "uint8")
 
 
 def _dequantize(op: OnnxOp) -> TableRow:
     """Return a view for weights, which are dequantized while they are read, else a call."""
     if op.value().is_weight:
-        return TableRow(results=shape_rules.dequantized_view)
-    return TableRow("quantized_decomposed.dequantize_per_tensor", SHAPES["same_shape"], "input", "1")
+        return TableRow(results=dequantized_view)
+    return TableRow("quantized_decomposed.dequantize_per_tensor", RESULTS["same_shape"], "input", "1")
 
 
 def _variadic(op: OnnxOp) -> TableRow:
@@ -103,13 +102,13 @@ def _variadic(op: OnnxOp) -> TableRow:
         return _SAME
     kind = "elementwise" if op.node.op in ("Max", "Min") else "add"
     flops = "out*inputs" if op.node.op == "Mean" else "out*(inputs-1)"
-    return TableRow("onnx.Variadic", SHAPES["broadcast"], "*", work=StatedWork(kind, flops=flops))
+    return TableRow("onnx.Variadic", RESULTS["broadcast"], "*", work=StatedWork(kind, flops=flops))
 
 
 def _normalization(op: OnnxOp) -> TableRow:
     name = "aten.layer_norm" if op.node.op == "LayerNormalization" else "aten.rms_norm"
     rows = {"normalized_shape": ("", list(op.shape()[op.axis(default=-1) :]))}
-    return TableRow(name, shape_rules.normalization_shapes, "input weight bias", given=rows)
+    return TableRow(name, normalization_shapes, "input weight bias", given=rows)
 
 
 def _matrix_product(right: int = 1, dtype: str = "0") -> Callable[[OnnxOp], TableRow | None]:
@@ -140,42 +139,47 @@ def _einsum(op: OnnxOp) -> TableRow:
 
 def _resize(op: OnnxOp) -> TableRow:
     mode = str(op.attr("mode", "nearest"))
-    changed = sum(new != old for new, old in zip(shape_rules.resize_shape(op), op.shape(), strict=True))
+    shape = op.declared_shape or infer(op)[0].shape
+    changed = sum(new != old for new, old in zip(shape, op.shape(), strict=True))
     rank = max(1, min(3, changed or op.rank - 2))
     linear = ("linear1d", "bilinear2d", "trilinear3d")[rank - 1]
     kind = {"cubic": "bicubic2d", "linear": linear, "bilinear": linear}.get(mode, f"nearest{rank}d")
-    return TableRow(f"aten.upsample_{kind}", shape_rules.resize_shape)
+    return TableRow(f"aten.upsample_{kind}")
 
 
 def _gather(op: OnnxOp) -> TableRow:
     if isinstance(op.number(1), int) and not op.shape(1):
-        return TableRow("", shape_rules.row_view)
+        return TableRow("", row_view)
     is_table = op.value().is_weight and op.axis() == 0 and op.rank == 2
-    return TableRow("aten.embedding" if is_table else "aten.index_select", SHAPES["gather"], "0 1")
+    return TableRow("aten.embedding" if is_table else "aten.index_select", names="0 1")
 
 
 def _scatter(op: OnnxOp) -> TableRow:
     is_plain = op.attr("reduction", "none") == "none"
-    return TableRow("aten.scatter" if is_plain else "aten.scatter_reduce", SHAPES["same_shape"], "0 1 2")
+    return TableRow("aten.scatter" if is_plain else "aten.scatter_reduce", RESULTS["same_shape"], "0 1 2")
 
 
 def _fill(op: OnnxOp) -> TableRow:
-    return TableRow("aten.full", SHAPES["stated"], "", dtype=getattr(op.attr("value"), "dtype", "float32"))
+    return TableRow("aten.full", names="")
 
 
 def _top_k(op: OnnxOp) -> TableRow:
     axis, told = op.axis(default=-1), op.declared_shape
     kept = constant(told[axis] if told else op.number(1) if op.has_input(1) else op.int_attr("k", 1))
-    return TableRow(
-        "aten.topk", shape_rules.top_k_shapes(axis, kept), dtype="0 int64", given={"k": ("", kept), "dim": ("", axis)}
-    )
+    return TableRow("aten.topk", given={"k": ("", kept), "dim": ("", axis)})
+
+
+def _dft(op: OnnxOp) -> TableRow:
+    axis = op.number(2) if op.has_input(2) else op.int_attr("axis", -2 if op.opset >= 20 else 1)
+    if axis is None and op.declared_shape is not None:
+        axis = -2  # only the cost of the transform depends on it
+    return TableRow("onnx.DFT", given={"dim": ("", positive_axis(constant(axis), op.rank))})
 
 
 def _stft(op: OnnxOp) -> TableRow:
     points = constant(op.number(3) if op.has_input(3) and op.number(3) is not None else op.shape(2)[0])
-    is_half = bool(op.int_attr("onesided", 1))
-    given = {"n_fft": ("", points), "onesided": ("", is_half)}
-    return TableRow("aten.stft", partial(shape_rules.frames_shape, points, is_half), given=given)
+    given = {"n_fft": ("", points), "onesided": ("", bool(op.int_attr("onesided", 1)))}
+    return TableRow("aten.stft", given=given)
 
 
 def _linear_attention(op: OnnxOp) -> TableRow:
@@ -214,9 +218,7 @@ _ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
     "scatter": _scatter,
     "fill": _fill,
     "top_k": _top_k,
-    "dft": lambda op: TableRow(
-        "onnx.DFT", shape_rules.spectrum_shape, given={"dim": ("", shape_rules.transform_axis(op))}
-    ),
+    "dft": _dft,
     "stft": _stft,
     "linear_attention": _linear_attention,
     "causal_convolution": _causal_convolution,

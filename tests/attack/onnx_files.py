@@ -13,7 +13,7 @@ from tests.attack.messages import (
     inner,
     model,
     node,
-    numbers,
+    number,
     part,
     tensor,
     varint,
@@ -103,7 +103,7 @@ SMALL: dict[str, Callable[[], bytes]] = {
         graph([node("Pad", ["x", "p"], ["y"])], [tensor("p", [4], INT64, ints=[-3, 0, 0, 0])], [X], [info("y", None)])
     ),
     "a window of less than nothing": lambda: model(
-        graph([node("MaxPool", ["i"], ["o"], numbers("kernel_shape", [-1, 2]))], (), [IMAGE], [info("o", None)])
+        graph([node("LRN", ["i"], ["o"], number("size", -100))], (), [IMAGE], [info("o", None)])
     ),
     "sixty large dimensions": lambda: model(graph([node("Relu", ["x"], ["y"])], (), [info("x", [1 << 40] * 60)], [Y])),
     "names that steer": lambda: _product(f"/{EVIL}/mm", EVIL, EVIL + "y"),

@@ -18,8 +18,8 @@ from analysis.model.process.workload_jobs import FileReading, WorkloadJob
 from analysis.model.reading_budget import STEPS, Budget
 from hardware import file_access
 from hwexplorer.cli import main
-from hwexplorer_annexes.onnx import onnx_file as onnx_file
 from hwexplorer_annexes.onnx import onnx_model as onnx_model
+from hwexplorer_annexes.onnx.wire import Wire
 from tests.attack import onnx_files
 from tests.sampling import first
 from tests.waiting import ENDLESS_S, LIMIT_S, never_endless
@@ -63,7 +63,7 @@ def test_a_size_below_nothing_is_refused(tmp_path: Path) -> None:
 
 def test_work_below_nothing_is_refused(tmp_path: Path) -> None:
     line = read(written(tmp_path, "a window of less than nothing"), Budget(STEPS // _SHARE))
-    assert line == "net.onnx: an operator does a negative amount of work (o@2: max_pool2d)"
+    assert line == "net.onnx: an operator does a negative amount of work (o@2: onnx.LRN)"
 
 
 @pytest.mark.parametrize("name", first(list(onnx_files.LARGE), 3))
@@ -117,7 +117,7 @@ def test_a_limit_of_the_process_holds_where_the_budget_would_not(tmp_path: Path)
     path = tmp_path / "net.onnx"
     path.write_bytes(onnx_files.chain(40_000))
     job = WorkloadJob(
-        "reading", "analysis.model.process.reading", ("--", str(path)), ProcessLimits(seconds=60, memory_bytes=64 << 20)
+        "reading", "analysis.model.process.reading", ("--", str(path)), ProcessLimits(seconds=60, memory_bytes=96 << 20)
     )
     job.start()
     with pytest.raises(ModelError, match=r"memory|MemoryError"):
@@ -128,18 +128,18 @@ def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path: Path, monkeyp
     """A mapped file would end the process with SIGBUS."""
     path = tmp_path / "net.onnx"
     path.write_bytes(onnx_files.chain(20_000))
-    fields = onnx_file.Wire.fields
+    fields = Wire._fields
     seen = 0
 
-    def cutting(wire: onnx_file.Wire, span: tuple[int, int]) -> object:
+    def cutting(wire: Wire, at: int, end: int) -> object:
         nonlocal seen
         seen += 1
         if seen == 100:
             with path.open("r+b") as file:
                 file.truncate(10_000)
-        return fields(wire, span)
+        return fields(wire, at, end)
 
-    monkeypatch.setattr(onnx_file.Wire, "fields", cutting)
+    monkeypatch.setattr(Wire, "_fields", cutting)
     with pytest.raises(UnreadableError, match="truncated"):
         onnx_model.load(path)
 

@@ -1,4 +1,4 @@
-"""ONNX files: the same work as a capture of the model they were made from, read without any library."""
+"""ONNX files: the same work as a capture of the model they were made from, read in a process of its own."""
 
 from __future__ import annotations
 
@@ -103,13 +103,19 @@ def test_ten_architectures(name: str, tmp_path: Path) -> None:
     assert w.parameters == pytest.approx(captured.parameters, rel=0.005)
 
 
-def test_needs_neither_torch_nor_onnx(tmp_path: Path) -> None:
+def test_the_process_that_asks_needs_neither_torch_nor_onnx(tmp_path: Path) -> None:
     path = save(nn.Sequential(nn.Linear(8, 4), nn.ReLU()), tmp_path / "net.onnx", torch.empty(2, 8))
     code = f"""
 import sys
 from analysis.model import store
+from hardware import plugins
 print(store.load({str(path)!r}).parameters)
 assert not {{"torch", "onnx", "google.protobuf"}} & set(sys.modules)
+sys.modules["onnx"] = None  # as if it were not installed
+try:
+    plugins.load("readers", ".onnx")
+except plugins.RequestError as error:
+    assert str(error).endswith("ONNX files need the package onnx: pip install onnx"), error
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.returncode) == ("36", 0), done.stderr

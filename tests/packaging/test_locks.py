@@ -16,7 +16,7 @@ from analysis.model.names.aliases import libraries
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WITHOUT_HASHES = {"torch", "torchvision"}  # see constraints.txt
-LOCKS = {"run": ("torch",), "test": ("torch", "dev")}
+LOCKS = {"run": ("torch", "onnx"), "test": ("torch", "dev")}
 
 
 def locked(name: str) -> dict[str, list[tuple[str, int]]]:
@@ -68,7 +68,8 @@ def test_the_next_major_version_is_not_taken_unseen() -> None:
 def test_the_conda_recipe_asks_for_what_the_project_asks_for() -> None:
     recipe = pytest.importorskip("yaml").safe_load((ROOT / "packaging" / "recipe.yaml").read_text())
     run = {Requirement(line.replace(" ", "", 1)) for line in recipe["requirements"]["run"] if "python " not in line}
-    assert run == {Requirement(line) for line in PROJECT["project"]["dependencies"]}
+    annexes = tomllib.loads((ROOT / "hwexplorer_annexes" / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert run == {Requirement(line) for line in (*PROJECT["project"]["dependencies"], *annexes[1:])}
 
 
 def test_the_page_of_licences_names_every_package_and_library_of_captures() -> None:
