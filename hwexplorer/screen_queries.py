@@ -18,7 +18,7 @@ from hwexplorer.state import State, replace
 from hwexplorer.views import device_cards, heat
 from hwexplorer.views.answer_lines import answer, verdict
 from hwexplorer.views.captions import length_words
-from hwexplorer.views.measured_times import is_read, trace_annex, trace_warning
+from hwexplorer.views.measured_times import is_read, trace_annex
 from hwexplorer.views.plain import Page, Table, Text
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ class ScreenQueries:
         result = engine.result(state)
         note = f"only {percent(result.coverage, 1)} covered" if result.coverage < 1 else ""
         note = uncovered_note(result.workload, state.batch) or note
-        warning = trace_warning(state, result)
-        return "; ".join(filter(None, (warning, length_words(state), *describe_deviations(result), note)))
+        return "; ".join(filter(None, (length_words(state), *describe_deviations(result), note)))
 
     def evaluate_knob(self, state: State) -> bool | None:
         """Evaluate one more knob, in some milliseconds. Return True if there is something new to show, None if nothing

@@ -32,6 +32,7 @@ PANES = ("models", "compare", "tree", "events", "why", "plot", "knobs")
 METRICS = ADDITIVE
 BYS = ("module", "subgraph", "kind")  # as analysis/estimate/outline.py has them
 SORTS = ("graph", "share", "latency", "energy", "name")
+TRACE_SORTS = ("measured", "ratio")  # columns of the tree beside a trace; without one, the order is that of shares
 _FIRST = ("roofline", "roofs", "batch", "pareto", "memory")
 _FOUND = {module.name for module in iter_modules([str(Path(__file__).parent / "plots")])}
 PLOTS = (*_FIRST, *sorted(name for name in _FOUND - {*_FIRST} if name[0] != "_"))  # a new plot needs only its module
@@ -39,7 +40,7 @@ RANKS = ("rank", "latency", "energy", "edp", "throughput", "power", "memory", "n
 EACH = "~each"  # suffix of an open branch whose repeated blocks are shown one by one
 DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 PREFERRED_DEVICE = "h100_sxm"
-_CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": SORTS, "plot": PLOTS, "rank": RANKS}
+_CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": (*SORTS, *TRACE_SORTS), "plot": PLOTS, "rank": RANKS}
 
 
 class State(msgspec.Struct, frozen=True):
@@ -88,6 +89,11 @@ class State(msgspec.Struct, frozen=True):
     def split_branches(self) -> tuple[str, ...]:
         """The branches of repeats whose blocks are shown one by one."""
         return tuple(sorted(key.removesuffix(EACH) for key in self.open if key.endswith(EACH)))
+
+    @property
+    def order(self) -> str:
+        """The order of the tree in words: `share`, `latency reversed`."""
+        return self.sort if self.descending else f"{self.sort} reversed"
 
     def __post_init__(self) -> None:
         if not self.model:

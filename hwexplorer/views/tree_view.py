@@ -32,7 +32,7 @@ from hardware.execute import BOUNDS, RESOURCES
 from hardware.quantity import percent
 from hardware.sentence import count_noun
 from hwexplorer import engine
-from hwexplorer.state import EACH, State, pinned, replace
+from hwexplorer.state import EACH, TRACE_SORTS, State, pinned, replace
 from hwexplorer.views.captions import metric_word, name_work, place_in_words
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes, trace_warning
@@ -68,15 +68,8 @@ COLUMNS = (
 LIMITS = (*BOUNDS, "on-chip")  # `memory` is DRAM
 HALF, NAMED = 0.5, 3  # the footer counts the fewest parts with this share of the model, and names so many
 MEASURED = (
-    Column("measured", "Measured", "s", keep=0, help="from the trace that the state names"),
-    Column(
-        "ratio",
-        "vs predicted",
-        "x",
-        role="quantity",
-        keep=0,
-        help="measured over predicted, of operators that the trace shows",
-    ),
+    Column("measured", "Measured s", "s", role="quantity", keep=0, short="Measured", help="from the state's trace"),
+    Column("ratio", "vs predicted", "x", role="quantity", keep=0, help="measured over predicted time"),
     Column("term", "Term", role="text", keep=2, help="cause of the operators with the largest difference"),
 )
 DELTA = Column(
@@ -115,7 +108,7 @@ def tree(state: State) -> Table:
     if trace_cells:
         cells = [(*row, *times) for row, times in zip(cells, trace_cells, strict=True)]
     rows: list[Row] = []
-    for i in _sorted_places(nodes, _ranks(state.sort, branches, level, parts.sum(axis=0)), is_falling):
+    for i in _sorted_places(nodes, _ranks(state.sort, branches, level, parts.sum(axis=0), trace_cells), is_falling):
         depth, branch = nodes[i]
         kind = branch.type if branch.kind in ("subgraph", "operator") else branch.kind
         dim = branch.kind == "operator" and without_rule[i]
@@ -135,7 +128,8 @@ def tree(state: State) -> Table:
 def _measured_columns(result: Estimate) -> tuple[Column, ...]:
     """Return the columns of measured times. The runtime that they are compared with heads the ratio."""
     seconds, ratio, term = MEASURED
-    return seconds, msgspec.structs.replace(ratio, title=f"vs {result.runtime.name}"), term
+    name = f"vs {result.runtime.name}"
+    return seconds, msgspec.structs.replace(ratio, title=name, short=" ".join(name.split()[:2])), term
 
 
 def _sorted_places(nodes: list[tuple[int, Branch]], ranks: Sequence[Any], is_falling: bool) -> Iterator[int]:
@@ -360,9 +354,13 @@ def _fused(figures: TreeFigures, branch: Branch, apart: bool) -> str:
     return "fused" if figures.estimate.execution == "fused" and whole else "own"
 
 
-def _ranks(sort: str, branches: list[Branch], level: TreeLevel, share: Floats) -> Sequence[Any]:
+def _ranks(
+    sort: str, branches: list[Branch], level: TreeLevel, share: Floats, trace_cells: list[tuple[Cell, ...]]
+) -> Sequence[Any]:
     """Return the sort key of each node."""
+    if sort in TRACE_SORTS and trace_cells:
+        return [cells[TRACE_SORTS.index(sort)] or 0.0 for cells in trace_cells]
     if sort in ("graph", "name"):
         return range(len(branches)) if sort == "graph" else [branch.key for branch in branches]
-    figures: list[float] = {"share": share, "latency": level.latency_s, "energy": level.energy_j}[sort].tolist()
-    return figures
+    figures = {"latency": level.latency_s, "energy": level.energy_j}.get(sort, share)
+    return list[float](figures.tolist())

@@ -99,6 +99,7 @@ async def test_a_click_on_the_head_of_a_column_sorts_by_it() -> None:
         assert (app.state.sort, app.state.descending) == ("latency", True)
         await click(app, pilot, "tree", "latency µs")
         assert (app.state.sort, app.state.descending) == ("latency", False)
+        assert (app.session.message or [""])[0] == "the tree is sorted by latency reversed"
         await click(app, pilot, "tree", "bound ")
         assert app.session.message is not None
         assert "share" in app.session.message[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardware.errors import RequestError
-from hwexplorer.state import SORTS, replace
+from hwexplorer.state import SORTS, TRACE_SORTS, replace
 from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session import row_query
 from hwexplorer.tui.session.state_changes import open_branches
@@ -18,7 +18,7 @@ class TreePane(ViewPane):
 
     content: TreeTable
     cursor, double_click = "at", "toggle"
-    sort_keys, sort_fields = SORTS, ("sort", "descending", True)
+    sort_keys, sort_fields = (*SORTS, *TRACE_SORTS), ("sort", "descending", True)
     make_content = TreeTable
     finds_rows = False  # the session searches the tree, since matches may be in closed branches
 
@@ -31,8 +31,7 @@ class TreePane(ViewPane):
         opened = None if counted else open_branches(self.session.index, state.open, state.at)
         self.content.update(table, opened, hide=self.hidden_roles())
         self.content.go(state.at)
-        order = state.sort if state.descending else f"{state.sort} reversed"
-        place = f"sorted by {order} · {self.content.cursor + 1}/{len(self.content.visible)}"
+        place = f"sorted by {state.order} · {self.content.cursor + 1}/{len(self.content.visible)}"
         device = f"{views.device_name(state.on)}{' and others' * state.heat}"
         subject = f"find {state.find!r}" if counted else f"by {state.by}"
         self.set_title(f"{subject} · {device}", f"{counted} of the {metric_word(state.metric)}" if counted else place)

@@ -15,8 +15,6 @@ Cards = tuple[Card, ...]
 # Fields whose new value the message says.
 _SENTENCES = {
     "metric": "shares are of {}",
-    "sort": "the tree is sorted by {}",
-    "rank": "devices in order of {}",
     "baseline": "compared with {}",
     "model": "loaded {}",
     "limits": "limits: {}",
@@ -63,6 +61,10 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards, pin: C
         parts.append("no limits")
     if "model" in changed and after.pin and "/" not in after.pin:
         parts.append(f"pin recomputed for {after.model}")
+    if changed & {"sort", "descending"} and not parts:
+        parts.append(f"the tree is sorted by {after.order}")
+    if changed & {"rank", "rank_reverse"} and not parts:
+        parts.append(f"devices in order of {after.rank}{' reversed' * after.rank_reverse}")
     parts += [form.format(getattr(after, name)) for name, form in _SENTENCES.items() if name in changed and not parts]
     return "; ".join(parts)
 
