@@ -28,8 +28,7 @@ from hardware.engines.scheduler import Scheduler
 from hardware.memo import memoize
 
 NO_CACHE = 1  # tokens in the cache of a step that counts as a step without attention
-SHORT, LONG = 64, 512  # tokens of a prompt with negligible attention, and of one that shows its cost
-CONTEXT = 3584  # tokens before the long prompt
+SHORT, MEDIUM, LONG = 64, 512, 4096  # tokens of a prompt with negligible attention, of a part, and of one that shows it
 _DRAFT = Path(__file__).with_name("speculation.toml")
 
 
@@ -162,13 +161,11 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True):
         steps = [self.decode.bound(sequence=1, kv=length) for length in cached]
         return evaluate_steps(steps, sequences, self.device, self.scenario)
 
-    def prompts(
-        self, batches: Sequence[int], tokens: int, cached: Sequence[int] = (0,), is_recorded: bool = False
-    ) -> Floats:
-        """Return (time_s, energy_j) of batches of prompts of so many tokens after cached ones, (2, k, b). With
-        `is_recorded` those of prompts held by graphs come first, (4, k, b)."""
-        steps = [self.prefill.bound(sequence=tokens, kv=length) for length in cached]
-        return evaluate_steps(steps, batches, self.device, self.scenario, is_recorded)
+    def prompts(self, batches: Sequence[int], tokens: int, is_recorded: bool = False) -> Floats:
+        """Return (time_s, energy_j) of batches of prompts of so many tokens, (2, 1, b). With `is_recorded` those of
+        prompts held by graphs come first, (4, 1, b)."""
+        step = self.prefill.bound(sequence=tokens, kv=0)
+        return evaluate_steps([step], batches, self.device, self.scenario, is_recorded)
 
 
 def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Scheduler) -> StepCosts:
@@ -182,16 +179,20 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
     copies = steps.decode.attention_copies  # each has its share of the sequences and of all caches
     knots = (max(longest // 2, NO_CACHE), max(longest, NO_CACHE + 1))
     halfway, longest_each = steps.decoding(sequences, knots).swapaxes(0, 1)
-    prompt = steps.prompts(sorted({1, copies}), LONG, (0, CONTEXT))
-    after = prompt[..., -1]
+    prompt = steps.prompts(sorted({1, copies}), MEDIUM)
     small = [n for n in sequences if n < SHORT]
     tokens = np.array([*small, *(SHORT * n for n in batches)], dtype=np.float64)
-    prompts = steps.prompts(batches, SHORT, is_recorded=bool(first.runtime.prompt_dispatch.value))[:, 0]
+    is_recorded = bool(first.runtime.prompt_dispatch.value)
+    prompts = steps.prompts(batches, SHORT, is_recorded)[:, 0]
+    long = steps.prompts([copies], LONG, is_recorded)[:2, 0] - of_sequence * copies
     recorded, prompts = prompts[:2], prompts[-2:]
     linear = np.concatenate([steps.decoding(small, [NO_CACHE])[:, 0], recorded], axis=1)
     started = np.maximum(prompts - recorded, 0.0)
     started = np.concatenate([np.repeat(started[:, :1], len(small), axis=1), started], axis=1)
-    linear = np.maximum.accumulate(linear - of_sequence * [*small, *batches], axis=1)
+    linear = linear - of_sequence * [*small, *batches]
+    pair = np.maximum(long[:, 0] - _along(tokens, linear, copies * LONG), 0.0) / (copies * LONG * (LONG - SHORT) / 2)
+    linear[:, len(small) :] -= pair[:, None] * tokens[len(small) :] * SHORT / 2
+    linear = np.maximum.accumulate(linear, axis=1)
     slope = np.maximum(longest_each - halfway, 0.0) / (knots[1] - knots[0])
     base = np.stack([_along(tokens, linear, n) for n in sequences], axis=1)
     decoding = np.stack([np.maximum(halfway - slope * knots[0] - base, 0.0), slope], axis=1)
@@ -199,17 +200,17 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
     token_bytes, state_bytes = (full_bytes - first.peak_memory_bytes) / (knots[1] - NO_CACHE), steps.state_bytes
     room = first.device.memory_bytes * scheduler.memory_share - first.memory.weight_bytes
     if not scheduler.activations_apart:
-        of_prompt = steps.memory(steps.prefill.bound(sequence=LONG, kv=0)).activation_peak_bytes
-        room = max(room - of_prompt * (scheduler.max_tokens // copies) / LONG, 0.0)
+        of_prompt = steps.memory(steps.prefill.bound(sequence=MEDIUM, kv=0)).activation_peak_bytes
+        room = max(room - of_prompt * (scheduler.max_tokens // copies) / MEDIUM, 0.0)
     return StepCosts(
         tokens=tokens,
         linear=linear,
         started=started if started.any() else None,
         sequences=np.array(sequences, dtype=np.float64),
         decoding=np.maximum.accumulate(decoding, axis=2),
-        pair=np.maximum((after[:, 1] - after[:, 0]) / (copies * LONG * CONTEXT), 0.0),
+        pair=pair,
         copies=copies,
-        expert_token_s=float(prompt[0, 0, -1] - prompt[0, 0, 0]) / (LONG * max(copies - 1, 1)),
+        expert_token_s=float(prompt[0, 0, -1] - prompt[0, 0, 0]) / (MEDIUM * max(copies - 1, 1)),
         static_w=static_w,
         cache_tokens=copies * max(room / token_bytes, 0.0) if token_bytes > 0 else np.inf,
         token_bytes=token_bytes,
