@@ -47,6 +47,11 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
         ('dram')."""
         return self.family == "by_time"
 
+    @property
+    def is_dynamic(self) -> bool:
+        """True for events that are paid for work done, not for time that passes."""
+        return not (self.is_static or self.is_by_time)
+
 
 STATIC = (
     Event("static", "leakage_and_idle", "s", "static", "static", "logic"),

@@ -24,8 +24,6 @@ from analysis.explore.search.candidates import Pareto
 from analysis.explore.search.candidates import Rank
 from analysis.explore.tuning.knob_curve import KnobReport
 from analysis.explore.wavefront_phases import Wavefront
-from analysis.reports.event_report import EventReport
-from analysis.reports.roofline_report import RooflineReport
 from analysis.serving.serving_report import ServingReport
 from analysis.validation.serving_validation import ServedGroups
 from hwexplorer.reports.advise import Advice
@@ -35,8 +33,10 @@ from hwexplorer.reports.models import ModelList
 from hwexplorer.reports.show.coefficients import Prices
 from hwexplorer.reports.show.concurrency import ConcurrencyReport
 from hwexplorer.reports.show.energy import EnergyReport
+from hwexplorer.reports.show.events import EventReport
 from hwexplorer.reports.show.mapping import MappingReport
 from hwexplorer.reports.show.memory import MemoryReport
+from hwexplorer.reports.show.roofline import RooflineReport
 from hwexplorer.reports.sweep import Sweep
 from hwexplorer.reports.tree.edp import EdpReport
 from hwexplorer.reports.tree.partition import PartitionReport

@@ -55,7 +55,7 @@ class Model:
 
     def graph(self, **options: Any) -> networkx.DiGraph[str]:
         """Return the operators as a graph, with their costs on a device (`on="h100_sxm"`) as attributes."""
-        from hwexplorer.reports.tree._model_graph import model_graph, to_networkx
+        from hwexplorer.reports.tree.partition import model_graph, to_networkx
 
         return to_networkx(model_graph(engine.result(self._state(options))))
 

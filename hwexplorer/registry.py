@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hwexplorer.declare import Group, Report, Verb
 
 _PACKAGES = ("hwexplorer.reports", "hwexplorer.commands")
-_UNDER_LOAD = "hwexplorer.reports._under_load"
+_UNDER_LOAD = "hwexplorer.reports.show.load"
 # The verbs by task. FIRST are the verbs used most.
 FIRST = ("compare", "tree", "why")
 TASKS = {

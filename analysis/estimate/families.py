@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from analysis.estimate.estimate import Estimate
-from analysis.model.ir.workload import Floats
+from analysis.model.ir.workload import Floats, Ints
 from hardware.taxonomy import Event
 
 FAMILIES = (
@@ -60,6 +60,12 @@ def sum_by_family(events: Sequence[Event], energy_j: Floats) -> Floats:
     """Return the sums of the energy of events, (e,), over each family, shape (7,)."""
     index = [FAMILIES.index(family_of(event)) for event in events]
     return np.bincount(index, energy_j, minlength=len(FAMILIES)).astype(np.float64)
+
+
+def sum_events(result: Estimate, members: Ints) -> tuple[Floats, Floats]:
+    """Return the count and the energy in J of each event in these operators, shape (e,)."""
+    counts = result.run.counts[:, members].sum(axis=1)
+    return counts, result.run.scale_counts(result.run.counts)[:, members].sum(axis=1) * result.run.prices.value
 
 
 def instructions(result: Estimate) -> float:

@@ -167,3 +167,10 @@ def model_reason(result: Estimate) -> str:
         f"{parts}; {describe_wait(*largest_cause(result))}; "
         f"draws {result.average_power_w:.0f} W, limit {result.power_limit_w:.0f} W"
     )
+
+
+def describe_launch_dominated(count: int, kernels: int) -> str:
+    """Say how many kernels take longer to launch than to execute."""
+    return (
+        f"{count} of {count_noun(kernels, 'kernel')} {'takes' if count == 1 else 'take'} longer to launch than to run"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.estimate.host_work import divide_host_work
-from analysis.reports.roofline_report import main_peak, points
+from analysis.estimate.kernel_roofs import main_peak, points
 from hardware.precision import rate_unit
 from hwexplorer import engine
 from hwexplorer.plots.roofline import operators, roof, span, under_roofs

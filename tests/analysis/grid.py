@@ -17,7 +17,6 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
-from analysis.reports.event_report import is_dynamic
 from hardware import known_architectures
 from hardware.device import Device
 from hardware.device_catalog import CATALOG, load_device, load_devices
@@ -122,7 +121,7 @@ def dram_bytes(result: Estimate) -> Floats:
 
 def untimed(result: Estimate) -> Floats:
     """The counts of all events that follow from graph and mapping alone."""
-    keep = [is_dynamic(event) for event in result.events]
+    keep = [event.is_dynamic for event in result.events]
     counts: Floats = result.run.counts[keep]
     return counts
 

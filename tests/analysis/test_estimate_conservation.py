@@ -10,8 +10,8 @@ from test_estimate_physics import check_physics
 
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.tree_figures import tree
-from analysis.reports.event_report import event_report
 from hardware.runtime_choice import deployed_runtime
+from hwexplorer.reports.show.events import event_report
 from hwexplorer.reports.tree.tree import Node, node
 from tests.sampling import every, for_each
 

@@ -223,7 +223,7 @@ def test_counts_do_not_depend_on_the_clock(name: str, mode: str, tmp_path: Path)
         for precision in ("fp32", "int8"):
             original, other = (grid.run(model, d, 8, precision, mode) for d in (usual, quick))
             waits = original.device.arch.scalar_instruction > 0
-            follows = [grid.is_dynamic(event) and not each for event, each in zip(original.events, waits, strict=True)]
+            follows = [event.is_dynamic and not each for event, each in zip(original.events, waits, strict=True)]
             np.testing.assert_allclose(original.run.counts[follows], other.run.counts[follows], rtol=1e-12)
             least, more = (each.run.counts[waits].sum(axis=1) for each in (original, other))
             assert (more >= least * (1 - 1e-12)).all()

@@ -10,8 +10,8 @@ from analysis.estimate.causes import causes
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import BYS, HOST, outline
 from analysis.estimate.tree_figures import branch_figures, find_node, operators_of
-from analysis.reports.event_report import event_report
 from hwexplorer import engine
+from hwexplorer.reports.show.events import event_report
 from hwexplorer.reports.tree.tree import Node, node
 from hwexplorer.state import parse
 from tests.sampling import for_each

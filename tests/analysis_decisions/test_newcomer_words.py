@@ -7,11 +7,11 @@ import re
 import pytest
 from decisions import hwexplorer as run
 
-from analysis.reports.roofline_report import roofline
 from analysis.text.insight import change_effects
 from hwexplorer import engine
 from hwexplorer.answer import Answer
 from hwexplorer.reports.advise import NOTICEABLE, advise, gain
+from hwexplorer.reports.show.roofline import roofline
 from hwexplorer.state import parse, with_setting
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.reports.event_report import event_report
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hwexplorer import cli
+from hwexplorer.reports.show.events import event_report
 from hwexplorer.reports.why.explain import explain
 from hwexplorer.reports.why.progression import make_progression
 from tests.models import load_once

@@ -11,11 +11,11 @@ from consistency import checks
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree_figures import count_making, tree
-from analysis.reports.roofline_report import roofline
 from analysis.text.bound_reasons import bound_change
 from hwexplorer import engine
 from hwexplorer.reports.show import events
 from hwexplorer.reports.show.energy import energy_report
+from hwexplorer.reports.show.roofline import roofline
 from hwexplorer.reports.tree.edp import component_seconds, component_shares, edp_report
 from hwexplorer.state import State
 from tests.sampling import for_each

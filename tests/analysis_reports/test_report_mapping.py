@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import reports_grid as grid
 
-from analysis.reports.event_report import event_report
 from hardware.architectures.gpu import blocks, occupancy, resident_limit
 from hardware.errors import RequestError
+from hwexplorer.reports.show.events import event_report
 from hwexplorer.reports.show.mapping import mapping_report
 from tests.sampling import for_each
 

@@ -10,7 +10,6 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.reports.event_report import event_report
 from hardware import architecture_data, file_access
 from hardware.architecture_data import Data
 from hardware.demand import READ_WEIGHT, OpClass
@@ -28,6 +27,7 @@ from hardware.kernels.library import (
     product_libraries,
 )
 from hardware.setup import find_setup
+from hwexplorer.reports.show.events import event_report
 from tests.models import load_once
 from tests.test_house import sources
 

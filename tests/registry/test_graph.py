@@ -15,7 +15,7 @@ import pytest
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.commands.capture.graph import _graphml
-from hwexplorer.reports.tree._model_graph import model_graph, to_networkx
+from hwexplorer.reports.tree.partition import model_graph, to_networkx
 from hwexplorer.state import State, parse
 
 CASES = ("resnet18@b8,fp16,fused?on=h100_sxm", "mobilenet_v2?on=tpu_v4", "googlenet?on=xeon_8490h")

@@ -15,7 +15,7 @@ from analysis.serving.request_load import Lengths, open_load
 from analysis.serving.server_flags import command_lines
 from hwexplorer import engine
 from hwexplorer.cli import main
-from hwexplorer.reports import _under_load as search_load
+from hwexplorer.reports.show import load as search_load
 from hwexplorer.state import State
 
 MODEL = "llama3_8b:serve,in=256,out=32,rate=4"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.reports.roofline_report import is_launch_dominated
+from analysis.estimate.kernel_roofs import is_launch_dominated
 from hwexplorer import engine
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PLOTS, parse, replace

@@ -11,7 +11,7 @@ from hwexplorer.export.render import encode
 from hwexplorer.headless import asked_state
 from hwexplorer.options import choice, option
 from hwexplorer.process import output
-from hwexplorer.reports.tree._model_graph import ModelGraph, model_graph, to_networkx
+from hwexplorer.reports.tree.partition import ModelGraph, model_graph, to_networkx
 from hwexplorer.text.number_format import safe
 
 SUFFIXES = {".json": "json", ".graphml": "graphml"}

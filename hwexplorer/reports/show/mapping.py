@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from analysis.document import Column, column, columns, none_unless, records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.kernel_rows import describe_host_work, kernels, kernels_of
 from analysis.estimate.totals import weighted_mean
 from analysis.model.ir.workload import Floats, Ints
-from analysis.reports.kernel_rows import describe_host_work, kernels, kernels_of
 from hardware.architecture import architecture_of
 from hardware.execute import BOUNDS
 from hardware.mapping.common import total_units, units_in_all

@@ -18,11 +18,11 @@ from analysis.estimate import workspace
 from analysis.estimate.alternatives import precisions
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.kernel_rows import kernels
 from analysis.estimate.kernels import structure
 from analysis.estimate.peak_memory import Lifetimes, allocation_bytes, cache_bytes, lifetimes, storage_roots
 from analysis.estimate.roles import roles, tensor_bytes
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
-from analysis.reports.kernel_rows import kernels
 from hardware.device import Device
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, parse
 from hardware.quantity import percent, quantity

@@ -1,13 +1,14 @@
 """Divide a model into subgraphs: types, traffic, parallelism, dependencies.
 
-The report does not depend on a device. Threads are the elements that an operator, or the head of a subgraph, writes.
-Arithmetic intensity is FLOP per byte of an operator's operands and results, or per byte across a subgraph's border.
+The report does not depend on a device; the graph of the operators, exported to other programs, has their costs on one.
+Threads are the elements that an operator, or the head of a subgraph, writes. Arithmetic intensity is FLOP per byte of
+an operator's operands and results, or per byte across a subgraph's border.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
@@ -22,12 +23,15 @@ from analysis.estimate.dependencies import (
     operator_graph,
     subgraph_graph,
 )
-from analysis.estimate.figures import Head, model_head_fields
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, head_fields, model_head_fields
+from analysis.estimate.kernel_rows import kernels
 from analysis.estimate.kernels import demand
+from analysis.estimate.operator_classes import OperatorInfo, OperatorTensor, operator_classes, operator_infos
 from analysis.estimate.subgraphs import partition
 from analysis.estimate.totals import ratio
+from analysis.estimate.tree_figures import tree
 from analysis.model.ir.workload import Floats, Workload
-from analysis.reports.operator_classes import OperatorInfo, operator_classes, operator_infos
 from hardware.demand import READ, READ_WEIGHT, WRITE
 from hardware.precision import Widths, parse
 from hardware.quantity import percent, plain_number, quantity
@@ -36,6 +40,9 @@ from hwexplorer.declare import MODEL, Report, Rows, Section, summary_text
 from hwexplorer.reports._buckets import KINDS, Bucket, KindCount, buckets, distribution, kinds
 from hwexplorer.state import State
 from hwexplorer.views.captions import chain
+
+if TYPE_CHECKING:
+    import networkx
 
 PARALLELISM = (1e3, 1e4, 1e5)
 PARALLELISM_LABELS = ("< 1 K", "1-10 K", "10-100 K", "> 100 K")
@@ -214,6 +221,75 @@ def list_edges(
     """Return the edges of a graph whose nodes have these ids."""
     source, target = ([ids[i] for i in ends] for ends in (graph.source, graph.target))
     return records(Edge, source=source, target=target, bytes=edge_bytes(graph, workload, batch, widths))
+
+
+# --- the operators as a graph -------------------------------------------------------------------------------
+
+
+class OperatorNode(OperatorInfo, frozen=True, kw_only=True):
+    """An operator. Time and energy are its part of its kernel's, for the batch; `edp_js` is a part of the model's EDP;
+    `bytes` move to and from memory."""
+
+    kernel: str
+    macs: float
+    flops: float
+    bytes: float
+    latency_s: float
+    energy_j: float
+    edp_js: float
+    share: float
+    bound: str
+
+
+class ModelGraph(Head, frozen=True, kw_only=True):
+    """Nodes in execution order, and edges between them, all of which point forward."""
+
+    nodes: tuple[OperatorNode, ...]
+    edges: tuple[Edge, ...]
+
+
+def model_graph(result: Estimate) -> ModelGraph:
+    """Return the operators of a model and the activations they exchange, in execution order."""
+    parts, demand, figures = result.partition, result.demand, tree(result)
+    level, ids = figures.operators, parts.operator_id
+    infos = operator_infos(result.workload, result.scenario.batch)
+    descriptions: dict[str, Any] = {
+        name: [getattr(info, name) for info in infos] for name in OperatorInfo.__struct_fields__
+    }
+    nodes = records(
+        OperatorNode,
+        kernel=[kernels(result).id[k] for k in demand.kernel],
+        bytes=level.dram_bytes,
+        bound=figures.operator_bound,
+        **descriptions,
+        **{name: getattr(level, name) for name in ("macs", "flops", "latency_s", "energy_j", "edp_js", "share")},
+    )
+    edges = list_edges(operator_graph(result.workload), ids, result.workload, result.scenario.batch, result.plan.widths)
+    return ModelGraph(**head_fields(result, on_device=True), nodes=nodes, edges=edges)
+
+
+def plain(value: Any) -> Any:
+    """Return tensors by their sizes: `batch x 64 x 56 x 56, 64 x 64 x 3 x 3`; other values as they are."""
+    if not isinstance(value, tuple) or not all(isinstance(item, OperatorTensor) for item in value):
+        return value
+    return ", ".join(" x ".join(map(str, tensor.shape or ())) or tensor.name for tensor in value)
+
+
+def to_networkx(graph: ModelGraph) -> networkx.DiGraph[str]:
+    """Convert a graph to networkx: nodes by id, all figures as attributes, tensors as text, which every file format of
+    networkx can write. Imports networkx."""
+    import networkx
+
+    def rest(record: msgspec.Struct, *names: str) -> dict[str, Any]:
+        """Return the fields of a record except `names`, as plain values."""
+        return {name: plain(value) for name, value in msgspec.structs.asdict(record).items() if name not in names}
+
+    network: networkx.DiGraph[str] = networkx.DiGraph()
+    network.add_nodes_from((node.id, rest(node, "id")) for node in graph.nodes)
+    network.add_edges_from((edge.source, edge.target, rest(edge, "source", "target")) for edge in graph.edges)
+    about_model = rest(graph, "nodes", "edges")
+    network.graph.update({name: value for name, value in about_model.items() if isinstance(value, str | int)})
+    return network
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import msgspec
 from analysis.document import Column
 from analysis.estimate.causes import CAUSES, cause_of_family
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.families import FAMILIES, sum_by_family
+from analysis.estimate.families import FAMILIES, sum_by_family, sum_events
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
@@ -126,8 +126,7 @@ def _verdict(last: Estimate, others: Sequence[Estimate], metric: str) -> str:
 
 def _side(result: Estimate, path: str) -> ArchitectureSide:
     members, of_node = operators_of(result, path), estimate_of_node(result, path)
-    counts = of_node.run.scale_counts(of_node.run.counts)[:, members].sum(axis=1)
-    energy_j = counts * of_node.run.prices.value / of_node.scenario.batch
+    energy_j = sum_events(of_node, members)[1] / of_node.scenario.batch
     families = sum_by_family(of_node.events, energy_j).tolist()
     return ArchitectureSide(
         device=result.device.key, architecture=result.device.architecture, precision_run=result.precision_run,

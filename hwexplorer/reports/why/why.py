@@ -13,15 +13,15 @@ from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inferen
 from analysis.estimate.causes import STEPS, causes, shares, steps, values_by_cause
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.families import sum_events
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
+from analysis.estimate.kernel_rows import kernels
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree_figures import TreeFigures, estimate_of_node, find_node, modifier_or_none, operators_of
 from analysis.estimate.tree_figures import tree as tree_figures
 from analysis.estimate.tree_figures import tree_without_host as figures_without_host
 from analysis.model.ir.workload import Ints
-from analysis.reports.event_report import event_report
-from analysis.reports.kernel_rows import kernels
 from analysis.text.bound_reasons import (
     attention_parts,
     bound_change,
@@ -360,19 +360,21 @@ def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
 
 def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section]:
     """Return the largest events with the quality of their prices; `is_whole` adds the sources as numbered footnotes."""
-    largest = sorted(event_report(result, path).events, key=lambda row: -row.energy_j)[:TOP]
+    members, result = operators_of(result, path), estimate_of_node(result, path)
+    counts, energies = sum_events(result, members)
     lines, footnotes = [], dict[str, int]()
-    for row in largest:
-        if row.energy_j <= 0:
+    for i in (-energies).argsort(kind="stable")[:TOP].tolist():
+        count, energy_j = float(counts[i]), float(energies[i])
+        if energy_j <= 0:
             continue
-        marks = [str(footnotes.setdefault(source, len(footnotes) + 1)) for source in row.source.split("; ")]
-        known = f"{row.quality} {', '.join(marks)}" if is_whole else row.quality
-        low, high = row.coefficient_low_j / row.coefficient_j, row.coefficient_high_j / row.coefficient_j
-        count = _s(row.count) if row.unit == "s" else f"{quantity(row.count, 'SI')} {row.unit}"
+        event, price = result.events[i], result.run.prices.rows[i]
+        marks = [str(footnotes.setdefault(source, len(footnotes) + 1)) for source in price.source.split("; ")]
+        known = f"{price.quality} {', '.join(marks)}" if is_whole else price.quality
+        amount = _s(count) if event.count == "s" else f"{quantity(count, 'SI')} {event.count}"
         lines.append(
-            f"{_percent(row.fraction)} {category_words(row.category)}: {row.event}, {count} x "
-            f"{quantity(row.coefficient_j, 'W' if row.unit == 's' else 'J')} ({low:.2g}-{high:.2g}x) "
-            f"[{known}]".replace("_", " ")
+            f"{_percent(energy_j / float(energies.sum()))} {category_words(event.category)}: {event.name}, {amount} x "
+            f"{quantity(energy_j / count, 'W' if event.count == 's' else 'J')} "
+            f"({price.low_j / price.value_j:.2g}-{price.high_j / price.value_j:.2g}x) [{known}]".replace("_", " ")
         )
     sections: list[Section] = [("Largest events", tuple(lines))]
     if is_whole:

@@ -1,1 +1,0 @@
-"""Reports on one estimate: events, roofline, mapping, energy, memory, EDP, partition, concurrency."""
