@@ -137,7 +137,7 @@ def fit_rows_by_software(
 ) -> dict[str, list[FitRow]]:
     """Return the rows with a measured latency by class of software. Repeated rows of a measurement, rows that
     `validate` leaves out and groups that are too small for its summary are left out."""
-    rows = interpret_each(table_rows, lambda cells: interpret_row(cells, folders), Counter())
+    rows, _ = interpret_each(table_rows, lambda cells: interpret_row(cells, folders))
     fit_rows: dict[tuple[object, ...], FitRow] = {}
     classes = fitted_software()
     for row, agrees in zip(rows, row_validation.repeats_agree(rows), strict=True):

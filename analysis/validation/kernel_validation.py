@@ -31,7 +31,7 @@ from analysis.validation.measured_rows import (
     parse_cell,
     read_rows,
 )
-from analysis.validation.row_validation import PredictionPoint
+from analysis.validation.prediction_errors import PredictionPoint
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
 from hardware.device import Device
 from hardware.device_catalog import load_device
@@ -207,9 +207,8 @@ def predict_kernels(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
 ) -> tuple[list[PredictionPoint], Counter[str]]:
     """Return the predicted rows of a table of kernels, and the number of others by reason."""
-    skipped = Counter[str]()
-    read = partial(_read_row, folders)
-    return map_groups(rows, read, lambda row: row.setup, partial(_predict_kernels, folders), skipped, tick), skipped
+    predict = partial(_predict_kernels, folders)
+    return map_groups(rows, partial(_read_row, folders), lambda row: row.setup, predict, tick)
 
 
 def _read_row(folders: tuple[Path, ...], row: dict[str, str]) -> TimedKernels:

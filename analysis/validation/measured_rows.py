@@ -92,21 +92,18 @@ class Unpredictable(Exception):
 
 
 def interpret_each(
-    rows: Sequence[Row],
-    interpret: Callable[[Row], Meaning],
-    skipped: Counter[str],
-    tick: Tick | None = None,
-) -> list[Meaning]:
-    """Return what rows mean. Count the others in `skipped` by the reason."""
-    found: list[Meaning] = []
+    rows: Sequence[Row], interpret: Callable[[Row], Meaning], tick: Tick | None = None
+) -> tuple[list[Meaning], Counter[str]]:
+    """Return what rows mean, and the number of other rows by reason."""
+    meanings, skipped = list[Meaning](), Counter[str]()
     for done, row in enumerate(rows, 1):
         try:
-            found.append(interpret(row))
+            meanings.append(interpret(row))
         except Unpredictable as reason:
             skipped[str(reason)] += 1
         if tick is not None:
             tick(done, len(rows))
-    return found
+    return meanings, skipped
 
 
 def map_groups(
@@ -114,20 +111,20 @@ def map_groups(
     interpret: Callable[[Row], Meaning],
     key: Callable[[Meaning], object],
     make: Callable[[Sequence[Meaning]], Sequence[Result]],
-    skipped: Counter[str],
     tick: Tick | None = None,
-) -> list[Result]:
-    """Return what `make` makes of the meanings of rows, of those with an equal key together. Count rows without a
-    result in `skipped` by the reason."""
-    results: list[Result] = []
-    for members in group_by(interpret_each(rows, interpret, skipped), key).values():
+) -> tuple[list[Result], Counter[str]]:
+    """Return what `make` makes of the meanings of rows, of those with an equal key together, and the number of rows
+    without a result by reason."""
+    meanings, skipped = interpret_each(rows, interpret)
+    results = list[Result]()
+    for members in group_by(meanings, key).values():
         try:
             results += make(members)
         except (Unpredictable, RequestError) as reason:
             skipped[str(reason)] += len(members)
         if tick is not None:
             tick(len(results) + skipped.total(), len(rows))
-    return results
+    return results, skipped
 
 
 def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")) -> list[dict[str, str]]:

@@ -20,7 +20,7 @@ from analysis.model.ir.workload import Bools, Floats
 from analysis.validation.efficiency_fit import FittedRate, LinearFit, Progress, least_absolute_step
 from analysis.validation.measured_rows import read_rows
 from analysis.validation.operator_rows import TimedGroup, predict_group, read_operators
-from analysis.validation.row_validation import PredictionPoint
+from analysis.validation.prediction_errors import PredictionPoint
 from analysis.validation.trust_bands import TARGET, make_residual, narrowest_band, spread_between_devices
 from hardware.grouping import group_by
 from hardware.kernels.library import attention_libraries, expert_libraries

@@ -18,7 +18,7 @@ from analysis.model.ir.workload import Parallel
 from analysis.validation import kernel_validation as kernels
 from analysis.validation.kernel_validation import KERNEL_KINDS, Shape, SingleKernel, TimedKernels, product
 from analysis.validation.measured_rows import SHIPPED, Tick, Unpredictable, catalogue_device, map_groups, parse_cell
-from analysis.validation.row_validation import PredictionPoint
+from analysis.validation.prediction_errors import PredictionPoint
 from hardware import file_access
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
@@ -55,12 +55,10 @@ def read_operators(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = ()
 ) -> tuple[list[TimedGroup], Counter[str]]:
     """Return the rows in groups, and the number of other rows by reason."""
-    skipped = Counter[str]()
-    read, make = partial(_read, folders), partial(_make_group, folders)
-    return map_groups(rows, read, lambda row: row.setup, make, skipped), skipped
+    return map_groups(rows, partial(_read, folders), lambda row: row.setup, lambda rows: [_make_group(folders, rows)])
 
 
-def _make_group(folders: tuple[Path, ...], rows: Sequence[TimedKernels]) -> list[TimedGroup]:
+def _make_group(folders: tuple[Path, ...], rows: Sequence[TimedKernels]) -> TimedGroup:
     device, engine, precision, attended, use, dispatch = rows[0].setup
     runtime = msgspec.structs.replace(
         runtimes()[_rules()["engines"][engine]],
@@ -72,19 +70,19 @@ def _make_group(folders: tuple[Path, ...], rows: Sequence[TimedKernels]) -> list
     setup = make_setup(load_device(device, folders), precision, runtime)
     if attended:
         setup = msgspec.structs.replace(setup, plan=msgspec.structs.replace(setup.plan, attention=attended))
-    return [TimedGroup(setup=setup, is_known=device in _rules()["devices"], members=rows)]
+    return TimedGroup(setup=setup, is_known=device in _rules()["devices"], members=rows)
 
 
 def predict_operators(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
 ) -> tuple[list[PredictionPoint], Counter[str]]:
     """Return the predicted rows, in families by operator and format, and the number of other rows by reason."""
-    groups, skipped = read_operators(rows, folders)
-    points = list[PredictionPoint]()
-    for group in groups:
-        points += predict_group(group)
-        if tick is not None:
-            tick(len(points), len(rows))
+
+    def predict(members: Sequence[TimedKernels]) -> list[PredictionPoint]:
+        """Return the predicted operators of a setup."""
+        return predict_group(_make_group(folders, members))
+
+    points, skipped = map_groups(rows, partial(_read, folders), lambda row: row.setup, predict, tick)
     return sorted(points, key=lambda point: point.family), skipped
 
 

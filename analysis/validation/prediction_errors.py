@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 
@@ -26,19 +27,47 @@ class PredictionErrors(msgspec.Struct, frozen=True, kw_only=True):
     band_half_width: Annotated[float, column("Band", "%", keep=1, help="median half-width of the stated band")]
 
 
+class PredictionPoint(msgspec.Struct, frozen=True):
+    """One measured quantity with its prediction and band."""
+
+    name: str
+    quantity: str
+    device: str
+    family: str
+    runtime: str
+    mode: str
+    work_class: str
+    measured: float
+    predicted: float
+    band: tuple[float, float]
+
+
+class SkippedRows(msgspec.Struct, frozen=True):
+    """A number of rows and the reason why they are counted separately."""
+
+    reason: str
+    rows: int
+
+    @classmethod
+    def count(cls, numbers: Counter[str]) -> tuple[SkippedRows, ...]:
+        """Return the numbers of rows by reason, the largest first."""
+        return tuple(cls(reason, n) for reason, n in numbers.most_common())
+
+
 Group = TypeVar("Group")
-ErrorRow = tuple[float, float, tuple[float, float]]  # measured, predicted, ends of the band
 
 
-def measure_errors(kind: Callable[..., Group], rows: Sequence[ErrorRow], **fields: str | int) -> Group:
-    """Return the errors of a group of rows as a struct of type `kind`; `fields` are its other fields."""
-    measured, predicted, bands = (np.array(values) for values in zip(*rows, strict=True))
+def measure_errors(kind: Callable[..., Group], points: Sequence[PredictionPoint], **fields: str | int) -> Group:
+    """Return the errors of a group of points as a struct of type `kind`; `fields` are its other fields."""
+    measured, predicted, bands = (
+        np.array([getattr(point, name) for point in points]) for name in ("measured", "predicted", "band")
+    )
     error = predicted / measured - 1.0
     inside = (measured >= bands[:, 0]) & (measured <= bands[:, 1])
     half = (bands[:, 1] - bands[:, 0]) / 2.0 / predicted
     return kind(
         **fields,
-        n=len(rows),
+        n=len(points),
         median_ape=float(np.median(np.abs(error))),
         p90_ape=float(np.quantile(np.abs(error), 0.9)),
         bias=float(np.median(error)),

@@ -5,15 +5,13 @@ A group is (source, device, mode, framework, precision, scenario). The summary i
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-import numpy as np
 
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate, estimate
@@ -24,22 +22,19 @@ from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.validation.language_rows import interpret_row as interpret_row
 from analysis.validation.measured_rows import (
     GROUP,
-    SHIPPED,
     MeasuredRow,
     Tick,
     Unpredictable,
-    find_device,
     interpret_each,
 )
-from analysis.validation.prediction_errors import ErrorRow, PredictionErrors, measure_errors
-from hardware import file_access, known_architectures
+from analysis.validation.prediction_errors import PredictionErrors, PredictionPoint, SkippedRows, measure_errors
 from hardware.architecture_data import common
 from hardware.device_catalog import load_device
 from hardware.grouping import group_by
 
 REPEATS_DIFFER = 2.0  # least ratio of repeats at which one of them must be another measurement
 _MOST_MEMORY = 1.3  # of the device: what was measured may free tensors earlier
-LARGE = 10  # least rows of a group that counts in the summary
+LARGE = 10  # least rows of a group from which a figure follows
 Ends = tuple[float, float, float]  # nominal, low, high
 QUANTITIES = ("latency", "energy")
 
@@ -61,8 +56,7 @@ class RowPrediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorGroup(PredictionErrors, frozen=True, kw_only=True):
-    """Errors of one group and quantity. `reason` explains why a large group is off by more than twice its target, '' if
-    it is not."""
+    """Errors of one group and quantity."""
 
     source: Annotated[str, column("Source", keep=5)]
     device: Annotated[str, column("Device")]
@@ -71,7 +65,6 @@ class ErrorGroup(PredictionErrors, frozen=True, kw_only=True):
     precision: Annotated[str, column("Precision", keep=3)]
     scenario: Annotated[str, column("Scenario", keep=4)]
     quantity: Annotated[str, column("Quantity")]
-    reason: str = ""
 
 
 class ClassErrors(PredictionErrors, frozen=True, kw_only=True):
@@ -82,42 +75,15 @@ class ClassErrors(PredictionErrors, frozen=True, kw_only=True):
     devices: Annotated[int, column("Devices", "count", keep=2)]
 
 
-class SkippedRows(msgspec.Struct, frozen=True):
-    """A number of rows and the reason why they are counted separately."""
-
-    reason: str
-    rows: int
-
-
 class Validation(msgspec.Struct, frozen=True):
     """Errors of classes of work and groups, skipped rows, rows that were predicted in another precision than measured
-    (`replaced`), and medians over groups of vision models with ten rows or more (`summary`)."""
+    (`replaced`), and the numbers of rows that are predicted and not (`summary`)."""
 
     classes: tuple[ClassErrors, ...]
     groups: tuple[ErrorGroup, ...]
     skipped: tuple[SkippedRows, ...]
     replaced: tuple[SkippedRows, ...]
-    summary: dict[str, float | int | None]
-
-
-class PredictionPoint(msgspec.Struct, frozen=True):
-    """One measured quantity with its prediction and band."""
-
-    name: str
-    quantity: str
-    device: str
-    family: str
-    runtime: str
-    mode: str
-    work_class: str
-    measured: float
-    predicted: float
-    band: tuple[float, float]
-
-    @property
-    def error_row(self) -> ErrorRow:
-        """The measurement, its prediction and the band."""
-        return self.measured, self.predicted, self.band
+    summary: dict[str, int]
 
 
 @lru_cache(maxsize=256)
@@ -230,22 +196,22 @@ def validate(
     if differing := len(agree) - sum(agree):
         skipped[f"repeats of one configuration differ by more than {REPEATS_DIFFER:g}x"] += differing
     predictions = [p for p, agrees in zip(predictions, agree, strict=True) if agrees]
-    members = group_by(predictions, lambda p: p.row.group)
-    groups = {key: _group_errors(key, rows_of_group) for key, rows_of_group in members.items()}
-    vision = {p.row.group for p in predictions if p.kind == "vision"}
     replaced = Counter(
         f"{p.row.asked_precision} runs as {p.row.scenario.precision}" for p in predictions if p.row.asked_precision
     )
     return Validation(
         classes=class_errors(predictions, kernels),
-        groups=tuple(group for each in groups.values() for group in each),
-        skipped=tuple(SkippedRows(reason, n) for reason, n in skipped.most_common()),
-        replaced=tuple(SkippedRows(reason, n) for reason, n in replaced.most_common()),
-        summary=_summarise(
-            [group for key in groups if key in vision for group in groups[key]],
-            len(predictions) + (0 if unread is None else len(kernels)),
-            sum(skipped.values()),
+        groups=tuple(
+            errors
+            for group, members in group_by(predictions, lambda p: p.row.group).items()
+            for errors in _group_errors(group, members)
         ),
+        skipped=SkippedRows.count(skipped),
+        replaced=SkippedRows.count(replaced),
+        summary={
+            "predicted": len(predictions) + (0 if unread is None else len(kernels)),
+            "skipped": skipped.total(),
+        },
     )
 
 
@@ -253,8 +219,7 @@ def predict_rows(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
 ) -> tuple[list[RowPrediction], Counter[str]]:
     """Return predictions, and the number of rows without one by reason."""
-    skipped: Counter[str] = Counter()
-    return interpret_each(rows, lambda row: predict_row(interpret_row(row, folders)), skipped, tick), skipped
+    return interpret_each(rows, lambda row: predict_row(interpret_row(row, folders)), tick)
 
 
 def repeats_agree(rows: Sequence[MeasuredRow]) -> list[bool]:
@@ -293,7 +258,7 @@ def class_errors(
     return tuple(
         measure_errors(
             ClassErrors,
-            [point.error_row for point in members[quantity, name]],
+            members[quantity, name],
             name=name,
             quantity=quantity,
             devices=len({point.device for point in members[quantity, name]}),
@@ -303,64 +268,22 @@ def class_errors(
 
 
 def _group_errors(key: tuple[str, ...], predictions: Sequence[RowPrediction]) -> list[ErrorGroup]:
-    rows: dict[str, list[ErrorRow]] = {"latency": [], "energy": [], "energy_given_latency": []}
-    for p in predictions:
-        latency_s, energy_j, (low, high) = p.row.latency_s, p.row.energy_j, p.energy_band_j
-        if latency_s:
-            rows["latency"].append((latency_s, p.latency_s, p.latency_band_s))
-        if energy_j:
-            rows["energy"].append((energy_j, p.energy_j, p.energy_band_j))
-        if energy_j and latency_s:
-            shift_j = (latency_s - p.latency_s) * p.time_power_w / p.row.scenario.batch
-            ends = (low + shift_j, high + shift_j)
-            rows["energy_given_latency"].append((energy_j, max(p.energy_j + shift_j, 0.0), ends))
-    labels = dict(zip(GROUP, key, strict=True))
-    return [
-        _explain_group(measure_errors(ErrorGroup, of_quantity, quantity=quantity, **labels))
-        for quantity, of_quantity in rows.items()
-        if of_quantity
-    ]
-
-
-def _summarise(groups: Sequence[ErrorGroup], predicted: int, skipped: int) -> dict[str, float | int | None]:
-    summary: dict[str, float | int | None] = {"predicted": predicted, "skipped": skipped}
-    large = [group for group in groups if group.n >= LARGE]
-    for quantity in ("latency", "energy", "energy_given_latency"):
-        for kind in _device_kinds():
-            matches = [g for g in large if g.quantity == quantity and _kind_name(g) == kind]
-            if not matches:
-                continue
-            ranks = [g.spearman for g in matches if g.spearman is not None]
-            summary[f"{kind}_{quantity}_median_ape"] = float(np.median([g.median_ape for g in matches]))
-            summary[f"{kind}_{quantity}_spearman"] = float(np.median(ranks)) if ranks else None
-            summary[f"{kind}_{quantity}_groups"] = len(matches)
-    if large:
-        summary["band_coverage"] = float(np.average([g.band_coverage for g in large], weights=[g.n for g in large]))
-        summary["band_half_width"] = float(np.median([g.band_half_width for g in large]))
-    return summary
-
-
-def _device_kinds() -> dict[str, dict[str, Any]]:
-    """Return the kinds of devices by name: `id`, a part of their devices' ids, and target errors of quantities."""
-    return {kind["name"]: kind for kind in file_access.shipped(SHIPPED / "kinds.toml")["kind"]}
-
-
-def _kind_name(group: ErrorGroup) -> str:
-    try:
-        device = find_device(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
-    except Unpredictable:
-        return known_architectures.BASELINE
-    kinds = _device_kinds().items()
-    return next((name for name, kind in kinds if "id" in kind and kind["id"] in device.id), device.architecture)
-
-
-def _explain_group(group: ErrorGroup) -> ErrorGroup:
-    target = _device_kinds().get(_kind_name(group), {}).get(group.quantity)
-    if target is None or group.n < LARGE or group.median_ape <= 2.0 * target:
-        return group
-    known = (
-        row["reason"]
-        for row in file_access.shipped(SHIPPED / "reasons.toml")["group"]
-        if all(str(getattr(group, name)).startswith(begins) for name, begins in row.items() if name != "reason")
+    points = group_by(
+        (*prediction_points(predictions), *_energy_points_given_latency(predictions)), lambda point: point.quantity
     )
-    return msgspec.structs.replace(group, reason=next(known, "not explained"))
+    labels = dict(zip(GROUP, key, strict=True))
+    return [measure_errors(ErrorGroup, members, quantity=name, **labels) for name, members in points.items()]
+
+
+def _energy_points_given_latency(predictions: Sequence[RowPrediction]) -> Iterator[PredictionPoint]:
+    """Yield the energy of rows as if they took the time that was measured."""
+    for p in predictions:
+        if p.row.latency_s and p.row.energy_j:
+            shift_j = (p.row.latency_s - p.latency_s) * p.time_power_w / p.row.scenario.batch
+            (*_, point), (low, high) = prediction_points([p]), p.energy_band_j
+            yield msgspec.structs.replace(
+                point,
+                quantity="energy_given_latency",
+                predicted=max(p.energy_j + shift_j, 0.0),
+                band=(low + shift_j, high + shift_j),
+            )

@@ -18,8 +18,7 @@ from analysis.serving.served_load import EVIDENCE, load_evidence
 from analysis.serving.serving_report import find_knee
 from analysis.validation.efficiency_fit import Progress
 from analysis.validation.measured_rows import SHIPPED, Tick, family_of, map_groups, read_rows
-from analysis.validation.prediction_errors import ErrorRow, PredictionErrors, measure_errors
-from analysis.validation.row_validation import PredictionPoint, SkippedRows
+from analysis.validation.prediction_errors import PredictionErrors, PredictionPoint, SkippedRows, measure_errors
 from analysis.validation.serving_fit import AXES, HostFit, shipped_time
 from analysis.validation.serving_rows import TABLE, ServedRow, interpret_served_row, make_server
 from analysis.validation.trust_bands import Residual, class_factors, encode_rows, make_residual
@@ -102,9 +101,8 @@ def predict_served(
     table: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
 ) -> tuple[list[PredictedLoad], Counter[str]]:
     """Simulate every row of a table of services. Return the predictions, and counts of skipped rows by reason."""
-    skipped = Counter[str]()
     read = partial(interpret_served_row, folders=folders)
-    return map_groups(table, read, lambda row: row.deployment.key, _serve, skipped, tick), skipped
+    return map_groups(table, read, lambda row: row.deployment.key, _serve, tick)
 
 
 def _serve(rows: Sequence[ServedRow]) -> list[PredictedLoad]:
@@ -115,10 +113,10 @@ def _serve(rows: Sequence[ServedRow]) -> list[PredictedLoad]:
 
 def validate_served(predicted: Sequence[PredictedLoad], skipped: Counter[str]) -> ServedGroups:
     """Return the errors of predictions by figure and group, and the quality of choices based on them."""
-    groups: dict[tuple[str, int, str], list[ErrorRow]] = defaultdict(list)
+    groups: dict[tuple[str, int, str], list[PredictionPoint]] = defaultdict(list)
     for point in (point for load in predicted for point in load.points):
         for kind, group in enumerate(("all", point.runtime, point.device, point.name)):
-            groups[point.quantity, kind, group].append(point.error_row)
+            groups[point.quantity, kind, group].append(point)
     curves = _group_closed(
         predicted,
         LEAST_CURVE,
@@ -144,7 +142,7 @@ def validate_served(predicted: Sequence[PredictedLoad], skipped: Counter[str]) -
         best_chosen=float(np.mean([regret == 0.0 for regret in regrets])) if regrets else 0.0,
         median_regret=float(np.median(regrets)) if regrets else 0.0,
         worst_regret=max(regrets, default=0.0),
-        skipped=tuple(SkippedRows(reason, n) for reason, n in skipped.most_common()),
+        skipped=SkippedRows.count(skipped),
     )
 
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from analysis.estimate.trust import ENGINEERING, ClassEvidence, DeviceEvidence, Factors, TrustTable, work_classes
 from analysis.model.ir.workload import Floats
-from analysis.validation.prediction_errors import spearman
-from analysis.validation.row_validation import LARGE, PredictionPoint
+from analysis.validation.prediction_errors import PredictionPoint, spearman
+from analysis.validation.row_validation import LARGE
 from hardware import known_architectures
 from hardware.grouping import group_by
 

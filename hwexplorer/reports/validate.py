@@ -18,7 +18,8 @@ from analysis.validation.kernel_validation import is_kernel_table, predict_kerne
 from analysis.validation.measured_rows import FITTED_ON, SHIPPED, Tick, read_rows, shipped_rows
 from analysis.validation.operator_fit import predict_left_out
 from analysis.validation.operator_rows import is_operator_table, predict_operators
-from analysis.validation.row_validation import LARGE, ClassErrors, PredictionPoint, Validation, validate
+from analysis.validation.prediction_errors import PredictionPoint
+from analysis.validation.row_validation import LARGE, ClassErrors, Validation, validate
 from analysis.validation.serving_rows import TABLE as SERVED_TABLE
 from analysis.validation.serving_validation import ServedErrors, ServedGroups, predict_served, validate_served
 from analysis.validation.tool_results import tool_names
