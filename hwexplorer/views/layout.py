@@ -84,6 +84,14 @@ def ascii_cells(text: str) -> str:
     return "".join(c if c.isascii() else ASCII.get(ord(c), "?")[0] * max(0, width_of(c)) for c in text)
 
 
+def wrap_evenly(text: str, width: int) -> list[str]:
+    """Return lines of at most `width` cells, with narrower lines if the last would be shorter than a fifth of it."""
+    lines = wrap(text, width)
+    narrower = (wrap(text, cells) for cells in range(width, width // 2, -1))
+    even = (one for one in narrower if len(one) == len(lines) and width_of(one[-1]) * 5 >= width)
+    return next(even, lines) if len(lines) > 1 else lines
+
+
 def wrap(text: str, width: int, indent: int = 0) -> list[str]:
     """Return lines of at most `width` cells; all but the first are indented by `indent`."""
     if width < 4:

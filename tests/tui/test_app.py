@@ -883,7 +883,7 @@ async def test_only_what_is_in_sight_is_made_and_a_wide_screen_shows_all() -> No
     async with app.run_test(size=(200, 60)) as pilot:
         await pilot.pause()
         shown = screen_text(app)
-        for title in ("1 Models", "log EDP", "3 Tree", "4 Events", "5 Why", "6 Plot", "Blocks x devices"):
+        for title in ("1 Models", " log ", "3 Tree", "4 Events", "5 Why", "6 Plot", "Blocks x devices"):
             assert title in shown
         await pilot.click("#heat", offset=(8, 3))
         assert app.state.at in {row.key for row in app.explorer.panes["heat"].content.table.rows}

@@ -14,13 +14,14 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from analysis.text.headline import FORM, MEMORY
+from hardware.quantity import quantity
 from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import answer_lines
 from hwexplorer.tui.widgets.cell_drawing import stacked
 from hwexplorer.tui.widgets.framed_pane import Hovered
 from hwexplorer.views.captions import metric_word
-from hwexplorer.views.layout import pad, shorten, whole, width_of, wrap
+from hwexplorer.views.layout import pad, shorten, whole, width_of, wrap, wrap_evenly
 from hwexplorer.views.plain import Card, CardFigure
 
 LEFT = 4  # cells: the cursor's sign and the rank
@@ -149,7 +150,7 @@ class CardStrip(Widget, can_focus=False):
         if not self.answer:
             return []
         first, *rest = (safe(sentence) for sentence in self.answer)
-        lines = wrap(first, width - 2)
+        lines = wrap_evenly(first, width - 2)
         strong = len(lines)
         for sentence in rest:
             sentence = re.sub(r" \((?!\d+ % sure)[^()]*\)", "", sentence)  # the table of devices has the details
@@ -209,7 +210,9 @@ class CardStrip(Widget, can_focus=False):
         parts, axis = self._divide_bar(bar)
         metric = metric_word(self.metric)
         made_of = next(text for text in (f"{metric} made of", "made of", "parts", "of", "") if len(text) <= parts)
-        scale = next(text for text in (f"log scale of {metric}", f"log {metric}", "log", "") if len(text) <= axis)
+        least, greatest = (quantity(end, "J", digits=1).rstrip("J").replace(" ", "") for end in self._ends())  # `2µ`
+        spanned = f"{least}{'log':^{max(5, axis - len(least) - len(greatest))}}{greatest}"
+        scale = next(text for text in (spanned, f"log {metric}", "log", "") if len(text) <= axis)
         by_cause = pad(pad(made_of, parts + 1) * (parts > 0) + scale, bar) + " " * (bar > 0)
         best, hatch = ("<", "-") if self.palette.ascii else ("◂", "─")
         against = f"vs {self.cards[0].reference}" if self.cards[0].reference else "verdict"
@@ -299,14 +302,18 @@ class CardStrip(Widget, can_focus=False):
             bar = stacked(card.bar.parts, parts, self.palette)
         return [*bar, space, *self._scale(card, axis)]
 
+    def _ends(self) -> tuple[float, float]:
+        """Return the ends of the scale of the metric, in its SI unit."""
+        values = [value for one in self.cards for value in (*one.band, one.value) if 0.0 < value < inf] or [1.0]
+        return min(values), max(values)
+
     def _scale(self, card: Card, width: int) -> list[Segment]:
         """Return the metric of a device as a dot between the ends of its band."""
-        ends = [value for one in self.cards for value in (*one.band, one.value) if 0.0 < value < inf] or [1.0]
-        low, high = log(min(ends)), log(max(ends))
+        least, greatest = self._ends()
 
         def cell(value: float) -> int:
             """Return the cell of a value."""
-            place = (log(min(max(value, min(ends)), max(ends))) - low) / ((high - low) or 1.0)
+            place = log(min(max(value, least), greatest) / least) / (log(greatest / least) or 1.0)
             return round(place * (width - 1))
 
         start, dot, end = cell(card.band[0]), cell(card.value), cell(card.band[1])
