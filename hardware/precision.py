@@ -70,11 +70,6 @@ class Widths(msgspec.Struct, frozen=True):
         """The bytes in the order of the roles."""
         return self.activations, self.weights, self.kept, self.cache, self.excluded
 
-    @property
-    def is_uniform(self) -> bool:
-        """True if values of all roles are of one width."""
-        return self.activations == self.weights == self.kept == self.cache == self.excluded
-
 
 def uniform(value_bytes: float) -> Widths:
     """Return widths with the same bytes for every role and nothing to unpack."""

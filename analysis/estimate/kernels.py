@@ -341,7 +341,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
             begins=s.begins, sequences=s.begins * attended, prompts=s.prompts, dispatched=s.dispatched, parts=s.parts
         ),
         links=_links(workload, elements * widths.activations),
-        right_bytes=widths.activations if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
+        right_bytes=np.array(widths.by_role)[right_roles(workload)],
         unpack_ops=_unpack_ops(moves, point, widths, n),
         model=np.zeros(s.n_kernels, dtype=np.int32),
         batch=np.full(n, attended),

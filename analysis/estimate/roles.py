@@ -27,7 +27,7 @@ def roles(workload: Workload) -> Ints:
     reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
     multiplies: Bools = np.any(ops.macs != 0, axis=1)
     looked_up = np.array([kind == "embedding" for kind in ops.kind], dtype=np.bool_)
-    of_operator: Ints = np.array([_weight_role(path, workload.wide) for path in ops.path], dtype=np.int32)
+    of_operator: Ints = np.array([_weight_role(path, workload) for path in ops.path], dtype=np.int32)
     weights = np.flatnonzero(multiplies[reader] & (tensors.role[ops.in_tensor] == WEIGHT))
     role_of[ops.in_tensor[weights]] = of_operator[reader[weights]]
     tables = ops.in_tensor[looked_up[reader]]
@@ -41,11 +41,12 @@ def roles(workload: Workload) -> Ints:
     return role_of
 
 
-def _weight_role(path: str, wide: tuple[str, ...]) -> int:
-    """Return the role of the weights that an operator multiplies. `wide` names parts of the model."""
+def _weight_role(path: str, workload: Workload) -> int:
+    """Return the role of the weights that an operator multiplies."""
     if path.rpartition(".")[2] in file_access.shipped(WEIGHT_FORMATS)["wide"]["layers"]:
         return KEPT
-    return EXCLUDED if any(f".{part}." in f".{path}." for part in wide) else QUANTIZED
+    is_wide = any(f".{part}." in f".{path}." for part in workload.wide)
+    return (KEPT if workload.is_wide_in_8_bits else EXCLUDED) if is_wide else QUANTIZED
 
 
 @memoize(shared=True)
@@ -83,9 +84,7 @@ def select_values(workload: Workload, which: Ints | Bools) -> Values:
 
 def value_bytes(fixed_bytes: Ints, role: Ints, widths: Widths) -> Floats:
     """Return the bytes of each value: `fixed_bytes` if the model fixes its type, else the width of its role."""
-    width = widths.activations if widths.is_uniform else np.array(widths.by_role)[role]
-    wide: Floats = np.where(fixed_bytes > 0, fixed_bytes, width)
-    return wide
+    return np.where(fixed_bytes > 0, fixed_bytes, np.array(widths.by_role)[role])
 
 
 def tensor_bytes(workload: Workload, widths: Widths) -> Floats:

@@ -117,8 +117,10 @@ def test_stored_formats_are_said(stated: dict[str, Any], said: str) -> None:
 )
 def test_parts_that_a_configuration_excludes_stay_wide(names: list[str], wide: str) -> None:
     for key in ("ignore", "modules_to_not_convert", "exclude_modules"):
-        raw = _SMALL | {"quantization_config": {"quant_method": "mxfp4", key: names}}
-        assert hf_config.parse_config(raw).wide == tuple(wide.split())
+        for method in ("mxfp4", "fp8"):
+            config = hf_config.parse_config(_SMALL | {"quantization_config": {"quant_method": method, key: names}})
+            assert config.wide == tuple(wide.split())
+            assert config.is_wide_in_8_bits == (method == "fp8")
 
 
 def test_parts_left_out_are_said(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `out_groups`: groups of heads have projections to `out_lora` values each, before that of all.
     `residual`: layers add to one vector or mix `streams` of them (residual.py); `depth`: each part reads a weighted sum
     of the results of earlier blocks of `block_layers`. `laurel`: rank of a projection beside attention. `wide` names
-    parts whose weights have 16 bits in checkpoints of 4 bits.
+    parts whose weights have 16 bits in checkpoints of 4 bits, with `is_wide_in_8_bits` also in those of 8 bits.
     """
 
     hidden: int
@@ -134,6 +134,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     block_layers: int = 0
     laurel: int = 0
     wide: tuple[str, ...] = ()
+    is_wide_in_8_bits: bool = False
     sub_norm: bool = False
     layer_input: int = 0
     layer_vocab: int = 0

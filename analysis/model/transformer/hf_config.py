@@ -63,7 +63,10 @@ def parse_config(raw: Raw) -> Config:
     try:
         notes = _notes(raw) if kind == stated else [_note_of_kind(stated, kind), *_notes(raw)]
         fields = config_fields(raw, kind)
-        return msgspec.convert(fields | {"notes": notes, "wide": _wide_parts(raw, fields["layers"])}, Config)
+        fields |= {"notes": notes, "wide": _wide_parts(raw, fields["layers"])}
+        section = raw.get("quantization_config")
+        fields["is_wide_in_8_bits"] = isinstance(section, dict) and _stored_format(raw, section)[0] == 8
+        return msgspec.convert(fields, Config)
     except KeyError as error:
         raise ModelSpecError(f"config.json of type {kind!r} has no {error.args[0]}") from None
     except (msgspec.ValidationError, TypeError, ValueError, ArithmeticError, AttributeError, IndexError) as error:
