@@ -1,8 +1,8 @@
 """The wheel carries `analysis` and `hardware` inside `hwexplorer`: such names at the top belong to everybody.
 
 In the checkout, and installed from it editable, they stand beside `hwexplorer`. In a wheel each import of them names
-them where they are then: `from analysis.estimate import totals` becomes `from hwexplorer.analysis.estimate import
-totals`. Nothing else changes; lines keep their numbers.
+them where they are then: `from analysis.estimate import kernels` becomes `from hwexplorer.analysis.estimate import
+kernels`. Nothing else changes; lines keep their numbers.
 """
 
 from __future__ import annotations

@@ -30,9 +30,3 @@ class Architecture(ArchitectureFacts, frozen=True, kw_only=True, dict=True):
         if self.divide_stages is None or not mapping.on_matrix[i] or not mapping.tiling.is_tiled[i]:
             return stages
         return self.divide_stages(stages, demand, setup, mapping, i)
-
-
-def architecture_of(device: Device) -> Architecture:
-    """Return the architecture of a device, with its mapping."""
-    assert isinstance(device.arch, Architecture)
-    return device.arch

@@ -9,12 +9,11 @@ from functools import cached_property
 import msgspec
 
 from hardware import known_architectures
-from hardware.architecture_data import Software
-from hardware.architecture_facts import UNITS, ArchitectureFacts
+from hardware.architecture_facts import UNITS, ArchitectureFacts, Software
 from hardware.device_file import DeviceFile, Fact
 from hardware.power_limit import PowerBudget
 from hardware.precision import BASE
-from hardware.scaling import table
+from hardware.quantity import price_table
 
 LEAST_CLOCK = 0.1  # relative to the clock of the device file: boards of NVIDIA take 210 MHz to 2 GHz
 ON_PAPER = " (paper)"  # follows the name of a design target, wherever it is shown
@@ -168,7 +167,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         stated = (self.facts.get("nominal_clock_hz") or self.file.facts["clock_hz"]).value
         at_node = (assumed("price_node") / self.process_nm) ** assumed("price_clock_gain")
         nominal_hz = assumed("price_clock") * at_node or stated
-        slope: float = table()["voltage"]["slope"]
+        slope: float = price_table()["voltage"]["slope"]
         return 1.0 - slope * (1.0 - clock_hz / nominal_hz)
 
     @cached_property

@@ -11,15 +11,15 @@ from typing import Any, get_args
 import msgspec
 
 from hardware import file_access as storage
-from hardware import known_architectures, scaling
-from hardware.architecture_data import Field, Software
+from hardware import known_architectures
+from hardware.architecture_facts import Event, Field, Software
 from hardware.demand import OpClass
 from hardware.engines.runtime import MODES, Runtime, runtimes
 from hardware.errors import RequestError, unknown
 from hardware.hierarchy import TENSORS, Array, ArrayAxis, Hierarchy, Kind, Level, Stationary
 from hardware.names import hint
 from hardware.precision import BASE, FORMATS, UNITS
-from hardware.taxonomy import Event
+from hardware.quantity import price_table
 
 # The range of every figure of a device file except 0, whatever its SI unit: rates of a chip stay below 1e19, the
 # energy of an event above 1e-16 J. Products of several figures stay well within the range of a float.
@@ -373,7 +373,7 @@ def complete_facts(spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]
         check_physics(facts)
     except ValueError as error:
         raise ValueError(f"facts.{error}") from None
-    share, active = scaling.table()["by_time_share"], facts["active_w"]
+    share, active = price_table()["by_time_share"], facts["active_w"]
     rest_w = max(facts["idle_w"].value, facts["clocked_idle_w"].value)
     if active.value > (most_w := share["value"] * (facts["power_limit_w"].value - rest_w)):
         facts["active_w"] = Fact(most_w, "W", f"{active.value:g} W, but {share['source']}", "assumed")

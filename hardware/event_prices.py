@@ -13,18 +13,25 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from hardware.architecture_facts import Event
 from hardware.area import element_pitch_mm, level_mm2
 from hardware.device import Device
 from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
 from hardware.errors import unknown
+from hardware.file_access import read_records
 from hardware.memo import memoize
 from hardware.plan import Plan
 from hardware.precision import BASE, FORMATS
-from hardware.quantity import SourcedValue, percent
-from hardware.records import read_records
-from hardware.scaling import PATH as COEFFICIENTS
-from hardware.scaling import Triple, log_interpolate, logic_scale, price_at_node, table
-from hardware.taxonomy import Event
+from hardware.quantity import (
+    COEFFICIENTS,
+    SourcedValue,
+    Triple,
+    log_interpolate,
+    logic_scale,
+    percent,
+    price_at_node,
+    price_table,
+)
 
 
 class Coefficient(msgspec.Struct, frozen=True):
@@ -78,7 +85,7 @@ def _at_node(process_nm: float, anchors: list[tuple[float, Triple]]) -> Triple:
 
 @lru_cache(maxsize=1024)
 def _anchored(section: str, name: str, process_nm: float) -> tuple[Triple, str, str]:
-    entry = table()[section][name]
+    entry = price_table()[section][name]
     anchors = [(node, (v, lo, hi)) for node, v, lo, hi in entry["anchors"]]
     return _at_node(process_nm, anchors), entry["source"], entry["quality"]
 
@@ -88,25 +95,25 @@ def sram_read(process_nm: float, capacity_bytes: float) -> Triple:
     """Return the J per byte read from an SRAM macro of a capacity: value, low, high."""
     nodes = []
     for node in (45, 7):
-        points = [(c, (v, lo, hi)) for c, v, lo, hi in table()["sram"][str(node)]["points"]]
+        points = [(c, (v, lo, hi)) for c, v, lo, hi in price_table()["sram"][str(node)]["points"]]
         nodes.append((float(node), log_interpolate(capacity_bytes, points)))
     return _at_node(process_nm, nodes)
 
 
 def _wire(process_nm: float, distance_mm: float) -> Triple:
     """Return the J per byte moved over a distance on the die."""
-    anchors = [(node, (v, lo, hi)) for node, v, lo, hi in table()["wire"]["anchors"]]
+    anchors = [(node, (v, lo, hi)) for node, v, lo, hi in price_table()["wire"]["anchors"]]
     return _scale(_at_node(process_nm, anchors), distance_mm)
 
 
 def _hop(device: Device, event: Event) -> tuple[Triple, str, str]:
     pitch_mm = element_pitch_mm(device, event.argument)
-    source = f"{pitch_mm:.2g} mm from element to element: {table()['wire']['source']}"
+    source = f"{pitch_mm:.2g} mm from element to element: {price_table()['wire']['source']}"
     return _wire(device.process_nm, pitch_mm), source, "derived"
 
 
 def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
-    data, capacity = table(), device.macro_bytes(event.argument)
+    data, capacity = price_table(), device.macro_bytes(event.argument)
     banks, width = (device.values.get(f"{event.argument}_{fact}", 1.0) for fact in ("banks", "width"))
     own, wide = data["sram_width"]["value"], max(width / data["sram_width"]["bytes"], 1.0)
     value = _scale(sram_read(device.process_nm, capacity / banks), 1.0 - own + own / wide)
@@ -125,7 +132,7 @@ def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
 
 
 def _dram(device: Device, _event: Event) -> tuple[Triple, str, str]:
-    dram = table()["dram"]
+    dram = price_table()["dram"]
     low_mid_high = dram.get(device.memory_technology)
     if low_mid_high is None:
         known = [name for name in dram if name not in ("source", "quality")]
@@ -139,12 +146,12 @@ def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, 
         return _anchored("special", BASE, node)
     if event.family == "flop":
         name = {"vector": plan.vector, "integer": "integer"}[event.argument]
-        name = name if name in table()["flop"] else FORMATS[name].priced_as or BASE
+        name = name if name in price_table()["flop"] else FORMATS[name].priced_as or BASE
         return _anchored("flop", name, node)
     format_ = plan.vector_mac if event.argument == "vector" else plan.matrix
     value, source, quality = _anchored("mac", format_, node)
     if event.family == "tensor_mac":
-        measured = format_ if format_ in table()["tensor_core"] else "fp16"
+        measured = format_ if format_ in price_table()["tensor_core"] else "fp16"
         core, source, quality = _anchored("tensor_core", measured, node)
         if measured != format_:
             core = _scale(core, value[0] / _anchored("mac", measured, node)[0][0])
@@ -195,7 +202,7 @@ def _by_time(device: Device, event: Event) -> tuple[Triple, str, str]:
 def _static(device: Device, event: Event) -> tuple[Triple, str, str]:
     # A device draws at least the larger idle power while it runs a program.
     name = max(("idle_w", "clocked_idle_w"), key=lambda name: device.facts[name].value)
-    fact, memory = device.facts[name], table()["static_memory_share"]["value"]
+    fact, memory = device.facts[name], price_table()["static_memory_share"]["value"]
     share = memory if event.argument == "memory" else 1 - memory
     return _scale(device.ends(name), share), f"clocked idle {fact.value:g} W; {fact.source}", fact.quality
 
@@ -259,7 +266,7 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
         triple = _scale(triple, factors.get(event.label, 1.0) * factors.get(f"{event.label}:{format_}", 1.0))
     group = event.family if event.family != "logic" else f"logic.{event.category}"
     if not (device.silicon or event.is_by_time or event.component == "static"):
-        paper = table()["paper"]  # prices of a chip that was never measured err together
+        paper = price_table()["paper"]  # prices of a chip that was never measured err together
         triple, group = (*triple[:2], max(triple[2], triple[0] * paper["high"])), "paper"
         source = f"{device.file.sources.get(source, source)}; high: {paper['source']}"
     return Coefficient(

@@ -1,23 +1,56 @@
-"""All reading and writing of files. Only regular files of bounded size are read, so a FIFO or a device cannot block.
-Writing is all of a file or nothing. Errors are `OSError`s whose `strerror` is plain English for the end of a line."""
+"""All reading and writing of files, the rows of shipped tables as structs, and the folders of the user's data. Only
+regular files of bounded size are read, so a FIFO or a device cannot block. Writing is all of a file or nothing. Errors
+are `OSError`s whose `strerror` is plain English for the end of a line; those of a table name its file and record."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import source_hash
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
 from hardware.errors import RequestError
+from hardware.names import hint
+
+
+def cache_folder() -> Path:
+    """Return the folder of cached captures and tables, which can be made again."""
+    return _folder("HWEXPLORER_CACHE_DIR", "cache")
+
+
+def devices_folder() -> Path:
+    """Return the folder of devices that were measured here; the measurements are below it."""
+    return _folder("HWEXPLORER_DEVICES_DIR", "data") / "devices"
+
+
+def _folder(variable: str, kind: str) -> Path:
+    override = os.environ.get(variable)
+    if not override:
+        return user_folder(kind)
+    try:
+        return Path(override).expanduser()
+    except RuntimeError:
+        raise RequestError(f"{variable}: no home for {override[:60]!r}") from None
+
+
+def user_folder(kind: str) -> Path:
+    """Return the platform's folder for the user's `cache`, `config`, `data` or `state`. Without a home, return a path
+    that cannot be written, never a folder called `~nobody` in the current one."""
+    import platformdirs
+
+    folder = Path(getattr(platformdirs, f"user_{kind}_dir")("hwexplorer", appauthor=False))
+    return folder if folder.is_absolute() else Path(os.devnull, "hwexplorer")
+
 
 TABLE_MAX = 1 << 18  # bytes of a TOML file: our largest has 13,000, and the worst of this size takes a second to read
 DOTS_MAX = 100  # dots in a line: a key of 30,000 parts, 64 KB, takes 46 s to read
@@ -91,7 +124,7 @@ def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
 def _compiled(path: Path, data: bytes) -> dict[str, Any]:
     """Read a TOML file of ours. Keep the parsed table in the user's cache with a hash, as Python keeps compiled
     modules."""
-    from hardware.places import cache_folder
+    from hardware.file_access import cache_folder
 
     name = f"{path.stem}-{source_hash(bytes(path)).hex()}.msgpack"
     with suppress(OSError, ValueError):  # not in the cache, or there is no cache
@@ -202,3 +235,50 @@ def _is_open(path: Path) -> bool:
             return True
         path = path.parent / path.readlink()
     return False
+
+
+T = TypeVar("T")
+
+
+def convert_record(path: Path, record: str, data: dict[str, Any], kind: type[T]) -> T:
+    """Return a row as a struct. Raises ValueError with the file, the record and, of an unknown field, the nearest."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        unknown = re.search(r"unknown field `(\w+)`$", str(error))
+        near = f" ({hint(unknown[1], getattr(kind, '__struct_fields__', ()))})" if unknown else ""
+        places = (path.name, record, _wrong_row(data, kind, str(error)))
+        raise ValueError(f"{': '.join(filter(None, places))}: {error}{near}") from None
+
+
+def _wrong_row(data: dict[str, Any], kind: type[Any], error: str) -> str:
+    """Return the row of a table within the data that an error is about, '' if it is about another part."""
+    found = re.search(r"`\$\.(\w+)\[\.\.\.\]", error)
+    table = found[1] if found else ""
+    for name, row in data.get(table, {}).items():
+        try:
+            msgspec.convert({**data, table: {name: row}}, kind)
+        except msgspec.ValidationError as same:
+            if str(same) == error:
+                return f"{table}.{name}"
+    return ""
+
+
+def read_rows(path: Path, table: str, before: Mapping[str, dict[str, Any]] = {}) -> dict[str, dict[str, Any]]:
+    """Return the rows of a table of a shipped file by name, after those `before` it. A row has the fields of its
+    `base`, which stands before it, where it states none."""
+    rows = {**before}
+    for name, row in shipped(path)[table].items():
+        rows[name] = {**rows.get(row.get("base"), {}), **row}
+    return rows
+
+
+def read_records(path: Path, table: str, kind: type[T]) -> dict[str, T]:
+    """Return the rows of a table of a shipped file as structs by name. Raises ValueError."""
+    return {name: convert_record(path, f"{table}.{name}", row, kind) for name, row in read_rows(path, table).items()}
+
+
+def read_list(path: Path, table: str, kind: type[T]) -> tuple[T, ...]:
+    """Return the rows of a table without names of a shipped file as structs. Raises ValueError."""
+    rows = enumerate(shipped(path)[table], 1)
+    return tuple(convert_record(path, f"{table}, row {place}", row, kind) for place, row in rows)

@@ -8,13 +8,19 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hardware.architecture import architecture_of
+from hardware.architecture import Architecture
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping.attention_blocks import time_attention
-from hardware.mapping.common import Mapping, add_serial, memory_seconds_of, usable_last_level_bytes
-from hardware.mapping.quantisation import quantise_activations
+from hardware.mapping.common import (
+    Mapping,
+    add_serial,
+    last_level_seconds,
+    memory_seconds_of,
+    usable_last_level_bytes,
+    wide_products,
+)
 from hardware.mapping.untuned_kernels import framework_kernels
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.quantity import SourcedValue
@@ -24,12 +30,16 @@ from hardware.setup import Setup
 BESIDE_PRODUCTS = (OpClass.GEMM, OpClass.ATTENTION, OpClass.ROW_NORM, OpClass.SOFTMAX)
 
 
+def architecture_of(device: Device) -> Architecture:
+    """Return the architecture of a device, with its mapping."""
+    assert isinstance(device.arch, Architecture)
+    return device.arch
+
+
 def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map each operator to the device, at each setting of the efficiencies."""
-    link_s = _link_seconds(demand, setup)
-    demand = _with_engine_formats(demand, setup)
-    kernel_link_s = demand.per_kernel(link_s)
-    if shares := setup.find(setup.runtime.bandwidth, "narrow" if setup.is_narrow else ""):
+    runtime, demand = setup.runtime, _with_engine_formats(demand, setup)
+    if shares := setup.find(runtime.bandwidth, "narrow" if setup.is_narrow else ""):
         rates = msgspec.structs.replace(rates, bandwidth=rates.bandwidth * _rates(shares))
     demand, framework = framework_kernels(demand, setup)
     mapping = architecture_of(setup.device).map_operators(demand, setup, rates)
@@ -44,16 +54,9 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         mapping = add_serial(mapping, demand, blocks_s=np.where(is_factor, columns_s, 0.0))
     if demand.links is None:
         return mapping
-    busy_s = None if mapping.busy_s is None else mapping.busy_s + kernel_link_s
+    link_s = link_seconds(demand.links, setup.device, runtime.library_collectives, runtime.collective_s.value)
+    busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
-
-
-def _link_seconds(demand: Demand, setup: Setup) -> Floats:
-    """Return the seconds of collectives, (n,)."""
-    if demand.links is None:
-        return np.zeros(demand.n)
-    by_library, start_s = setup.runtime.library_collectives, setup.runtime.collective_s.value
-    return link_seconds(demand.links, setup.device, by_library, start_s)
 
 
 def link_seconds(links: Floats, device: Device, by_library: bool = False, start_s: float = 0.0) -> Floats:
@@ -190,3 +193,20 @@ def _with_library_rates(mapping: Mapping, demand: Demand, setup: Setup, elementw
     if flight := library.bytes_in_flight.get(device.software_class):
         seconds = np.maximum(seconds, streamed / (device.units * device.clock_hz * flight.value))
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s * rest + seconds)
+
+
+def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
+    """Return the mapping with the seconds of the kernels that quantise the left operands of products. Products in one
+    kernel share their left operand. The operands of weights that stay wide are not quantised."""
+    device, plan = setup.device, setup.plan
+    if plan.operand == plan.stored:
+        return mapping
+    _, m, _, k = demand.gemm
+    is_narrow = (demand.op_class == OpClass.GEMM) & demand.head & ~wide_products(demand, plan)
+    values = np.where(is_narrow, np.maximum(demand.gemm[0], 1.0) * m * k, 0.0)
+    is_local = FORMATS[plan.weights].block > 0  # values of a block are in registers when its scale is known
+    moved = values * ((1.0 if is_local else 2.0) * plan.widths.activations + FORMATS[plan.operand].bytes)
+    near = np.minimum(moved, device.last_level_bytes * device.arch.data.assumed("quantised_in_cache"))
+    bandwidth = float(rates.bandwidth[0, OpClass.ELEMENTWISE if is_local else OpClass.ROW_NORM])
+    passes_s = last_level_seconds(device, near) + memory_seconds_of(device, moved - near, bandwidth)
+    return add_serial(mapping, demand, passes_s=passes_s, starts_s=is_narrow * device.light_start_s)

@@ -14,7 +14,7 @@ import msgspec
 
 from hardware import file_access, known_architectures
 from hardware.amount import parse_amount
-from hardware.architecture_data import WHOLE
+from hardware.architecture_facts import WHOLE
 from hardware.area import silicon_amount
 from hardware.device import Device
 from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_coefficients, check_physics, fraction_error
@@ -22,7 +22,7 @@ from hardware.errors import RequestError, unknown
 from hardware.names import match_name, split_list
 from hardware.operating_point import CAPPED
 from hardware.precision import UNITS
-from hardware.scaling import logic_scale
+from hardware.quantity import logic_scale
 
 RANGES = Path(__file__).with_name("what_if.toml")
 _CHANGE = r"(?P<name>[^=*/]+)(?P<how>[=*/])(?P<value>.+)"

@@ -14,18 +14,22 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import takewhile
 from shutil import get_terminal_size
 from typing import Any, NoReturn
 
 from hardware.errors import RequestError, unknown
 from hardware.names import nearest
-from hwexplorer import registry, spellings
+from hwexplorer import registry
 from hwexplorer.export.files import SCREEN
 from hwexplorer.process import signals
 from hwexplorer.process.output import OutputError, complain, put
 from hwexplorer.version import VERSION
 
 THREADS = "OPENBLAS_NUM_THREADS"
+# Flags that stand for a verb or for its first word. Other spellings of flags are in analysis/model/names/aliases.py.
+_MODEL, _DEVICES, _LIST, _EXPLAIN = "--model", "--on", "--list-", "--explain-difference"
+_LISTS = ("models", "devices")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -63,7 +67,7 @@ class _Parser(argparse.ArgumentParser):
 def parse(words: list[str]) -> argparse.Namespace:
     """Return the parsed words. The first word that is not an option is the verb, or a model to open. Folders of devices
     are added to the catalogue."""
-    words = spellings.with_verb(words)
+    words = _with_verb(words)
     first_word = next((word for word in words if not word.startswith("-")), None)
     if first_word is None and {"-h", "--help", "--version"} & set(words):
         if words != ["--version"]:  # the version needs no list of verbs
@@ -91,8 +95,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.set_defaults(verb=name, run=verb.run or partial(answers.print_report, name))
     words = [_flag(word, parser) for word in words]
     if registry.takes_model(name) and not registry.names_model(name):
-        words = spellings.with_model_first(words)
-    arguments, wrong = parser.parse_known_args(spellings.with_joined_devices(words))
+        words = _with_model_first(words)
+    arguments, wrong = parser.parse_known_args(_with_joined_devices(words))
     if wrong:
         raise _wrong_word(wrong[0], parser)
     if arguments.devices_dir:
@@ -100,6 +104,50 @@ def parse(words: list[str]) -> argparse.Namespace:
 
         engine.use_folders(arguments.devices_dir)
     return arguments
+
+
+def _with_verb(words: list[str]) -> list[str]:
+    """Return the words with the verb that a flag stands for: `--list-models` is `models`."""
+    flag = next((word for word in words if word == _EXPLAIN or word.startswith(_LIST)), None)
+    if flag is None:
+        return words
+    rest = [word for word in words if word != flag]
+    return [*_verb(flag), *(rest[1:] if rest and registry.is_verb(rest[0]) else rest)]
+
+
+def _verb(flag: str) -> tuple[str, ...]:
+    """Return the words that a line with this flag begins with: `--list-gpus` is `devices --arch gpu`."""
+    kind = flag.removeprefix(_LIST)
+    if kind in _LISTS:
+        return (kind,)
+    return ("explain",) if flag == _EXPLAIN else ("devices", "--arch", kind.removesuffix("s"))
+
+
+def _with_model_first(words: list[str]) -> list[str]:
+    """Return the words with the value of `--model` first, for a verb whose first word is the model."""
+    for place, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if flag == _MODEL and (equals or place + 1 < len(words)):
+            end = place + 1 if equals else place + 2
+            return [value or words[place + 1], *words[:place], *words[end:]]
+    return words
+
+
+def _with_joined_devices(words: list[str]) -> list[str]:
+    """Return the words with `--on A B` as `--on A,B`, as far as the words after `--on` name devices."""
+    if _DEVICES not in words:
+        return words
+    first_device = words.index(_DEVICES) + 1
+    end = first_device + 1 + len(list(takewhile(_is_device, words[first_device + 1 :])))
+    return [*words[:first_device], ",".join(words[first_device:end]), *words[end:]] if end > first_device + 1 else words
+
+
+def _is_device(word: str) -> bool:
+    from hwexplorer import engine
+
+    with suppress(RequestError):
+        return not word.startswith("-") and bool(engine.device(word))
+    return False
 
 
 def _summary(name: str, options: set[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from analysis.explore.deployment_cost import settings
 from analysis.explore.search.candidates import Candidate, make_candidate
-from analysis.explore.search.grid import BATCHES, Tick, check_lists, estimate_grid
+from analysis.explore.search.catalogue_sweep import BATCHES, Tick, check_lists, estimate_grid
 from analysis.model.ir.batch_limits import batches_of
 from hardware.device import Device
 from hardware.device_catalog import catalogue_devices as all_devices

@@ -25,7 +25,7 @@ from analysis.model.names import model_ref, targets
 from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
 from analysis.model.reading_budget import Progress
-from hardware import device_catalog, file_access, places
+from hardware import device_catalog, file_access
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.memo import share_memos
@@ -82,7 +82,7 @@ def devices_changed() -> None:
 
 def user_folder() -> Path:
     """Return the user's own folder of device files, where `calibrate` writes. It need not exist."""
-    return places.devices_folder()
+    return file_access.devices_folder()
 
 
 def folders() -> tuple[Path, ...]:

@@ -7,8 +7,7 @@ import sys
 import time
 
 from analysis.estimate.scenario import Scenario
-from analysis.explore.search.catalogue_sweep import chunks, run_chunk
-from analysis.explore.search.grid import BATCHES
+from analysis.explore.search.catalogue_sweep import BATCHES, chunks, run_chunk
 from analysis.explore.search.workers import local
 from hardware.precision import SWEEP
 

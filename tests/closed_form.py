@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.model.ir.lengths import steps, through_window
+from analysis.model.ir.workload import steps, through_window
 from analysis.model.transformer import transformer_request
 from analysis.model.transformer.config import Config, StepSettings
 from analysis.model.transformer.mixers import Mixer

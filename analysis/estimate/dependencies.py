@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.estimate.roles import tensor_bytes
+from analysis.estimate.operator_facts import tensor_bytes
 from analysis.estimate.subgraphs import Partition, op_classes, partition
 from analysis.model.ir.workload import Floats, Ints, Workload
 from hardware.demand import OpClass

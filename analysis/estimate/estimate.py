@@ -9,19 +9,17 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import Bundle, make_bundle
-from analysis.estimate.evaluation import evaluate, split_batches
+from analysis.estimate.evaluation import Bundle, Rates, evaluate, make_bundle, rates, split_batches
 from analysis.estimate.kernels import demand, usual_joins
-from analysis.estimate.peak_memory import Memory, peak_memory
+from analysis.estimate.peak_memory import Memory, block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.subgraphs import Partition, partition
-from analysis.estimate.totals import Rates, rates
 from analysis.estimate.trust import Factors, Trust, find_trust, work_class
-from analysis.estimate.workspace import block_channels
 from analysis.model.ir.batch_limits import check_batch
 from analysis.model.ir.coverage import Coverage, coverage
 from analysis.model.ir.workload import Floats, Workload
 from hardware import precision
+from hardware.architecture_facts import Event
 from hardware.demand import Demand
 from hardware.device import Device
 from hardware.engines.runtime import Runtime
@@ -31,7 +29,6 @@ from hardware.plan import Plan
 from hardware.precision import Widths
 from hardware.runtime_choice import is_unsupported
 from hardware.setup import Setup
-from hardware.taxonomy import Event
 
 COMPONENTS = ("compute", "memory", "static")
 

@@ -1,23 +1,182 @@
-"""The one evaluator: a joint demand executed on a device, and the totals of each estimate in it."""
+"""The one evaluator: workloads at several batches as one demand, end to end (a bundle; a single estimate is a bundle of
+one), its execution on a device, and the totals of each estimate in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise, starmap
+from itertools import accumulate, pairwise, starmap
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import Bundle, bundle_pairs, make_bundle
-from analysis.estimate.kernels import usual_joins
+from analysis.estimate.kernels import demand, usual_joins
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.totals import Totals, totals
 from analysis.model.ir.workload import Bools, Floats, Workload
-from hardware.demand import WRITE, Demand
+from hardware.demand import WRITE, Calls, Demand, Transfers
 from hardware.device import Device
-from hardware.execute import Execution, execute, repeat_kernels
+from hardware.execute import BOUNDS, Execution, execute, repeat_kernels
 from hardware.memo import memoize
+from hardware.precision import Widths
 from hardware.setup import Setup
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """The totals of w estimates, each for the whole batch, SI units, shape (w,). `utilization` is the time that the
+    busiest unit would need at its full peak, over the latency. `bound` is what bounds the most time, `bound_s` (w,
+    bounds) the time by bound. `pipelined_s` is the part of the latency in which the next batch already runs."""
+
+    latency_s: Floats
+    pipelined_s: Floats
+    energy_j: Floats
+    utilization: Floats
+    bound: tuple[str, ...]
+    bound_s: Floats
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures that follow from the batch, latency and energy of an estimate. The energy-delay product is of one
+    inference: its energy times the latency of the batch that it waits for."""
+
+    latency_s_per_inference: float
+    energy_j_per_inference: float
+    edp_js: float
+    throughput_per_s: float
+    average_power_w: float
+
+
+def rates(batch: int, latency_s: float, energy_j: float, pipelined_s: float = 0.0) -> Rates:
+    """Return the rates of a whole batch; throughput and power are 0 without latency. The next batch may enter
+    `pipelined_s` before this one has left, so inferences can follow each other sooner than one takes."""
+    follows_s = latency_s - pipelined_s
+    return Rates(
+        latency_s_per_inference=latency_s / batch,
+        energy_j_per_inference=energy_j / batch,
+        edp_js=energy_j / batch * latency_s,
+        throughput_per_s=batch / follows_s if follows_s else 0.0,
+        average_power_w=energy_j / latency_s if latency_s else 0.0,
+    )
+
+
+def totals(run: Execution, kernel_ends: Sequence[int], op_ends: Sequence[int]) -> Totals:
+    """Return the sums of the estimates of a run, whose kernels and operators end at these places."""
+    latency, peak = _sums(run.kernel_s, kernel_ends), _sums(run.utilization * run.kernel_s, kernel_ends)
+    segments = [(run.bound[a:b], run.kernel_s[a:b]) for a, b in pairwise((0, *kernel_ends))]
+    bound_s = np.array([np.bincount(*one, minlength=len(BOUNDS)) for one in segments], dtype=np.float64)
+    return Totals(
+        latency_s=latency,
+        pipelined_s=np.zeros_like(latency) if run.pipelined_s is None else _sums(run.pipelined_s, kernel_ends),
+        energy_j=_sums(run.energy_j, op_ends),
+        utilization=ratio(peak, latency),
+        bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1).tolist()),
+        bound_s=bound_s,
+    )
+
+
+def _sums(values: Floats, ends: Sequence[int]) -> Floats:
+    """Return the sum of each segment. Terms are added in the order in which a segment alone is summed (reduceat pairs
+    them differently)."""
+    return np.array([np.add.reduce(values[a:b]) for a, b in pairwise((0, *ends))])
+
+
+def weighted_mean(values: Floats, weights: Floats) -> float:
+    """Return the mean of values by their weights, 0 without any weight."""
+    total = float(weights.sum())
+    return float((values * weights).sum()) / total if total else 0.0
+
+
+def ratio(a: Floats, b: Floats, otherwise: Floats | float = 0.0) -> Floats:
+    """Return a / b, and `otherwise` where b is 0."""
+    return np.where(b > 0, a / np.where(b > 0, b, 1.0), otherwise)
+
+
+# The fields of a demand that are per operator, or the same for all operators.
+_COLUMNS = (
+    "op_class", "head", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes",
+    "largest_bytes", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops", "mean_work", "batch",
+    "lag", "is_expert", "expert_rows",
+)  # fmt: skip
+
+
+class Bundle(msgspec.Struct, frozen=True):
+    """The joint demand of estimates, ordered by batch and then by workload. `ends` are where the kernels of each end,
+    and where its operators end. `repeats` (n,) says how often each operator is repeated, if workloads merge equal
+    layers; `mostly_convolution`, whether convolutions do most multiply-accumulates of each (None without any);
+    `devices`, how many share each workload."""
+
+    demand: Demand
+    ends: tuple[tuple[int, ...], tuple[int, ...]]
+    repeats: Floats | None
+    mostly_convolution: tuple[bool | None, ...]
+    devices: int
+
+
+def make_bundle(workloads: Sequence[Workload], batches: Sequence[int], widths: Widths, execution: str) -> Bundle:
+    """Return workloads at some batches and widths of their tensors, under an execution mode ('eager', 'fused' ..)."""
+    return bundle_pairs([(workload, batch) for batch in batches for workload in workloads], widths, execution)
+
+
+def bundle_pairs(pairs: Sequence[tuple[Workload, int]], widths: Widths, execution: str) -> Bundle:
+    """Return workloads, each at its batch, at some widths of their tensors, under an execution mode."""
+    demands = [demand(workload, batch, widths, execution) for workload, batch in pairs]
+    repeats = [w.repeats @ w.value_at(batch=batch) for w, batch in pairs if w.repeats is not None]
+    return Bundle(
+        demand=demands[0] if len(demands) == 1 else _join(demands),
+        ends=(tuple(accumulate(one.n_kernels for one in demands)), tuple(accumulate(one.n for one in demands))),
+        repeats=np.concatenate(repeats) if repeats else None,
+        mostly_convolution=tuple(map(_is_mostly_convolution, demands)),
+        devices=pairs[0][0].devices,
+    )
+
+
+def _is_mostly_convolution(work_demand: Demand) -> bool | None:
+    total = work_demand.macs.sum()
+    return bool(work_demand.macs[work_demand.is_convolution].sum() * 2 > total) if total else None
+
+
+def _join(demands: Sequence[Demand]) -> Demand:
+    """Return all demands as one: columns end to end, indices shifted."""
+    kernels, ops = [one.n_kernels for one in demands], [one.n for one in demands]
+    firsts = zip(demands, np.cumsum([0, *kernels]), np.cumsum([0, *ops]), strict=False)
+    kernel, previous, owner = [], [], []
+    for one, first_kernel, first_op in firsts:
+        kernel.append(one.kernel + first_kernel)
+        before = one.transfers.previous
+        previous.append(np.where(before < 0, -1, before + first_kernel))
+        owner.append(one.transfers.op + first_op)
+    moves, calls = [one.transfers for one in demands], [one.calls for one in demands]
+    return Demand(
+        **_join_columns(demands, _COLUMNS),
+        kernel=np.concatenate(kernel),
+        n_kernels=sum(kernels),
+        transfers=Transfers(
+            op=np.concatenate(owner),
+            previous=np.concatenate(previous),
+            **_join_columns(moves, ("size_bytes", "role", "distance")),
+        ),
+        calls=Calls(**_join_columns(calls, Calls.__struct_fields__)),
+        model=np.repeat(np.arange(len(demands)), kernels),
+    )
+
+
+def _join_columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+    """Concatenate columns of records, by name. A value that is not an array is the same in all; a column that only some
+    records have is neutral in the others."""
+    return {name: _join_column(records, name) for name in names}
+
+
+def _join_column(records: Sequence[Any], name: str) -> Any:
+    columns = [getattr(one, name) for one in records]
+    known = next((column for column in columns if isinstance(column, np.ndarray)), None)
+    if known is None:
+        return columns[0]
+    shape, neutral = known.shape[:-1], float(name == "mean_work")  # a factor; the others are amounts
+    filled = (
+        np.full((*shape, one.n), neutral) if column is None else column
+        for one, column in zip(records, columns, strict=True)
+    )
+    return np.concatenate(list(filled), axis=-1)
+
 
 _BY_KERNEL = (  # of an execution
     "pipelined_s", "kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s",

@@ -12,8 +12,7 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, largest_batch
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.trust import Trust
-from analysis.model.ir.lengths import steps
-from analysis.model.ir.workload import Workload
+from analysis.model.ir.workload import Workload, steps
 from hardware import precision
 from hardware.execute import BOUNDS
 

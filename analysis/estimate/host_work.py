@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.estimate import COMPONENTS, Estimate
-from analysis.estimate.totals import ratio
+from analysis.estimate.evaluation import ratio
 from analysis.model.ir.workload import Floats
 from hardware.execute import LAUNCH
 from hardware.memo import memoize

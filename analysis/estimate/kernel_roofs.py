@@ -7,8 +7,8 @@ import numpy as np
 
 from analysis.estimate import causes
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.evaluation import ratio
 from analysis.estimate.kernel_rows import kernels
-from analysis.estimate.totals import ratio
 from analysis.model.ir.workload import Bools, Floats, Ints
 
 

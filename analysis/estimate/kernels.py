@@ -17,10 +17,17 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.dependencies import row_lags
-from analysis.estimate.expert_work import expert_rows, is_expert, mean_work
-from analysis.estimate.roles import Values, right_roles, roles, select_values
+from analysis.estimate.operator_facts import (
+    Values,
+    expert_rows,
+    is_expert,
+    mean_work,
+    right_roles,
+    roles,
+    select_values,
+    windows,
+)
 from analysis.estimate.subgraphs import op_classes, partition
-from analysis.estimate.windows import windows
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import BUFFER, WEIGHT, Bools, Floats, Ints, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers, distinct_shapes

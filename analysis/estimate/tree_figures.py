@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from analysis.estimate import dependencies, outline
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.evaluation import ratio
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.totals import ratio
 from analysis.model.ir.workload import Floats, Ints
 from hardware.demand import READ_WEIGHT
 from hardware.errors import unknown

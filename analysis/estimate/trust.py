@@ -13,10 +13,10 @@ import msgspec
 
 from hardware import file_access
 from hardware.engines.runtime import MODES
+from hardware.file_access import read_list
 from hardware.grouping import group_by
 from hardware.memo import memoize
 from hardware.precision import FORMATS, parse
-from hardware.records import read_list
 from hardware.setup import Setup
 
 FOLDER = Path(__file__).parent

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from analysis.estimate.causes import STEPS, causes, steps
+from analysis.estimate.causes import FAMILIES, STEPS, causes, family_energy, steps
 from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
-from analysis.estimate.families import FAMILIES, family_energy
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernels import structure
 from analysis.estimate.outline import host_branches

@@ -12,7 +12,7 @@ import numpy as np
 from analysis.estimate.dependencies import operator_graph
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.roles import roles, select_values
+from analysis.estimate.operator_facts import roles, select_values
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints
 from hardware.precision import CACHE
 

@@ -17,7 +17,7 @@ import numpy as np
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.roles import HEAD
+from analysis.estimate.operator_facts import HEAD
 from analysis.explore.divided_run import divide_run, held_bytes, stored_bytes
 from analysis.model.ir.workload import Bools, Floats, Ints
 from hardware.device import Device

@@ -21,8 +21,8 @@ from analysis.explore.unit_schedule import FrameRun, Task, schedule
 from hardware import file_access
 from hardware.device import Device
 from hardware.errors import RequestError, unknown
+from hardware.file_access import convert_record
 from hardware.quantity import percent, quantity
-from hardware.records import convert_record
 
 MODULES = Path(__file__).with_name("mission.toml")
 WHICH = "which"  # instead of a device: search the catalogue

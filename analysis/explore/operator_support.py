@@ -19,7 +19,7 @@ from analysis.model.ir.operator_graph import base_name
 from analysis.model.ir.workload import Bools
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.records import read_records
+from hardware.file_access import read_records
 
 SUPPORT = Path(__file__).with_name("operator_support.toml")
 RUNS, REFUSES, UNKNOWN = "runs", "refuses", "unknown"

@@ -15,16 +15,16 @@ import msgspec
 import numpy as np
 
 from analysis.document import column
+from analysis.estimate.causes import FAMILIES, family_of
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.families import FAMILIES, family_of
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work, runs_of_kernels
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from analysis.model.ir.workload import Floats
-from hardware.architecture import architecture_of
 from hardware.errors import RequestError
 from hardware.execute import BOUNDS, COMPUTE, RESOURCES
+from hardware.map_demand import architecture_of
 from hardware.mapping.stages import DRAIN, FILL, STREAM, Stages
 
 START = "start"  # of the kernel; the other phases are the stages

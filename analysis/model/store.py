@@ -18,7 +18,7 @@ from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
 from analysis.model.names.zoo import Spec
 from analysis.model.reading_budget import Progress
-from hardware import file_access, places
+from hardware import file_access
 
 if TYPE_CHECKING:
     from analysis.model.process.process_limits import ProcessLimits
@@ -172,7 +172,7 @@ def cache_path(ref: ModelRef) -> Path:
     else:
         raise ModelSpecError(f"{ref} is written from its configuration, not captured")
     key = targets.mark("|".join([SCHEMA, str(RULES), *made_of]).encode(errors="surrogatepass"))
-    return places.cache_folder() / f"{name}-{key}{_SUFFIX}"
+    return file_access.cache_folder() / f"{name}-{key}{_SUFFIX}"
 
 
 def version(package: str) -> str:

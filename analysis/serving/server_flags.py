@@ -10,7 +10,7 @@ from analysis.document import column
 from analysis.serving.deployment import Server
 from hardware.engines.runtime import PATH
 from hardware.engines.scheduler import schedulers
-from hardware.records import read_records
+from hardware.file_access import read_records
 
 REPLICAS = "# start {dp} of them behind a load balancer"
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.evaluation import evaluate_steps
+from analysis.estimate.operator_facts import select_values
 from analysis.estimate.peak_memory import Memory, peak_memory
-from analysis.estimate.roles import select_values
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import INPUT, Floats, Workload
 from hardware import file_access

@@ -10,10 +10,9 @@ from analysis.estimate.tree_figures import TreeFigures
 from analysis.model.ir.batch_limits import refusal
 from analysis.model.ir.workload import Ints
 from analysis.text.headline import describe_wait, largest_cause
-from hardware.architecture import architecture_of
 from hardware.demand import READ_WEIGHT, OpClass
 from hardware.execute import BOUNDS, LAUNCH, MEMORY, POWER, RESOURCES
-from hardware.map_demand import link_seconds
+from hardware.map_demand import architecture_of, link_seconds
 from hardware.quantity import percent, quantity
 from hardware.sentence import count_noun
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from analysis.estimate.causes import FAMILIES, family_energy, instructions, static_power_w
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.families import FAMILIES, family_energy, instructions, static_power_w
 from analysis.estimate.host_work import divide_host_work
 from analysis.text.headline import short_name
 from hardware import file_access

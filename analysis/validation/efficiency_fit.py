@@ -28,12 +28,12 @@ from analysis.validation.kernel_validation import shipped_kernels
 from analysis.validation.language_rows import interpret_row
 from analysis.validation.measured_rows import FITTED_ON, MeasuredRow, Unpredictable, interpret_each, shipped_rows
 from hardware import file_access, known_architectures
-from hardware.architecture_data import Software
+from hardware.architecture_facts import Software
 from hardware.demand import Demand, OpClass
 from hardware.efficiency import PATH as EFFICIENCY
 from hardware.efficiency import Efficiency
 from hardware.execute import kernel_seconds
-from hardware.records import read_list
+from hardware.file_access import read_list
 from hardware.setup import Setup
 
 STEP = 0.05  # of the logarithm of a rate, for derivatives

@@ -19,8 +19,7 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.trust import Factors, find_trust, work_class
-from analysis.model.ir.lengths import through_window
-from analysis.model.ir.workload import Floats
+from analysis.model.ir.workload import Floats, through_window
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL, DEPTHWISE_CHANNELS
 from analysis.validation.measured_rows import (
     SHIPPED,

@@ -28,7 +28,7 @@ from analysis.validation.measured_rows import (
     interpret_each,
 )
 from analysis.validation.prediction_errors import PredictionErrors, PredictionPoint, SkippedRows, measure_errors
-from hardware.architecture_data import common
+from hardware.architecture_facts import common
 from hardware.device_catalog import load_device
 from hardware.grouping import group_by
 

@@ -11,8 +11,8 @@ from hardware.demand import READ, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
+from hardware.mapping.demand_rewrites import rewrite_convolutions
 from hardware.mapping.tiling import Bools, Tiling, tile_menu, vector_tiling
-from hardware.mapping.winograd import rewrite_convolutions
 from hardware.precision import BASE
 from hardware.sentence import count_noun, elements, format_run, product, split, whole
 from hardware.setup import Setup

@@ -12,9 +12,8 @@ from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
-from hardware.mapping.expert_rows import move_expert_rows, serving_experts, zero_rows_s
+from hardware.mapping.demand_rewrites import move_expert_rows, rewrite_convolutions, serving_experts, zero_rows_s
 from hardware.mapping.tiling import Bools, Tiling, choose, tile_menu, vector_tiling
-from hardware.mapping.winograd import rewrite_convolutions
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.sentence import count_noun, elements, format_run, product, split, whole
 from hardware.setup import Setup

@@ -9,8 +9,7 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
-from hardware.architecture_data import Field
-from hardware.architecture_facts import UNITS, ChipLevel
+from hardware.architecture_facts import UNITS, ChipLevel, Field
 from hardware.demand import Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.efficiency import Efficiency

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import msgspec
 
 from hardware import file_access, plugins
+from hardware.file_access import convert_record, read_list, read_rows
 from hardware.kernels.library import KernelUse, ProductLibrary, product_libraries
 from hardware.names import hint
 from hardware.quantity import SourcedValue, exact_value
-from hardware.records import convert_record, read_list, read_rows
 
 PATH = Path(__file__).with_name("runtimes.toml")
 MODES = ("eager", "compiled", "fused")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from hardware.file_access import read_records
 from hardware.memo import memoize
 from hardware.quantity import SourcedValue
-from hardware.records import read_records
 
 if TYPE_CHECKING:
-    from hardware.architecture_data import Tiles
+    from hardware.architecture_facts import Tiles
 
 PATH = Path(__file__).with_name("libraries.toml")
 
@@ -73,7 +73,7 @@ class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     @memoize()
     def menu(self, macs_per_clock: float) -> Tiles:
         """Return the tiles for units that do so many multiply-adds in 16 bits, with K undivided."""
-        from hardware.architecture_data import Tiles  # needs numpy, which names of runtimes do without
+        from hardware.architecture_facts import Tiles  # needs numpy, which names of runtimes do without
 
         faster = macs_per_clock / (self.macs_per_clock or macs_per_clock)
         sizes = tuple((m, n, 1.0 / (1.0 + faster * (1.0 / rate - 1.0))) for m, n, rate in self.tiles)

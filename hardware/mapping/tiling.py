@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hardware.architecture_data import Tiles
+from hardware.architecture_facts import Tiles
 from hardware.demand import Demand, Floats, Ints
 from hardware.device import Device
 from hardware.setup import Setup

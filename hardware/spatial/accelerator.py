@@ -9,15 +9,13 @@ from pathlib import Path
 import msgspec
 
 from hardware.architecture import Architecture
-from hardware.architecture_data import Data, Field, Macro
-from hardware.architecture_facts import ChipLevel
+from hardware.architecture_facts import ChipLevel, Data, Event, Field, Macro
 from hardware.demand import Demand
 from hardware.hierarchy import Hierarchy, Level
 from hardware.mapping.common import Mapping
 from hardware.sentence import elements, product, whole
 from hardware.setup import Setup
 from hardware.spatial.mapper import map_operators
-from hardware.taxonomy import Event
 
 
 def _level_events(level: Level) -> tuple[Event, Event]:

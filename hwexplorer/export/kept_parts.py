@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import file_access, places
+from hardware import file_access
 
 _MOST_BYTES = 1 << 30
 _PACKAGES = ("hardware", "analysis", "hwexplorer")
@@ -20,7 +20,7 @@ class KeptParts:
     run. What cannot be read or written is not kept."""
 
     def __init__(self, work: Sequence[msgspec.Struct], folders: Sequence[Path]) -> None:
-        self._path = places.cache_folder() / f"{_hash_run(work, folders)}.parts"
+        self._path = file_access.cache_folder() / f"{_hash_run(work, folders)}.parts"
         self.texts: list[str] = []
         with suppress(OSError, msgspec.MsgspecError):
             lines = file_access.read(self._path, _MOST_BYTES).split(b"\n")

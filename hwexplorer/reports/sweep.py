@@ -21,8 +21,7 @@ from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.search import catalogue_sweep, workers
-from analysis.explore.search.catalogue_sweep import Chunk
-from analysis.explore.search.grid import BATCHES, Tick, check_lists, estimate_grid
+from analysis.explore.search.catalogue_sweep import BATCHES, Chunk, Tick, check_lists, estimate_grid
 from analysis.model.ir.batch_limits import batches_of
 from analysis.model.ir.workload import Workload
 from analysis.model.transformer.load_spec import MOST_CLIENTS

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hardware.file_access import read_list
 from hardware.grouping import group_by
-from hardware.records import read_list
 
 if TYPE_CHECKING:
     from analysis.document import Column

@@ -17,7 +17,7 @@ import msgspec
 
 from hardware import file_access
 from hardware.errors import unknown
-from hardware.places import user_folder
+from hardware.file_access import user_folder
 from hwexplorer.tui.keys.key_table import DEFAULT, Keymap, remap
 from hwexplorer.tui.palette import THEMES
 

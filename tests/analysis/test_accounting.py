@@ -22,7 +22,7 @@ from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
 from hardware.errors import RequestError
 from hardware.precision import FORMATS
-from hardware.scaling import table
+from hardware.quantity import price_table
 from tests.sampling import for_each
 
 SIX = ("resnet18", "mobilenet_v2", "vit_b_16", "efficientnet_b0", "bert_base", "llama3_8b:decode,kv=1024")
@@ -79,7 +79,11 @@ def test_a_constant_prices_one_unit() -> None:
     units = defaultdict(set)
     for arch in known_architectures.ALL.values():
         for event in arch.events:
-            if event.family == "logic" and event.argument in table()["logic"] and event.argument not in arch.data.logic:
+            if (
+                event.family == "logic"
+                and event.argument in price_table()["logic"]
+                and event.argument not in arch.data.logic
+            ):
                 units[event.argument].add(event.count)
     units.pop("accelerator_launch")  # a step of a program, or the start of all of it
     assert {name: found for name, found in units.items() if len(found) > 1} == {}
@@ -186,7 +190,7 @@ def test_a_band_on_paper_reaches_what_silicon_spends(model: str) -> None:
         row for row, event in zip(result.run.prices.rows, result.events, strict=True) if event.family != "static"
     ]
     factors = [row.high_j / row.value_j for row in counted if "by_time" not in row.event]
-    assert min(factors) >= table()["paper"]["high"] > 2.7
+    assert min(factors) >= price_table()["paper"]["high"] > 2.7
     assert result.energy_band_j[1] > 2.5 * result.energy_j
     assert {row.group for row in grid.run(model, "tpu_v4").run.prices.rows}.isdisjoint({"paper"})
 

@@ -29,7 +29,7 @@ from analysis.explore.search.candidates import (
     rank,
     search,
 )
-from analysis.explore.search.grid import estimate_grid
+from analysis.explore.search.catalogue_sweep import estimate_grid
 from analysis.model.ir.workload import Workload
 from hardware.amount import parse_amount
 from hardware.device import Device

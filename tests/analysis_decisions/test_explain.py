@@ -8,8 +8,8 @@ from itertools import permutations, product
 import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
+from analysis.estimate.causes import FAMILIES, family_energy, family_of
 from analysis.estimate.estimate import estimate
-from analysis.estimate.families import FAMILIES, family_energy, family_of
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import Part, live_at_peak, time_parts
 from hardware import known_architectures

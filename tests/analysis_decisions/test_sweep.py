@@ -13,14 +13,12 @@ import numpy as np
 import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
-from analysis.estimate.bundle import make_bundle
 from analysis.estimate.estimate import estimate, estimate_batches, precision_run
-from analysis.estimate.evaluation import evaluate, with_split_batches
+from analysis.estimate.evaluation import evaluate, make_bundle, with_split_batches
 from analysis.estimate.figures import figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
-from analysis.estimate.peak_memory import peak_memory
+from analysis.estimate.peak_memory import block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.workspace import block_channels
 from analysis.explore.search import catalogue_sweep
 from analysis.explore.search.catalogue_sweep import COLUMNS, Chunk, chunks, join, run_chunk
 from analysis.explore.search.workers import local

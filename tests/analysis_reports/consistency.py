@@ -9,11 +9,11 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.evaluation import ratio
 from analysis.estimate.kernel_rows import Kernels, kernels
 from analysis.estimate.kernels import structure
+from analysis.estimate.operator_facts import tensor_bytes
 from analysis.estimate.peak_memory import storage_roots
-from analysis.estimate.roles import tensor_bytes
-from analysis.estimate.totals import ratio
 from analysis.model.ir.workload import BUFFER, WEIGHT
 from hardware.execute import LAUNCH, MEMORY, POWER
 from hardware.mapping.common import units_in_all

@@ -7,7 +7,7 @@ import pytest
 import reports_grid as grid
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.workspace import block_channels, workspace
+from analysis.estimate.peak_memory import block_channels, workspace
 from analysis.model.ir.workload import BUFFER, WEIGHT
 from hardware.precision import FORMATS
 from hwexplorer.reports.show.memory import checkpointing, memory_report

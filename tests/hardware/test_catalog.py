@@ -22,7 +22,7 @@ from hardware.engines.runtime import runtimes
 from hardware.errors import RequestError
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, Format, parse
-from hardware.scaling import table
+from hardware.quantity import price_table
 from hwexplorer.cli import main
 from tests.sampling import for_each
 
@@ -108,7 +108,7 @@ def test_identity(device: Device) -> None:
     assert device.vendor
     assert device.file.unit_name
     assert device.file.year == 0 or 2010 <= device.file.year <= 2030
-    assert device.memory_technology in table()["dram"]
+    assert device.memory_technology in price_table()["dram"]
 
 
 @EACH

@@ -9,24 +9,30 @@ import numpy as np
 import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.kernels import demand
 from analysis.estimate.scenario import Scenario
-from hardware import architecture_data, file_access
-from hardware.architecture_data import Data
-from hardware.demand import READ_WEIGHT, OpClass
+from analysis.model import store
+from analysis.serving.deployment import open_step
+from hardware import architecture_facts, file_access
+from hardware.architecture_facts import Data
+from hardware.demand import READ_WEIGHT, WRITE, OpClass
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import Runtime, runtimes
 from hardware.engines.scheduler import Scheduler
+from hardware.execute import execute
 from hardware.kernels.library import (
     AttentionLibrary,
     ExpertLibrary,
     KernelCall,
+    KernelUse,
     ProductLibrary,
     attention_libraries,
     expert_libraries,
     find_use,
     product_libraries,
 )
-from hardware.setup import find_setup
+from hardware.mapping.demand_rewrites import move_expert_rows, zero_rows_s
+from hardware.setup import find_setup, make_setup
 from hwexplorer.reports.show.events import event_report
 from tests.models import load_once
 from tests.test_house import sources
@@ -143,7 +149,37 @@ def test_every_constant_of_gpus_is_used_by_an_estimate(monkeypatch: pytest.Monke
     ]
     for case in cases:
         event_report(run(*case))
-    stated = file_access.shipped(architecture_data.COMMON.with_name("gpu.toml"))
+    stated = file_access.shipped(architecture_facts.COMMON.with_name("gpu.toml"))
     assert stated["assumptions"].keys() - used == set()
-    code = "".join(path.read_text(encoding="utf-8") for path in architecture_data.COMMON.parents[1].rglob("*.py"))
+    code = "".join(path.read_text(encoding="utf-8") for path in architecture_facts.COMMON.parents[1].rglob("*.py"))
     assert [name for name in stated["tiles"] if f'"{name}"' not in code] == []
+
+
+_DECODE = ("attention_decode",)
+
+
+def test_rows_of_experts_are_copied_padded_and_added_up_as_their_library_does() -> None:
+    step = open_step("mixtral_8x7b:sequence=64,tp=8,ep=8")
+    moved, zeros_s = {}, {}
+    for library in ("trtllm_gen", "cutlass", "deepgemm", "triton"):
+        runtime = msgspec.structs.replace(runtimes()["vllm"], uses=(KernelUse(operator=("moe",), library=library),))
+        setup = make_setup(load_device("h100_sxm"), "bf16", runtime)
+        whole = demand(step, 1, setup.plan.widths, setup.joins)
+        after = move_expert_rows(whole, setup)
+        gathers = np.flatnonzero(whole.is_expert & (whole.op_class == OpClass.GATHER))[:2]
+        moved[library] = [after.moved_bytes[role][op] for op, role in zip(gathers, (WRITE, 0), strict=True)]
+        zeros_s[library] = zero_rows_s(whole, setup, 1.0).sum()
+    copied, added = ({name: values[i] for name, values in moved.items()} for i in range(2))
+    assert 0.0 == copied["trtllm_gen"] == copied["triton"] < copied["cutlass"] < copied["deepgemm"]
+    assert added["cutlass"] < added["trtllm_gen"] < added["triton"]
+    assert zeros_s["triton"] > 0.0 == zeros_s["cutlass"]
+
+
+def test_query_heads_decode_in_blocks_of_their_own_if_a_library_does_not_pack_them() -> None:
+    """71 heads of Falcon 7B share keys: each has a block of 64 rows of an H100's instructions."""
+    step, latency_s = store.ready("falcon_7b:decode,layers=1", None).bound(sequence=1, kv=2048), list[float]()
+    for library in ("default", "unpacked"):
+        runtime = msgspec.structs.replace(runtimes()["vllm"], uses=(KernelUse(operator=_DECODE, library=library),))
+        setup = make_setup(load_device("h100_sxm"), "bf16", runtime)
+        latency_s.append(float(execute(demand(step, 64, setup.plan.widths, setup.joins), setup).kernel_s.sum()))
+    assert latency_s[1] > 1.04 * latency_s[0]

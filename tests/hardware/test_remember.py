@@ -7,9 +7,8 @@ import pytest
 
 from analysis.estimate.dependencies import operator_graph, subgraph_graph
 from analysis.estimate.kernels import demand, structure
-from analysis.estimate.peak_memory import lifetimes
+from analysis.estimate.peak_memory import _sizes, lifetimes
 from analysis.estimate.subgraphs import partition
-from analysis.estimate.workspace import _sizes
 from analysis.model import store
 from hardware.memo import forget_memos, memoize, share_memos
 from hardware.precision import uniform

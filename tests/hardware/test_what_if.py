@@ -13,7 +13,7 @@ from hardware.engines.runtime import runtimes
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
-from hardware.scaling import logic_scale
+from hardware.quantity import logic_scale
 from hwexplorer import engine
 from tests.sampling import every, for_each
 

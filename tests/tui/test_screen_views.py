@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from analysis.estimate.families import FAMILIES
+from analysis.estimate.causes import FAMILIES
 from analysis.estimate.metrics import METRICS
 from hwexplorer import engine
 from hwexplorer.cli import main

@@ -7,9 +7,8 @@ import math
 import pytest
 
 from analysis.model.ir.coverage import coverage
-from analysis.model.ir.lengths import Routing
 from analysis.model.ir.operator_graph import Graph, GraphNode, Ref, Scope, Source, meta
-from analysis.model.ir.workload import INPUT, WEIGHT, InputSpec
+from analysis.model.ir.workload import INPUT, WEIGHT, InputSpec, Routing
 from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.operators.cost_rules import cost_of
 from analysis.model.operators.operator_call import OperatorCall

@@ -9,7 +9,7 @@ from transformer_cases import total, workload
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import serving
 from analysis.estimate.scenario import Scenario
-from analysis.model.ir.lengths import Routing, derived, through_window
+from analysis.model.ir.workload import Routing, derived, through_window
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import presets, transformer_request
 from hardware.device_catalog import load_device

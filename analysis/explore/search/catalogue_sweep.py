@@ -17,15 +17,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import Bundle, make_bundle
-from analysis.estimate.estimate import precision_run
-from analysis.estimate.evaluation import Evaluation, evaluate, with_split_batches
+from analysis.estimate.estimate import Estimate, estimate_batches, precision_run
+from analysis.estimate.evaluation import Bundle, Evaluation, evaluate, make_bundle, rates, with_split_batches
 from analysis.estimate.kernels import usual_joins
-from analysis.estimate.peak_memory import peak_memory
+from analysis.estimate.peak_memory import block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.totals import rates
-from analysis.estimate.workspace import block_channels
-from analysis.explore.search.grid import TOGETHER, check_lists
 from analysis.model import store
 from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names import zoo
@@ -36,6 +32,37 @@ from hardware.plan import Plan
 from hardware.runtime_choice import resolve_runtime
 from hardware.safe_text import inert
 from hardware.setup import Setup, make_setup
+
+TOGETHER = 8  # batches evaluated together, so that memory does not grow with the request
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
+Tick = Callable[[int, int], None]  # called with the number of estimates done, and of all
+
+
+def check_lists(purpose: str, **lists: Sequence[object]) -> None:
+    """Raise RequestError if one of the lists is empty."""
+    for name, values in lists.items():
+        if not values:
+            raise RequestError(f"nothing to {purpose}: no {name.replace('_', ' ')} is given")
+
+
+def estimate_grid(
+    workloads: Sequence[Workload],
+    devices: Sequence[Device],
+    base: Scenario,
+    batches: Sequence[int],
+    precisions: Sequence[str],
+    tick: Tick | None = None,
+) -> Iterator[Estimate]:
+    """Estimate every configuration, batches innermost. Raises RequestError for an invalid batch or precision."""
+    groups = [batches[start : start + TOGETHER] for start in range(0, len(batches), TOGETHER)]
+    total, done = len(workloads) * len(batches) * len(precisions) * len(devices), 0
+    for workload, precision, device, group in product(workloads, precisions, devices, groups):
+        for result in estimate_batches(workload, device, msgspec.structs.replace(base, precision=precision), group):
+            yield result
+            done += 1
+            if tick is not None:
+                tick(done, total)
+
 
 GROUP = 8  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
 KEPT_BYTES = 24 << 20  # of memory for short-lived arrays

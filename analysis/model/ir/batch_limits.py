@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 
 from analysis.model import request_bounds
-from analysis.model.ir.lengths import SHARE
-from analysis.model.ir.workload import Workload
+from analysis.model.ir.workload import SHARE, Workload
 from hardware.errors import RequestError
 
 _FIXED = r"captured at batch ([0-9]+) alone"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.model.ir.lengths import EXPERT_ROWS, EXPERTS
 from analysis.model.ir.poly import dim, product
+from analysis.model.ir.workload import EXPERT_ROWS, EXPERTS
 from analysis.model.operators.cost_rules import register
 from analysis.model.operators.operator_call import OperatorCall, OperatorCost
 from analysis.model.transformer.graph_writer import StepWriter, Tensor

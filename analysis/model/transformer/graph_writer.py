@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from analysis.model.ir.lengths import attended_dim, cached_dim
 from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Scope, Source, meta
 from analysis.model.ir.poly import Poly, dim
-from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec, attended_dim, cached_dim
 from analysis.model.transformer.config import Config, StepSettings
 
 Shape = Sequence[Poly | int]

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from hardware import file_access
-from hardware.records import convert_record
+from hardware.file_access import convert_record
 
 Terms = dict[str, int]  # a width as a sum: name of a size -> how often it counts
 

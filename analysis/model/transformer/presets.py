@@ -11,7 +11,7 @@ from analysis.model.transformer.hf_config import parse_config
 from analysis.model.transformer.hf_fields import FAMILIES as _FILE
 from analysis.model.transformer.hf_fields import family
 from hardware import file_access
-from hardware.records import convert_record
+from hardware.file_access import convert_record
 
 _NOT_MODELS = ("families",)
 

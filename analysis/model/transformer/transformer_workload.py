@@ -1,8 +1,9 @@
 """Transformers written from their configuration: a graph like a captured one, without torch and without weights.
 
 A decoder has the symbolic dimensions `batch`, `sequence` (new tokens) and `kv` (cached tokens); attention of the new
-tokens sees both. The cache is an input of the step; new keys and values are results. The end of this module has the
-costs of calls that only transformers make (attention to a cache, experts, rotation).
+tokens sees both. The cache is an input of the step; new keys and values are results. Each layer of some decoders adds a
+second embedding through a gate (Gemma 4). The end of this module has the costs of calls that only transformers make
+(attention to a cache, experts, rotation).
 """
 
 from __future__ import annotations
@@ -16,10 +17,20 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.model.ir.lengths import DECODING, EXPERT_ROWS, EXPERTS, SHARE, Routing, attended_dim, cached_dim
 from analysis.model.ir.operator_graph import Graph
 from analysis.model.ir.poly import dim, poly, product
-from analysis.model.ir.workload import InputSpec, Parallel, Workload
+from analysis.model.ir.workload import (
+    DECODING,
+    EXPERT_ROWS,
+    EXPERTS,
+    SHARE,
+    InputSpec,
+    Parallel,
+    Routing,
+    Workload,
+    attended_dim,
+    cached_dim,
+)
 from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
@@ -29,7 +40,6 @@ from analysis.model.transformer.attention import attention
 from analysis.model.transformer.config import LETTERS, Config, StepSettings, degrees
 from analysis.model.transformer.feed_forward import feed_forward
 from analysis.model.transformer.graph_writer import StepWriter, Tensor, Writer
-from analysis.model.transformer.layer_inputs import add_layer_input, embed_for_layers
 from analysis.model.transformer.recurrence import mix_by_state
 from analysis.model.transformer.residual import (
     add_laurel,
@@ -41,6 +51,27 @@ from analysis.model.transformer.residual import (
     open_streams,
 )
 from hardware import file_access
+
+
+def embed_for_layers(step: StepWriter, x: Tensor) -> Tensor:
+    """Write the inputs of all layers: rows of the second table plus a projection of the embedded tokens `x`."""
+    c, w = step.config, step.w
+    width, by_layer = c.layers * c.layer_input, (*step.rows, c.layers, c.layer_input)
+    rows, _ = w.embedding("embed_layers", w.input("layer_ids", step.rows, "int64"), c.layer_vocab, width)
+    mixed = w.norm("layer_input_norm", w.view(w.linear("layer_input_proj", x, width), by_layer), c.norm)
+    return w.add("layer_input_add", w.view(rows, by_layer), mixed)
+
+
+def add_layer_input(step: StepWriter, x: Tensor, inputs: Tensor) -> Tensor:
+    """Write the sum of the residual `x` and one layer's part of `inputs`, gated by the first stream of `x`."""
+    c, w = step.config, step.w
+    with w.module("layer_input", "LayerInput"):
+        own = w.view(inputs, (*step.rows, c.layer_input))
+        stream = w.view(x, (*step.rows, c.hidden)) if c.streams > 1 else x
+        gate = w.activation(c.activation, w.linear("gate", stream, c.layer_input))
+        gated = w.call_in("gate_mul", "Mul", "aten.mul.Tensor", gate.shape, self=gate, other=own)
+        return w.add("add", x, w.norm("norm", w.linear("proj", gated, c.hidden), c.norm))
+
 
 _ROUTING = Path(__file__).with_name("routing.toml")
 

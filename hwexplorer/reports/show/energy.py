@@ -13,11 +13,11 @@ import numpy as np
 
 from analysis.document import Column, column, columns, records
 from analysis.estimate.estimate import COMPONENTS, Estimate
+from analysis.estimate.evaluation import ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernel_rows import kernels, kernels_of
 from analysis.estimate.outline import HOST
-from analysis.estimate.totals import ratio, weighted_mean
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from analysis.model.ir.workload import Floats, Ints
 from hardware.quantity import percent, quantity

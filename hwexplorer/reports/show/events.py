@@ -10,24 +10,23 @@ import msgspec
 import numpy as np
 
 from analysis.document import Cell, Column, column, columns, record
-from analysis.estimate.causes import CAUSES, cause_of_event
+from analysis.estimate.causes import CAUSES, cause_of_event, family_of, sum_events
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.families import family_of, sum_events
+from analysis.estimate.evaluation import weighted_mean
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.totals import weighted_mean
 from analysis.estimate.tree_figures import estimate_of_node, find_node, operators_of
 from analysis.text.headline import work_word
-from hardware.architecture import architecture_of
+from hardware.architecture_facts import Event
 from hardware.demand import Ints
 from hardware.errors import RequestError
 from hardware.event_prices import Coefficient
 from hardware.grouping import group_by
+from hardware.map_demand import architecture_of
 from hardware.mapping.common import units_in_all
 from hardware.memo import memoize
 from hardware.names import split_list
 from hardware.quantity import percent
 from hardware.sentence import count_noun
-from hardware.taxonomy import Event
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.headless import answers

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from analysis.document import Column, column, columns, none_unless, records
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.evaluation import weighted_mean
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernel_rows import describe_host_work, kernels, kernels_of
-from analysis.estimate.totals import weighted_mean
 from analysis.model.ir.workload import Floats, Ints
-from hardware.architecture import architecture_of
 from hardware.execute import BOUNDS
+from hardware.map_demand import architecture_of
 from hardware.mapping.common import total_units, units_in_all
 from hardware.precision import BASE
 from hardware.quantity import percent, quantity

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.document import YES_NO, Column, column, columns, record, records
-from analysis.estimate import workspace
+from analysis.estimate import peak_memory
 from analysis.estimate.alternatives import precisions
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernel_rows import kernels
 from analysis.estimate.kernels import structure
+from analysis.estimate.operator_facts import roles, tensor_bytes
 from analysis.estimate.peak_memory import Lifetimes, allocation_bytes, cache_bytes, lifetimes, storage_roots
-from analysis.estimate.roles import roles, tensor_bytes
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
 from hardware.device import Device
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, parse
@@ -133,7 +133,7 @@ def memory_report(result: Estimate) -> MemoryReport:
     size = allocation_bytes(workload, lifetimes(workload, result.joins), batch, result.plan.widths)
     at = int(result.demand.kernel[memory.peak_at]) if result.demand.n_kernels else 0
     total, most = float(size.sum()), float(memory.timeline.max(initial=0.0))
-    has_rule = bool(workspace.block_channels(result.device, result.execution))
+    has_rule = bool(peak_memory.block_channels(result.device, result.execution))
     return record(
         MemoryReport,
         memory,
@@ -142,7 +142,7 @@ def memory_report(result: Estimate) -> MemoryReport:
         activation_bytes=memory.activation_peak_bytes,
         workspace_bytes=memory.workspace_peak_bytes,
         peak_kernel=kernels(result).id[at] if result.demand.n_kernels else "",
-        workspace_rule=workspace.SOURCE if has_rule else "",
+        workspace_rule=peak_memory.SOURCE if has_rule else "",
         device_bytes=result.device.memory_bytes,
         total_activation_bytes=total,
         reuse=total / most if most else 1.0,
@@ -329,7 +329,7 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
         f"{report.peak_kernel}",
         f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')} "
         f"({report.device_bytes / 2**30:.3g} GiB)",
-        f"workspace: {report.workspace_rule or workspace.describe_unknown(result.device)}",
+        f"workspace: {report.workspace_rule or peak_memory.describe_unknown(result.device)}",
     ]
     if report.reuse > NOTICEABLE_REUSE:
         lines.append(

@@ -16,12 +16,12 @@ import numpy as np
 
 from analysis.document import column, columns, none_unless, records
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.evaluation import ratio
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernel_roofs import is_launch_dominated, main_peak, sides_of_ridge
 from analysis.estimate.kernel_rows import kernels, kernels_of
 from analysis.estimate.outline import host_branches
-from analysis.estimate.totals import ratio
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text.bound_reasons import bound_change, describe_launch_dominated
 from hardware.execute import BOUNDS, LAUNCH

@@ -14,10 +14,10 @@ import numpy as np
 
 from analysis.document import YES_NO, column, columns, none_unless, record, records
 from analysis.estimate.estimate import COMPONENTS, Estimate
+from analysis.estimate.evaluation import ratio
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST, host_branches
-from analysis.estimate.totals import ratio
 from analysis.estimate.tree_figures import (
     TreeFigures,
     TreeLevel,

@@ -24,12 +24,12 @@ from analysis.estimate.dependencies import (
     subgraph_graph,
 )
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.evaluation import ratio
 from analysis.estimate.figures import Head, head_fields, model_head_fields
 from analysis.estimate.kernel_rows import kernels
 from analysis.estimate.kernels import demand
 from analysis.estimate.operator_classes import OperatorInfo, OperatorTensor, operator_classes, operator_infos
 from analysis.estimate.subgraphs import partition
-from analysis.estimate.totals import ratio
 from analysis.estimate.tree_figures import tree
 from analysis.model.ir.workload import Floats, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.document import Column, record
+from analysis.estimate.causes import static_power_w
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.families import static_power_w
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.explore.attribution import Groups, Part, attribute, attribute_to_software, parts_cancel

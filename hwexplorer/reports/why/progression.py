@@ -13,9 +13,8 @@ from itertools import pairwise
 import msgspec
 
 from analysis.document import Column
-from analysis.estimate.causes import CAUSES, cause_of_family
+from analysis.estimate.causes import CAUSES, FAMILIES, cause_of_family, sum_by_family, sum_events
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.families import FAMILIES, sum_by_family, sum_events
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import estimate_of_node, operators_of

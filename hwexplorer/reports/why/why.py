@@ -10,10 +10,9 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inference
-from analysis.estimate.causes import STEPS, causes, shares, steps, values_by_cause
+from analysis.estimate.causes import STEPS, causes, shares, steps, sum_events, values_by_cause
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.families import sum_events
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernel_rows import kernels
@@ -31,10 +30,9 @@ from analysis.text.bound_reasons import (
     subgraph_reason,
 )
 from analysis.text.headline import ratio, work_word
-from hardware import scaling
-from hardware.architecture import architecture_of
 from hardware.execute import BOUNDS, POWER
-from hardware.quantity import percent, quantity
+from hardware.map_demand import architecture_of
+from hardware.quantity import percent, price_table, quantity
 from hardware.sentence import count_noun, whole
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report
@@ -378,7 +376,7 @@ def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section
         )
     sections: list[Section] = [("Largest events", tuple(lines))]
     if is_whole:
-        titles = {key: text.partition(": ")[0] for key, text in scaling.table()["sources"].items()}
+        titles = {key: text.partition(": ")[0] for key, text in price_table()["sources"].items()}
         spelt = (re.sub(rf"\b({'|'.join(titles)})\b", lambda key: titles[key[1]], source) for source in footnotes)
         sections.append(("Sources", tuple(f"{number} {source}" for number, source in enumerate(spelt, 1))))
     return sections

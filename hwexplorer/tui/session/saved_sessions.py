@@ -9,7 +9,7 @@ import msgspec
 
 from hardware import file_access
 from hardware.errors import RequestError, unknown
-from hardware.places import user_folder
+from hardware.file_access import user_folder
 from hwexplorer.state import State, format
 
 LAST = "last"

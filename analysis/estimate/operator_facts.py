@@ -1,0 +1,188 @@
+"""Facts of the operators and tensors of a workload that its capture does not state, derived from sizes and names.
+
+A tensor has a role for a precision: activation, weight, parameter that stays wide, or key-value cache. Weights are the
+parameters that contractions multiply. If only they are quantised, embeddings, head, routers, norms and biases stay
+wide, as in the checkpoints that serving programs load; in those of 4 bits also parts that the model names. Convolutions
+have windows; experts have tokens, spread over devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints, Workload
+from analysis.model.transformer.hf_config import WEIGHT_FORMATS
+from hardware import file_access
+from hardware.memo import memoize
+from hardware.precision import ACTIVATION, CACHE, EXCLUDED, KEPT, QUANTIZED, Widths
+
+HEAD = "lm_head"  # the layer that makes logits, in every language model here
+
+
+@memoize(shared=True)
+def roles(workload: Workload) -> Ints:
+    """Return the role of each tensor, shape (t,)."""
+    ops, tensors = workload.operators, workload.tensors
+    role_of = np.full(len(tensors.name), ACTIVATION, dtype=np.int32)
+    role_of[tensors.role == WEIGHT] = KEPT
+    reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
+    multiplies: Bools = np.any(ops.macs != 0, axis=1)
+    looked_up = np.array([kind == "embedding" for kind in ops.kind], dtype=np.bool_)
+    of_operator: Ints = np.array([_weight_role(path, workload) for path in ops.path], dtype=np.int32)
+    weights = np.flatnonzero(multiplies[reader] & (tensors.role[ops.in_tensor] == WEIGHT))
+    role_of[ops.in_tensor[weights]] = of_operator[reader[weights]]
+    tables = ops.in_tensor[looked_up[reader]]
+    role_of[tables[tensors.role[tables] == WEIGHT]] = KEPT
+    appends = {i for i, target in enumerate(ops.target) if "cache_append" in target}
+    for t, (name, role, producer) in enumerate(
+        zip(tensors.name, tensors.role.tolist(), tensors.producer.tolist(), strict=True)
+    ):
+        if (role == INPUT and name.endswith("_cache")) or producer in appends:
+            role_of[t] = CACHE
+    return role_of
+
+
+def _weight_role(path: str, workload: Workload) -> int:
+    """Return the role of the weights that an operator multiplies."""
+    if path.rpartition(".")[2] in file_access.shipped(WEIGHT_FORMATS)["wide"]["layers"]:
+        return KEPT
+    is_wide = any(f".{part}." in f".{path}." for part in workload.wide)
+    return (KEPT if workload.is_wide_in_8_bits else EXCLUDED) if is_wide else QUANTIZED
+
+
+@memoize(shared=True)
+def right_roles(workload: Workload) -> Ints:
+    """Return the role of what each operator multiplies its activations by, shape (n,): weights, or the cache."""
+    ops, of_tensor = workload.operators, roles(workload)
+    role_of = np.full(workload.n_operators, ACTIVATION, dtype=np.int32)
+    reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
+    for role in (KEPT, EXCLUDED, QUANTIZED, CACHE):
+        role_of[reader[of_tensor[ops.in_tensor] == role]] = role
+    return role_of
+
+
+class Values(msgspec.Struct, frozen=True, kw_only=True):
+    """Values of r tensors. `numel` (r, m) counts them, as coefficients; `fixed_bytes` (r,) is the bytes of one value if
+    the model fixes its type, else 0; `precision_role` (r,) is the role of the tensor for a precision."""
+
+    numel: Floats
+    fixed_bytes: Ints
+    precision_role: Ints
+
+    def size_bytes(self, point: Floats, widths: Widths) -> Floats:
+        """Return the bytes of each tensor, (r,), at the monomials `point` (m,)."""
+        size: Floats = (self.numel @ point) * value_bytes(self.fixed_bytes, self.precision_role, widths)
+        return size
+
+
+def select_values(workload: Workload, which: Ints | Bools) -> Values:
+    """Return the values of some tensors, each once and whole."""
+    tensors = workload.tensors
+    return Values(
+        numel=tensors.numel[which], fixed_bytes=tensors.fixed_bytes[which], precision_role=roles(workload)[which]
+    )
+
+
+def value_bytes(fixed_bytes: Ints, role: Ints, widths: Widths) -> Floats:
+    """Return the bytes of each value: `fixed_bytes` if the model fixes its type, else the width of its role."""
+    return np.where(fixed_bytes > 0, fixed_bytes, np.array(widths.by_role)[role])
+
+
+def tensor_bytes(workload: Workload, widths: Widths) -> Floats:
+    """Return the bytes of one value of each tensor, shape (t,)."""
+    return value_bytes(workload.tensors.fixed_bytes, roles(workload), widths)
+
+
+# Heights and widths, plain first: the first that fits is taken. If results share no inputs, 1 x 1 fits as well.
+_SIDES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 31, 32)
+_WINDOWS = np.array([*((side, side) for side in _SIDES), (1, 3), (3, 1), (1, 5), (5, 1), (1, 7), (7, 1)], dtype=float)
+
+
+@memoize(shared=True)
+def windows(workload: Workload) -> Floats:
+    """Return for each operator, (7, n): rows and columns of its result, rows and columns of its window, the stride, and
+    the part of what windows cover that is input, not padding. These six are 1 for other operators and if no window
+    fits. The seventh is the 4 x 4 patches per row of the product for dense 3 x 3 convolutions at stride 1, else 0: nine
+    windows share each of their inputs, a few less at the borders of an image without padding.
+
+    An operator reads each input once. Its channels are its depth over the window's area; images are taken as square. So
+    a window fits if channels and sides are whole numbers and results are as many as windows have room for."""
+    ops, tensors = workload.operators, workload.tensors
+    found = np.ones((7, workload.n_operators))
+    found[6] = 0.0
+    is_image = np.array(
+        [kind in ("conv", "depthwise_conv") and "2d" in target
+         for kind, target in zip(ops.kind, ops.target, strict=True)], dtype=np.bool_)  # fmt: skip
+    has_products = np.all(np.any(ops.gemm > 0, axis=2), axis=1)  # one of unknown cost has none
+    which = np.flatnonzero(is_image & has_products)
+    if not len(which):
+        return found
+    one = workload.value_at(**dict.fromkeys(workload.dims, 1))
+    groups, rows, _, depth = (ops.gemm[which] @ one).T
+    edge = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
+    is_activation = tensors.role[ops.in_tensor] <= INPUT
+    inputs = np.bincount(edge, (ops.in_numel @ one) * is_activation, minlength=workload.n_operators)[which]
+    height, width = _WINDOWS.T[:, :, None]
+    channels = depth / (height * width)
+    side, results = np.sqrt(inputs / (np.maximum(groups, 1.0) * channels)), np.sqrt(rows)
+    stride = np.maximum(np.round(side / results), 1.0)
+    window = np.maximum(height, width)
+    padding = (results - 1.0) * stride + window - side
+    fits = (channels % 1.0 == 0) & (side % 1.0 == 0) & (results % 1.0 == 0)
+    fits &= (padding > -stride) & (padding <= window - 1.0) & (side > 0)
+    first = fits.argmax(axis=0)
+    here = np.arange(len(which))
+    reached = ((results - 1.0) * stride + height) * ((results - 1.0) * stride + width)
+    part = np.minimum(side**2 / reached, 1.0)
+    columns = [*np.broadcast_arrays(results, results, height, width, stride, part)]
+    values = np.stack([np.broadcast_to(column, fits.shape)[first, here] for column in columns])
+    found[:6, which] = np.where(fits.any(axis=0), values, 1.0)
+    is_dense = np.array([ops.kind[i] == "conv" and "conv2d" in ops.target[i] for i in which], dtype=np.bool_)
+    is_dense &= (groups == 1) & (8.0 * inputs < depth * rows) & (depth * rows < 10.0 * inputs)
+    rows = np.where(is_dense, rows, 1.0)
+    found[6, which] = is_dense * (np.ceil(np.sqrt(rows) / 4.0) ** 2 / rows)
+    return found
+
+
+@memoize(shared=True)
+def is_expert(workload: Workload) -> Bools:
+    """Return True for the operators of experts and those that dispatch tokens to them and combine results, (n,)."""
+    inside = np.array([".experts." in f"{path}." for path in workload.operators.path])
+    moves: Bools = inside | [target.startswith("hwexplorer.expert_") for target in workload.operators.target]
+    return moves
+
+
+def mean_work(workload: Workload, batch: int, prompts: Floats) -> Floats | None:
+    """Return the experts that the mean device reads over the busiest's, 1 for other work, (n,); None on one device."""
+    routing = workload.routing
+    if routing is None or routing.devices == 1:
+        return None
+    return np.where(is_expert(workload), _by_phase(workload, batch, prompts, routing.mean_load), 1.0)
+
+
+def expert_rows(workload: Workload, batch: int, prompts: Floats) -> Floats | None:
+    """Return the experts of a device, the rows of tokens that they get, and those of experts of other devices where all
+    devices have all tokens, (3, n), zero for other work."""
+    routing = workload.routing
+    if routing is None:
+        return None
+
+    def count_rows(tokens: float) -> Floats:
+        """Return the numbers of a step of so many tokens."""
+        own = float(np.prod(routing.expert_load(tokens)))
+        others = tokens * routing.active - own if workload.attention_copies == 1 else 0.0
+        return np.array([[routing.experts / routing.devices], [own], [max(others, 0.0)]])
+
+    rows: Floats = _by_phase(workload, batch, prompts, count_rows) * is_expert(workload)
+    return rows
+
+
+def _by_phase(workload: Workload, batch: int, prompts: Floats, count: Callable[[float], Any]) -> Floats:
+    """Return what `count` returns for the tokens of a prompt, and for those of a step of decoding elsewhere."""
+    prompt, token = (count(batch * n) for n in (workload.defaults.get("sequence", 1), 1))
+    values: Floats = np.where(prompts > 0, prompt, token)
+    return values
