@@ -22,6 +22,7 @@ _UNITS = {
     "byte": ("B", 1.0, 1e18),
     "W": ("W", 1e-6, 1e6),
     "1/s": ("/s", 1.0, 1e12),
+    "1/J": ("/J", 1e-3, 1e12),
     "SI": ("", 1e-12, 1e18),
     "FLOP": ("FLOP", 1.0, 1e18),
     "MAC": ("MAC", 1.0, 1e18),
@@ -32,8 +33,8 @@ _UNITS = {
 }
 # '%' are fractions (0-1), 'x' ratios, 'count' plain integers, 'SI' a count with a prefix (1.2 G), '' text.
 Unit = Literal[
-    "", "s", "J", "Js", "byte", "SI", "W", "1/s", "FLOP", "MAC", "FLOP/s", "OP/s", "byte/s", "FLOP/byte", "FLOP/J", "%",
-    "x", "count",
+    "", "s", "J", "Js", "byte", "SI", "W", "1/s", "1/J", "FLOP", "MAC", "FLOP/s", "OP/s", "byte/s", "FLOP/byte",
+    "FLOP/J", "%", "x", "count",
 ]  # fmt: skip
 PLAIN = {"FLOP/byte": "FLOP/B", "%": "%", "x": "x", "count": "", "": ""}
 MISSING = ""

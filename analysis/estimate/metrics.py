@@ -68,6 +68,11 @@ METRICS = {
         "throughput_per_s", "1/s", "Inferences per second", "throughput", more_is_better=True, limit_example="10000",
         band="latency", ratio="throughput", is_aim=True, is_order=True, is_ruled=True,
     ),
+    "efficiency": Metric(
+        "inferences_per_j", "1/J", "Inferences per joule", "inferences per joule", more_is_better=True,
+        formula=lambda run: 1.0 / run.energy_j_per_inference if run.energy_j_per_inference else 0.0, band="energy",
+        is_ruled=True,
+    ),
     "cost": Metric(
         "cost_usd_per_million", "", "Electricity of a million inferences, USD", "cost", limit_example="0.05",
         band="energy", is_order=True,

@@ -275,8 +275,9 @@ def branch_figures(
     columns = total(np.stack([getattr(operators, name) for name in _SUMMED]), of_host)
     sums = dict(zip(_SUMMED, columns, strict=True))
     sums["macs"], sums["flops"] = total(np.stack([operators.macs, operators.flops]), None, _work_weights(result))
-    # Nodes of whole subgraphs sum the figures of subgraphs, other nodes those of operators.
-    is_whole = np.array([branch.kind in ("model", "group", "subgraph") for branch in branches])
+    # Nodes of whole subgraphs sum the figures of subgraphs; other nodes, and kinds of operators, those of operators.
+    wholes = ("model", "group", "subgraph")
+    is_whole = np.array([branch.kind in wholes and not branch.key.startswith(outline.KIND) for branch in branches])
     own = total(np.stack([_modifier_parts(subgraphs)[:, of] / size, _modifier_parts(operators)]))
     base_j, ideal, telling = np.where(is_whole, own[0], own[1])
     modifier = np.where((telling > 0) & (base_j > 0), ratio(sums["share"] * result.edp_js, base_j), np.nan)

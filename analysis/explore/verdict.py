@@ -15,7 +15,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.explore.measurement_tools import describe_measurement
 from analysis.explore.odds import probability, wider_band
 from analysis.text.evidence import describe_evidence, is_backed
-from analysis.text.headline import advantage, describe_change, plain_name, short_name
+from analysis.text.headline import advantage, describe_change, name_with_format, plain_name, short_name
 from hardware.device import ON_PAPER
 from hardware.quantity import percent
 
@@ -85,11 +85,12 @@ def verdict(
 def _names(results: Sequence[Estimate], ranked: Sequence[Estimate]) -> dict[str, str]:
     """Return the name of each device by key: short if no other result has it, with its format if formats differ."""
     short = [plain_name(result.device) for result in results]
-    has_formats = len({result.precision_run for result in ranked}) > 1
-    return {
-        result.device.key: (name if short.count(name) == 1 else short_name(result.device).removesuffix(ON_PAPER))
-        + f" ({result.precision_run})" * has_formats
+    names = [
+        name if short.count(name) == 1 else short_name(result.device).removesuffix(ON_PAPER)
         for result, name in zip(results, short, strict=True)
+    ]
+    return {
+        result.device.key: name_with_format(name, result, ranked) for result, name in zip(results, names, strict=True)
     }
 
 

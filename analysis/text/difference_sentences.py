@@ -10,7 +10,7 @@ import numpy as np
 from analysis.estimate.causes import FAMILIES, family_energy, instructions, static_power_w
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
-from analysis.text.headline import short_name
+from analysis.text.headline import name_with_format, short_name
 from hardware import file_access
 from hardware.execute import RESOURCES
 from hardware.precision import rate_unit
@@ -21,11 +21,13 @@ _FILE = Path(__file__).with_suffix(".toml")
 
 
 def name_side(side: Estimate, other: Estimate) -> str:
-    """Return the name of a device, with the settings in which the sides differ, or with all if it is one device."""
+    """Return the name of a device, with the settings in which the sides differ, or with all if it is one device, and
+    with the format that it runs if the formats differ."""
     own, others = ((f"batch {run.scenario.batch}", run.scenario.precision, run.execution) for run in (side, other))
     is_same = side.device.key == other.device.key
     differing = [ours for ours, theirs in zip(own, others, strict=True) if is_same or ours != theirs]
-    return short_name(side.device) + f" at {', '.join(differing)}" * bool(differing)
+    name = short_name(side.device) + f" at {', '.join(differing)}" * bool(differing)
+    return name_with_format(name, side, (other,))
 
 
 def difference_sentence(more: Estimate, less: Estimate, cause: str, of: str) -> str:

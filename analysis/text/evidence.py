@@ -28,8 +28,10 @@ def evidence_word(result: Estimate) -> str:
 
 
 def describe_evidence(trust: Trust) -> str:
-    """Write `similar chips: 412 measurements, typically 21 % off`."""
+    """Write `similar chips: 412 measurements, typically 21 % off there`."""
     words = _SENTENCES[trust.level]
     if trust.median_error is None or not is_backed(trust):
         return words
-    return f"{words}: {count_noun(trust.rows, 'measurement')}, typically {percent(trust.median_error)} off"
+    return f"{words}: {count_noun(trust.rows, 'measurement')}, typically {percent(trust.median_error)} off" + (
+        " there" * (trust.level == "siblings")
+    )

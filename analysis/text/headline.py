@@ -55,6 +55,15 @@ def plain_name(device: Device) -> str:
     return re.sub(rf" (?:{FORM}|{MEMORY})(?= |$)", "", name)
 
 
+def name_with_format(name: str, result: Estimate, others: Sequence[Estimate]) -> str:
+    """Return the name of a device, with the format that it runs if another device runs another: `H100 (tf32)`,
+    `KPU-T256 (paper, fp32)`."""
+    if all(other.precision_run == result.precision_run for other in others):
+        return name
+    start = f"{name.removesuffix(')')}, " if name.endswith(")") else f"{name} ("
+    return f"{start}{result.precision_run})"
+
+
 def advantage(result: Estimate, other: Estimate) -> str:
     """Write `1.5x faster and 2.7x less energy than`, to precede the name of the other device."""
     factors = compare_factors(result, other, "more energy")

@@ -16,10 +16,11 @@ KEY = ("point.model", "point.device", "point.batch", "point.precision")
 
 
 def describe_candidate(of: Candidate) -> str:
-    """Write `hailo10h at batch 1, int8 (measured on it: 60 measurements, typically 14 % off; 98 % sure)`."""
+    """Write `hailo10h at batch 1, fp32 run as int8 (measured on it: 60 measurements ..; 98 % sure)`."""
     point = of.point
+    form = point.precision + f" run as {point.precision_run}" * (point.precision_run != point.precision)
     odds = f"; {describe_odds(of.odds)} to keep the limits" if isinstance(of.odds, float) else ""
-    return f"{MARKED[point.device]} at batch {point.batch}, {point.precision} ({describe_evidence(point.trust)}{odds})"
+    return f"{MARKED[point.device]} at batch {point.batch}, {form} ({describe_evidence(point.trust)}{odds})"
 
 
 COLUMNS = columns(

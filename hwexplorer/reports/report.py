@@ -33,9 +33,10 @@ def _summary(state: State) -> Text:
     result = engine.result(state)
     what = work_word(result)
     memory, capacity = quantity(result.memory.peak_bytes, "byte"), quantity(result.device.memory_bytes, "byte")
+    band = band_words(result.latency_band_s, result.latency_s)
+    band += " for a chip left out of the fit" * (result.trust.level == "siblings")
     figures = [
-        f"latency {quantity(result.latency_s, 's')}, band {band_words(result.latency_band_s, result.latency_s)}; "
-        f"evidence: {describe_evidence(result.trust)}",
+        f"latency {quantity(result.latency_s, 's')}, band {band}; evidence: {describe_evidence(result.trust)}",
         f"energy {energy_words(result.energy_j, result.scenario.batch, what=what)}, "
         f"band {band_words(result.energy_band_j, result.energy_j)}; {percent(result.static_fraction)} static",
         f"EDP {quantity(result.edp_js, 'Js')}; {plain_number(result.throughput_per_s)} {what}s per second",

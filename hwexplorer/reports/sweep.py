@@ -47,6 +47,7 @@ class BestBatch(msgspec.Struct, frozen=True):
 
     device: Annotated[str, column("Device")]
     precision: Annotated[str, column("Precision", keep=1)]
+    precision_run: str
     image_size: Annotated[int | None, column("Pixels", "count", keep=4)]
     aim: Annotated[str, column("Best for")]
     batch: Annotated[int, column("Batch", "count")]
@@ -109,7 +110,10 @@ def sweep(
 
 
 # The aims that a batch can be best for.
-BATCH_AIMS = {"energy per inference": METRICS["energy"], "throughput": METRICS["throughput"], "edp": METRICS["edp"]}
+BATCH_AIMS = {
+    "energy per inference": METRICS["energy"], "inferences per joule": METRICS["efficiency"],
+    "throughput": METRICS["throughput"], "edp": METRICS["edp"],
+}  # fmt: skip
 
 
 def _best_batches(rows: list[Figures]) -> list[BestBatch]:
@@ -198,6 +202,7 @@ def _group_field(field: str) -> Callable[[dict[str, BestBatch]], Any]:
 BEST = (
     Column("device", "Device", role="text", keep=0, of=_group_field("device"), shown=MARKED),
     Column("precision", "Precision", role="text", keep=1, of=_group_field("precision")),
+    Column("precision_run", "Format used", role="text", keep=2, of=_group_field("precision_run")),
     Column("image_size", "Pixels", "count", keep=4, of=_group_field("image_size")),
     *map(_best_of, BATCH_AIMS),
 )

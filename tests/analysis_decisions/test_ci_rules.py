@@ -38,7 +38,9 @@ def test_figures_are_those_of_the_estimate(word: str) -> None:
         (">=", 1, True),
         ("<", 1, False),
     ):
-        unit = {"J": "J", "s": "s", "Js": "Js", "byte": "B", "W": "W", "1/s": "/s"}.get(METRICS[word].unit, "")
+        unit = {"J": "J", "s": "s", "Js": "Js", "byte": "B", "W": "W", "1/s": "/s", "1/J": "/J"}.get(
+            METRICS[word].unit, ""
+        )
         rule = parse_rule(f"{word}(h100_sxm) {comparison} {value * limit!r}{unit}")
         (found,) = check([rule], _outcome_on).findings
         assert found.value == value

@@ -128,6 +128,7 @@ def test_the_best_batch_is_the_best_of_those_swept(name: str) -> None:
         rows = [r for r in found.rows if (r.device, r.precision) == (best.device, best.precision) and r.fits]
         values = {
             "energy per inference": [r.energy_j_per_inference for r in rows],
+            "inferences per joule": [-1 / r.energy_j_per_inference for r in rows],
             "throughput": [-r.throughput_per_s for r in rows],
             "edp": [r.edp_js for r in rows],
         }[best.aim]

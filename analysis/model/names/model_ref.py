@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -243,6 +244,10 @@ def names() -> list[str]:
 
 
 def _near(text: str) -> str:
+    """Return what follows `unknown model X`: the device of this name, or the nearest models."""
+    with suppress(RequestError):
+        key = load_device(text).key
+        return f": {key} is a device; name a model, and devices after --on, as resnet50 --on {key}"
     name = text.rpartition("/")[2]
     near = hint(name.partition(":")[0], [*names(), *aliases.names()])
     is_hub = re.fullmatch(_OWNED, text) and not name.endswith(".py")

@@ -229,11 +229,7 @@ def _result(state: State) -> ComparedResult:
 
 
 def _states(state: State, other: State, rule: list[str] | None) -> tuple[State, ...]:
-    try:
-        device = engine.device(other.model).key
-    except RequestError:  # not a device, as expected
-        return tuple(side for side in (state, other) if not is_result(side.model))
-    raise RequestError(f"{device} is a device, not a model: why {state.model} --on {device}, or name two devices")
+    return tuple(side for side in (state, other) if not is_result(side.model))
 
 
 def _document(state: State, other: State, rule: list[str] | None) -> Diff:

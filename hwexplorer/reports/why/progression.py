@@ -20,7 +20,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from analysis.explore.odds import metric_ratio_band, probability
 from analysis.explore.verdict import LIKELY, SURE
-from analysis.text.headline import short_name
+from analysis.text.headline import name_with_format, short_name
 from hardware.errors import RequestError
 from hardware.quantity import percent, quantity
 from hwexplorer import engine
@@ -110,10 +110,11 @@ def _verdict(last: Estimate, others: Sequence[Estimate], metric: str) -> str:
     low, high = metric_ratio_band(last, rival, metric)
     odds = max(probability(last, rival, metric), probability(rival, last, metric))
     verb, preposition = ("wins", "than") if ratio < 1.0 else ("loses", "of")
-    name, likely = short_name(last.device), "" if odds >= SURE else "probably "
+    name, rival_name = (name_with_format(short_name(run.device), run, (last, *others)) for run in (last, rival))
+    likely = "" if odds >= SURE else "probably "
     head = f"{name} {likely}{verb}" if odds >= LIKELY else f"Too close to call for {name}"
     says = (
-        f"{head}: {_ratio_words(metric, ratio)} {preposition} {short_name(rival.device)}, the best of the others "
+        f"{head}: {_ratio_words(metric, ratio)} {preposition} {rival_name}, the best of the others "
         f"({quantity(low, 'x')} to {quantity(high, 'x')} of it, {percent(min(odds, 0.99))} sure)"
     )
     if metric == "edp":
@@ -177,9 +178,8 @@ def _columns(document: Progression, bar: Bar) -> tuple[Column, ...]:
     columns = [Column("family", "Events", role="text", keep=0, of="name")]
     for side in document.sides:
         energy, share = partial(_energy_on, side.device), partial(bar, side.device)
-        columns.append(Column(side.device, side.device, "J", role="quantity", keep=0, of=energy))
-        mark = MARKED[side.device].removeprefix(side.device).strip()
-        columns.append(Column(f"{side.device}_bar", mark, "%", role="bar", keep=1, of=share))
+        columns.append(Column(side.device, MARKED[side.device], "J", role="quantity", keep=0, of=energy))
+        columns.append(Column(f"{side.device}_bar", "", "%", role="bar", keep=1, of=share))
     return tuple(columns)
 
 
