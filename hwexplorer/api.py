@@ -102,12 +102,12 @@ def signature(name: str) -> Signature:
     ]
     if registry.sections(name) and registry.group(name).by_words:
         words.append(Parameter("others", Parameter.VAR_POSITIONAL))
-    named = [
+    keywords = [
         Parameter(argument, Parameter.KEYWORD_ONLY, default=option.default)
         for argument, option in options.items()
         if not option.is_word and not iskeyword(argument)
     ]
-    return Signature([*words, *named])
+    return Signature([*words, *keywords])
 
 
 def parameters(name: str) -> dict[str, Option]:

@@ -226,8 +226,8 @@ def _overview() -> argparse.ArgumentParser:
     helps = registry.helps()
     lines: list[str] = []
     for task, verbs in {"used most": registry.FIRST, **registry.TASKS, "other": tuple(helps)}.items():
-        known = [name for name in verbs if name in helps]
-        help_lines = [_help_line(f"{name:12}", helps.pop(name) + _section_names(name)) for name in known]
+        listed_verbs = [name for name in verbs if name in helps]
+        help_lines = [_help_line(f"{name:12}", helps.pop(name) + _section_names(name)) for name in listed_verbs]
         lines += [f"{task}:", *help_lines] if help_lines else []
     parser = _Parser(
         usage="hwexplorer [MODEL | STATE | VERB] [options]",

@@ -235,8 +235,8 @@ def server_in_layout(
 
     base = refer(reference.spell("prefill", without=("tp", "ep")))
     room = 1 << (longest - 1).bit_length()  # a power of two: similar lengths share their estimates
-    opened = _open_stage(base, layout.worker, scenario, device, room)
-    return arrange(opened, layout, reference.config.hidden, longest, reference.load)
+    stage = _open_stage(base, layout.worker, scenario, device, room)
+    return arrange(stage, layout, reference.config.hidden, longest, reference.load)
 
 
 @lru_cache(maxsize=64)

@@ -183,8 +183,8 @@ def group(verb: str) -> Group:
     section = _first_section(verb)
     if section.point:
         plugins.load("verbs", section.point)  # raises its error in one line
-    declared: Group = getattr(import_module(section.path.rpartition(".")[0]), "VERB", Group())
-    return declared
+    declaration: Group = getattr(import_module(section.path.rpartition(".")[0]), "VERB", Group())
+    return declaration
 
 
 def _first_section(verb: str) -> _Module:

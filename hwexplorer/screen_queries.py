@@ -152,8 +152,8 @@ class ScreenQueries:
         architectures."""
         from hwexplorer.reports.show.wavefront import document
 
-        names, known = state.devices, {engine.device(name).architecture for name in state.devices}
-        usual = [name for name in State().devices if engine.device(name).architecture not in known]
+        names, architectures = state.devices, {engine.device(name).architecture for name in state.devices}
+        usual = [name for name in State().devices if engine.device(name).architecture not in architectures]
         return document(replace(state, devices=names if len(names) > 1 else (*names, *usual)), 0.0)
 
     def at_its_batch(self, state: State) -> State:

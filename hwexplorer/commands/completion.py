@@ -42,13 +42,13 @@ def candidates(words: list[str]) -> list[str]:
         verb, *rest = rest
         members = ()
     verb_options = (*registry.load(verb).all_options(), options.DEVICES_DIR) if verb in registry.names() else ()
-    pending_option = next((each for each in verb_options if rest and rest[-1] in each.flags and each.takes_value), None)
+    pending_option = next((word for word in verb_options if rest and rest[-1] in word.flags and word.takes_value), None)
     if pending_option is not None:
         return _fitting(option_values(pending_option), current)
     if current.startswith("-"):
-        return _fitting((*(flag for each in verb_options for flag in each.long_flags), "--help"), current)
+        return _fitting((*(flag for word in verb_options for flag in word.long_flags), "--help"), current)
     sections = () if rest else tuple(name for name in members if name != verb)
-    words_of_verb = next(filter(None, (option_values(each) for each in verb_options if each.is_word)), ())
+    words_of_verb = next(filter(None, (option_values(word) for word in verb_options if word.is_word)), ())
     return _fitting((*sections, *words_of_verb), current)
 
 

@@ -19,9 +19,9 @@ from hwexplorer.views.tables import keep_columns, repeats_bar
 
 def as_csv(view: View | Page) -> str:
     """Return a header line and a line per row (point, paragraph), numbers in SI units; for a report its main table."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(map(inert, line) for line in grid(view))
-    return out.getvalue()
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(map(inert, line) for line in grid(view))
+    return file.getvalue()
 
 
 def grid(view: View | Page) -> Iterator[Sequence[Cell]]:
@@ -34,8 +34,8 @@ def grid(view: View | Page) -> Iterator[Sequence[Cell]]:
         # A bar whose number the next column repeats is not a column of its own.
         plain = keep_columns(view, [i for i in range(len(view.columns)) if not repeats_bar(view, i + 1)])
         yield "key", "depth", *(name for column in plain.columns for name in column.si_names), *by_cause
-        for row, shown in zip(view.rows, plain.rows, strict=True):
-            yield row.key, row.depth, *_values(plain, shown), *(part for i in stacks for part in _parts(row.cells[i]))
+        for row, cells in zip(view.rows, plain.rows, strict=True):
+            yield row.key, row.depth, *_values(plain, cells), *(part for i in stacks for part in _parts(row.cells[i]))
     elif isinstance(view, Plot):
         yield "series", "label", "x", "y"
         yield from list_points(view)
@@ -71,8 +71,8 @@ def as_markdown(view: View | Page) -> str:
     if isinstance(view, Text):
         lines = [f"# {_md(view.title)}"] if view.title else []
         for heading, texts in sections(view):
-            listed = (f"    {safe(line)}" if view.is_drawing else f"- {_md(line)}" for line in texts)
-            lines += [*(["", f"## {_md(heading)}"] if heading else []), "", *listed]
+            items = (f"    {safe(line)}" if view.is_drawing else f"- {_md(line)}" for line in texts)
+            lines += [*(["", f"## {_md(heading)}"] if heading else []), "", *items]
         return "\n".join(lines) + "\n"
     if isinstance(view, Plot):
         head = f"| series | label | {_md(view.x_title)} | {_md(view.y_title)} |"

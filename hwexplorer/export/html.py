@@ -39,12 +39,12 @@ _STYLE, _SCRIPT = (
 
 def as_html(view: View | Page, command: str = "") -> str:
     """Return the view as a complete page, which shows the version and the `command` that made it."""
-    made = f'<p class="note">hwexplorer {_text(VERSION)}: <code>{_text(command)}</code></p>\n' if command else ""
+    footer = f'<p class="note">hwexplorer {_text(VERSION)}: <code>{_text(command)}</code></p>\n' if command else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{_text(view.title or view.name)}</title><style>{_PAGE_STYLE}{_STYLE}</style></head>\n<body>\n"
-        f"{_part(view, 1)}\n{made}<script>{_SCRIPT}</script>\n</body></html>\n"
+        f"{_part(view, 1)}\n{footer}<script>{_SCRIPT}</script>\n</body></html>\n"
     )
 
 
@@ -69,7 +69,7 @@ def _parts(page: Page, level: int) -> str:
     """Return the parts one below the other, the cards below an answer in words, else first. If some parts are brief,
     they come before the others, which are folded."""
     brief = [part for name in page.brief for part in page.parts if part.name == name]
-    rest = [part for part in page.parts if not any(part is each for each in brief)]
+    rest = [part for part in page.parts if not any(part is chosen_part for chosen_part in brief)]
     pieces = [_part(part, level) for part in brief or rest]
     pieces.insert(int(not brief and isinstance(rest[0], Text)), html_tree.cards(page.cards))
     for part in rest if brief else ():

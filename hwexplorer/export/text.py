@@ -50,9 +50,9 @@ def _first_rows(view: Table) -> Table:
         cells = {row.cells[place] for row in view.rows}
         return not cells <= {None, ""} and not (view.columns[place].key == "model" and len(cells) == 1)
 
-    kept = [place for place in range(len(view.columns)) if is_said(place)] if view.rows else []
-    if len(kept) < len(view.columns) and kept:
-        view = keep_columns(view, kept)
+    places = [place for place in range(len(view.columns)) if is_said(place)] if view.rows else []
+    if len(places) < len(view.columns) and places:
+        view = keep_columns(view, places)
     hidden = len(view.rows) - view.first
     if not view.first or hidden <= 0:
         return view
@@ -65,23 +65,23 @@ def table(view: Table, width: int = 0) -> str:
     named; a stacked table shows them below the others."""
     cells = columns_as_text(view)
     lines = [*_wrapped(safe(view.title), width), ""] if view.title else []
-    shown, rest = [0], list(range(1, len(view.columns)))
-    while rest and (len(shown) == 1 or view.is_stacked):
-        kept = fit_places(
+    printed, rest = [0], list(range(1, len(view.columns)))
+    while rest and (len(printed) == 1 or view.is_stacked):
+        fitting = fit_places(
             [view.columns[c] for c in (0, *rest)],
             [max(map(width_of, cells[c])) for c in (0, *rest)],
             width,
             view.is_stacked,
         )
-        if len(kept) == 1:
+        if len(fitting) == 1:
             break
-        block = [(0, *rest)[place] for place in kept]
-        lines += ["", *_lines(view, cells, block, width)] if len(shown) > 1 else _lines(view, cells, block, width)
-        shown += block[1:]
+        block = [(0, *rest)[place] for place in fitting]
+        lines += ["", *_lines(view, cells, block, width)] if len(printed) > 1 else _lines(view, cells, block, width)
+        printed += block[1:]
         rest = [c for c in rest if c not in block]
-    if len(shown) == 1:
-        lines += _lines(view, cells, shown, width)
-    letters = [view.columns[c] for c in shown if view.columns[c].role == "bar" and view.columns[c].help]
+    if len(printed) == 1:
+        lines += _lines(view, cells, printed, width)
+    letters = [view.columns[c] for c in printed if view.columns[c].role == "bar" and view.columns[c].help]
     tail = [f"{column.title}: {column.help}" for column in letters]
     if rest:
         names = ", ".join(dict.fromkeys(view.columns[c].title for c in rest))
@@ -99,11 +99,11 @@ def _lines(view: Table, cells: list[list[str]], kept: list[int], width: int) -> 
     """Return the head and the rows of some columns. If these do not fit, the first one is shortened."""
     widths = {c: max(map(width_of, cells[c])) for c in kept}
     gap = "  " if not width or sum(widths.values()) + 2 * len(kept) - 2 <= width else " "
-    first = kept[0]
+    lead = kept[0]
     excess_width = sum(widths.values()) + len(gap) * (len(kept) - 1) - width
     if width and excess_width > 0:
-        widths[first] = max(widths[first] - excess_width, NAME_LEAST)
-        cells[first] = [shorten(text, widths[first], True) for text in cells[first]]
+        widths[lead] = max(widths[lead] - excess_width, NAME_LEAST)
+        cells[lead] = [shorten(text, widths[lead], True) for text in cells[lead]]
     lines = []
     for r in range(len(view.rows) + 1):
         parts = []
@@ -149,8 +149,8 @@ def sections(view: Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
         f"{' ' * round(step.start * STEPS)}{cause_bar(step.bar.parts, STEPS)}".rstrip()
         for step in view.steps
     )
-    first = 1 if view.sections and view.sections[0][0] == SUMMARY else 0
-    return (*view.sections[:first], ("Where the time goes", (*lines, f"by cause: {HELP}")), *view.sections[first:])
+    lead = 1 if view.sections and view.sections[0][0] == SUMMARY else 0
+    return (*view.sections[:lead], ("Where the time goes", (*lines, f"by cause: {HELP}")), *view.sections[lead:])
 
 
 def prose(view: Text, width: int = 0) -> str:
@@ -173,8 +173,8 @@ def points(view: Plot, width: int = 0, is_whole: bool = True) -> str:
         Column("x", view.x_title, view.x_unit, keep=0),
         Column("y", view.y_title, view.y_unit, keep=0),
     )
-    listed = Table(view.name, view.title, columns, rows, notes=view.notes, first=POINTS)
-    return table(listed if is_whole else _first_rows(listed), width)
+    listing = Table(view.name, view.title, columns, rows, notes=view.notes, first=POINTS)
+    return table(listing if is_whole else _first_rows(listing), width)
 
 
 def list_points(view: Plot) -> Iterator[tuple[str, str, float, float]]:

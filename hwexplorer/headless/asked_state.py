@@ -121,8 +121,8 @@ def _with_device(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], 
         device_name, count = engine.split_count(spelling)
         return engine.device(device_name).key, count
 
-    spelt = next((other for other in devices if identity(other) == identity(name)), None)
-    return (devices, spelt) if spelt is not None else ((*devices, name), name)
+    listed_name = next((other for other in devices if identity(other) == identity(name)), None)
+    return (devices, listed_name) if listed_name is not None else ((*devices, name), name)
 
 
 def prepare_models(states: Iterable[State], strict: bool = False) -> None:
@@ -131,9 +131,9 @@ def prepare_models(states: Iterable[State], strict: bool = False) -> None:
     for state in states:
         name_by_key: dict[str, str] = {}
         for name in state.devices:
-            other = name_by_key.setdefault(f"{engine.device(name).key}*{engine.count_devices(state, name)}", name)
-            if other != name:
-                raise RequestError(f"{other!r} and {name!r} are the same device: name it once")
+            known_name = name_by_key.setdefault(f"{engine.device(name).key}*{engine.count_devices(state, name)}", name)
+            if known_name != name:
+                raise RequestError(f"{known_name!r} and {name!r} are the same device: name it once")
         capture_model(state)
         if strict and (gap := uncovered_text(engine.captured_model(state))):
             raise OutputError(gap)

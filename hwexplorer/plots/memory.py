@@ -12,24 +12,24 @@ from hwexplorer.views.plain import Plot, Series
 def plot(state: State) -> Plot:
     """Return the plot of a state."""
     result = engine.result(state)
-    held, ids, capacity = result.memory, result.partition.operator_id, result.device.memory_bytes
-    total = tuple((held.weight_bytes + held.timeline + held.workspace).tolist())
+    use, ids, capacity = result.memory, result.partition.operator_id, result.device.memory_bytes
+    total = tuple((use.weight_bytes + use.timeline + use.workspace).tolist())
     places = tuple(float(n) for n in range(1, len(ids) + 1))
     ends = (1.0, float(max(len(ids), 2)))
     series = [
         Series("held", places, total, keys=ids, labels=ids),
         Series("held", places, total, line=True),
-        Series("weights", ends, (held.weight_bytes, held.weight_bytes), line=True),
+        Series("weights", ends, (use.weight_bytes, use.weight_bytes), line=True),
     ]
     if ids:
-        at = held.peak_at
+        k = use.peak_at
         series.append(
-            Series("peak", (places[at],), (held.peak_bytes,), keys=(ids[at],), labels=(f"peak {ids[at]}",), mark=True)
+            Series("peak", (places[k],), (use.peak_bytes,), keys=(ids[k],), labels=(f"peak {ids[k]}",), mark=True)
         )
     note = (
-        f"peak {quantity(held.peak_bytes, 'byte')} at {ids[held.peak_at] if ids else 'no operator'}: weights "
-        f"{quantity(held.weight_bytes, 'byte')}, activations {quantity(held.activation_peak_bytes, 'byte')}; "
-        f"{percent(held.peak_bytes / capacity, 1)} of {quantity(capacity, 'byte')}"
+        f"peak {quantity(use.peak_bytes, 'byte')} at {ids[use.peak_at] if ids else 'no operator'}: weights "
+        f"{quantity(use.weight_bytes, 'byte')}, activations {quantity(use.activation_peak_bytes, 'byte')}; "
+        f"{percent(use.peak_bytes / capacity, 1)} of {quantity(capacity, 'byte')}"
     )
     return Plot(
         name="memory",

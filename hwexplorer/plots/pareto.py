@@ -61,13 +61,13 @@ def _iso(points: list[tuple[str, Figures]]) -> list[Series]:
         return []
     energies, times = [p.energy_j_per_inference for _, p in points], [p.latency_s for _, p in points]
     products = [p.edp_js for _, p in points if p.edp_js > 0]
-    least, most = min(energies) / 2, max(energies) * 2
+    least, limit = min(energies) / 2, max(energies) * 2
     low, high = np.floor(np.log10(min(products))), np.ceil(np.log10(max(products)))
     step = max(1, int(np.ceil((high - low) / 4)))
     lines = []
     for power in np.arange(low, high + 1, step):
         product = float(10.0**power)
-        ends = (max(min(times) / 2, product / most), min(max(times) * 2, product / least))
+        ends = (max(min(times) / 2, product / limit), min(max(times) * 2, product / least))
         if ends[0] < ends[1]:
             lines.append(Series(quantity(product, "Js"), ends, tuple(product / t for t in ends), line=True, guide=True))
     return lines

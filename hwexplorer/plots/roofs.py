@@ -17,13 +17,13 @@ def plot(state: State) -> Plot:
     result = divide_host_work(engine.result(state))[0]
     dots = points(result)
     roofs = {
-        name: (main_peak(each)[1], each.device.memory_bandwidth)
-        for name, each in ((name, engine.result(state, name)) for name in state.devices)
+        name: (main_peak(run)[1], run.device.memory_bandwidth)
+        for name, run in ((name, engine.result(state, name)) for name in state.devices)
     }
     ridges = {name: peak / bandwidth for name, (peak, bandwidth) in roofs.items()}
     ends = span(dots.intensity, 2 * max(ridges.values()))
     series = [operators(state, result, dots.operator, dots.intensity, dots.flop_per_s)]
-    series += [roof(MARKED[name], ends, *each, place) for place, (name, each) in enumerate(roofs.items())]
+    series += [roof(MARKED[name], ends, *run, place) for place, (name, run) in enumerate(roofs.items())]
     words = ", ".join(f"{MARKED[name]} {ridge:.0f}" for name, ridge in ridges.items())
     title = f"{result.workload.name} on {result.device.label} under the roofs of all devices"
     return under_roofs("roofs", title, series, f"ridges (FLOP/byte): {words}", unit=rate_unit(result.precision_run))

@@ -99,18 +99,18 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
 def gain(suggestion: Suggestion, now: Figures, aim: str) -> float:
     """Return the improvement of a metric as a fraction of its present value (throughput: of the changed value)."""
     metric = METRICS[aim]
-    before, after = metric.figure(now), metric.figure(suggestion.after)
+    old, new = metric.figure(now), metric.figure(suggestion.after)
     if metric.more_is_better:
-        before, after = after, before
-    return (before - after) / before if before else 0.0
+        old, new = new, old
+    return (old - new) / old if old else 0.0
 
 
 def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, step: NextStep) -> Suggestion:
     saved, fraction = {}, {}
     for name in ("energy_j_per_inference", "latency_s", "latency_s_per_inference", "peak_memory_bytes"):
-        before = getattr(now, name)
-        saved[name] = before - getattr(after, name)
-        fraction[name] = saved[name] / before if before else 0.0
+        value = getattr(now, name)
+        saved[name] = value - getattr(after, name)
+        fraction[name] = saved[name] / value if value else 0.0
     return Suggestion(
         kind=kind,
         change=change,
@@ -129,21 +129,21 @@ def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, 
 
 
 def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
-    after = other.result
-    chances = odds_sentence(odds([after], before)) if before.device.key != after.device.key else ""
-    why = change_effects(before, after, chances)
-    return _suggestion(other.kind, other.change, figures(before), figures(after), why, request_of(after)), after
+    run = other.result
+    chances = odds_sentence(odds([run], before)) if before.device.key != run.device.key else ""
+    why = change_effects(before, run, chances)
+    return _suggestion(other.kind, other.change, figures(before), figures(run), why, request_of(run)), run
 
 
 def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion]:
     """Return the devices with the least energy and the least latency, among others that run the model at a lower EDP:
     a tenth of the energy in a hundred times the time is no advice."""
     # A device whose runtime is a mode alone has no framework in that mode.
-    others = [estimate(result.workload, one, result.scenario) for one in devices if one.id != result.device.id]
+    others = [estimate(result.workload, chip, result.scenario) for chip in devices if chip.id != result.device.id]
     fitting = [
-        _try(result, Alternative("device", f"device {after.device.marked_key}", after.device.key, after))[0]
-        for after in others
-        if after.can_win and after.runtime.id not in FRAMEWORK_MODES and gain_per_inference(result, after).mean > 1.0
+        _try(result, Alternative("device", f"device {run.device.marked_key}", run.device.key, run))[0]
+        for run in others
+        if run.can_win and run.runtime.id not in FRAMEWORK_MODES and gain_per_inference(result, run).mean > 1.0
     ]
     best = [min(fitting, key=lambda s: METRICS[name].figure(s.after), default=None) for name in ("energy", "latency")]
     return [s for i, s in enumerate(best) if s is not None and s not in best[:i]]
@@ -165,10 +165,10 @@ def _combine(result: Estimate, useful: Sequence[tuple[Suggestion, Estimate]], ai
                    if value != getattr(result.scenario, name)}  # fmt: skip
         scenario = msgspec.structs.replace(scenario, **fields)
         device = result_after.device if result_after.device.key != device.key else device
-    after = estimate(result.workload, device, scenario)
+    run = estimate(result.workload, device, scenario)
     change = " + ".join(suggestion.change for _, suggestion, _ in best.values())
-    combined, _ = _try(result, Alternative("together", change, "", after))
-    return combined if after.fits and gain(combined, now, aim) > max(gained for gained, *_ in best.values()) else None
+    combined, _ = _try(result, Alternative("together", change, "", run))
+    return combined if run.fits and gain(combined, now, aim) > max(gained for gained, *_ in best.values()) else None
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
@@ -241,12 +241,12 @@ def _heading(advice: Advice) -> str:
 
 def _cautions(suggestion: Suggestion, now: Figures) -> Iterator[str]:
     """Yield the warnings that a reader must check before a change: accuracy, and devices without measurements."""
-    after = suggestion.after
+    point = suggestion.after
     if "precision" in suggestion.change:
-        yield accuracy_note(after.precision)
-    elif after.precision_run != now.precision_run:
-        yield accuracy_note(after.precision_run)
-    if suggestion.kind == "device" and after.trust.level == "engineering":
+        yield accuracy_note(point.precision)
+    elif point.precision_run != now.precision_run:
+        yield accuracy_note(point.precision_run)
+    if suggestion.kind == "device" and point.trust.level == "engineering":
         yield UNMEASURED
 
 

@@ -47,7 +47,7 @@ def _document(state: State) -> ModelList:
         record(ListedModel, info, min_image_size=info.min_size, accuracy={"metric": info.metric, "value": info.value})
         for info in zoo.table().values()
     ]
-    written = [record(ListedModel, transformer_spec.transformer_info(name)) for name in transformer_spec.names()]
+    transformers = [record(ListedModel, transformer_spec.transformer_info(name)) for name in transformer_spec.names()]
     libraries = [
         ListedModel(
             name=f"{library}:{name}",
@@ -61,11 +61,11 @@ def _document(state: State) -> ModelList:
         for name, row in rows.items()
     ]
     blocks = [ListedModel(name=name, family="block", input=parameters) for name, parameters in zoo.BLOCKS.items()]
-    every = (*sorted((*published, *written, *libraries), key=lambda model: model.name), *blocks)
-    typed = state.filter.partition(":")[0]  # a name has no phase
-    places = matching_places(typed, [f"{model.name}\n{model.family}" for model in every])
+    every = (*sorted((*published, *transformers, *libraries), key=lambda model: model.name), *blocks)
+    pattern = state.filter.partition(":")[0]  # a name has no phase
+    places = matching_places(pattern, [f"{model.name}\n{model.family}" for model in every])
     if not places:
-        raise unknown("model", typed, [model.name for model in every])
+        raise unknown("model", pattern, [model.name for model in every])
     return ModelList(tuple(every[place] for place in places))
 
 
@@ -77,8 +77,8 @@ def _input(model: ListedModel) -> str:
 
 
 def _accuracy(model: ListedModel) -> str:
-    known = model.accuracy
-    return "" if known is UNSET or known["value"] is None else f"{known['value']:.1f} {known['metric']}"
+    accuracy = model.accuracy
+    return "" if accuracy is UNSET or accuracy["value"] is None else f"{accuracy['value']:.1f} {accuracy['metric']}"
 
 
 COLUMNS = (

@@ -86,8 +86,8 @@ def _view(state: State) -> Page:
         PARTS[place](state) if place in PARTS else _headed(*answers[place][1:]) for place in sorted({*PARTS, *answers})
     ]
     full = next(part for part in parts if isinstance(part, Table) and part.name == "tree")
-    here = cards(replace(state, devices=(state.on,), baseline=state.on))
-    return Page("report", place_in_words(state), tuple(parts), csv=full, is_long=True, brief=OPEN, cards=here)
+    own_cards = cards(replace(state, devices=(state.on,), baseline=state.on))
+    return Page("report", place_in_words(state), tuple(parts), csv=full, is_long=True, brief=OPEN, cards=own_cards)
 
 
 def _brief(state: State) -> Page:

@@ -73,31 +73,31 @@ def _document(
 ) -> ModelGroups | ServedGroups:
     if served or (data and _are_loads(data)):
         loads = _on_device(read_rows(data or [SHIPPED / SERVED_TABLE], SERVED_NEEDED), base)
-        predicted, skipped = predict_served(loads, engine.folders(), tick)
-        return validate_served(predicted, skipped)
+        forecasts, skipped = predict_served(loads, engine.folders(), tick)
+        return validate_served(forecasts, skipped)
     folders, models = engine.folders(), list[dict[str, str]]()
     points, skipped = list[PredictionPoint](), Counter[str]()
     for path in data or ():
         table = read_rows((path,), ("device",))
-        names, found, left_out = next(iter(table), {}), list[PredictionPoint](), Counter[str]()
+        names, predictions, left_out = next(iter(table), {}), list[PredictionPoint](), Counter[str]()
         if is_operator_table(names):
-            found, left_out = predict_operators(table, folders, tick)
+            predictions, left_out = predict_operators(table, folders, tick)
             if cross_validate:
-                with Progress() as shown:
-                    found += predict_left_out(table, folders, shown.show)
+                with Progress() as progress:
+                    predictions += predict_left_out(table, folders, progress.show)
         elif is_kernel_table(names):
-            found, left_out = predict_kernels(table, folders, tick)
+            predictions, left_out = predict_kernels(table, folders, tick)
         else:
             models += _on_device(read_rows((path,)), base)
-        points += [msgspec.structs.replace(each, name=each.family) for each in found]
+        points += [msgspec.structs.replace(point, name=point.family) for point in predictions]
         skipped += left_out
-    measured = models if data else shipped_rows()
-    validated = validate(measured, folders, tick, points if data else shipped_kernels(), skipped if data else None)
-    fitted_on = measured if data else shipped_rows(FITTED_ON)
+    model_rows = models if data else shipped_rows()
+    validated = validate(model_rows, folders, tick, points if data else shipped_kernels(), skipped if data else None)
+    fitted_on = model_rows if data else shipped_rows(FITTED_ON)
     errors = () if data else efficiency_fit.recorded_cross_validation()
     if cross_validate:
-        with Progress() as shown:
-            errors = efficiency_fit.cross_validate(fitted_on, engine.folders(), shown.show)
+        with Progress() as progress:
+            errors = efficiency_fit.cross_validate(fitted_on, engine.folders(), progress.show)
     recorded = () if data else tuple(load_evidence().values())
     return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=errors, served=recorded)
 
@@ -110,34 +110,34 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
     document = _document(state, **options)
     if isinstance(document, ServedGroups):
         return _served_table(document)
-    predicted, left_out = document.summary["predicted"], document.summary["skipped"]
+    count, left_out = document.summary["predicted"], document.summary["skipped"]
     reasons = (
         *(f"{count_noun(each.rows, 'row')} of {each.reason}, the nearest available" for each in document.replaced),
         *(f"{count_noun(each.rows, 'row')} not predicted: {each.reason}" for each in document.skipped),
     )
-    served = "; ".join(f"{each.name.removeprefix(LOAD)} {percent(each.median_error)}" for each in document.served)
+    services = "; ".join(f"{each.name.removeprefix(LOAD)} {percent(each.median_error)}" for each in document.served)
     footer = (
-        f"{predicted:,} rows predicted, {left_out:,} not" + ": --all says why" * (not is_whole),
+        f"{count:,} rows predicted, {left_out:,} not" + ": --all says why" * (not is_whole),
         f"errors below 30 %: the median of {_count_small_errors('median_ape', document)}, the 90th percentile of "
         f"{_count_small_errors('p90_ape', document)}",
         *map(_cross_validation_line, document.cross_validation),
-        *((f"services under load (--served), median error: {served}",) if served else ()),
+        *((f"services under load (--served), median error: {services}",) if services else ()),
     )
-    shown = CLASSES if is_whole else columns(ClassErrors, f"name n {_ERRORS.replace('spearman ', '')}")
-    cells = rows(shown, document.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
+    columns_shown = CLASSES if is_whole else columns(ClassErrors, f"name n {_ERRORS.replace('spearman ', '')}")
+    cells = rows(columns_shown, document.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
     title = "Predicted against measured, by class of work (held: rows inside their band; band: its half-width)"
-    return Table("validate", title, shown, cells, footer=footer, notes=reasons * is_whole)
+    return Table("validate", title, columns_shown, cells, footer=footer, notes=reasons * is_whole)
 
 
 def _count_small_errors(field: str, document: ModelGroups) -> str:
     """Return the classes of work whose error is below 30 %, and all."""
     classes = document.classes
-    return f"{sum(getattr(each, field) < 0.3 for each in classes)} of {len(classes)} classes"
+    return f"{sum(getattr(row, field) < 0.3 for row in classes)} of {len(classes)} classes"
 
 
 def _cross_validation_line(errors: CrossValidation) -> str:
-    out = {name: getattr(errors, f"{name}_out") for name in ("device", "family", "runtime")}
-    return f"{errors.software.replace('_', ' ')}: {percent(errors.fitted, 1)} off{_left_out(out)}"
+    left_out = {name: getattr(errors, f"{name}_out") for name in ("device", "family", "runtime")}
+    return f"{errors.software.replace('_', ' ')}: {percent(errors.fitted, 1)} off{_left_out(left_out)}"
 
 
 def _left_out(errors: dict[str, float]) -> str:
@@ -147,11 +147,11 @@ def _left_out(errors: dict[str, float]) -> str:
 
 def _served_line(errors: ClassEvidence) -> str:
     left_out = (("device", errors.device_out), ("family of models", errors.family_out))
-    held = "".join(f"; without each {name} its band holds {percent(x)}" for name, x in left_out if x is not None)
+    holds = "".join(f"; without each {name} its band holds {percent(x)}" for name, x in left_out if x is not None)
     return (
         f"{errors.name}: {percent(errors.median_error, 1)} off ({errors.rows:,} runs on "
         f"{count_noun(errors.devices, 'device')}; recorded, --served repeats it)"
-        f"{_left_out(errors.left_out)}{held}"
+        f"{_left_out(errors.left_out)}{holds}"
     )
 
 

@@ -27,9 +27,9 @@ def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
     outcomes = [engine.outcome(state, name) for name in state.devices]
     devices = [outcome.estimate.device for outcome in outcomes]
     changed_keys = {device.key.removesuffix(device.changes) for device in devices if device.changes}
-    unchanged = [engine.result(state, name) for name in sorted(changed_keys)]
+    base_runs = [engine.result(state, name) for name in sorted(changed_keys)]
     warning = trace_warning(state, engine.result(state))
-    return (*([f"{warning}."] if warning else ()), *outcomes[0].best(outcomes, state.metric, on_paper, unchanged))
+    return (*([f"{warning}."] if warning else ()), *outcomes[0].best(outcomes, state.metric, on_paper, base_runs))
 
 
 def verdict(state: State) -> str:
@@ -60,12 +60,12 @@ def lines(state: State) -> tuple[str, ...]:
         return (line,)
     metric = METRICS[state.metric]
     members = operators_of(this, state.at)
-    now, before = (
+    now, pinned_s = (
         shares(result, state.metric)[:, members].sum(axis=1) * metric.figure(result) for result in (this, pin)
     )
-    base = float(before.sum()) or 1.0
+    base = float(pinned_s.sum()) or 1.0
     head = _head(state, this, pin, float(now.sum()) / base - 1) if state.at else line
-    parts = sorted(zip(((now - before) / base).tolist(), LOOKS, strict=True), key=lambda pair: -abs(pair[0]))
+    parts = sorted(zip(((now - pinned_s) / base).tolist(), LOOKS, strict=True), key=lambda pair: -abs(pair[0]))
     return (head, *(f"{part * 100:+,.1f} %\t{look.name}" for part, look in parts if abs(part) > LEAST))
 
 

@@ -39,8 +39,8 @@ def headline_of_state(state: State, settings: str = "") -> str:
     runtime = "usual runtimes" if state.execution == AUTO else ""
     subject = f"{_name_with_size(state)}, {scenario_words(state, runtime, settings)}"
     line = f"{subject} on {', '.join(map(engine.device_key, state.devices))}"
-    most = LINE_WITH_MORE if settings else LINE
-    return line if len(line) <= most or len(state.devices) == 1 else f"{subject} on {len(state.devices)} devices"
+    longest = LINE_WITH_MORE if settings else LINE
+    return line if len(line) <= longest or len(state.devices) == 1 else f"{subject} on {len(state.devices)} devices"
 
 
 def _name_with_size(state: State) -> str:
@@ -81,8 +81,8 @@ def length_words(state: State) -> str:
 
 def _work_words(state: State) -> str:
     """Return the load of the scenario in words, or its batch and lengths: `batch 8, sequence 512`."""
-    if said := engine.ref(state).load_and_lengths:
-        return said
+    if words_of_load := engine.ref(state).load_and_lengths:
+        return words_of_load
     lengths = "".join(f", {name} {value}" for name, value in engine.workload(state).defaults.items())
     return f"batch {state.batch}{lengths}"
 

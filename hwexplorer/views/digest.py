@@ -48,12 +48,12 @@ def summarize(table: Table, digest: Digest) -> Table:
     column = Column("share", digest.title, "%", keep=0, help=f"of all {digest.what}s together")
     rows = tuple(
         msgspec.structs.replace(
-            first,
-            cells=(_merge_names(alike), amount(alike) / total, *first.cells[1:]),
+            example,
+            cells=(_merge_names(alike), amount(alike) / total, *example.cells[1:]),
             has_children=False,
         )
         for alike in largest_few
-        for first in alike[:1]
+        for example in alike[:1]
     )
     footer = table.footer
     if any(len(alike) > 1 for alike in largest_few):

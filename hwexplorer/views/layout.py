@@ -175,9 +175,9 @@ def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int
         slack = sum(max(0, measures[i].least - measures[i].narrow[0]) for i in places if measures[i].narrow)
         if worst == 1 and least() - slack <= total:
             break  # a shorter bar says more than a missing figure
-        last = max(i for i in droppable if measures[i].column.keep == worst)
-        is_bar = measures[last].column.role == "bar"  # bars of several devices go together
-        places = [i for i in places if i != last and not (is_bar and measures[i].column.role == "bar")]
+        worst_place = max(i for i in droppable if measures[i].column.keep == worst)
+        is_bar = measures[worst_place].column.role == "bar"  # bars of several devices go together
+        places = [i for i in places if i != worst_place and not (is_bar and measures[i].column.role == "bar")]
     widths = [measures[i].least if i in places else 0 for i in range(len(measures))]
     spare = total - least()
     if spare < 0:  # the columns left have no room: bars become numbers, then the name is cut

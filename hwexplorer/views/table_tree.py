@@ -110,7 +110,7 @@ def fold_rows(table: Table, percent: float) -> Table:
         if hidden:
             yield _row(table, row.key, [table.rows[child] for child in hidden], adds)
 
-    rows = tuple(each for place, row in enumerate(table.rows) if not row.depth for each in fold(place))
+    rows = tuple(folded for place, row in enumerate(table.rows) if not row.depth for folded in fold(place))
     return msgspec.structs.replace(table, rows=rows) if len(rows) < len(table.rows) else table
 
 

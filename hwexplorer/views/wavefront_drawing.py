@@ -49,12 +49,12 @@ def draw_machines(machines: Sequence[tuple[WavefrontMachine, WavefrontState]], w
 def draw_machine(machine: WavefrontMachine, state: WavefrontState, width: int, height: int) -> list[Line]:
     """Return the drawing in exactly `height` lines of `width` columns and a gap."""
     stages, rows = machine.stages, max(height - 10, 1)
-    left = max(width * 2 // 5, 12) if stages.cells[0] else width // 2
-    right = width - left - _GAP
+    index_width = max(width * 2 // 5, 12) if stages.cells[0] else width // 2
+    right = width - index_width - _GAP
     m, n, layers = (whole(count) for count in stages.blocks)
     index_head = f"{m} x {n}{f' x {layers}' if stages.blocks[2] > 1 else ''}", "blocks"
     head, units = _array(stages, state, right, rows) if stages.cells[0] else _units(machine, state, right, rows)
-    index = _grid(left, rows, _index_cell(stages, state, left, rows))
+    index = _grid(index_width, rows, _index_cell(stages, state, index_width, rows))
     lines = [
         [(MARKED[machine.device], "title")],
         _text(_schedule(machine, state), width),
@@ -62,8 +62,8 @@ def draw_machine(machine: WavefrontMachine, state: WavefrontState, width: int, h
         *_phase_bar(machine, state, width),
         _energy(machine, state, width),
         _text(_families(machine, state), width),
-        _pad([*_pad(_text(index_head, left, "dim", " "), left), *_text(head, right, "dim")], width),
-        *([*_pad(some, left), *more] for some, more in zip(index, units, strict=True)),
+        _pad([*_pad(_text(index_head, index_width, "dim", " "), index_width), *_text(head, right, "dim")], width),
+        *([*_pad(some, index_width), *more] for some, more in zip(index, units, strict=True)),
         _text(_busy(machine, state), width, "dim"),
         _text(_moves(machine), width, "dim"),
     ]
@@ -110,8 +110,8 @@ def _phase_bar(machine: WavefrontMachine, state: WavefrontState, width: int) -> 
     rest = width - sum(cells[name] for name in order if name != STREAM)
     cells[STREAM] = max(rest // max(order.count(STREAM), 1), 1)
     bar = "".join(_GLYPHS[name] * cells[name] for name in order)[:width]
-    passed = round(state.moment * len(bar))
-    return [[(bar[:passed], "accent"), (bar[passed:], "dim")], [("^".rjust(max(passed, 1)), "accent")]]
+    elapsed = round(state.moment * len(bar))
+    return [[(bar[:elapsed], "accent"), (bar[elapsed:], "dim")], [("^".rjust(max(elapsed, 1)), "accent")]]
 
 
 def _energy(machine: WavefrontMachine, state: WavefrontState, width: int) -> Line:
@@ -126,8 +126,8 @@ def _energy(machine: WavefrontMachine, state: WavefrontState, width: int) -> Lin
 def _families(machine: WavefrontMachine, state: WavefrontState) -> Sequence[str]:
     phase = next(phase for phase in machine.phases if phase.name == state.phase)
     shares = {name: joules / (phase.energy_j or 1.0) for name, joules in phase.energy_by_family_j.items()}
-    largest = sorted((name for name in shares if shares[name] >= 0.005), key=lambda name: -shares[name])
-    return [f"{_NAMES.get(name, name)} {percent(shares[name])}" for name in largest] or [""]
+    names = sorted((name for name in shares if shares[name] >= 0.005), key=lambda name: -shares[name])
+    return [f"{_NAMES.get(name, name)} {percent(shares[name])}" for name in names] or [""]
 
 
 def _index_cell(stages: Stages, state: WavefrontState, width: int, height: int) -> Cell:
@@ -202,7 +202,7 @@ def _array(stages: Stages, state: WavefrontState, width: int, height: int) -> tu
 def _moves(machine: WavefrontMachine) -> tuple[str, ...]:
     cycles = sum(phase.cycles for phase in machine.phases if phase.name != START) or 1.0
     schedule = sum(phase.schedule_cycles for phase in machine.phases)
-    dram, chip = (quantity(moved / cycles, "byte") for moved in (machine.dram_bytes, machine.on_chip_bytes))
+    dram, chip = (quantity(size / cycles, "byte") for size in (machine.dram_bytes, machine.on_chip_bytes))
     waits = (f"{cycles / schedule:.2g}x its schedule",) if schedule and cycles > _LONGER * schedule else ()
     return f"DRAM {dram}, chip {chip} per cycle", f"bound by {machine.bound}", *waits
 

@@ -234,8 +234,8 @@ def _rank_title(metric: str) -> str:
 def _brief_table(rows: Sequence[DeviceRow]) -> Table:
     """Return a row for each device with its bands, the best first and designs on paper last. Footers describe each."""
     ordered = sorted(rows, key=lambda row: row.order)
-    beside = (replace(column, keep=3) for column in READING if column.key in ("utilization", "memory"))
-    columns, noun = (*_brief_columns(rows), *beside), METRICS[rows[0].metric].noun
+    extra = (replace(column, keep=3) for column in READING if column.key in ("utilization", "memory"))
+    columns, noun = (*_brief_columns(rows), *extra), METRICS[rows[0].metric].noun
     legend = f"{columns[1].title}: rank by {noun}, and {noun} over that of {rows[0].reference.device.key} (1x)"
     lines = (legend, *map(_device_line, ordered), MORE)
     return Table(

@@ -188,11 +188,11 @@ def _flops(result: Estimate) -> Floats:
 
 
 def _stages(result: Estimate, graph: Dependencies) -> tuple[Stage, ...]:
-    ids, stage = result.partition.id, levels(graph)
+    ids, level_of = result.partition.id, levels(graph)
     flops, time = result.partition.total(_flops(result)), result.partition.total(result.run.latency_s)
     rows = []
-    for level in range(int(stage.max(initial=-1)) + 1):
-        part = np.flatnonzero(stage == level)
+    for level in range(int(level_of.max(initial=-1)) + 1):
+        part = np.flatnonzero(level_of == level)
         names = tuple(ids[s] for s in part)
         rows.append(Stage(level, names, float(flops[part].sum()), float(time[part].max()), float(time[part].sum())))
     return tuple(rows)

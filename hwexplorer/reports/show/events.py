@@ -86,7 +86,7 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
     members, result = operators_of(result, path), estimate_of_node(result, path)
     counts, energies = sum_events(result, members)
     total, batch = float(energies.sum()), result.scenario.batch
-    priced = zip(result.run.prices.rows, result.events, counts.tolist(), energies.tolist(), strict=True)
+    price_rows = zip(result.run.prices.rows, result.events, counts.tolist(), energies.tolist(), strict=True)
     rows = tuple(
         record(
             EventRow,
@@ -106,7 +106,7 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
             is_dynamic=event.is_dynamic,
             waits=_idle_share(result, members, event, count),
         )
-        for price, event, count, energy in priced
+        for price, event, count, energy in price_rows
     )
     return EventReport(
         **head_fields(result, on_device=True),

@@ -53,11 +53,11 @@ def _costs(report: FallbackReport) -> Iterator[str]:
     if run is None or not report.rest_device:
         yield "the time of the rest is not known: name its device, as --rest raspberry_pi_5"
         return
-    alone = "does not fit" if report.alone_s is None else quantity(report.alone_s, "s")
+    rest_alone = "does not fit" if report.alone_s is None else quantity(report.alone_s, "s")
     yield (
         f"{quantity(run.latency_s, 's')} and {quantity(run.energy_j, 'J')}: {quantity(run.unit_s, 's')} on the unit + "
         f"{quantity(run.rest_s, 's')} on {report.rest_device} + {quantity(run.crossing_s, 's')} for crossings; all on "
-        f"{report.rest_device}: {alone}; if the unit ran all: {quantity(report.whole_s, 's')}"
+        f"{report.rest_device}: {rest_alone}; if the unit ran all: {quantity(report.whole_s, 's')}"
     )
     if not report.rest_fits:
         room = quantity(engine.device(report.rest_device).memory_bytes, "byte")

@@ -131,8 +131,8 @@ def memory_report(result: Estimate) -> MemoryReport:
     """Return the memory of a model on a device, in the estimate's execution mode, batch and precision."""
     memory, workload, batch = result.memory, result.workload, result.scenario.batch
     size = allocation_bytes(workload, lifetimes(workload, result.joins), batch, result.plan.widths)
-    at = int(result.demand.kernel[memory.peak_at]) if result.demand.n_kernels else 0
-    total, most = float(size.sum()), float(memory.timeline.max(initial=0.0))
+    peak = int(result.demand.kernel[memory.peak_at]) if result.demand.n_kernels else 0
+    total, most_held = float(size.sum()), float(memory.timeline.max(initial=0.0))
     has_rule = bool(peak_memory.block_channels(result.device, result.execution))
     return record(
         MemoryReport,
@@ -141,13 +141,13 @@ def memory_report(result: Estimate) -> MemoryReport:
         **head_fields(result, on_device=True),
         activation_bytes=memory.activation_peak_bytes,
         workspace_bytes=memory.workspace_peak_bytes,
-        peak_kernel=kernels(result).id[at] if result.demand.n_kernels else "",
+        peak_kernel=kernels(result).id[peak] if result.demand.n_kernels else "",
         workspace_rule=peak_memory.SOURCE if has_rule else "",
         device_bytes=result.device.memory_bytes,
         total_activation_bytes=total,
-        reuse=total / most if most else 1.0,
-        roles=_roles(result, at),
-        live=_live(result, size, at),
+        reuse=total / most_held if most_held else 1.0,
+        roles=_roles(result, peak),
+        live=_live(result, size, peak),
         levels=_levels(result),
         quantization=tuple(_quantization(result)),
         checkpointing=checkpointing(result),
@@ -200,8 +200,8 @@ def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
 def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
     workload, tensors, ids = result.workload, result.workload.tensors, kernels(result).id
     lives = lifetimes(workload, result.joins)
-    held = np.flatnonzero((lives.first <= at) & (lives.last >= at))
-    values = held[np.argsort(-size[held], kind="stable")]
+    live = np.flatnonzero((lives.first <= at) & (lives.last >= at))
+    values = live[np.argsort(-size[live], kind="stable")]
     tensor = lives.tensor[values]
     made_by = [workload.operators.path[p] if p >= 0 else "" for p in tensors.producer[tensor].tolist()]
     is_input = (tensors.role[tensor] == INPUT).tolist()
@@ -210,7 +210,7 @@ def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
         name=[tensors.name[t] for t in tensor],
         made_by=["input" if is_given else operator for is_given, operator in zip(is_input, made_by, strict=True)],
         bytes=size[values],
-        fraction=size[values] / (float(size[held].sum()) or 1.0),
+        fraction=size[values] / (float(size[live].sum()) or 1.0),
         first=[ids[k] for k in lives.first[values]],
         last=[ids[k] for k in lives.last[values]],
     )
@@ -269,9 +269,9 @@ def checkpointing(result: Estimate) -> Checkpointing:
     for segments in range(2, int(2 * np.sqrt(n_kernels)) + 2):
         cuts = np.unique(np.searchsorted(running, running[-1] * np.arange(1, segments) / segments) + 1)
         cuts = cuts[cuts < len(running)]  # equal shares of the bytes made
-        held = _segmented_bytes(size, np.searchsorted(cuts, spans, side="right"))
-        if held < least and len(cuts):
-            least, borders = held, cuts
+        bytes_held = _segmented_bytes(size, np.searchsorted(cuts, spans, side="right"))
+        if bytes_held < least and len(cuts):
+            least, borders = bytes_held, cuts
     repeated = int(borders[-1]) if len(borders) else 0
     return Checkpointing(
         kept_bytes=all_bytes,

@@ -26,8 +26,8 @@ def _document(state: State, host: str | None) -> OffloadReport:
     cpu = engine.device(host or _HOST)
     if not cpu.arch.is_host:
         raise RequestError(f"{cpu.name} is no CPU: --host names the CPU whose memory helps, as {_HOST}")
-    one = _one_request(state)
-    report = find_offload(engine.result(one), engine.result(one, cpu.key))
+    request = _one_request(state)
+    report = find_offload(engine.result(request), engine.result(request, cpu.key))
     if not state.load:
         return report
     load = ask_load(engine.load_of(state)[0]).load
@@ -40,8 +40,8 @@ def _one_request(state: State) -> State:
     state = msgspec.structs.replace(state, execution=_ENGINE) if is_usual else state
     if not state.load:
         return state
-    asked = engine.load_of(state)[0]
-    return msgspec.structs.replace(state, model=asked.spell("request", *asked.lengths), load="")
+    request = engine.load_of(state)[0]
+    return msgspec.structs.replace(state, model=request.spell("request", *request.lengths), load="")
 
 
 def _title(report: OffloadReport, state: State) -> str:
@@ -67,11 +67,11 @@ def _summary(report: OffloadReport, state: State) -> Iterator[str]:
 
 def _keeps_up(request_s: float, report: OffloadReport) -> str:
     """Return the sentence on a load whose requests run one after another."""
-    served = f"under {report.load}: one request after another, {quantity(request_s, 's')} each"
+    load = f"under {report.load}: one request after another, {quantity(request_s, 's')} each"
     share = report.arrivals_per_s * request_s
     if share >= 1.0:
-        return f"{served}: falls behind, {share:.3g} times as many arrive"
-    return f"{served}: keeps up, {percent(share)} busy" if share else served
+        return f"{load}: falls behind, {share:.3g} times as many arrive"
+    return f"{load}: keeps up, {percent(share)} busy" if share else load
 
 
 VERB = Report(

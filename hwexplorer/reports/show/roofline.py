@@ -119,12 +119,12 @@ def roofline(result: Estimate, path: str = "", measured_s: Floats | None = None)
     rows = _kernels(result, wanted_kernels, measured_s)
     name, peak = main_peak(result)
     start = () if host is None or path else (_start_of_run(whole, float(host.run.latency_s.sum())),)
-    moved = sum(row.dram_bytes for row in rows)
+    dram_bytes = sum(row.dram_bytes for row in rows)
     return RooflineReport(
         **head_fields(whole, on_device=True),
         node=path,
         latency_s=sum(row.latency_s for row in (*rows, *start)),
-        average_intensity=sum(row.flops for row in rows) / moved if moved else None,
+        average_intensity=sum(row.flops for row in rows) / dram_bytes if dram_bytes else None,
         launch_dominated=int(is_launch_dominated(result)[wanted_kernels].sum()),
         memory_bandwidth=result.device.memory_bandwidth,
         peaks={f"{unit}.{form}": rate for (unit, form), rate in result.device.peaks.items()},
@@ -152,13 +152,13 @@ def _trace_columns(
 ) -> dict[str, Any]:
     if measured_s is None:
         return {}
-    found = []
+    cells = []
     for members, work in zip(groups, flops.tolist(), strict=True):
         timed_ops = members[np.isfinite(measured_s[members])]
         real_s, ideal_s = float(measured_s[timed_ops].sum()), float(result.run.latency_s[timed_ops].sum())
         rates = (real_s / ideal_s if ideal_s else None, work / real_s if real_s else None)
-        found.append((real_s, *rates) if len(timed_ops) else (None, None, None))
-    return dict(zip(TraceTimes.__struct_fields__, map(list, zip(*found, strict=True)), strict=True))
+        cells.append((real_s, *rates) if len(timed_ops) else (None, None, None))
+    return dict(zip(TraceTimes.__struct_fields__, map(list, zip(*cells, strict=True)), strict=True))
 
 
 def _kernels(result: Estimate, chosen: Ints, measured_s: Floats | None) -> tuple[KernelRoof, ...]:

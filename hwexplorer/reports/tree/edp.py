@@ -310,12 +310,12 @@ NODES = columns(
 
 
 def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
-    first, saved, unfused = report.concentration[0], report.saved, report.executions[0]
+    half, saved, unfused = report.concentration[0], report.saved, report.executions[0]
     effect = "saves" if saved.edp_js >= 0 else "adds"
     return (
         f"EDP {quantity(report.edp_js, 'Js')} = {quantity(report.energy_j_per_inference, 'J')} per inference x "
         f"{quantity(report.latency_s, 's')}",
-        f"{first.subgraphs} of {report.n_subgraphs} subgraphs make half of it",
+        f"{half.subgraphs} of {report.n_subgraphs} subgraphs make half of it",
         f"fusion {effect} {quantity(abs(saved.edp_js), 'Js')} of the {quantity(unfused.edp_js, 'Js')} that the same "
         f"software takes without it: {saved.round_trips} round trips, "
         f"{quantity(saved.activation_bytes, 'byte')} of activations, {quantity(saved.dram_bytes, 'byte')} of it "

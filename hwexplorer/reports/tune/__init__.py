@@ -8,9 +8,9 @@ def _choose(words: list[str]) -> list[str]:
     if len(words) < 2 or words[0].startswith("-") or words[1].startswith("-"):
         return ["knobs", *words]
     device, model, *rest = words
-    other, rest = _take(rest, "--match")
-    if other:
-        return ["crossover", model, device, other, *rest]
+    match, rest = _take(rest, "--match")
+    if match:
+        return ["crossover", model, device, match, *rest]
     grid, rest = _take(rest, "--grid")
     if grid:
         return ["design", "--base", device, "--workload", model, "--knobs", grid, *rest]

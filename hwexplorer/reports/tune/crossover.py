@@ -102,9 +102,9 @@ def crossover(a: Estimate, b: Estimate, knobs: Sequence[str], metrics: tuple[str
 def _goals(a: Estimate, b: Estimate, metrics: tuple[str, ...]) -> tuple[Goal, ...]:
     goals = []
     for metric in metrics:
-        own, goal = (METRICS[metric].figure(side) for side in (a, b))
+        value, goal = (METRICS[metric].figure(side) for side in (a, b))
         chance = probability(a, b, metric) if metric in BEATS else None
-        goals.append(Goal(metric=metric, a=own, b=goal, ratio=own / goal, odds=chance))
+        goals.append(Goal(metric=metric, a=value, b=goal, ratio=value / goal, odds=chance))
     return tuple(goals)
 
 
@@ -174,10 +174,10 @@ COLUMNS = (
 def _document(
     state: State, a: str | None, b: str | None, knob: list[tuple[str, ...]] | None, measures: tuple[str, ...] | None
 ) -> Crossover:
-    first, second = map(engine.result, _states(state, a, b))
-    names = [name for one in knob or () for name in check_knobs(first.device, one)]
-    names = names or [name for name in _LIKELY if name in facts(first.device)]
-    return crossover(first, second, names, measures or ("edp",))
+    base, goal = map(engine.result, _states(state, a, b))
+    names = [name for group in knob or () for name in check_knobs(base.device, group)]
+    names = names or [name for name in _LIKELY if name in facts(base.device)]
+    return crossover(base, goal, names, measures or ("edp",))
 
 
 def _states(state: State, a: str | None, b: str | None, **_: object) -> tuple[State, ...]:

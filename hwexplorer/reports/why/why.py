@@ -128,7 +128,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
     `is_whole` adds the sources of event prices as footnotes. `says_setting` adds the setting that helps most, which
     takes further estimates."""
     outcome = engine.outcome(state)
-    whole, more = outcome.estimate, () if state.at else outcome.sections
+    whole, extra = outcome.estimate, () if state.at else outcome.sections
     result = estimate_of_node(whole, state.at)
     kind, index = find_node(whole, state.at)
     if kind == "operator":
@@ -141,26 +141,26 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
     answer = () if state.at else outcome.answer
     first: list[Section] = [(SUMMARY, (*answer, *reason)), ("", _actual(figures, kind, members, best))]
     waterfall = _steps(result, members)
-    first += more if is_whole else more[:1]
+    first += extra if is_whole else extra[:1]
     if times := _trace_times(state, whole):
         first.append(("Measured", trace_annex().node_lines(times, members)))
         waterfall = add_measured_step(times, members, waterfall)
-    if against := answer_lines.lines(state):
-        first.append((f"Against the pin{f', {state.at}' if state.at else ''}", against))
-    below: list[Section] = [("Time", _time(figures, kind, index, members)), ("Energy", _energy(figures, kind, members))]
+    if change := answer_lines.lines(state):
+        first.append((f"Against the pin{f', {state.at}' if state.at else ''}", change))
+    lower: list[Section] = [("Time", _time(figures, kind, index, members)), ("Energy", _energy(figures, kind, members))]
     if len(members) == 1 and (parts := attention_parts(result, int(members[0]))):
-        below.insert(0, ("Inside", parts))
+        lower.insert(0, ("Inside", parts))
     if kind == "operator":
-        below.append(("EDP", _edp(figures, index)))
+        lower.append(("EDP", _edp(figures, index)))
     if kind == "model" and (coverage := (*_gaps(result), *result.workload.notes)):
-        below.append(("Coverage", coverage))
+        lower.append(("Coverage", coverage))
     if notes := describe_deviations(result):
-        below.append(("Notes", notes))
-    if is_whole or not more:
-        below += _largest_events(whole, state.at, is_whole)
+        lower.append(("Notes", notes))
+    if is_whole or not extra:
+        lower += _largest_events(whole, state.at, is_whole)
     else:
-        below = [*below[1:], ("", (MORE,))]
-    return Text("why", place_in_words(state), (*first, *below), waterfall, len(first))
+        lower = [*lower[1:], ("", (MORE,))]
+    return Text("why", place_in_words(state), (*first, *lower), waterfall, len(first))
 
 
 def _trace_times(state: State, result: Estimate) -> MeasuredTimes | None:
@@ -173,12 +173,12 @@ def _steps(result: Estimate, members: Ints) -> tuple[WaterfallStep, ...]:
     total = float(table.sum())
     if not total:
         return ()
-    bars, at = [], 0.0
+    bars, start_s = [], 0.0
     for name, parts in zip(STEP_NAMES, table, strict=True):
         seconds = float(parts.sum())
         if seconds > NOTHING * total:
-            bars.append(WaterfallStep(name, seconds, at / total, Stack((parts / total).tolist())))
-        at += seconds
+            bars.append(WaterfallStep(name, seconds, start_s / total, Stack((parts / total).tolist())))
+        start_s += seconds
     return tuple(bars)
 
 
@@ -195,9 +195,9 @@ def _actual(figures: TreeFigures, kind: str, members: Ints, best: NodeGain | Non
         if head != result.workload.operators.path[int(members[0])]:
             lines[0] += f", inside the kernel of {head}"
     if best is not None:
-        less = f" and take {ratio(best.energy_ratio)} less energy" if best.energy_ratio >= WORTH else ""
+        saves = f" and take {ratio(best.energy_ratio)} less energy" if best.energy_ratio >= WORTH else ""
         name = best.name[0].upper() + best.name[1:] if best.is_batch else best.name
-        lines.append(f"{name} would be {ratio(best.speedup)} as fast per inference{less}")
+        lines.append(f"{name} would be {ratio(best.speedup)} as fast per inference{saves}")
     return tuple(lines)
 
 
@@ -210,12 +210,12 @@ def _head(figures: TreeFigures, operator: int) -> str:
 
 def _gaps(result: Estimate) -> tuple[str, ...]:
     """Return the share of the work that has a cost rule; nothing if all of it has one."""
-    count, known = len(result.workload.operators.path), result.rule_coverage
-    if not known.missing:
+    count, coverage = len(result.workload.operators.path), result.rule_coverage
+    if not coverage.missing:
         return ()
     return (
-        f"{percent(known.operators)} of {count} operators have a cost rule; they move {percent(known.bytes)} of "
-        f"the bytes and do about {percent(known.flops)} of the FLOPs",
+        f"{percent(coverage.operators)} of {count} operators have a cost rule; they move {percent(coverage.bytes)} of "
+        f"the bytes and do about {percent(coverage.flops)} of the FLOPs",
     )
 
 
@@ -260,12 +260,12 @@ def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
     for i, key, taken_s in zip(members.tolist(), alike, result.run.latency_s[members].tolist(), strict=True):
         work = works.get(key) or works.setdefault(key, _describe_work(result, i))
         seconds.setdefault(work, []).append(taken_s)
-    work, taken = max(seconds.items(), key=lambda item: sum(item[1]))
+    work, times_s = max(seconds.items(), key=lambda item: sum(item[1]))
     total = sum(map(sum, seconds.values()))
     if not total:
         return ()
-    times = f"{len(taken)} times " if len(taken) > 1 else ""
-    share = sum(taken) / total
+    times = f"{len(times_s)} times " if len(times_s) > 1 else ""
+    share = sum(times_s) / total
     return (f"{times}{work}" + (f": {percent(share)} of the time" if share < 0.995 else ""),)
 
 
@@ -288,19 +288,19 @@ def _kernels(result: Estimate, members: Ints) -> Ints:
 def _time(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:
     result = figures.estimate
     run = result.run
-    chosen = _kernels(result, members)
-    if len(chosen) == 1:
-        of_kernel = _kernel_lines(result, chosen[0])
+    places = _kernels(result, members)
+    if len(places) == 1:
+        of_kernel = _kernel_lines(result, places[0])
         if kind == "operator" and figures.fused[index]:
-            part_s, kernel_s = run.latency_s[index], run.kernel_s[chosen[0]]
+            part_s, kernel_s = run.latency_s[index], run.kernel_s[places[0]]
             return (f"{_s(part_s)} of the {_s(kernel_s)} that its kernel takes; of the whole kernel:", *of_kernel)
         return of_kernel
-    total = float(run.kernel_s[chosen].sum())
-    lines = [f"{len(chosen)} kernels = {_s(total)}"]
+    total = float(run.kernel_s[places].sum())
+    lines = [f"{len(places)} kernels = {_s(total)}"]
     if kind == "model":
         lines[0] += f" (band {band_words(result.latency_band_s, result.latency_s)})"
     for b, name in enumerate(BOUNDS):
-        bounded = run.kernel_s[chosen][run.bound[chosen] == b]
+        bounded = run.kernel_s[places][run.bound[places] == b]
         if part := float(bounded.sum()):
             lines.append(f"{_percent(part / total)} {name} bound: {count_noun(len(bounded), 'kernel')}, {_s(part)}")
     return tuple(lines)
@@ -346,8 +346,8 @@ def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
     separate = how if figures.fused[i] else "a kernel of its own"
     benefit = float(level.fusion_benefit_js[i])
     modifier, parts = modifier_or_none(float(level.modifier[i])), shares(result, "edp")[:, i]
-    most = f"{percent(parts.max() / (parts.sum() or 1.0))} of it {LOOKS[int(parts.argmax())].name}"
-    paid = "almost no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}, {most}"
+    main = f"{percent(parts.max() / (parts.sum() or 1.0))} of it {LOOKS[int(parts.argmax())].name}"
+    paid = "almost no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}, {main}"
     return (
         f"attributed {_js(float(level.share[i]) * result.edp_js)} = share {percent(level.share[i], 2)} x "
         f"{_js(result.edp_js)}",
@@ -367,18 +367,18 @@ def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section
             continue
         event, price = result.events[i], result.run.prices.rows[i]
         marks = [str(footnotes.setdefault(source, len(footnotes) + 1)) for source in price.source.split("; ")]
-        known = f"{price.quality} {', '.join(marks)}" if is_whole else price.quality
+        backing = f"{price.quality} {', '.join(marks)}" if is_whole else price.quality
         amount = _s(count) if event.count == "s" else f"{quantity(count, 'SI')} {event.count}"
         lines.append(
             f"{_percent(energy_j / float(energies.sum()))} {category_words(event.category)}: {event.name}, {amount} x "
             f"{quantity(energy_j / count, 'W' if event.count == 's' else 'J')} "
-            f"({price.low_j / price.value_j:.2g}-{price.high_j / price.value_j:.2g}x) [{known}]".replace("_", " ")
+            f"({price.low_j / price.value_j:.2g}-{price.high_j / price.value_j:.2g}x) [{backing}]".replace("_", " ")
         )
     sections: list[Section] = [("Largest events", tuple(lines))]
     if is_whole:
         titles = {key: text.partition(": ")[0] for key, text in price_table()["sources"].items()}
-        spelt = (re.sub(rf"\b({'|'.join(titles)})\b", lambda key: titles[key[1]], source) for source in footnotes)
-        sections.append(("Sources", tuple(f"{number} {source}" for number, source in enumerate(spelt, 1))))
+        texts = (re.sub(rf"\b({'|'.join(titles)})\b", lambda key: titles[key[1]], source) for source in footnotes)
+        sections.append(("Sources", tuple(f"{number} {source}" for number, source in enumerate(texts, 1))))
     return sections
 
 
