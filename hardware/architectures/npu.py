@@ -72,27 +72,15 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     least_s = np.maximum(ideal_s, demand.per_kernel(link_s + handed_s))
     begins = (np.diff(placed.context, prepend=-1) != 0) & placed.reloads  # a context that is switched to
     switch_s = (begins[demand.kernel] & demand.head & _streams(device)) * device.context_switch_s
-    # Layers of a context work at once, each on units in proportion to its work, at the pace of the slowest stream.
-    # Each takes its least time, and those that need more have a share of the rest.
-    need_s, all_least_s = (_of_context(placed, np.add, each) for each in (steps.need_s, least_s))
-    pace_s = np.maximum(np.maximum(need_s, all_least_s), _of_context(placed, np.maximum, steps.stream_s[None]))
-    more_s = np.maximum(steps.need_s - least_s, 0.0)
-    more_s = np.where(_of_context(placed, np.add, more_s) > 0, more_s, steps.need_s)
-    rest = (pace_s - all_least_s) / np.maximum(_of_context(placed, np.add, more_s), 1e-300)
+    pace_s, taken_s = _share_context(placed, steps, least_s)
     fill_s = pace_s[:, demand.kernel] * _lag(demand, device)
-    taken_s = least_s + more_s * rest
-    need_s = np.where(need_s > 0, need_s, 1.0)
-    busy_s = taken_s + demand.per_kernel(fill_s + waits_s + switch_s)
     # Units work at the pace of the slowest layer too, within the time of their own.
+    need_s = _of_context(placed, np.add, steps.need_s)
     most = taken_s / np.where(unit_work_s > 0, unit_work_s, np.inf)
-    paced = np.minimum(pace_s / need_s / usable, most)[:, demand.kernel]
+    paced = np.minimum(pace_s / np.where(need_s > 0, need_s, 1.0) / usable, most)[:, demand.kernel]
     idle = on_matrix * (padded - demand.macs)
-    if _streams(device):  # cells of a context that wait for its slowest layer or stream are clocked with those at work
-        work_s = np.maximum(_of_context(placed, np.add, unit_work_s[None])[0], 1e-300)
-        slowest_s = _of_context(placed, np.maximum, steps.stream_s[None])[0]
-        paced_s = unit_work_s * np.maximum(usable * slowest_s / work_s, 1.0)
-        cycles = paced_s * device.clock_hz * device.array_rows * device.array_columns
-        idle = demand.head * np.maximum(cycles - demand.per_kernel(on_matrix * demand.macs), 0.0)[demand.kernel]
+    if _streams(device):
+        idle = _idle_cells(demand, device, placed, steps, usable, unit_work_s, on_matrix)
     return Mapping(
         matrix_s=matrix_s * paced + fill_s,
         vector_s=vector_s * paced + fill_s,
@@ -106,11 +94,42 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         tiling=_tiling(demand, device, placed),
         counts=_counts(demand, setup, flow, loaded, switch_s > 0, placed, on_matrix, idle),
         is_reduced=np.zeros(demand.n, dtype=np.bool_),
-        busy_s=busy_s,
+        busy_s=taken_s + demand.per_kernel(fill_s + waits_s + switch_s),
         fill_s=demand.per_kernel(fill_s[0]),
         is_resident=~placed.reloads,
         clocked_s=unit_work_s / device.units,  # blocks without a layer or without data are not clocked
     )
+
+
+def _share_context(placed: Placement, steps: Steps, least_s: Floats) -> tuple[Floats, Floats]:
+    """Return the seconds of the context of each kernel, and those that the kernel takes, (s, k) each. Layers of a
+    context work at once, each on units in proportion to its work, at the pace of the slowest stream. Each takes its
+    least time, and those that need more have a share of the rest."""
+    need_s, all_least_s = (_of_context(placed, np.add, each) for each in (steps.need_s, least_s))
+    pace_s = np.maximum(np.maximum(need_s, all_least_s), _of_context(placed, np.maximum, steps.stream_s[None]))
+    more_s = np.maximum(steps.need_s - least_s, 0.0)
+    more_s = np.where(_of_context(placed, np.add, more_s) > 0, more_s, steps.need_s)
+    rest = (pace_s - all_least_s) / np.maximum(_of_context(placed, np.add, more_s), 1e-300)
+    return pace_s, least_s + more_s * rest
+
+
+def _idle_cells(
+    demand: Demand,
+    device: Device,
+    placed: Placement,
+    steps: Steps,
+    usable: float,
+    unit_work_s: Floats,
+    on_matrix: Bools,
+) -> Floats:
+    """Return the multiply-accumulates that clocked cells lack, (n,): cells of a context that wait for its slowest layer
+    or stream are clocked with those at work."""
+    work_s = np.maximum(_of_context(placed, np.add, unit_work_s[None])[0], 1e-300)
+    slowest_s = _of_context(placed, np.maximum, steps.stream_s[None])[0]
+    paced_s = unit_work_s * np.maximum(usable * slowest_s / work_s, 1.0)
+    cycles = paced_s * device.clock_hz * device.array_rows * device.array_columns
+    idle: Floats = np.maximum(cycles - demand.per_kernel(on_matrix * demand.macs), 0.0)[demand.kernel]
+    return demand.head * idle
 
 
 def _streams(device: Device) -> bool:

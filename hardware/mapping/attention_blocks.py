@@ -11,7 +11,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from hardware.demand import Demand, Floats, OpClass
+from hardware.demand import Demand, Floats, Ints, OpClass
+from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, add_serial, last_level_seconds, memory_seconds_of, usable_last_level_bytes
 from hardware.mapping.tiling import Bools
@@ -39,54 +40,95 @@ _Timed = tuple[Mapping, Floats, Floats]  # the mapping, and the seconds in which
 
 def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> _Timed:
     """Time fused attention, block by block."""
-    device, runtime, is_attention = setup.device, setup.runtime, demand.is_attention & mapping.on_matrix
-    assumed = device.arch.data.assumed
+    device, is_attention = setup.device, demand.is_attention & mapping.on_matrix
     index = np.flatnonzero(is_attention)
     g, rows, seen, width = np.maximum(demand.gemm[:, index], 1.0)
     values = np.maximum(demand.macs[index] / (g * rows * seen) - width, 0.0)  # the width of a value
-    kernels = _choose_kernels(setup, demand.calls.prompts[index] > 0.0, rows, width, values)
-    instruction_rows, block_rows, tile_keys = kernels.instruction_rows, kernels.rows, kernels.columns
-    is_apart = (kernels.is_packed == 0.0) & (
-        demand.calls.prompts[index] == 0.0
-    )  # each query head has blocks of its own
+    is_prompt = demand.calls.prompts[index] > 0.0
+    kernels = _choose_kernels(setup, is_prompt, rows, width, values)
+    is_apart = (kernels.is_packed == 0.0) & ~is_prompt  # each query head has blocks of its own
     g, rows = np.where(is_apart, (g * rows, np.ones_like(rows)), (g, rows))
-    tile_rows = np.minimum(np.ceil(rows / instruction_rows) * instruction_rows, block_rows)
-    blocks = g * np.ceil(rows / block_rows)
-    # Keys are divided among idle units where the rows of one head are a single block.
-    idle = np.minimum(np.floor(np.maximum(device.units / blocks, 1.0)), kernels.parts)
-    tiles = seen / tile_keys + assumed("attention_partial_tile")
-    splits = np.where(rows <= assumed("attention_rows"), np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
-    is_step = rows <= assumed("packed_rows")
-    # A block reads one tile at least, if there are so many keys.
-    tiles_each = np.maximum(tiles / splits, np.minimum(tiles, 1.0))
-    padding = tiles_each * tile_keys * tile_rows * np.ceil(blocks / device.units) * device.units / (g * rows * seen)
-    macs_per_s = device.units * device.matrix_sustained * setup.plan.matrix_rate * kernels.macs_per_s
-    products_s = demand.macs[index] / macs_per_s / rates.compute[:, demand.op_class[index]]
-    special_s = demand.special[index] / (device.units * device.special_per_clock * device.vector_clock_hz)
-    lanes_s = (demand.vector_flops - demand.special)[index] / (device.units * device.mac_rate("vector", BASE))
-    has_tensor_memory = ("matrix", "fp4") in device.peaks and device.synchronous_matrix_rate < 1.0
-    alternates = has_tensor_memory & (values <= block_rows)  # two blocks of rows fit into tensor memory
-    # From Hopper on, the rest of a softmax hides behind products that no warp waits for.
-    softmax_s = special_s + (lanes_s if has_tensor_memory or device.synchronous_matrix_rate == 1.0 else 0.0)
-    matrix_s, ideal_s = mapping.matrix_s.copy(), mapping.matrix_ideal_s.copy()
-    ideal_s[index] /= kernels.speedup
-    matrix_s[:, index] = padding * np.where(alternates, np.maximum(products_s, softmax_s), products_s + softmax_s)
-    more = max(runtime.attention_kernels.value - 1.0, float(has_tensor_memory))  # a kernel adds up divided keys
-    # First keys and values, queries and results pass at the bandwidth of one multiprocessor.
-    key_bytes = (width + values) * np.broadcast_to(demand.right_bytes, demand.n)[index]
-    carried = 2.0 * tile_rows * width * demand.element_bytes + key_bytes * np.minimum(tile_keys, seen)
-    reads_pages = is_step | runtime.is_llm_engine
-    cycles = np.where(reads_pages, kernels.start_cycles, assumed("unpaged_start_cycles"))
-    start_s = (cycles + carried / device.bytes_per_clock_per_unit) / device.clock_hz
-    blocks_per_unit = np.floor(device.l1_bytes_per_unit * assumed("shared_part") / (key_bytes * tile_keys))
-    blocks_per_unit = np.where(is_step & has_tensor_memory, np.clip(blocks_per_unit, 1.0, kernels.blocks_per_unit), 1.0)
-    rounds_s = np.ceil(blocks / (device.units * blocks_per_unit)) * start_s
+    blocks = _divide_blocks(g, rows, seen, kernels, device)
+    tiles_s = _tile_seconds(demand, index, values, kernels, setup, rates)
+    start_s, rounds_s = _start_seconds(demand, index, (seen, width, values), blocks, kernels, setup)
     # In decoding, blocks start while others read: only the first start is not hidden.
     blocks_s = np.zeros(demand.n)
-    blocks_s[index] = np.where(is_step, start_s, rounds_s)
-    matrix_s[:, index] = np.maximum(matrix_s[:, index], np.where(is_step, rounds_s - start_s, 0.0))
+    blocks_s[index] = np.where(blocks.is_step, start_s, rounds_s)
+    matrix_s, ideal_s = mapping.matrix_s.copy(), mapping.matrix_ideal_s.copy()
+    ideal_s[index] /= kernels.speedup
+    matrix_s[:, index] = np.maximum(blocks.padding * tiles_s, np.where(blocks.is_step, rounds_s - start_s, 0.0))
+    # A kernel adds up divided keys.
+    more = max(setup.runtime.attention_kernels.value - 1.0, float(_has_tensor_memory(device)))
     starts_s = np.where(is_attention, more * device.kernel_start_s, 0.0)
     return msgspec.structs.replace(mapping, matrix_s=matrix_s, matrix_ideal_s=ideal_s), blocks_s, starts_s
+
+
+def _has_tensor_memory(device: Device) -> bool:
+    return ("matrix", "fp4") in device.peaks and device.synchronous_matrix_rate < 1.0
+
+
+class _Blocks(NamedTuple):
+    """The blocks of operators, (a,): their number, the rows of queries of each, the products of whole tiles on all
+    units over those asked for, and True for the few rows of a step of decoding."""
+
+    number: Floats
+    tile_rows: Floats
+    padding: Floats
+    is_step: Bools
+
+
+def _divide_blocks(g: Floats, rows: Floats, seen: Floats, kernels: _Kernels, device: Device) -> _Blocks:
+    """Divide `g` products of so many rows, which see so many keys, into blocks, (a,) each."""
+    assumed = device.arch.data.assumed
+    tile_rows = np.minimum(np.ceil(rows / kernels.instruction_rows) * kernels.instruction_rows, kernels.rows)
+    blocks = g * np.ceil(rows / kernels.rows)
+    # Keys are divided among idle units where the rows of one head are a single block.
+    idle = np.minimum(np.floor(np.maximum(device.units / blocks, 1.0)), kernels.parts)
+    tiles = seen / kernels.columns + assumed("attention_partial_tile")
+    splits = np.where(rows <= assumed("attention_rows"), np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
+    # A block reads one tile at least, if there are so many keys.
+    tiles_each = np.maximum(tiles / splits, np.minimum(tiles, 1.0))
+    padding = tiles_each * kernels.columns * tile_rows * np.ceil(blocks / device.units) * device.units
+    return _Blocks(blocks, tile_rows, padding / (g * rows * seen), rows <= assumed("packed_rows"))
+
+
+def _tile_seconds(
+    demand: Demand, index: Ints, values: Floats, kernels: _Kernels, setup: Setup, rates: Efficiency
+) -> Floats:
+    """Return the seconds of products and softmax on all units without padding, (s, a)."""
+    device = setup.device
+    macs_per_s = device.units * device.matrix_sustained * setup.plan.matrix_rate * kernels.macs_per_s
+    products_s: Floats = demand.macs[index] / macs_per_s / rates.compute[:, demand.op_class[index]]
+    softmax_s = demand.special[index] / (device.units * device.special_per_clock * device.vector_clock_hz)
+    # From Hopper on, the rest of a softmax hides behind products that no warp waits for.
+    if _has_tensor_memory(device) or device.synchronous_matrix_rate == 1.0:
+        lane_flops = (demand.vector_flops - demand.special)[index]
+        softmax_s = softmax_s + lane_flops / (device.units * device.mac_rate("vector", BASE))
+    alternates = _has_tensor_memory(device) & (values <= kernels.rows)  # two blocks of rows fit into tensor memory
+    return np.where(alternates, np.maximum(products_s, softmax_s), products_s + softmax_s)
+
+
+def _start_seconds(
+    demand: Demand,
+    index: Ints,
+    lengths: tuple[Floats, Floats, Floats],
+    blocks: _Blocks,
+    kernels: _Kernels,
+    setup: Setup,
+) -> tuple[Floats, Floats]:
+    """Return the seconds in which a block starts and in which all start, (a,) each. `lengths` are the keys that a row
+    sees, and the widths of a key and of a value. First keys and values, queries and results pass at the bandwidth of
+    one multiprocessor."""
+    device, (seen, width, values), assumed = setup.device, lengths, setup.device.arch.data.assumed
+    key_bytes = (width + values) * np.broadcast_to(demand.right_bytes, demand.n)[index]
+    carried = 2.0 * blocks.tile_rows * width * demand.element_bytes + key_bytes * np.minimum(kernels.columns, seen)
+    reads_pages = blocks.is_step | setup.runtime.is_llm_engine
+    cycles = np.where(reads_pages, kernels.start_cycles, assumed("unpaged_start_cycles"))
+    start_s = (cycles + carried / device.bytes_per_clock_per_unit) / device.clock_hz
+    most = np.floor(device.l1_bytes_per_unit * assumed("shared_part") / (key_bytes * kernels.columns))
+    is_shared = blocks.is_step & _has_tensor_memory(device)
+    blocks_per_unit = np.where(is_shared, np.clip(most, 1.0, kernels.blocks_per_unit), 1.0)
+    return start_s, np.ceil(blocks.number / (device.units * blocks_per_unit)) * start_s
 
 
 class _Kernels(NamedTuple):

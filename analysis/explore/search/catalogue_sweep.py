@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from hardware.device import Device
 from hardware.device_catalog import catalogue_devices, load_device
 from hardware.errors import RequestError
 from hardware.plan import Plan
+from hardware.precision import Widths
 from hardware.runtime_choice import resolve_runtime
 from hardware.safe_text import inert
 from hardware.setup import Setup, make_setup
@@ -144,44 +145,54 @@ def named_device(key: str, folders: tuple[str, ...]) -> Device:
 def run_chunk(chunk: Chunk) -> str:
     """Return the rows of a chunk as text, the same in every process."""
     np.empty(KEPT_BYTES, dtype=np.uint8)  # glibc then keeps as much freed memory for later arrays
-    lines: list[tuple[tuple[int, ...], str]] = []  # by place in the chunk
-    write_names, write_cost = (_writer(chunk.form, names) for names in (COLUMNS[:2], COLUMNS[ASKED:]))
+    rows: list[tuple[tuple[int, ...], str]] = []  # by place in the chunk
+    write_names = _writer(chunk.form, COLUMNS[:2])
     row = "%s,%s,%s,%s\n" if chunk.form == "csv" else '{%s, "batch": %s, "precision": "%s", %s}'
-    together = [chunk.batches[i : i + TOGETHER] for i in range(0, len(chunk.batches), TOGETHER)]
     for (work, _), models in _alike(chunk).items():
-        workloads = [shipped_workload(name) for name in models]
-        bundles: dict[tuple[Any, ...], Bundle] = {}
-        held: dict[tuple[Any, ...], Floats] = {}
-        places = list(map(chunk.models.index, models))
+        write_costs = _cost_writer(models, chunk.form)
         for device_place, key in enumerate(chunk.devices):
             device = named_device(key, chunk.folders)
             runtime = resolve_runtime(device, chunk.execution, work)
-            joins = usual_joins(workloads[0], runtime.joins(device))
-            names = [write_names((name, key)) for name in models]
+            names = [(chunk.models.index(name), write_names((name, key))) for name in models]
             setups = [make_setup(device, precision, runtime, chunk.layout) for precision in chunk.precisions]
-            for first, batches in zip(range(0, len(chunk.batches), TOGETHER), together, strict=True):
+            for first in range(0, len(chunk.batches), TOGETHER):
+                batches = chunk.batches[first : first + TOGETHER]
                 costs: dict[Plan, list[str]] = {}  # plans that differ in words alone cost the same
                 for precision_place, (precision, setup) in enumerate(zip(chunk.precisions, setups, strict=True)):
-                    widths, ran = setup.plan.widths, msgspec.structs.replace(setup.plan, requested="", marks=())
-                    asked_key = (batches, widths, joins)
-                    if asked_key not in bundles:
-                        bundles[asked_key] = make_bundle(workloads, batches, widths, joins)
-                    held_key = (*asked_key, block_channels(device, runtime.mode))
-                    if held_key not in held:
-                        runs = [(one, batch, widths, joins, held_key[-1]) for batch in batches for one in workloads]
-                        held[held_key] = np.array([peak_memory(*run).peak_bytes for run in runs])
-                    if ran not in costs:
-                        evaluation = with_split_batches(evaluate(bundles[asked_key], setup), workloads, batches, setup)
-                        per_run = np.repeat(batches, len(models)).tolist()
-                        costs[ran] = list(map(write_cost, _costs(per_run, setup, evaluation, held[held_key])))
-                    texts = iter(costs[ran])
-                    for batch_place, batch in enumerate(batches, first):
-                        at = (device_place, batch_place, precision_place)
-                        lines += [
-                            ((*at, place), row % (name, batch, precision, next(texts)))
-                            for place, name in zip(places, names, strict=True)
-                        ]
-    return ("" if chunk.form == "csv" else ",\n").join(text for _, text in sorted(lines))
+                    plan = msgspec.structs.replace(setup.plan, requested="", marks=())
+                    if plan not in costs:
+                        costs[plan] = write_costs(setup, batches)
+                    runs = product(enumerate(batches, first), names)
+                    rows += [
+                        ((device_place, batch_place, precision_place, place), row % (name, batch, precision, cost))
+                        for ((batch_place, batch), (place, name)), cost in zip(runs, costs[plan], strict=True)
+                    ]
+    return ("" if chunk.form == "csv" else ",\n").join(text for _, text in sorted(rows))
+
+
+def _cost_writer(models: Sequence[str], form: str) -> Callable[[Setup, tuple[int, ...]], list[str]]:
+    """Return a function that writes the cost of each batch of each model on a setup. Bundles and peaks of memory are
+    kept, for other devices have the same."""
+    workloads = [shipped_workload(name) for name in models]
+    write = _writer(form, COLUMNS[ASKED:])
+
+    @cache
+    def bundle(batches: tuple[int, ...], widths: Widths, joins: str) -> Bundle:
+        return make_bundle(workloads, batches, widths, joins)
+
+    @cache
+    def peak_bytes(batches: tuple[int, ...], *run: Any) -> Floats:
+        peaks = [peak_memory(workload, batch, *run).peak_bytes for batch in batches for workload in workloads]
+        return np.array(peaks)
+
+    def write_costs(setup: Setup, batches: tuple[int, ...]) -> list[str]:
+        """Return the cost of each run as text, batch by batch."""
+        shared = batches, setup.plan.widths, usual_joins(workloads[0], setup.runtime.joins(setup.device))
+        evaluation = with_split_batches(evaluate(bundle(*shared), setup), workloads, batches, setup)
+        held = peak_bytes(*shared, block_channels(setup.device, setup.runtime.mode))
+        return list(map(write, _costs(np.repeat(batches, len(models)).tolist(), setup, evaluation, held)))
+
+    return write_costs
 
 
 def _alike(chunk: Chunk) -> dict[tuple[str, str], list[str]]:
