@@ -13,7 +13,9 @@ from analysis.validation.measured_rows import (
     Unpredictable,
     check_runtime,
     find_device,
+    find_precision,
     find_runtime_name,
+    first_rule,
     interpret_vision_row,
     parse_cell,
     parse_count,
@@ -30,10 +32,9 @@ GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase"
 
 def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> MeasuredRow:
     """Return the request of a row of any measured table. Raises Unpredictable with the reason."""
-    for rule in file_access.shipped(ROWS)["unfit"]:
-        cells = [((row.get(name) or "").lower(), part) for name, part in rule.items() if name != "reason"]
-        if all(any(one in cell for one in ([part] if isinstance(part, str) else part)) for cell, part in cells):
-            raise Unpredictable(rule["reason"])
+    cells = {name: (text or "").lower() for name, text in row.items() if name}
+    if rule := first_rule(file_access.shipped(ROWS)["unfit"], cells):
+        raise Unpredictable(rule["reason"])
     return _interpret_language_row(row, folders) if "phase" in row else interpret_vision_row(row, folders)
 
 
@@ -95,12 +96,7 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
     weights, activations = row["weights_format"].lower(), row["activation_format"].lower()
     if (stated := precision.find(_gguf_name(weights))) is not None and not stated.is_uniform:
         return "", stated.name
-    for rule in file_access.shipped(ROWS)["weights"]:
-        fits = activations in rule.get("activations", (activations,)) and rule.get("runtime", "") in row["runtime"]
-        if fits and any(part in weights for part in rule["contains"]):
-            there = next(name for name in rule["is"] if precision.find(name))
-            return ("" if there == rule["is"][0] else rule["is"][0]), precision.canonical(there)
-    raise Unpredictable(f"weights of {weights or 'a format that is not stated'}")
+    return find_precision(weights, activations, row["runtime"])
 
 
 def _gguf_name(text: str) -> str:

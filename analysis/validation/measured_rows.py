@@ -10,11 +10,11 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -40,6 +40,7 @@ MANY_STREAMS = ("offline", "throughput")  # scenarios that reach this throughput
 PIPELINES = ("text-to-", "image-to-")  # scenarios that run the model many times, together with other models
 FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # tables that the efficiencies are fitted to
 MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz")
+ANSWERS = ("reason", "is", "why")  # fields of a rule that name no cell
 Row = TypeVar("Row")
 Meaning = TypeVar("Meaning")
 Result = TypeVar("Result")
@@ -329,28 +330,42 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
     text = (row.get("precision") or unstated).lower()
     if "tf32" in text and "in convolutions" not in text:  # that is fp32: convolutions take TF32 unless forbidden
         return "", "tf32"
-    for rule in file_access.shipped(ROWS)["ran"]:
-        if text == rule["precision"] and all(
-            (row.get(n) or "").startswith(rule.get(n, "")) for n in ("source", "device", "model", "note")
-        ):
-            return "", str(rule["is"])
+    if rule := first_rule(file_access.shipped(ROWS)["ran"], row | {"precision": text}):
+        return "", str(rule["is"])
     for rule in file_access.shipped(ROWS)["format"]:
         if text.startswith(tuple(rule["begins"])):
             return ("", rule["is"]) if precision.find(rule["is"]) else (rule["is"], "int8")
     return "", text.split()[0].strip("(),")
 
 
+def first_rule(rules: Sequence[dict[str, Any]], cells: Mapping[str, str]) -> dict[str, Any]:
+    """Return the first rule that holds, {} if none does: each cell that it names contains its word, or one of several
+    words. A rule names cells in `of`, or beside its answers."""
+    for rule in rules:
+        named = ((cells.get(name) or "", words) for name, words in rule.get("of", rule).items() if name not in ANSWERS)
+        if all(any(word in cell for word in ([words] if isinstance(words, str) else words)) for cell, words in named):
+            return rule
+    return {}
+
+
 def find_runtime_name(software: str, vendor: str, work: str = "vision") -> str:
     """Return the runtime that a text about software on devices of a vendor names, '' if none. Raises Unpredictable
     with the reason if it names software that is not predicted."""
-    name = software.lower()
-    for rule in file_access.shipped(ROWS)["runtime"]:
-        is_meant = work in rule.get("work", (work,)) and vendor in rule.get("vendors", (vendor,))
-        if is_meant and any(part in name for part in rule["contains"]):
-            if not rule["is"]:
-                raise Unpredictable(rule["reason"])
-            return str(rule["is"])
-    return ""
+    cells = {"contains": software.lower(), "work": work, "vendors": vendor}
+    rule = first_rule(file_access.shipped(ROWS)["runtime"], cells)
+    if "reason" in rule:
+        raise Unpredictable(rule["reason"])
+    return str(rule.get("is", ""))
+
+
+def find_precision(weights: str, activations: str, runtime: str) -> tuple[str, str]:
+    """Return the precision of a format of weights if hwexplorer does not have it, else '', and the nearest precision
+    that it has. Raises Unpredictable."""
+    cells = {"contains": weights, "activations": activations, "runtime": runtime}
+    if not (rule := first_rule(file_access.shipped(ROWS)["weights"], cells)):
+        raise Unpredictable(f"weights of {weights or 'a format that is not stated'}")
+    nearest = next(name for name in rule["is"] if precision.find(name))
+    return "" if nearest == rule["is"][0] else rule["is"][0], precision.canonical(nearest)
 
 
 def check_runtime(runtime: str, device: Device, work: str) -> str:

@@ -17,7 +17,15 @@ import numpy as np
 from analysis.model.ir.workload import Parallel
 from analysis.validation import kernel_validation as kernels
 from analysis.validation.kernel_validation import KERNEL_KINDS, Shape, SingleKernel, TimedKernels, product
-from analysis.validation.measured_rows import SHIPPED, Tick, Unpredictable, catalogue_device, map_groups, parse_cell
+from analysis.validation.measured_rows import (
+    SHIPPED,
+    Tick,
+    Unpredictable,
+    catalogue_device,
+    first_rule,
+    map_groups,
+    parse_cell,
+)
 from analysis.validation.prediction_errors import PredictionPoint
 from hardware import file_access
 from hardware.demand import OpClass
@@ -35,6 +43,10 @@ _gather, _round = (kernels.rowwise(kind, 1, 0, 0) for kind in (OpClass.GATHER, O
 
 def _rules() -> dict[str, Any]:
     return file_access.shipped(SHIPPED / "operators.toml")
+
+
+def _rule_of(row: dict[str, str], table: str) -> dict[str, Any]:
+    return first_rule(_rules()[table], row)
 
 
 def is_operator_table(columns: Iterable[str]) -> bool:
@@ -101,7 +113,7 @@ def _read(folders: tuple[Path, ...], stated: dict[str, str]) -> TimedKernels:
     if device is None:
         raise Unpredictable(f"device is not in the catalogue: {stated['device']}")
     row = stated | {"device": device.id, "generation": device.kernel_generation}
-    if rule := _first_rule(row, "unfit"):
+    if rule := _rule_of(row, "unfit"):
         raise Unpredictable(rule["reason"])
     if row["engine"] not in rules["engines"] or operator not in _OPERATORS:
         raise Unpredictable(f"unknown engine or operator: {row['engine'][:20]} {operator[:20]}")
@@ -111,7 +123,7 @@ def _read(folders: tuple[Path, ...], stated: dict[str, str]) -> TimedKernels:
         family, form = f"{operator}, cache {cache}", f"cache {cache}"
     elif stored:
         family, form = f"{operator}, {stored} x {multiplied}", f"{stored} {multiplied}"
-    beside = _first_rule(row, "beside")
+    beside = _rule_of(row, "beside")
     precision = beside.get("precision") or rules["precision"].get(form)
     if precision is None:
         raise Unpredictable(f"format of {operator}: {form}")
@@ -152,7 +164,7 @@ def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
     library = libraries.attention_libraries()[(use := _use(row, sizes)).library]
     shape = {"dim_qk": dim, "dim_v": dim, **sizes, "q": rows, "kv": sizes["kv"] or rows}
     shape["causal"] = float(operator != "attention_encoder")
-    rule = _first_rule(row, "attention")
+    rule = _rule_of(row, "attention")
     if rule.get("is_absorbed", False):
         shape |= _rules()["sizes"]["mla_decode"]
     elif operator == "mla_prefill":  # each head has keys of its own
@@ -172,15 +184,6 @@ def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
     return *_small_kernels(row), *before, attended
 
 
-def _first_rule(row: dict[str, str], table: str) -> dict[str, Any]:
-    """Return the first rule of a table that holds: each cell that it names contains one of the parts that it lists."""
-    rules: list[dict[str, Any]] = _rules()[table]
-    for rule in rules:
-        if all(any(part in (row.get(name) or "") for part in parts) for name, parts in rule["of"].items()):
-            return rule
-    return {}
-
-
 def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
     """Return an expert layer. Kernels differ in whether they copy rows, and write and add up rows of other devices."""
     library = libraries.expert_libraries()[_use(row, sizes).library]
@@ -191,7 +194,7 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
         touched, rows = _power_law_load(int(tokens), int(experts), int(active), int(devices), row["distribution"])
     part, chosen = library.widens, touched * rows  # padded before two are one product
     hidden, inter = (np.ceil(width / part) * part for width in (sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0)))
-    wide = (1.0 if _first_rule(row, "ungated") else 2.0) * inter
+    wide = (1.0 if _rule_of(row, "ungated") else 2.0) * inter
     up, down = (product(touched, rows, *shape) for shape in ((wide, hidden), (hidden, inter)))
     up, down = (
         msgspec.structs.replace(each, layers=(wide + inter) / width)
@@ -227,7 +230,7 @@ def _power_law_load(tokens: int, experts: int, active: int, devices: int, law: s
 
 def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
     shape = (sizes["heads"], sizes["tokens"] or sizes["m"], sizes["n"], sizes["k"])
-    rule = _first_rule(row, "beside")
+    rule = _rule_of(row, "beside")
     waits_s = shape[0] * shape[1] * rule.get("row_s", 0.0)
     read = msgspec.structs.replace(_round({"tokens": shape[1], "width": shape[3]}), written=0.0)
     multiplied = msgspec.structs.replace(product(*shape), waits_s=waits_s, layers=sizes["layers"])
@@ -236,11 +239,11 @@ def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
 
 def _small_kernels(row: dict[str, str]) -> _Kernels:
     """Return the small kernels that the engine's table includes."""
-    return (_gather({"tokens": 0.0, "width": 0.0}),) * int(_first_rule(row, "beside").get("starts", 0))
+    return (_gather({"tokens": 0.0, "width": 0.0}),) * int(_rule_of(row, "beside").get("starts", 0))
 
 
 def _exchange(row: dict[str, str], sizes: Shape) -> _Kernels:
-    rule, devices = _first_rule(row, "parts"), int(sizes["devices"] or 8)
+    rule, devices = _rule_of(row, "parts"), int(sizes["devices"] or 8)
     share, messages, peers = Parallel(devices, 0.0).sent(_COLLECTIVES.get(row["operator"], "all_to_all"))
     width = rule.get("width", 0.0) * devices * (1.0 - (1.0 - 1.0 / devices) ** sizes["topk"])  # once to each device
     moved = sizes["bytes"] * devices ** rule.get("of_one", 0) or sizes["tokens"] * sizes["hidden"] * width

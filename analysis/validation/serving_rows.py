@@ -19,12 +19,13 @@ from analysis.serving.request_load import Lengths, Load
 from analysis.serving.simulation import Run
 from analysis.serving.step_costs import speculate, tokens_per_step
 from analysis.validation.measured_rows import (
-    ROWS,
     SHIPPED,
     Unpredictable,
     check_runtime,
     find_device,
+    find_precision,
     find_runtime_name,
+    first_rule,
     parse_cell,
     unstated_prompt,
 )
@@ -121,9 +122,8 @@ class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
 def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> ServedRow:
     """Return the load and deployment of a row. Raises Unpredictable with the reason."""
     facts = file_access.shipped(_FACTS)
-    for rule in facts["skip"]:
-        if rule["contains"] in row[rule["column"]]:
-            raise Unpredictable(rule["reason"])
+    if rule := first_rule(facts["skip"], row):
+        raise Unpredictable(rule["reason"])
     device = find_device(row["device"].lower(), "", row["source"], folders)
     model = str(facts["models"].get(row["public_model"].lower(), row["model"]))
     setup = _setup(row, model, device)
@@ -210,11 +210,7 @@ def _precision(row: dict[str, str], model: str) -> str:
             return str(rule["is"])
     if (format := precision.find(row["weights_format"])) is not None and not format.is_uniform:
         return format.name
-    for rule in file_access.shipped(ROWS)["weights"]:
-        is_software = rule.get("runtime", "") in row["runtime"]
-        if is_software and any(part in row["weights_format"] for part in rule["contains"]):
-            return precision.canonical(next(name for name in rule["is"] if precision.find(name)))
-    raise Unpredictable(f"weights of {row['weights_format']}")
+    return find_precision(row["weights_format"], "int8", row["runtime"])[1]  # servers multiply 8-bit integers as such
 
 
 def _load(row: dict[str, str], lengths: Lengths, setup: dict[str, Any]) -> Load:

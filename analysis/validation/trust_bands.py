@@ -8,9 +8,10 @@ predicted by a fit without their device or without their family.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -162,21 +163,20 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
         for quantity, _ in by_class
     }
     factors = [class_factors(name, kind, rows, spread=spreads[kind]) for (kind, name), rows in by_class.items()]
-    energy = {row.name: row for row in factors if row.quantity == "energy"}
+    energy_bands = {row.name: row.band for row in factors if row.quantity == "energy"}
     metered = group_by([row for row in residuals if row.point.quantity == "energy"], lambda row: row.point.work_class)
+    for name, rows in metered.items():  # the band of its own rows, or that of all if they are few
+        energy_bands[name] = (
+            class_factors(name, "energy", rows, spread=spreads["energy"]).band
+            if len(rows) >= LARGE
+            else energy_bands[rows[0].point.name]
+        )
     order = [kind.name for kind in work_classes()]
     factors.sort(key=lambda each: (each.quantity != "latency", order.index(each.name) if each.name in order else 0))
-    classes = []
-    for each in factors:
-        if each.quantity == "latency" and (rows := metered.get(each.name)):
-            is_enough = len(rows) >= LARGE
-            of_energy = (
-                class_factors(each.name, "energy", rows, spread=spreads["energy"])
-                if is_enough
-                else energy[rows[0].point.name]
-            )
-            each = msgspec.structs.replace(each, energy_band=of_energy.band)
-        classes.append(each)
+    classes = [
+        msgspec.structs.replace(each, energy_band=energy_bands.get(each.name)) if each.quantity == "latency" else each
+        for each in factors
+    ]
     engineering = {each.name for each in work_classes() if each.is_engineering}
     unfitted = [row for row in residuals if row.point.name in engineering]
     # Work without a fit may resemble any measured class, so its band reaches as far, to both sides, as the bands of
@@ -227,12 +227,9 @@ def encode_trust(trust: TrustTable) -> str:
 
 def encode_rows(rows: Iterable[msgspec.Struct]) -> str:
     """Return rows of evidence as JSON, one per line, with numbers of four digits."""
-    return ",\n".join(msgspec.json.encode(_round(msgspec.to_builtins(row))).decode() for row in rows)
-
-
-def _round(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _round(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_round(item) for item in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    return ",\n".join(
+        msgspec.json.encode(
+            json.loads(msgspec.json.encode(row), parse_float=lambda x: float(f"{float(x):.4g}"))
+        ).decode()
+        for row in rows
+    )
