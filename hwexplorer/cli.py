@@ -107,20 +107,16 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def _with_verb(words: list[str]) -> list[str]:
-    """Return the words with the verb that a flag stands for: `--list-models` is `models`."""
+    """Return the words with the verb that a flag stands for: `--list-models` is `models`, `--list-gpus` is
+    `devices --arch gpu`."""
     flag = next((word for word in words if word == _EXPLAIN or word.startswith(_LIST)), None)
     if flag is None:
         return words
-    rest = [word for word in words if word != flag]
-    return [*_verb(flag), *(rest[1:] if rest and registry.is_verb(rest[0]) else rest)]
-
-
-def _verb(flag: str) -> tuple[str, ...]:
-    """Return the words that a line with this flag begins with: `--list-gpus` is `devices --arch gpu`."""
-    kind = flag.removeprefix(_LIST)
-    if kind in _LISTS:
-        return (kind,)
-    return ("explain",) if flag == _EXPLAIN else ("devices", "--arch", kind.removesuffix("s"))
+    rest, kind = [word for word in words if word != flag], flag.removeprefix(_LIST)
+    verb = (
+        ["explain"] if flag == _EXPLAIN else [kind] if kind in _LISTS else ["devices", "--arch", kind.removesuffix("s")]
+    )
+    return [*verb, *(rest[1:] if rest and registry.is_verb(rest[0]) else rest)]
 
 
 def _with_model_first(words: list[str]) -> list[str]:

@@ -40,12 +40,10 @@ class Scenario(msgspec.Struct, frozen=True):
             if number is not None and (wrong := request_bounds.range_error(what, number, most, least)):
                 raise RequestError(wrong)
         msgspec.structs.force_setattr(self, "precision", canonical(self.precision))
-        for what, value, allowed in (
-            ("execution", self.execution, runtimes.runtime_names()),
-            ("layout", self.layout, LAYOUTS),
-        ):
-            if value not in allowed:
-                raise unknown("runtime" if what == "execution" else what, value, allowed)
+        if self.execution not in (known := runtimes.runtime_names()):
+            raise unknown("runtime", self.execution, known)
+        if self.layout not in LAYOUTS:
+            raise unknown("layout", self.layout, LAYOUTS)
 
     def setup_on(self, device: Device, workload: Workload) -> Setup:
         """Return the setup of a device for a workload in this scenario."""

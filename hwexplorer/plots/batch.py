@@ -1,15 +1,40 @@
-"""The metric of the state over the batch on each device, the best batch marked."""
+"""The metric of the state over the batch on each device, the best batch marked. Figures over batches are cached."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from analysis.estimate.estimate import estimate_batches
+from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import METRICS
+from analysis.estimate.scenario import Scenario
+from analysis.explore.search.catalogue_sweep import BATCHES
+from analysis.model.ir.batch_limits import batches_of
 from hwexplorer import engine
-from hwexplorer.plots._over_batches import keys, line
-from hwexplorer.state import State
+from hwexplorer.state import State, replace
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot, Series
 
 IS_OVER_BATCHES = True
+ALL_BATCHES = (*BATCHES, 256, 512, 1024)
+
+
+def line(state: State, device: str) -> list[Figures]:
+    """Return the figures on a device at each of `ALL_BATCHES` that the model allows and that fits in its memory."""
+    return _line(state.model, state.image_size, engine.scenario(replace(state, batch=1)), device)
+
+
+@lru_cache(maxsize=512)
+def _line(model: str, image_size: int | None, scenario: Scenario, device: str) -> list[Figures]:
+    workload = engine.captured_model(State(model, image_size))
+    batches = batches_of(workload, ALL_BATCHES)
+    estimates = estimate_batches(workload, engine.device(device), scenario, batches)
+    return [figures(estimate) for estimate in estimates if estimate.fits]
+
+
+def keys(device: str, points: list[Figures]) -> tuple[str, ...]:
+    """Return the keys of points: the device at each batch."""
+    return tuple(f"{device}@b{p.batch}" for p in points)
 
 
 def plot(state: State) -> Plot:

@@ -6,7 +6,7 @@ import numpy as np
 
 from analysis.estimate.figures import Figures
 from hwexplorer import engine
-from hwexplorer.plots._over_batches import keys, line
+from hwexplorer.plots.batch import keys, line
 from hwexplorer.state import State
 from hwexplorer.text.number_format import quantity
 from hwexplorer.views.captions import MARKED
