@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from hardware.device import Device
 from hardware.device_catalog import catalogue_devices, load_device
 from hardware.errors import RequestError
 from hardware.plan import Plan
-from hardware.precision import Widths
 from hardware.runtime_choice import resolve_runtime
 from hardware.safe_text import inert
 from hardware.setup import Setup, make_setup
@@ -176,14 +175,8 @@ def _cost_writer(models: Sequence[str], form: str) -> Callable[[Setup, tuple[int
     workloads = [shipped_workload(name) for name in models]
     write = _writer(form, COLUMNS[ASKED:])
 
-    @cache
-    def bundle(batches: tuple[int, ...], widths: Widths, joins: str) -> Bundle:
-        return make_bundle(workloads, batches, widths, joins)
-
-    @cache
-    def peak_bytes(batches: tuple[int, ...], *run: Any) -> Floats:
-        peaks = [peak_memory(workload, batch, *run).peak_bytes for batch in batches for workload in workloads]
-        return np.array(peaks)
+    bundle: Callable[..., Bundle] = cache(partial(make_bundle, workloads))
+    peak_bytes: Callable[..., Floats] = cache(partial(_peak_bytes, workloads))
 
     def write_costs(setup: Setup, batches: tuple[int, ...]) -> list[str]:
         """Return the cost of each run as text, batch by batch."""
@@ -193,6 +186,10 @@ def _cost_writer(models: Sequence[str], form: str) -> Callable[[Setup, tuple[int
         return list(map(write, _costs(np.repeat(batches, len(models)).tolist(), setup, evaluation, held)))
 
     return write_costs
+
+
+def _peak_bytes(workloads: Sequence[Workload], batches: Sequence[int], *run: Any) -> Floats:
+    return np.array([peak_memory(workload, batch, *run).peak_bytes for batch in batches for workload in workloads])
 
 
 def _alike(chunk: Chunk) -> dict[tuple[str, str], list[str]]:
