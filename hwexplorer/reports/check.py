@@ -6,6 +6,7 @@ request was wrong. The verdict also counts the odds: a figure near its limit is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,9 @@ COLUMNS = (
     Column("found", "Found", role="text", keep=0, of=lambda finding: quantity(finding.value, finding.unit)),
     *columns(Finding, "margin odds evidence says"),
 )
+# Of the text format of Prometheus, for a textfile collector or a push gateway.
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_FIGURES = ("value", "limit", "margin", "odds")  # in SI units, or fractions; a finding may lack some
 
 
 def _document(state: State, rule: list[str] | None) -> Findings:
@@ -41,10 +45,21 @@ def _tally(document: Findings, state: State) -> tuple[str, ...]:
     return (tally, *(line for line in unknown if not line.endswith(": .")))
 
 
-def _metrics(document: Findings, state: State) -> str:
-    from hwexplorer.export.prometheus import as_prometheus  # not needed to print a table
+def _as_prometheus(document: Findings, state: State) -> str:
+    """Return a gauge for each figure of each rule, and one that is 1 with the verdict as a label."""
+    return "\n".join(_gauges(document)) + "\n"
 
-    return as_prometheus(document)
+
+def _gauges(document: Findings) -> Iterator[str]:
+    for name in (*_FIGURES, "verdict"):
+        yield f"# TYPE hwexplorer_rule_{name} gauge"
+        for finding in document.findings:
+            labels = {"model": document.model, "devices": ",".join(document.devices), "rule": finding.rule}
+            labels |= {"verdict": finding.verdict} if name == "verdict" else {"unit": finding.unit}
+            value = 1 if name == "verdict" else getattr(finding, name)
+            if value is not None:
+                names = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels.items())
+                yield f"hwexplorer_rule_{name}{{{names}}} {value!r}"
 
 
 VERB = Report(
@@ -71,7 +86,7 @@ VERB = Report(
         ),
     ),
     fails=broken_rules,
-    exports={"prometheus": _metrics},
+    exports={"prometheus": _as_prometheus},
     on_screen=False,
     examples={"check": 'conv2d --rule "energy(h100_sxm) < 1J"'},
 )  # fmt: skip

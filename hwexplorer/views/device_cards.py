@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.explore.outcome import Outcome
+from analysis.explore.outcome import Outcome, figure_band
 from hardware.quantity import Unit, decimals_for, fixed, prefix_for, quantity
 from hardware.what_if import split_changes
 from hwexplorer.state import State
@@ -106,8 +106,6 @@ def _name(outcome: Outcome) -> str:
 
 def _band(result: Estimate, metric: str, value: float) -> tuple[float, float]:
     """Return the ends of the band of a metric, scaled to its value under a load."""
-    latency_s, energy_j = result.latency_band_s, (end / result.scenario.batch for end in result.energy_band_j)
-    ends = {"latency": latency_s, "energy": tuple(energy_j)}
-    low, high = ends.get(metric) or (ends["latency"][place] * ends["energy"][place] for place in (0, 1))
+    low, high = figure_band(result, metric) or (0.0, 0.0)
     scale = value / (METRICS[metric].figure(result) or 1.0)
     return low * scale, high * scale
