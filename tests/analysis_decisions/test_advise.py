@@ -81,12 +81,3 @@ def test_changes_together_do_more_than_each_of_them(aim: str) -> None:
 def test_an_unknown_aim() -> None:
     with pytest.raises(RequestError, match="unknown aim"):
         advise(run("resnet18", "h100_sxm"), OTHERS, "speed")
-
-
-def test_the_verb_in_every_format() -> None:
-    words = ("advise", "resnet18", "--on", "gpu", "--instead", "kpu")
-    assert hwexplorer(*words, "--format", "json").json()["schema"] == "hwexplorer/1"
-    for form in ("text", "csv", "md", "html"):
-        found = hwexplorer(*words, "--format", form)
-        assert found.code == 0, found.err
-        assert "batch" in found.out

@@ -168,22 +168,6 @@ def test_amounts(text: str, unit: str, value: float | None) -> None:
         assert parse_amount(text, unit) == pytest.approx(value, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("pareto", "resnet18", "--on", "gpu,kpu", "--batches", "1,4"),
-        ("search", "resnet18", "--on", "gpu,kpu", "--batches", "1,4", "--max-latency", "1s"),
-        ("rank", "--on", "kpu", "resnet18", "resnet50"),
-    ],
-)
-def test_verbs_in_every_format(words: tuple[str, ...]) -> None:
-    assert hwexplorer(*words, "--format", "json").json()["schema"] == "hwexplorer/1"
-    for form in ("text", "csv", "md", "html"):
-        found = hwexplorer(*words, "--format", form)
-        assert found.code == 0, found.err
-        assert "resnet18" in found.out
-
-
 def test_odds_of_a_limit_follow_the_band() -> None:
     """Half at the middle of the band, sure beyond its ends, and never more for a narrower limit."""
     one = next(c for c in _grid() if c.point.silicon)

@@ -109,17 +109,6 @@ def test_the_words_name_the_cause_that_the_numbers_name(model: str, metric: str)
                 assert sizes == sorted(sizes, reverse=True)
 
 
-def test_the_verb_in_every_format() -> None:
-    words = ("explain", "resnet18", "cpu", "gpu", "--metric", "energy")
-    document = hwexplorer(*words, "--format", "json").json()
-    assert document["schema"] == "hwexplorer/1"
-    assert document["a"]["device"] == "xeon_8490h"
-    for form in ("text", "md", "html", "csv"):
-        found = hwexplorer(*words, "--format", form)
-        assert found.code == 0, found.err
-        assert "static power" in found.out
-
-
 def test_sides_may_have_settings_of_their_own() -> None:
     found = hwexplorer("explain", "resnet18", "gpu@b8,fp16", "gpu", "--format", "json").json()
     assert (found["a"]["batch"], found["a"]["precision"]) == (8, "fp16")

@@ -129,16 +129,6 @@ def test_next_steps_are_commands_that_run() -> None:
         assert found.code == 0, (step, found.err)
 
 
-@pytest.mark.parametrize("level", ["summary", "detailed", "subgraph", "operator"])
-def test_levels_in_every_format(level: str) -> None:
-    words = ("compare", "resnet18", "--level", level)
-    assert hwexplorer(*words, "--format", "json").json()["schema"] == "hwexplorer/1"
-    for form in ("text", "csv", "md", "html"):
-        found = hwexplorer(*words, "--format", form)
-        assert found.code == 0, found.err
-    assert "next: hwexplorer" in hwexplorer("compare", "resnet18", "--level", "detailed").out
-
-
 def test_a_device_that_loses_energy_and_latency_of_a_node_does_not_win_its_edp() -> None:
     found = hwexplorer("compare", "resnet18", "--level", "subgraph", "--format", "json").json()
     for row in found["rows"]:

@@ -41,6 +41,9 @@ def test_prints_what_it_printed(name: str, capsys: pytest.CaptureFixture[str]) -
             FILES.mkdir(exist_ok=True)
             kept.write_text(printed.out, encoding="utf-8")
         assert _rounded(printed.out) == _rounded(kept.read_text(encoding="utf-8")), form
+    for form in ("md", "html"):
+        assert main([*CASES[name], "--format", form]) == 0
+        assert capsys.readouterr().out.startswith(("# ", "|", "<!DOCTYPE html>")), form
 
 
 def _rounded(text: str) -> str:
