@@ -3,6 +3,7 @@ sheets, drivers and clouds write names of products in other ways: the words that
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import time
@@ -228,7 +229,8 @@ def _unknown_device(name: str, available: dict[str, Path]) -> RequestError:
             for own in map(product_name, (spec.id, spec.name, *spec.aliases)):
                 if typed.is_like(own):
                     by_words.setdefault(own.plain(vendors), spec.id)
-    near = [*dict.fromkeys(by_words[own] for own in nearest(typed.plain(vendors), by_words, most=6, cutoff=_ALIKE))][:3]
+    alike = nearest(typed.plain(vendors), by_words, most=6, cutoff=_ALIKE)
+    near = fnmatch.filter(available, name)[:3] or [*dict.fromkeys(by_words[own] for own in alike)][:3]
     advice = f"did you mean {' or '.join(near)}?" if near else "no shipped device is like it"
     example = near[0] if near else known_architectures.classes()[known_architectures.BASELINE]
     sheet = f"{example}{{units=80,memory_bandwidth=1e12}} states one by its data sheet"

@@ -6,6 +6,7 @@ All text is escaped; the only script is page.js.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,8 +80,14 @@ def _parts(page: Page, level: int) -> str:
 
 
 def _lines(lines: tuple[str, ...], kind: str = "plain") -> str:
-    items = "".join(f"<li>{_text(line)}</li>" for line in lines)
+    items = "".join(f"<li>{_breakable(_text(line))}</li>" for line in lines)
     return f'<ul class="plain {kind}">{items}</ul>' if lines else ""
+
+
+def _breakable(line: str) -> str:
+    """Let a long list such as `device,model,batch` break after a comma, and no option after its hyphens."""
+    line = re.sub(r"(?<!\S)--[\w-]+", r'<span class="option">\g<0></span>', line)
+    return re.sub(r"\w+(?:,\w+){2,}", lambda words: words[0].replace(",", ",<wbr>"), line)
 
 
 def _prose(view: Text, level: int) -> str:

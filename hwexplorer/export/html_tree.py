@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from math import inf, log
 from zlib import crc32
 
 from analysis.document import Cell
@@ -132,18 +133,34 @@ def _cells(view: Table, row: Row, texts: list[str]) -> str:
 
 
 def cards(devices: tuple[Card, ...]) -> str:
-    """Return a card for each device: its cost, the main figure first. Designs on paper are dimmed."""
-    return f'<div class="cards">{"".join(map(_card, devices))}</div>' if devices else ""
+    """Return a card for each device: its cost, the main figure first. Designs on paper are dimmed. Of several, the
+    ranked figures stand on one log scale, with their bands."""
+    ends = [value for card in devices for value in (*card.band, card.value) if 0.0 < value < inf]
+    if len(devices) < 2 or not ends:
+        return f'<div class="cards">{"".join(_card(card, "") for card in devices)}</div>' * bool(devices)
+    least, factor = min(ends), max(ends) / min(ends)
+
+    def scale(card: Card) -> str:
+        """Return the ranked figure of a device as a dot on the line of its band."""
+        values = (*card.band, card.value)
+        left, right, dot = (100 * log(min(max(value / least, 1.0), factor)) / (log(factor) or 1.0) for value in values)
+        line = f'<i style="left:{left:.1f}%;width:{right - left:.1f}%"></i>'
+        return f'<div class="scale">{line}<b style="left:{dot:.1f}%"></b></div>'
+
+    note = "bar: cost by cause, of one length; dot and line: the ranked cost and its band, on one log scale whose ends "
+    note += f"differ {factor:,.0f}x"
+    listed = "".join(_card(card, scale(card)) for card in devices)
+    return f'<div class="cards">{listed}</div><p class="note">{note}</p>'
 
 
-def _card(card: Card) -> str:
+def _card(card: Card, scale: str) -> str:
     main_figure, *rest = (text(str(figure)) for figure in card.figures)
     figures = f"<b>{main_figure}</b>" + "".join(f"<span>{figure}</span>" for figure in rest)
     kind = " paper" * card.on_paper if card.fits and not card.over else " out"
     return (
         f'<div class="card{kind}"><b class="name">{text(card.name)}</b> '
         f'{text(card.evidence)} · {text(card.runtime)} {text(card.format)}<div class="figures">{figures}</div>'
-        f'<div class="track" title="the whole by cause">{bar(card.bar, 100, "%")}</div>'
+        f'<div class="track" title="the whole by cause">{bar(card.bar, 100, "%")}</div>{scale}'
         f"{text(' · '.join((*card.over, card.phrase)))}</div>"
     )
 

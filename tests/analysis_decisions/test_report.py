@@ -21,7 +21,7 @@ from hwexplorer.export.render import plain
 from hwexplorer.state import State
 from hwexplorer.views.plain import Page, Plot, Row, Series, Table, Text, View
 
-VOID = {"meta", "br"}
+VOID = {"wbr", "meta", "br"}
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "=1+1", "&amp;", "\x1b[31mred", "a\nb")
 
 

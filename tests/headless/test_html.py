@@ -123,7 +123,7 @@ def test_a_notebook_shows_the_brief_answer_and_names_what_all_adds() -> None:
     answer = Answer("compare", STATE)
     shown = answer._repr_html_()
     assert 5 < shown.count("<th ") < as_html(answer.view()).count("<th ")
-    assert "More: --all (memory, " in shown
+    assert "--all</span> (memory, " in shown
 
 
 def test_a_table_without_rows_is_a_table_of_its_heads() -> None:
