@@ -19,7 +19,6 @@ from analysis.validation.measured_rows import (
     interpret_vision_row,
     parse_cell,
     parse_count,
-    row_group,
     unstated_prompt,
     use_threads,
 )
@@ -71,7 +70,7 @@ def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> M
     except RequestError as error:
         raise Unpredictable(str(error)) from None
     return MeasuredRow(
-        group=row_group(row, GROUP),
+        group=tuple(row.get(name) or "" for name in GROUP),
         model=text,
         image_size=None,
         device=device,

@@ -242,7 +242,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     # Fischer's rows time whole passes over ImageNet, but only some notes say so.
     decodes = "incl. input pipeline" in (row.get("note") or "") or row.get("source", "").startswith("Fischer")
     return MeasuredRow(
-        group=row_group(row, GROUP),
+        group=tuple(row.get(name) or "" for name in GROUP),
         model=f"{row['model']}:sequence={int(sequence)}" if sequence else row["model"],
         image_size=int(parse_cell(row, "image_size", 1) or 0) or None,
         device=device,
@@ -261,11 +261,6 @@ def _light_clock(device: Device, source: str) -> dict[str, float]:
     """Return the device's facts in short calls of a source, and `below_s`, their longest time, else {}."""
     clocks = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {}).get("light", {})
     return next((light for begin, light in clocks.items() if source.startswith(begin)), {})
-
-
-def row_group(row: dict[str, str], names: Sequence[str]) -> tuple[str, ...]:
-    """Return the cells that identify the series of measurements that a row belongs to."""
-    return tuple(row.get(name) or "" for name in names)
 
 
 def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, int]:

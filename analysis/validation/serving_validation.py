@@ -69,23 +69,12 @@ class PredictedLoad(msgspec.Struct, frozen=True):
     def points(self) -> list[PredictionPoint]:
         """Return the measured figures. Services that prefill on separate devices have figures of their own."""
         setup, points = self.row.deployment, list[PredictionPoint]()
+        labels = setup.device.name, family_of(setup.model), setup.scheduler, "", NAME
         for figure, measured in self.row.measured.items():
-            label, predicted = figure + APART * (setup.layout.prefill > 0), self.figures[figure]
-            low, high = load_evidence()[label].band
-            points.append(
-                PredictionPoint(
-                    name=setup.model,
-                    quantity=label,
-                    device=setup.device.name,
-                    family=family_of(setup.model),
-                    runtime=setup.scheduler,
-                    mode="",
-                    work_class=NAME,
-                    measured=measured,
-                    predicted=predicted,
-                    band=(predicted * low, predicted * high),
-                )
-            )
+            quantity, predicted = figure + APART * (setup.layout.prefill > 0), self.figures[figure]
+            low, high = load_evidence()[quantity].band
+            band = predicted * low, predicted * high
+            points.append(PredictionPoint(setup.model, quantity, *labels, measured, predicted, band))
         return points
 
     @property
