@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,6 @@ def _document(
     return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=errors, served=recorded)
 
 
-def _brief(state: State, **options: Any) -> Table:
-    return _view(state, is_whole=False, **options)
-
-
 def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
     document = _document(state, **options)
     if isinstance(document, ServedGroups):
@@ -193,7 +190,7 @@ VERB = Report(
     ),
     document=_document,
     view=_view,
-    brief=_brief,
+    brief=partial(_view, is_whole=False),
     view_columns=(*CLASSES, *SERVED_COLUMNS),
     ticks="rows predicted",
     on_screen=False,

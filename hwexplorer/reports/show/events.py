@@ -167,7 +167,7 @@ def event_rates(result: Estimate, members: Ints) -> dict[str, float]:
     return values
 
 
-# --- the verb ---
+# --- the verb ---------------------------------------------------------------------------------------------------------
 
 
 class EventGroup(msgspec.Struct, frozen=True):

@@ -2,8 +2,6 @@
 
 The roofs of a kernel are the memory bandwidth and the peak of the busier unit it runs on, in its format, without
 any efficiency. Arithmetic intensity is FLOP per byte of memory traffic; a kernel whose data stays on chip has none.
-The roof of energy counts only the arithmetic of contractions, the bytes of memory and static power:
-1 / (e_flop + e_byte / intensity + static power x seconds per FLOP at the roofline).
 """
 
 from __future__ import annotations
@@ -209,7 +207,7 @@ def _operators(result: Estimate, measured_s: Floats | None) -> tuple[OperatorRoo
     )
 
 
-# --- the verb ---
+# --- the verb ---------------------------------------------------------------------------------------------------------
 
 
 def _document(state: State) -> RooflineReport:
