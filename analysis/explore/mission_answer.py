@@ -392,8 +392,9 @@ def _first_frames(asked: Sequence[Task], tasks: Sequence[TaskAnswer], end_s: flo
 
 
 def _verdict(best: ModuleAnswer, possible: int, tried: int) -> str:
+    device = f"{best.device} ({', '.join(dict.fromkeys(task.precision_run for task in best.tasks))})"
     if tried == 1:
-        return f"{'Possible' if possible else 'Impossible'} on {best.device}: {best.why}"
+        return f"{'Possible' if possible else 'Impossible'} on {device}: {best.why}"
     if possible:
-        return f"Possible on {possible} of {tried} devices; {best.device} takes least power: {best.why}"
-    return f"Impossible on all {tried} devices; nearest is {best.device}: {best.why}"
+        return f"Possible on {possible} of {tried} devices; {device} takes least power: {best.why}"
+    return f"Impossible on all {tried} devices; nearest is {device}: {best.why}"

@@ -21,7 +21,11 @@ COLUMNS = (
     *columns(Figures, "model", within="candidate.point", model=0),
     *columns(Ranked, "front"),
     *columns(Candidate, "accuracy metric", within="candidate", accuracy={"title": "Accuracy", "keep": 1}),
-    *columns(Figures, "energy_per_inference latency throughput edp memory utilization bound", within="candidate.point"),
+    *columns(
+        Figures,
+        "precision_run energy_per_inference latency throughput edp memory utilization bound",
+        within="candidate.point",
+    ),
     *columns(Ranked, "parameters macs family"),
 )
 

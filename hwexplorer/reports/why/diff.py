@@ -245,9 +245,10 @@ def _document(state: State, other: State, rule: list[str] | None) -> Diff:
 
 
 def _title(found: Diff, state: State) -> str:
-    names = dict.fromkeys((found.before.model, found.after.model))
-    side = found.after
-    return f"{' -> '.join(names)}, batch {side.batch}, {side.precision}, {side.execution} kernels on {side.device}"
+    sides = found.before, found.after
+    names = ("model", "batch", "precision", "execution", "device")
+    model, *words = (" -> ".join(dict.fromkeys(str(getattr(side, name)) for side in sides)) for name in names)
+    return f"{model}, batch {words[0]}, {words[1]}, {words[2]} kernels on {words[3]}"
 
 
 def _summary(found: Diff, state: State) -> tuple[str, ...]:
