@@ -300,9 +300,9 @@ def _time(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[s
     if kind == "model":
         lines[0] += f" (band {band_words(result.latency_band_s, result.latency_s)})"
     for b, name in enumerate(BOUNDS):
-        bounded = run.kernel_s[places][run.bound[places] == b]
-        if part := float(bounded.sum()):
-            lines.append(f"{_percent(part / total)} {name} bound: {count_noun(len(bounded), 'kernel')}, {_s(part)}")
+        bound_s = run.kernel_s[places][run.bound[places] == b]
+        if part := float(bound_s.sum()):
+            lines.append(f"{_percent(part / total)} {name} bound: {count_noun(len(bound_s), 'kernel')}, {_s(part)}")
     return tuple(lines)
 
 
