@@ -19,6 +19,7 @@ import numpy as np
 from analysis.estimate.dependencies import row_lags
 from analysis.estimate.operator_facts import (
     Values,
+    collective_links,
     expert_rows,
     is_expert,
     mean_work,
@@ -347,7 +348,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         calls=Calls(
             begins=s.begins, sequences=s.begins * attended, prompts=s.prompts, dispatched=s.dispatched, parts=s.parts
         ),
-        links=_links(workload, elements * widths.activations),
+        links=collective_links(workload, elements * widths.activations),
         right_bytes=np.array(widths.by_role)[right_roles(workload)],
         unpack_ops=_unpack_ops(moves, point, widths, n),
         model=np.zeros(s.n_kernels, dtype=np.int32),
@@ -386,19 +387,3 @@ def _unpack_ops(moves: Moves, point: Floats, widths: Widths, n: int) -> Floats |
     is_fixed = (moves.fixed_bytes > 0) | (moves.role == WRITE)
     operations = np.where(is_fixed, 0.0, (moves.numel @ point) * each[moves.precision_role])
     return np.bincount(moves.op, operations, minlength=n).astype(np.float64, copy=False)
-
-
-def _links(workload: Workload, result_bytes: Floats) -> Floats | None:
-    """Return for each collective the bytes and messages that a device sends, the speed of the links (zero means the
-    device's own), and the peers of an exchange, (4, n). Return None for a model on one device."""
-    parallel = workload.parallel
-    if parallel is None:
-        return None
-    parts, messages, peers = _collective_traffic(workload)
-    return np.stack([result_bytes * parts, messages, np.full(len(parts), parallel.link_bytes_per_s), peers])
-
-
-@memoize(shared=True)
-def _collective_traffic(workload: Workload) -> Floats:
-    assert workload.parallel is not None
-    return np.array([workload.parallel.sent(kind) for kind in workload.operators.kind], dtype=np.float64).T

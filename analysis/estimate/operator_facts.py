@@ -3,7 +3,7 @@
 A tensor has a role for a precision: activation, weight, parameter that stays wide, or key-value cache. Weights are the
 parameters that contractions multiply. If only they are quantised, embeddings, head, routers, norms and biases stay
 wide, as in the checkpoints that serving programs load; in those of 4 bits also parts that the model names. Convolutions
-have windows; experts have tokens, spread over devices.
+have windows; experts have tokens, spread over devices, which exchange results over links.
 """
 
 from __future__ import annotations
@@ -186,3 +186,19 @@ def _by_phase(workload: Workload, batch: int, prompts: Floats, count: Callable[[
     prompt, token = (count(batch * n) for n in (workload.defaults.get("sequence", 1), 1))
     values: Floats = np.where(prompts > 0, prompt, token)
     return values
+
+
+def collective_links(workload: Workload, result_bytes: Floats) -> Floats | None:
+    """Return for each collective the bytes and messages that a device sends, the speed of the links (zero means the
+    device's own), and the peers of an exchange, (4, n). Return None for a model on one device."""
+    parallel = workload.parallel
+    if parallel is None:
+        return None
+    parts, messages, peers = _collective_traffic(workload)
+    return np.stack([result_bytes * parts, messages, np.full(len(parts), parallel.link_bytes_per_s), peers])
+
+
+@memoize(shared=True)
+def _collective_traffic(workload: Workload) -> Floats:
+    assert workload.parallel is not None
+    return np.array([workload.parallel.sent(kind) for kind in workload.operators.kind], dtype=np.float64).T
