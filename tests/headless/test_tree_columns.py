@@ -86,6 +86,12 @@ def test_modifier_is_blank_where_there_is_next_to_no_work() -> None:
     assert max(float(value or 0) for value in modifiers.values()) < 150
 
 
+def test_no_kind_of_operator_exceeds_the_peak() -> None:
+    table = tree(replace(parse("resnet50/h100_sxm"), by="kind"))
+    place = [column.key for column in table.columns].index("utilization")
+    assert all(float(row.cells[place] or 0) <= 1 for row in table.rows)
+
+
 def test_a_device_worse_in_energy_and_time_never_wins_a_row() -> None:
     """Rows are compared by their own energy, time and product, whatever the rest of the model takes."""
     random = Random(7)
