@@ -233,10 +233,11 @@ class ExplorerScreen(TypingScreen):
         if not self.session.poll_jobs() and self._poll_timer is not None:
             self._poll_timer.pause()
 
-    def _apply_colours(self) -> None:
-        self.colours = Palette(self.theme_name, self.ascii)
+    def _apply_colours(self, theme: str = "") -> None:
+        theme = theme or self.theme_name
+        self.app.theme, self.colours = f"hw-{theme}", Palette(theme, self.ascii)
         self._is_dimmed = any(job.replaces_model for job in self.session.jobs)
-        dimmed = Palette(self.theme_name, self.ascii, dimmed=True) if self._is_dimmed else self.colours
+        dimmed = Palette(theme, self.ascii, dimmed=True) if self._is_dimmed else self.colours
         for name, pane in self.panes.items():
             pane.palette = self.colours if name == "models" else dimmed
             pane.content.forget()
@@ -374,7 +375,12 @@ class ExplorerScreen(TypingScreen):
             self.session.say("NO_COLOR is set: only the terminal's own colours are used", "bad" if name else "dim")
             return
         self.theme_name = name or THEMES[(THEMES.index(self.theme_name) + 1) % len(THEMES)]
-        self.app.theme = f"hw-{self.theme_name}"
         self._apply_colours()
         if not name:
             self.session.say(f"theme: {self.theme_name}", "dim")
+
+    def do_preview_theme(self, name: str) -> None:
+        """Show a theme while it is chosen; a name that is no theme shows the present one."""
+        theme = name if name in THEMES and not self.app.no_color else self.theme_name
+        if theme != self.colours.theme:
+            self._apply_colours(theme)

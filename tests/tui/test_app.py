@@ -697,6 +697,11 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     for look in (*THEMES[1:], THEMES[0]):
         await pilot.press("T")
         assert app.explorer.theme_name == look
+    for key, look in (("escape", THEMES[0]), ("enter", "light")):
+        await pilot.press(*":theme light")
+        assert app.theme == "hw-light"
+        await pilot.press(key)
+        assert app.theme == f"hw-{look}"
 
 
 @case("quit")

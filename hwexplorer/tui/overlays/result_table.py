@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partialmethod
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -63,10 +64,6 @@ class ResultTable(OverlayScreen):
         """Open a line that finds rows."""
         self.host.ask(FindPrompt(self.session, self))
 
-    def action_find_next(self) -> None:
-        """Go to the next row that was found."""
-        self.do_find(1)
-
     def do_find(self, step: int) -> None:
         """Go to the next match of the words that are searched for; with step 0 the row under the cursor counts."""
         if self.content.find and (
@@ -75,18 +72,14 @@ class ResultTable(OverlayScreen):
             self.content.go(key)
         self.pane.redraw()
 
-    def action_column_before(self) -> None:
-        """Move the column cursor to the left."""
-        self._to_column(-1)
-
-    def action_column_after(self) -> None:
-        """Move the column cursor to the right."""
-        self._to_column(1)
+    action_find_next = partialmethod(do_find, 1)
 
     def _to_column(self, by: int) -> None:
         self.content.move_column(by)
         self.pane.redraw()
         self.session.say(self.content.column_help(), "text")
+
+    action_column_before, action_column_after = partialmethod(_to_column, -1), partialmethod(_to_column, 1)
 
     def action_text(self) -> None:
         """Show the report as text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partialmethod
 from typing import Any, ClassVar
 
 from analysis.estimate.metrics import METRICS
@@ -191,13 +192,7 @@ class EventsPane(ViewPane):
         self.content.toggle(is_open)
         self.redraw()
 
-    def do_open(self) -> None:
-        """Open the branch."""
-        self.do_toggle(True)
-
-    def do_close(self) -> None:
-        """Close the branch under the cursor, or the one that the row belongs to."""
-        self.do_toggle(False)
+    do_open, do_close = partialmethod(do_toggle, True), partialmethod(do_toggle, False)
 
     def do_subtree(self, opened: int) -> None:
         """Open or close everything below the cursor."""

@@ -115,6 +115,11 @@ class CommandPrompt(Prompt):
         else:
             super().edit(key, character)
 
+    def follow(self, text: str) -> None:
+        """Show a theme while its name is in the line."""
+        command, _, name = text.strip().partition(" ")
+        self.session.request("preview_theme", name if command == "theme" and name else "none")
+
     def enter(self) -> None:
         """Run the command."""
         command_line.submit(self.session, self.text)

@@ -43,8 +43,8 @@ class SheetOpened(SessionEvent, frozen=True):
 
 
 class ActionRequested(SessionEvent, frozen=True):
-    """An action of the table (keys/key_table.py) is to be done. With an `argument` (a theme, or a path to export to),
-    the screen calls its method `do_ACTION`."""
+    """An action of the table (keys/key_table.py) is to be done. With an `argument` (a theme, or a path to export to)
+    the screen calls its own method `do_ACTION`."""
 
     action: str
     argument: str = ""
