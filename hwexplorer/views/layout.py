@@ -85,11 +85,12 @@ def ascii_cells(text: str) -> str:
 
 
 def wrap_evenly(text: str, width: int) -> list[str]:
-    """Return lines of at most `width` cells, with narrower lines if the last would be shorter than a fifth of it."""
+    """Return lines of at most `width` cells, of about equal length if the last would be shorter than a fifth of it."""
     lines = wrap(text, width)
-    narrower = (wrap(text, cells) for cells in range(width, width // 2, -1))
-    even = (one for one in narrower if len(one) == len(lines) and width_of(one[-1]) * 5 >= width)
-    return next(even, lines) if len(lines) > 1 else lines
+    if len(lines) < 2 or width_of(lines[-1]) * 5 >= width:
+        return lines
+    candidates = (wrap(text, cells) for cells in range(width_of(text) // len(lines), width + 1))
+    return next((even for even in candidates if len(even) == len(lines)), lines)
 
 
 def wrap(text: str, width: int, indent: int = 0) -> list[str]:
