@@ -49,9 +49,9 @@ def framework_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTime
         # Other groups fill a part of a general kernel's tile: RegNets with groups of 24 channels take up to 1.8 times
         # as long as their smallest tiles on an RTX 4090 and an RTX 5090 (timm's results).
         columns = np.ceil(np.maximum(demand.gemm[2], 1.0) / _SUITED) * _SUITED
-        filled = np.minimum(columns / setup.device.arch.data.assumed("preferred_tile"), 1.0)
+        share = np.minimum(columns / setup.device.arch.data.assumed("preferred_tile"), 1.0)
         is_general = _is_dense(demand, setup) & (demand.gemm[0] > 1.0) & ~_is_suited(demand)
-        demand = demand.with_values(product_rate=demand.product_rate * np.where(is_general, filled, 1.0))
+        demand = demand.with_values(product_rate=demand.product_rate * np.where(is_general, share, 1.0))
     elif setup.layout == "nchw" and ("matrix", "fp4") in setup.device.peaks:
         # cuDNN 9 under PyTorch 2.9.1 (timm's results): convolutions in NCHW take 1.6 to 1.8 times those with channels
         # last on an RTX 5090, 1.35 on an RTX 4090.
