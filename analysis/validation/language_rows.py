@@ -32,8 +32,10 @@ GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase"
 def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> MeasuredRow:
     """Return the request of a row of any measured table. Raises Unpredictable with the reason."""
     cells = {name: (text or "").lower() for name, text in row.items() if name}
-    if rule := first_rule(file_access.shipped(ROWS)["unfit"], cells):
+    rules = file_access.shipped(ROWS)
+    if rule := first_rule(rules["unfit"], cells):
         raise Unpredictable(rule["reason"])
+    row = row | first_rule(rules["corrected"], cells).get("was", {})
     return _interpret_language_row(row, folders) if "phase" in row else interpret_vision_row(row, folders)
 
 
