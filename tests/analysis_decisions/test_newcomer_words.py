@@ -81,7 +81,7 @@ def test_the_peak_names_the_cache_apart() -> None:
     ("words", "says"),
     [
         (("sweep", "conv2d", "--batch", "1,8"), "sweep --batches"),
-        (("why", "conv2d", "gpu"), "why conv2d --on h100_sxm"),
+        (("why", "conv2d", "gpu"), "h100_sxm is a device; name a model, and devices after --on"),
         (("why", "conv2d", "nothing_like_it"), "unknown model"),
     ],
 )
