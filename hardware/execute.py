@@ -106,7 +106,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     static_w = float(prices.value[statics].sum())
     budget = device.power_budget(static_w)
     kernel_s = _dispatched_s(own_s, floor, starts, setup)
-    throttled_s, price_scale, cycles, waits = own_s, np.ones(demand.n), np.ones(demand.n), np.ones(demand.n)
+    throttled_s, (price_scale, cycles, waits) = own_s, np.ones((3, demand.n))
     if (demand.per_kernel(chip_j + timed_j + waiting_j + memory_j) > budget.watts * kernel_s).any():
         work_s, follows_s = _clocked_part(kernels, setup, overlapped_s)
         chip, by_time, waits_j, memory = (demand.per_kernel(each) for each in (chip_j, timed_j, waiting_j, memory_j))
@@ -122,12 +122,8 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     unthrottled = np.where(is_waiting, kernel_s, own_s)
     dynamic_j = (chip_j + timed_j * cycles + waiting_j * waits) * price_scale + memory_j
     throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
-
     pipelined = None
-    if mapping.fill_s is not None and mapping.is_resident is not None:
-        fill_s = mapping.fill_s * mapping.is_resident
-        if device.layers_at_once > 1.0:  # the chip is given the next batch before this one ends
-            fill_s = fill_s + setup.call_s * starts.begins
+    if (fill_s := _fill_s(mapping, setup, starts)) is not None:
         least_s = demand.per_kernel(dynamic_j) / budget.watts
         pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor), least_s)
     overhead_s = unthrottled - busy
@@ -251,16 +247,11 @@ def _busy(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> tuple[Floats,
         busy_s = overlapped(kernels.resources, device.software.overlap.value)
     if kernels.core_s is None:
         return busy_s, np.zeros_like(busy_s)
-    doubling_s = device.thread_join_s * _starting(setup) * kernels.regions
+    doubling_s = device.thread_join_s * setup.runtime.launch.value * kernels.regions
     best = kernels.core_s * np.log(2.0) / np.maximum(doubling_s, 1e-12)
     useful = kernels.core_s / np.maximum(kernels.resources.max(axis=1), 1e-12)
     threads = np.maximum(np.minimum(best, useful), 1.0)
     return np.maximum(busy_s, kernels.core_s / threads), doubling_s * np.log2(threads)
-
-
-def _starting(setup: Setup) -> float:
-    """Return how many starts of a kernel the runtime takes for one."""
-    return setup.runtime.launch.value
 
 
 def _start_s(starts: KernelStarts, setup: Setup) -> tuple[Floats, Floats]:
@@ -269,7 +260,7 @@ def _start_s(starts: KernelStarts, setup: Setup) -> tuple[Floats, Floats]:
     device, cycles_s = setup.device, setup.device.launch_cycles / setup.device.clock_hz
     seconds = np.where(starts.is_light, device.light_start_s, device.kernel_start_s)
     cycles = np.where(starts.is_light, device.arch.data.assumed("light_launch"), 1.0) * cycles_s
-    times = starts.parts * _starting(setup)
+    times = starts.parts * setup.runtime.launch.value
     return seconds * times, np.minimum(cycles, seconds) * times
 
 
@@ -348,6 +339,16 @@ def _regions(demand: Demand, setup: Setup) -> Floats:
     regions = np.where(demand.is_convolution, 1.0 + (assumed(layout) if layout else 0.0), 1.0)
     is_small = (demand.macs == 0) & (demand.elements < assumed("serial_elements"))
     return np.where(demand.head & ~is_small, regions, 0.0)
+
+
+def _fill_s(mapping: Mapping, setup: Setup, starts: KernelStarts) -> Floats | None:
+    """Return the seconds of each kernel in which the next batch may already run, (k,); None if batches do not
+    overlap."""
+    if mapping.fill_s is None or mapping.is_resident is None:
+        return None
+    fill_s = mapping.fill_s * mapping.is_resident
+    # The chip that works on several layers at once is given the next batch before this one ends.
+    return fill_s + setup.call_s * starts.begins if setup.device.layers_at_once > 1.0 else fill_s
 
 
 def _start_seconds_by_class(demand: Demand, rates: Efficiency) -> Floats:

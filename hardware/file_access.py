@@ -124,8 +124,6 @@ def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
 def _compiled(path: Path, data: bytes) -> dict[str, Any]:
     """Read a TOML file of ours. Keep the parsed table in the user's cache with a hash, as Python keeps compiled
     modules."""
-    from hardware.file_access import cache_folder
-
     name = f"{path.stem}-{source_hash(bytes(path)).hex()}.msgpack"
     with suppress(OSError, ValueError):  # not in the cache, or there is no cache
         kept = read(cache_folder() / "tables" / name, TABLE_MAX)

@@ -93,9 +93,6 @@ def _padding(channels: float, block: float) -> float:
     return float(np.ceil(channels / block) * block / channels) if channels > 0 else 1.0
 
 
-_KEEP = 32  # cached settings for the bytes of a workload's weights: as many as a sweep has
-
-
 class Memory(msgspec.Struct, frozen=True):
     """Bytes. The peak is at operator `peak_at`: `peak_bytes` = weights + activations + workspace there.
 
@@ -138,7 +135,7 @@ def peak_memory(workload: Workload, batch: int, widths: Widths, execution: str, 
     return Memory(weights + held + taken, weights, held, taken, at, timeline, scratch)
 
 
-@memoize(keep=_KEEP)
+@memoize(keep=32)  # settings: as many as a sweep has
 def weight_bytes(workload: Workload, batch: int, widths: Widths) -> float:
     """Return the bytes of weights and buffers, which stay for the whole run."""
     return float(_parameters(workload).size_bytes(workload.value_at(batch=batch), widths).sum())
@@ -181,10 +178,10 @@ def lifetimes(workload: Workload, execution: str) -> Lifetimes:
         last_touch[tensor] = max(last_touch.get(tensor, 0), kernel_of)
     spans: dict[int, tuple[int, int, int]] = {}
     sizes = (tensors.numel @ workload.value_at(**dict.fromkeys(workload.dims, 2))).tolist()
-    roles, producers, root = tensors.role.tolist(), tensors.producer.tolist(), storage_roots(tensors.storage)
+    role_of, producers, root = tensors.role.tolist(), tensors.producer.tolist(), storage_roots(tensors.storage)
     kernel = joined.kernel.tolist()
     for tensor, touched in sorted(last_touch.items()):
-        if roles[tensor] in (WEIGHT, BUFFER):
+        if role_of[tensor] in (WEIGHT, BUFFER):
             continue
         made_in = kernel[producers[tensor]] if producers[tensor] >= 0 else 0
         until = max(_last_needed_kernel(workload, joined.n_kernels, kernel, tensor, touched, execution), made_in)

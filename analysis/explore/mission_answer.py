@@ -21,7 +21,6 @@ from analysis.explore.unit_schedule import FrameRun, Task, schedule
 from hardware import file_access
 from hardware.device import Device
 from hardware.errors import RequestError, unknown
-from hardware.file_access import convert_record
 from hardware.quantity import percent, quantity
 
 MODULES = Path(__file__).with_name("mission.toml")
@@ -119,8 +118,8 @@ def read_mission(path: Path) -> Mission:
         tasks = data.pop("task", None)
         if not isinstance(tasks, list) or not tasks:
             raise ValueError(f"{path.name}: no [[task]]: each needs a model and rate_hz")
-        task_rows = tuple(convert_record(path, f"task {i}", row, Task) for i, row in enumerate(tasks, 1))
-        mission = convert_record(path, "mission", {**data, "task": []}, Mission)
+        task_rows = tuple(file_access.convert_record(path, f"task {i}", row, Task) for i, row in enumerate(tasks, 1))
+        mission = file_access.convert_record(path, "mission", {**data, "task": []}, Mission)
     except OSError as error:
         raise RequestError(f"{path.name}: {error.strerror or error}") from None
     except ValueError as error:
@@ -185,7 +184,6 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
     horizon_s = _horizon_s(mission.task, results)
     shares, n = np.zeros(len(units)), len(results)
     rates_hz, missed_share, mean_s, longest_s, taken_s = (np.zeros(n) for _ in range(5))
-    busy = 0.0
     for _ in range(_ROUNDS):
         old_shares, busy = shares.copy(), 0.0
         for unit in dict.fromkeys(places):

@@ -85,8 +85,8 @@ def _deviations() -> float:
 
 def ratio_band(sides: Sequence[tuple[float, tuple[float, float]]], correlated: float) -> tuple[float, float]:
     """Return the band of the first of two figures over the second, each with its band."""
-    middles = [middle_and_spread(*side) for side in sides]
-    return _band_of_less(middles[0], middles[1], correlated)
+    first, second = (middle_and_spread(*side) for side in sides)
+    return _band_of_less(first, second, correlated)
 
 
 def metric_ratio_band(a: Estimate, b: Estimate, metric: str) -> tuple[float, float]:

@@ -20,13 +20,7 @@ from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.validation.language_rows import interpret_row as interpret_row
-from analysis.validation.measured_rows import (
-    GROUP,
-    MeasuredRow,
-    Tick,
-    Unpredictable,
-    interpret_each,
-)
+from analysis.validation.measured_rows import GROUP, MeasuredRow, Tick, Unpredictable, interpret_each
 from analysis.validation.prediction_errors import PredictionErrors, PredictionPoint, SkippedRows, measure_errors
 from hardware.architecture_facts import common
 from hardware.device_catalog import load_device

@@ -7,13 +7,7 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.kernel_roofs import (
-    Points,
-    is_launch_dominated,
-    main_peak,
-    points,
-    sides_of_ridge,
-)
+from analysis.estimate.kernel_roofs import Points, is_launch_dominated, main_peak, points, sides_of_ridge
 from analysis.estimate.tree_figures import operators_of, tree
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text.bound_reasons import describe_launch_dominated

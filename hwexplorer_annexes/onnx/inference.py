@@ -37,7 +37,8 @@ def infer(op: OnnxOp, like: str = "") -> list[NodeResult]:
 
 
 def _infer_at(place: int, schema: Any, node: NodeProto, inputs: Inputs) -> list[Any]:
-    types = {name: helper.make_tensor_type_proto(_kind(x), x.sizes_at(place)) for name, x in inputs}
+    kinds = {name: _KINDS.get(x.meta.dtype, TensorProto.FLOAT) for name, x in inputs}
+    types = {name: helper.make_tensor_type_proto(kinds[name], x.sizes_at(place)) for name, x in inputs}
     values = {name: numpy_helper.from_array(x.known_at(place)) for name, x in inputs if x.known}
     outputs = shape_inference.infer_node_outputs(schema, node, types, values)
     return [outputs.get(name, TypeProto()).tensor_type for name in node.output if name]
@@ -115,7 +116,3 @@ def _node(op: OnnxOp, schema: Any) -> NodeProto:
         for name, value in known.items()
     }
     return helper.make_node(schema.name, inputs, outputs, **given)
-
-
-def _kind(value: OnnxValue) -> int:
-    return _KINDS.get(value.meta.dtype, TensorProto.FLOAT)

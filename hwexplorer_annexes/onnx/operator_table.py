@@ -28,28 +28,20 @@ def row_of(op: OnnxOp) -> TableRow | None:
 
 def is_folded(op: OnnxOp) -> bool:
     """Return True if the values of a node are computed where those of its inputs are known."""
-    return op.node.op in _foldable()
+    return op.node.op in _FOLDABLE
 
 
-@cache
-def _sections() -> dict[str, dict[str, Any]]:
-    return file_access.table(Path(__file__).with_suffix(".toml"))
-
-
-@cache
-def _foldable() -> frozenset[str]:
-    return frozenset(_sections()["foldable"]["operators"].split())
-
-
+_SECTIONS = file_access.table(Path(__file__).with_suffix(".toml"))
+_FOLDABLE = frozenset(_SECTIONS["foldable"]["operators"].split())
 Rows = list[TableRow] | Callable[[OnnxOp], TableRow | None]
 
 
 @cache
 def _table() -> dict[str, Rows]:
-    works = {name: StatedWork(**work) for name, work in _sections()["work"].items()}
+    works = {name: StatedWork(**work) for name, work in _SECTIONS["work"].items()}
     return {
         name: _ROWS[entry] if section == "row" else _rows(section, entry if isinstance(entry, list) else [entry], works)
-        for section, entries in _sections().items()
+        for section, entries in _SECTIONS.items()
         if section not in ("work", "foldable")
         for name, entry in entries.items()
     }

@@ -41,10 +41,6 @@ def _title(report: TraceReport, state: State) -> str:
     return f"Measured and predicted time of {subject}, {report.predicted_with} on {engine.device(state.on).label}"
 
 
-def _subgraphs(report: TraceReport) -> tuple[MeasuredNode, ...]:
-    return tuple(sorted(report.tree.children, key=lambda node: -node.measured_s))
-
-
 _FIRST = {"optional": True, "first": 3}
 VERB = declare.Report(
     subject=declare.Subject(
@@ -70,7 +66,8 @@ VERB = declare.Report(
         declare.summary_text(lambda report, state: report_lines(report)),
         Rows("gaps", "Idle time, by what the host did", document.columns(TraceGap), key="name", optional=True),
         Rows(
-            "tree", "By subgraph", TREE, of=_subgraphs, key="id", kind="kind", children=lambda node: node.children,
+            "tree", "By subgraph", TREE, key="id", kind="kind", children=lambda node: node.children,
+            of=lambda report: sorted(report.tree.children, key=lambda node: -node.measured_s),
             without=lambda report: () if report.missing_s else ("missing",), brief={"children": None, "first": 10},
         ),
         Rows("unmatched", "Measured, but not in the model", UNMATCHED, key="name", brief=_FIRST),

@@ -98,7 +98,7 @@ class Poly:
     @property
     def label(self) -> int | str:
         """The size as shown in a shape: a number, `batch` or a sum of products."""
-        return self.constant() if self.is_constant else "batch" if self == dim("batch") else str(self)
+        return self.constant() if self.is_constant else str(self)
 
     def __truediv__(self, parts: int) -> Poly:
         """Return a part of the size, with fractional coefficients: n (n + 1) / 2 is whole although they are not."""

@@ -58,7 +58,7 @@ class TensorRow:
 
 @lru_cache(1024)  # the shapes of a model are few
 def _shape_labels(shape: tuple[Poly, ...]) -> tuple[int | str, ...]:
-    return tuple(size.constant() if size.is_constant else str(size) for size in shape)
+    return tuple(size.label for size in shape)
 
 
 def assemble(

@@ -132,10 +132,9 @@ def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
     return ModelInfo(name, family, default.parameters, macs, size, least, metric, value, weights)
 
 
-@cache
 def libraries() -> dict[str, dict[str, Any]]:
     """Return the table of models by library and name: sizes of shipped captures, configurations of other models."""
-    return file_access.table(Path(__file__).with_name("libraries.toml"))
+    return file_access.shipped(Path(__file__).with_name("libraries.toml"))
 
 
 def models(family: str | None = None) -> list[ModelInfo]:

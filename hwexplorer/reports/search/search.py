@@ -79,8 +79,9 @@ def _words(search: ConstrainedSearch, state: State) -> Text:
     if search.not_fitting:
         lines.append(f"{search.not_fitting:,} of {search.evaluated:,} do not fit in device memory")
     if search.nearest is not None:
-        excess = _excess_text(search.nearest_excess)
-        lines.append(f"nearest miss: {_describe_figures(search.nearest)}; exceeds a limit {excess}")
+        excess = search.nearest_excess
+        amount = f"by {percent(excess - 1)}" if excess < 10 else f"{quantity(excess, 'SI')} times"
+        lines.append(f"nearest miss: {_describe_figures(search.nearest)}; exceeds a limit {amount}")
     return Text("limits", "", (("Limits", tuple(lines)),))
 
 
@@ -93,10 +94,6 @@ def _against_uncapped(best: Figures, state: State) -> str:
     energy, latency = (f"{new / old * 100 - 100:+.0f} %" for new, old in zip(capped, free, strict=True))
     now, before_cap = (f"{quantity(joules, 'J')} and {quantity(seconds, 's')}" for joules, seconds in (capped, free))
     return f"{device.operating_words.strip()} {now}; without a cap {before_cap} ({energy} energy, {latency} latency)"
-
-
-def _excess_text(excess: float) -> str:
-    return f"by {percent(excess - 1)}" if excess < 10 else f"{quantity(excess, 'SI')} times"
 
 
 def _describe_figures(c: Candidate) -> str:

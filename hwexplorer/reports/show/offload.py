@@ -44,10 +44,6 @@ def _one_request(state: State) -> State:
     return msgspec.structs.replace(state, model=request.spell("request", *request.lengths), load="")
 
 
-def _title(report: OffloadReport, state: State) -> str:
-    return f"Offload of {place_in_words(_one_request(state))}"
-
-
 def _summary(report: OffloadReport, state: State) -> Iterator[str]:
     best = report.ways[0]
     device, host = engine.device(state.on), engine.device(report.host)
@@ -78,7 +74,7 @@ VERB = Report(
     subject=DEVICE,
     options=(option("--host", metavar="DEV", help=f"the CPU whose memory helps (default {_HOST})"),),
     document=_document,
-    title=_title,
+    title=lambda report, state: f"Offload of {place_in_words(_one_request(state))}",
     parts=(
         summary_text(_summary),
         Rows("ways", "Ways to run it", columns(OffloadWay), key="way", dim=lambda way: not way.fits),

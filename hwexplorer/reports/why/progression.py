@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 import msgspec
 
@@ -85,13 +85,6 @@ class Progression(Head, frozen=True, kw_only=True):
     steps: tuple[ArchitectureStep, ...]
 
 
-def family_rows(document: Progression) -> list[tuple[str, dict[str, float]]]:
-    """Return each family with its energy on each device, the costliest family first; families without energy are left
-    out."""
-    rows = [(name, {side.device: side.energy_by_family_j[name] for side in document.sides}) for name in FAMILIES]
-    return sorted((row for row in rows if any(row[1].values())), key=lambda row: -max(row[1].values()))
-
-
 def make_progression(results: Sequence[Estimate], path: str = "") -> Progression:
     """Return a node ('' is the model) on each device, and the steps between them. Raises RequestError for fewer than
     two devices, or an unknown node."""
@@ -115,7 +108,7 @@ def _verdict(last: Estimate, others: Sequence[Estimate], metric: str) -> str:
     head = f"{name} {likely}{verb}" if odds >= LIKELY else f"Too close to call for {name}"
     says = (
         f"{head}: {_ratio_words(metric, ratio)} {preposition} {rival_name}, the best of the others "
-        f"({quantity(low, 'x')} to {quantity(high, 'x')} of it, {percent(min(odds, 0.99))} sure)"
+        f"({quantity(low, 'x')} to {quantity(high, 'x')} of it, {percent(odds)} sure)"
     )
     if metric == "edp":
         return says
@@ -197,9 +190,12 @@ def _bar_by_cause(device: str, row: _Family) -> Stack:
 
 
 def _table(document: Progression, bar: Bar) -> Table:
-    families = family_rows(document)
-    largest_j = max((max(energy_j.values()) for _, energy_j in families), default=1.0)
-    items = [_Family(name, energy_j, largest_j) for name, energy_j in families]
+    """Return the families that take energy, the costliest first."""
+    energies_j = [{side.device: side.energy_by_family_j[name] for side in document.sides} for name in FAMILIES]
+    largest_j = max(max(energy_j.values()) for energy_j in energies_j) or 1.0
+    families = map(_Family, FAMILIES, energies_j, repeat(largest_j))
+    costly = (row for row in families if any(row.energy_j.values()))
+    items = sorted(costly, key=lambda row: -max(row.energy_j.values()))
     runs = (
         f"{MARKED[side.device]}: {quantity(side.latency_s, 's')}, {quantity(side.energy_j_per_inference, 'J')}, "
         f"{side.precision_run}, {side.runtime}"

@@ -286,8 +286,7 @@ def _kernels(result: Estimate, members: Ints) -> Ints:
 
 
 def _time(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:
-    result = figures.estimate
-    run = result.run
+    result, run = figures.estimate, figures.estimate.run
     places = _kernels(result, members)
     if len(places) == 1:
         of_kernel = _kernel_lines(result, places[0])
