@@ -142,16 +142,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        values = msgspec.structs.asdict(self)
         for field, allowed in CHOICES.items():
-            if getattr(self, field) not in allowed:
-                raise ModelSpecError(f"{field} {str(getattr(self, field))[:40]!r}; allowed: {', '.join(allowed)}")
+            if values[field] not in allowed:
+                raise ModelSpecError(f"{field} {str(values[field])[:40]!r}; allowed: {', '.join(allowed)}")
         for field in ("hidden", "layers", "heads", "ffn", "vocab"):
             most = MAX_LAYERS if field == "layers" else MAX_SIZE
-            if not 1 <= getattr(self, field) <= most:
-                raise ModelSpecError(f"{field} {getattr(self, field)} is not between 1 and {most}")
-        for field in self.__struct_fields__:
-            value = getattr(self, field)
-            if isinstance(value, int) and not 0 <= value <= MAX_SIZE:
+            if not 1 <= values[field] <= most:
+                raise ModelSpecError(f"{field} {values[field]} is not between 1 and {most}")
+        for field, value in values.items():
+            if type(value) is int and not 0 <= value <= MAX_SIZE:
                 raise ModelSpecError(f"{field} {value:.3g} is not between 0 and {MAX_SIZE}")
         self._fill()
         if self.heads % self.kv_heads:
@@ -195,7 +195,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def count(self, part: str) -> int:
         """Return how many layers have attention, a mixer or an FFN."""
-        return sum(self.has(part, layer) for layer in range(self.layers))
+        whole, rest = divmod(self.layers, len(self.pattern))
+        letters = self.pattern * whole + self.pattern[:rest]
+        return sum(letters.count(letter) for letter, parts in LETTERS.items() if part in parts)
 
     def mixer_sizes(self, tp: int = 1) -> Mixer:
         """Return the share of the recurrent layer on one of `tp` devices."""

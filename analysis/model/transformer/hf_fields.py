@@ -41,9 +41,10 @@ def config_fields(raw: Raw, kind: str) -> Raw:
     }
     own = [sizes_of[repr(layer)].copy() for layer in layers_by_rule]
     _share_caches(raw, own, fields["ffn"])
-    varied = {name for sizes in own for name, value in sizes.items() if value != _stated_or_default(fields, name)}
+    usual = _DEFAULTS | fields
+    varied = {name for sizes in own for name, value in sizes.items() if value != usual.get(name, 0)}
     per_layer = {
-        name: [int(sizes.get(name, _stated_or_default(fields, name))) for sizes in own]
+        name: [int(sizes.get(name, usual.get(name, 0))) for sizes in own]
         for name in sorted(varied - {"layers", "pattern"})
     }
     if letters:
@@ -56,13 +57,8 @@ def config_fields(raw: Raw, kind: str) -> Raw:
         per_layer |= {} if is_prefix else {"sparse": sparse}
     for name, values in list(per_layer.items()):
         if len({*values}) == 1:  # equal in all layers
-            fields[name] = type(_stated_or_default({}, name))(per_layer.pop(name)[0])
+            fields[name] = type(_DEFAULTS.get(name, 0))(per_layer.pop(name)[0])
     return fields | ({"per_layer": [[name, values] for name, values in per_layer.items()]} if per_layer else {})
-
-
-def _stated_or_default(fields: Raw, name: str) -> Any:
-    """Return a field, or its default in `Config`."""
-    return fields.get(name, _DEFAULTS.get(name, 0))
 
 
 def _windows(fields: Raw, letters: str) -> list[int]:
