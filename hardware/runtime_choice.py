@@ -51,10 +51,8 @@ def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAU
 
 def is_unsupported(device: Device, work: str) -> bool:
     """Return True if runtimes list this device for other kinds of work but not for `work`."""
-    every = runtimes().values()
-    if any(runtime.fits(device, work) for runtime in every):
-        return False
-    return any(runtime.fits(device, each) for runtime in every for each in WORK)
+    kinds = {kind for runtime in runtimes().values() for kind in WORK if runtime.fits(device, kind)}
+    return bool(kinds) and work not in kinds
 
 
 def find_runtime(device: Device, name: str) -> Runtime | None:

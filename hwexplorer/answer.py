@@ -62,8 +62,8 @@ class Answer(Generic[Document]):
         vars(self).update(known, _report=report)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
+        if name.startswith("_") or hasattr(type(self), name):  # a property that failed: its own error is shown
+            return object.__getattribute__(self, name)
         document = self.document
         return document[name] if isinstance(document, dict) and name in document else getattr(document, name)
 

@@ -6,7 +6,6 @@ from analysis.estimate.estimate import Estimate
 from hardware.demand import OpClass
 from hardware.engines.runtime import AUTO, MODES, format_rule, runtimes
 from hardware.precision import runs_wider
-from hardware.runtime_choice import is_unsupported
 
 _WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models",
          "solver": "factorisations"}  # fmt: skip
@@ -38,7 +37,7 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
             f"energy and power of {workload.devices} devices, memory of each; links of {speed:.3g} GB/s, "
             "their energy not counted"
         )
-    if is_unsupported(device, workload.work):
+    if not result.supported:
         phrases.append(
             f"no software is known to run {_WORK[workload.work]} on it: the figures are what its units would take"
         )

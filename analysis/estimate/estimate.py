@@ -143,7 +143,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     @property
     def supported(self) -> bool:
         """False if software is known to run other kinds of work on the device, but not this kind."""
-        return not is_unsupported(self.device, self.workload.work)
+        return self.runtime.fits(self.device, self.workload.work) or not is_unsupported(self.device, self.workload.work)
 
     @property
     def events(self) -> tuple[Event, ...]:

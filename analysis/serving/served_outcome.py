@@ -14,6 +14,7 @@ from analysis.serving.serving_report import first_words, order_by_aim
 from analysis.serving.waits import list_waits, timeline
 from analysis.text.evidence import is_backed
 from hardware.quantity import percent, quantity
+from hardware.sentence import count_noun
 
 MOMENTS = 60  # points of a timeline
 _BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
@@ -98,8 +99,8 @@ class ServedOutcome(Outcome, frozen=True):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        many = self.estimate.scenario.batch
-        return (f"the tree is of {many} requests at once; the devices above are under the load",)
+        many = count_noun(self.estimate.scenario.batch, "request")
+        return (f"the tree is of {many} at once; the devices above are under the load",)
 
     def aim(self, metric: str) -> float:
         return super().aim(metric) if self.row is None else self.row.figure(metric)
@@ -126,8 +127,8 @@ class ServedOutcome(Outcome, frozen=True):
         return "does not fit" if self.row is None else self.row.state
 
     def describe_model(self, model: str) -> str:
-        many = self.estimate.scenario.batch
-        return model if self.row is None else f"{model}, {many} requests at once (mean of the load)"
+        many = count_noun(self.estimate.scenario.batch, "request")
+        return model if self.row is None else f"{model}, {many} at once (mean of the load)"
 
     @staticmethod
     def best(

@@ -44,6 +44,7 @@ def test_decoding_is_bound_by_memory_and_one_small_image_by_launches() -> None:
     # A kernel starts in cycles of the clock, and in time that is no clock's.
     assert alone["launch_s"].latency - alone["clock_hz"].latency > 0.5
     assert abs(alone["memory_bandwidth"].latency) < 0.2
+    assert "synchronous_matrix_rate" not in _rows(_run("a100_sxm"))  # its value 1 names a generation of kernels
 
 
 def test_the_changed_chip_matches_and_less_of_it_does_not() -> None:

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import networkx
@@ -147,6 +148,12 @@ def test_a_model_keeps_its_scenario() -> None:
     with pytest.raises(AttributeError, match="devices"):
         model.devices  # noqa: B018
     assert "batch=8" in repr(model)
+
+
+def test_an_answer_shows_the_error_of_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hwexplorer.engine.result", lambda *_: SimpleNamespace())
+    with pytest.raises(AttributeError, match="SimpleNamespace"):
+        hx.tree("resnet18", on="t4").document  # noqa: B018
 
 
 def test_a_captured_module_is_a_model_everywhere() -> None:

@@ -15,8 +15,10 @@ from hardware.what_if import Change, apply_changes
 
 STEP, SIDE_STEP = 1.05, 2.0  # factor to either side for a slope; sides of arrays are doubled and halved
 KNOB_METRICS = ADDITIVE[::-1]  # in the order of the documents: latency, energy, edp
-# Facts that follow from others, or that limit what the chip can hold.
-_NO_KNOBS = frozenset({"memory_bytes", "memory_bus_bits", "memory_transfer_rate", "nominal_clock_hz", "sustained_w"})
+# Facts that follow from others, limit what the chip can hold, or name a generation of instructions.
+_NO_KNOBS = {"memory_bytes", "memory_bus_bits", "memory_transfer_rate", "nominal_clock_hz", "sustained_w"} | {
+    "synchronous_matrix_rate"
+}
 
 
 class ModelCost(msgspec.Struct, frozen=True):
