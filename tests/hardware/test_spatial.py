@@ -75,7 +75,7 @@ def chip(network: str) -> dict[str, Floats]:
     nest, _ = search(hardware, problem, value_bytes, relative(device), costs(device, np.zeros(n)))
     found = count_moves(problem, nest, hardware.stations)
     on_chip = moved_on_chip(hardware, found, value_bytes)
-    memories = [memory for place in hardware.file_access for memory in place.memories]
+    memories = [memory for place in hardware.places for memory in place.memories]
     moved = {memory.name: [on_chip[event] for event in memory.events] for memory in memories}
     off_chip = sum((found.moves[0, t].reads + found.moves[0, t].updates) * 2.0 for t in range(3))
     works = 1.0 - np.array(spec["zeros"])
@@ -255,7 +255,7 @@ def test_no_mapping_of_a_tiny_product_is_quicker(product: tuple[int, ...], stati
     sizes[loops, 0] = product
     problem = Problem(sizes, np.ones(1), np.ones(1))
     chains = [(sizes,)]
-    for place in hardware.file_access[1:]:
+    for place in hardware.places[1:]:
         held = np.array([memory.holds for memory in place.memories])
         room = np.array([[memory.size_bytes] for memory in place.memories])
         chains = [
@@ -266,13 +266,13 @@ def test_no_mapping_of_a_tiny_product_is_quicker(product: tuple[int, ...], stati
         ]
     inner = {"weight": "KCP CKP", "output": "KPC PKC"}[stationary].split()
     ordered = [(chain, orders) for chain in chains for orders in iterated(map("".join, permutations("KCP")), inner)]
-    tiles = [np.hstack([chain[s] for chain, _ in ordered]) for s in range(len(hardware.file_access))]
+    tiles = [np.hstack([chain[s] for chain, _ in ordered]) for s in range(len(hardware.places))]
     by = [
         np.array([[*(set(range(8)) - set(loops)), *map(LOOPS.index, orders[s])] for _, orders in ordered]).T
         for s in (0, 1)
     ]
     inward = [*tiles[1:], np.ones_like(tiles[0])]
-    spread = tuple(_spread(*each)[:, 0] for each in zip(hardware.file_access, tiles, inward, strict=True))
+    spread = tuple(_spread(*each)[:, 0] for each in zip(hardware.places, tiles, inward, strict=True))
     each, at_rest = np.zeros(len(ordered), dtype=np.intp), costs(device, np.zeros(1))
     runs = count_moves(problem.take(each), Nest(tuple(tiles[1:]), spread, (*by, by[-1])), hardware.stations)
     every = find_needs(hardware, runs, value_bytes[:, each], prices).seconds(at_rest, each).max(axis=0)
