@@ -16,12 +16,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The units and formats for a requested precision. `convolution` and `contraction` are (unit, format); `attention`
     is the format of products with keys and values. `matrix`, `vector_mac` and `vector` are the formats that price MACs
     and element-wise work; lanes unpack stored values at the rate of `unpacking`. `matrix_rate` is relative to the
-    stated peak, above 1 if products accumulate in fp16. `stored`, `weights` and `cache` are formats in memory, `widths`
-    their bytes. Activations are rounded to `operand` before products. `marks` say what deviates from the request."""
+    stated peak, above 1 if products accumulate in fp16. `stored`, `weights`, `kept` (what stays wide) and `cache` are
+    formats in memory, `widths` their bytes. Activations are rounded to `operand` before products. `marks` say what
+    deviates from the request."""
 
     requested: str
     stored: str
     weights: str
+    kept: str
     cache: str
     widths: Widths
     convolution: tuple[str, str]
@@ -177,6 +179,7 @@ def _plan(device: Device, name: str, kernels: tuple[str, ...], narrow_sums: bool
         requested=name,
         stored=stored,
         weights=weights,
+        kept=kept,
         cache=cache,
         widths=msgspec.structs.replace(
             make_widths(stored, weights, kept, cache),
