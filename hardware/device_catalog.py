@@ -28,6 +28,9 @@ _OF_ANY_PRODUCT = re.compile("|".join(_WORDS["of_any_product"]))
 _CAPACITY = re.compile(r"\b([0-9]+) ?(?:gb|gib|g)\b")
 FORMS = frozenset(_WORDS["forms"])
 _OFTEN_OMITTED = FORMS | frozenset(_WORDS["often_omitted"])
+_CLOCK_STEP_NS = 100_000_000  # a file made this soon after another may not change the time of its folder
+_KEPT_MEMORY = 0.08  # most of its memory that the name of a device may leave out, or count in powers of two
+_ALIKE = 0.65  # least similarity of the words of a product that is suggested for an unknown device
 
 
 class ProductName(NamedTuple):
@@ -73,11 +76,6 @@ def product_name(name: str) -> ProductName:
     words = re.findall(r"[a-z]+|[0-9]+|\+", name)
     models = tuple(re.findall(r"\b(?:[a-z]+[0-9]|[0-9]+[a-z])[a-z0-9]*", name))
     return ProductName(" ".join(words), frozenset(words), models, capacities)
-
-
-_CLOCK_STEP_NS = 100_000_000  # a file made this soon after another may not change the time of its folder
-_KEPT_MEMORY = 0.08  # most of its memory that the name of a device may leave out, or count in powers of two
-_ALIKE = 0.65  # least similarity of the words of a product that is suggested for an unknown device
 
 
 @lru_cache(maxsize=4096)

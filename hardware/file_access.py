@@ -22,6 +22,16 @@ import msgspec
 from hardware.errors import RequestError
 from hardware.names import hint
 
+TABLE_MAX = 1 << 18  # bytes of a TOML file: our largest has 70,000, and the worst of this size takes a second to read
+DOTS_MAX = 100  # dots in a line: a key of 30,000 parts, 64 KB, takes 46 s to read
+Stamp = tuple[str, int, int, int]  # a path, times of writing and of change, bytes
+_OURS = Path(__file__).parents[1]
+_MARK = len(source_hash(b""))
+_PART = 1 << 20
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a FIFO without a writer: no wait
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+T = TypeVar("T")
+
 
 def cache_folder() -> Path:
     """Return the folder of cached captures and tables, which can be made again."""
@@ -50,16 +60,6 @@ def user_folder(kind: str) -> Path:
 
     folder = Path(getattr(platformdirs, f"user_{kind}_dir")("hwexplorer", appauthor=False))
     return folder if folder.is_absolute() else Path(os.devnull, "hwexplorer")
-
-
-TABLE_MAX = 1 << 18  # bytes of a TOML file: our largest has 13,000, and the worst of this size takes a second to read
-DOTS_MAX = 100  # dots in a line: a key of 30,000 parts, 64 KB, takes 46 s to read
-Stamp = tuple[str, int, int, int]  # a path, times of writing and of change, bytes
-_OURS = Path(__file__).parents[1]
-_MARK = len(source_hash(b""))
-_PART = 1 << 20
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a FIFO without a writer: no wait
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def stamp(file: str) -> Stamp:
@@ -233,9 +233,6 @@ def _is_open(path: Path) -> bool:
             return True
         path = path.parent / path.readlink()
     return False
-
-
-T = TypeVar("T")
 
 
 def convert_record(path: Path, record: str, data: dict[str, Any], kind: type[T]) -> T:

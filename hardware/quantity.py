@@ -38,6 +38,8 @@ Unit = Literal[
 ]  # fmt: skip
 PLAIN = {"FLOP/byte": "FLOP/B", "%": "%", "x": "x", "count": "", "": ""}
 MISSING = ""
+COEFFICIENTS = Path(__file__).parent / "coefficients.toml"
+Triple = tuple[float, float, float]
 
 
 def prefix_for(magnitude: float, unit: str) -> tuple[float, str]:
@@ -143,10 +145,6 @@ class SourcedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 def exact_value(value: float) -> SourcedValue:
     """Return a number without spread or source, as a default."""
     return SourcedValue(value=value, low=value, high=value, source="", quality="")
-
-
-COEFFICIENTS = Path(__file__).parent / "coefficients.toml"
-Triple = tuple[float, float, float]
 
 
 def price_table() -> dict[str, Any]:

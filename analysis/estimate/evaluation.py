@@ -20,6 +20,22 @@ from hardware.memo import memoize
 from hardware.precision import Widths
 from hardware.setup import Setup
 
+# The fields of a demand that are per operator, or the same for all operators.
+_COLUMNS = (
+    "op_class", "head", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes",
+    "largest_bytes", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops", "mean_work", "batch",
+    "lag", "is_expert", "expert_rows",
+)  # fmt: skip
+_BY_KERNEL = (  # of an execution
+    "pipelined_s", "kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s",
+    "kernel_memory_s", "bound", "resource", "utilization",
+)  # fmt: skip
+_BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale")  # of an execution
+# Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
+PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
+_KEEP_PARTS = 1024
+_Part = tuple[Workload, int, int]  # a workload, its batch, and the size of the parts in which it runs
+
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """The totals of w estimates, each for the whole batch, SI units, shape (w,). `utilization` is the time that the
@@ -88,14 +104,6 @@ def weighted_mean(values: Floats, weights: Floats) -> float:
 def ratio(a: Floats, b: Floats, otherwise: Floats | float = 0.0) -> Floats:
     """Return a / b, and `otherwise` where b is 0."""
     return np.where(b > 0, a / np.where(b > 0, b, 1.0), otherwise)
-
-
-# The fields of a demand that are per operator, or the same for all operators.
-_COLUMNS = (
-    "op_class", "head", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes",
-    "largest_bytes", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops", "mean_work", "batch",
-    "lag", "is_expert", "expert_rows",
-)  # fmt: skip
 
 
 class Bundle(msgspec.Struct, frozen=True):
@@ -176,17 +184,6 @@ def _join_column(records: Sequence[Any], name: str) -> Any:
         for one, column in zip(records, columns, strict=True)
     )
     return np.concatenate(list(filled), axis=-1)
-
-
-_BY_KERNEL = (  # of an execution
-    "pipelined_s", "kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s",
-    "kernel_memory_s", "bound", "resource", "utilization",
-)  # fmt: skip
-# Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
-PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
-_KEEP_PARTS = 1024
-_Part = tuple[Workload, int, int]  # a workload, its batch, and the size of the parts in which it runs
-_BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale")  # of an execution
 
 
 class Evaluation(msgspec.Struct, frozen=True):

@@ -21,6 +21,9 @@ from hardware.memo import memoize
 from hardware.precision import ACTIVATION, CACHE, EXCLUDED, KEPT, QUANTIZED, Widths
 
 HEAD = "lm_head"  # the layer that makes logits, in every language model here
+# Heights and widths, plain first: the first that fits is taken. If results share no inputs, 1 x 1 fits as well.
+_SIDES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 31, 32)
+_WINDOWS = np.array([*((side, side) for side in _SIDES), (1, 3), (3, 1), (1, 5), (5, 1), (1, 7), (7, 1)], dtype=float)
 
 
 @memoize(shared=True)
@@ -95,11 +98,6 @@ def value_bytes(fixed_bytes: Ints, role: Ints, widths: Widths) -> Floats:
 def tensor_bytes(workload: Workload, widths: Widths) -> Floats:
     """Return the bytes of one value of each tensor, shape (t,)."""
     return value_bytes(workload.tensors.fixed_bytes, roles(workload), widths)
-
-
-# Heights and widths, plain first: the first that fits is taken. If results share no inputs, 1 x 1 fits as well.
-_SIDES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 31, 32)
-_WINDOWS = np.array([*((side, side) for side in _SIDES), (1, 3), (3, 1), (1, 5), (5, 1), (1, 7), (7, 1)], dtype=float)
 
 
 @memoize(shared=True)

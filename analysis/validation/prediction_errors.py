@@ -12,6 +12,8 @@ import numpy as np
 from analysis.document import column
 from analysis.model.ir.workload import Floats
 
+Group = TypeVar("Group")
+
 
 class PredictionErrors(msgspec.Struct, frozen=True, kw_only=True):
     """Errors as fractions: median and 90th percentile of the absolute error; `bias`, the median of predicted / measured
@@ -52,9 +54,6 @@ class SkippedRows(msgspec.Struct, frozen=True):
     def count(cls, numbers: Counter[str]) -> tuple[SkippedRows, ...]:
         """Return the numbers of rows by reason, the largest first."""
         return tuple(cls(reason, n) for reason, n in numbers.most_common())
-
-
-Group = TypeVar("Group")
 
 
 def measure_errors(kind: Callable[..., Group], points: Sequence[PredictionPoint], **fields: str | int) -> Group:

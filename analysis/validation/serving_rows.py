@@ -179,7 +179,6 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
 
 def _setup(row: dict[str, str], model: str, device: Device) -> dict[str, Any]:
     """Return how a source ran its loads and servers: the first benchmark, flags and software that fit a row."""
-
     texts = {name: row[name] for name in ("source", "runtime", "note", "prompt_tokens", "output_tokens")}
     texts |= {"version": row["runtime_version"], "model": model, "device": device.id, "tp": row["tensor_parallel"]}
 

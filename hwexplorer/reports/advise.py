@@ -105,15 +105,17 @@ def gain(suggestion: Suggestion, now: Figures, aim: str) -> float:
     return (old - new) / old if old else 0.0
 
 
-def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, step: NextStep) -> Suggestion:
+def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
+    run, now, after = other.result, figures(before), figures(other.result)
+    chances = odds_sentence(odds([run], before)) if before.device.key != run.device.key else ""
     saved, fraction = {}, {}
     for name in ("energy_j_per_inference", "latency_s", "latency_s_per_inference", "peak_memory_bytes"):
         value = getattr(now, name)
         saved[name] = value - getattr(after, name)
         fraction[name] = saved[name] / value if value else 0.0
-    return Suggestion(
-        kind=kind,
-        change=change,
+    suggestion = Suggestion(
+        kind=other.kind,
+        change=other.change,
         after=after,
         saved_energy_j=saved["energy_j_per_inference"],
         saved_energy_fraction=fraction["energy_j_per_inference"],
@@ -123,16 +125,10 @@ def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, 
         saved_memory_bytes=saved["peak_memory_bytes"],
         saved_memory_fraction=fraction["peak_memory_bytes"],
         throughput_ratio=after.throughput_per_s / now.throughput_per_s if now.throughput_per_s else 0.0,
-        why=why,
-        step=step,
+        why=change_effects(before, run, chances),
+        step=request_of(run),
     )
-
-
-def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
-    run = other.result
-    chances = odds_sentence(odds([run], before)) if before.device.key != run.device.key else ""
-    why = change_effects(before, run, chances)
-    return _suggestion(other.kind, other.change, figures(before), figures(run), why, request_of(run)), run
+    return suggestion, run
 
 
 def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion]:

@@ -10,6 +10,9 @@ from analysis.model.operators.cost_rules import register
 from analysis.model.operators.operator_call import OperatorCall, OperatorCost
 from analysis.model.transformer.graph_writer import StepWriter, Tensor
 
+SCORE_FLOPS = 3  # ReLU, multiply by the weight of the head, add
+COMPRESS_FLOPS = 6  # add the bias, largest, subtract, sum, multiply, add
+
 
 def attention(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int, reduce: bool = True) -> Tensor:
     """Write the attention of a layer. Append the new keys and values to `caches`."""
@@ -190,10 +193,6 @@ def _attend(
     if step.config.sinks:
         args["sinks"] = step.w.weight("sinks", (step.heads,))
     return step.w.call_in("sdpa", "ScaledDotProduct", "hwexplorer.cached_attention.default", shape, **args)
-
-
-SCORE_FLOPS = 3  # ReLU, multiply by the weight of the head, add
-COMPRESS_FLOPS = 6  # add the bias, largest, subtract, sum, multiply, add
 
 
 def index_tokens(step: StepWriter, x: Tensor, low: Tensor, caches: list[Tensor], layer: int) -> None:

@@ -52,6 +52,8 @@ from analysis.model.transformer.residual import (
 )
 from hardware import file_access
 
+_ROUTING = Path(__file__).with_name("routing.toml")
+
 
 def embed_for_layers(step: StepWriter, x: Tensor) -> Tensor:
     """Write the inputs of all layers: rows of the second table plus a projection of the embedded tokens `x`."""
@@ -71,9 +73,6 @@ def add_layer_input(step: StepWriter, x: Tensor, inputs: Tensor) -> Tensor:
         gate = w.activation(c.activation, w.linear("gate", stream, c.layer_input))
         gated = w.call_in("gate_mul", "Mul", "aten.mul.Tensor", gate.shape, self=gate, other=own)
         return w.add("add", x, w.norm("norm", w.linear("proj", gated, c.hidden), c.norm))
-
-
-_ROUTING = Path(__file__).with_name("routing.toml")
 
 
 def build(

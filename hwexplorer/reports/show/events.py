@@ -37,6 +37,8 @@ from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.plain import Band, Row, Stack, Table
 from hwexplorer.views.tables import empty_cell, keep_columns, rows
 
+MOST = 12  # events in brief text
+
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """One event. Count and energy are per batch unless the name says otherwise; `fraction` is of the node's energy. The
@@ -185,9 +187,6 @@ class EventGroup(msgspec.Struct, frozen=True):
         return self.events[0].component
 
 
-MOST = 12  # events in brief text
-
-
 def _name(row: EventRow | EventGroup) -> str:
     return row.event.replace("_", " ") if isinstance(row, EventRow) else category_words(row.name)
 
@@ -275,7 +274,6 @@ def brief(state: State) -> Table:
     """Return the events with most energy below their groups; the footer has the share of the other events."""
     table = view(state)
     place = {column.key: index for index, column in enumerate(table.columns)}
-
     sides = [place[key] for key in ("energy_per_inference", "there") if key in place]
 
     def energy(row: Row) -> float:

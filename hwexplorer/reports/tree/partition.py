@@ -41,6 +41,9 @@ from hwexplorer.reports._buckets import KINDS, Bucket, KindCount, buckets, distr
 from hwexplorer.state import State
 from hwexplorer.views.captions import chain
 
+_ColumnsByName = dict[str, Floats]
+_SUMMED = ("macs", "flops", "ingress_bytes", "egress_bytes", "weight_bytes", "internal_bytes")
+
 if TYPE_CHECKING:
     import networkx
 
@@ -124,10 +127,6 @@ class PartitionReport(Head, frozen=True, kw_only=True):
     subgraphs: tuple[Subgraph, ...]
     operators: tuple[OperatorInfo, ...]
     edges: tuple[Edge, ...]
-
-
-_ColumnsByName = dict[str, Floats]
-_SUMMED = ("macs", "flops", "ingress_bytes", "egress_bytes", "weight_bytes", "internal_bytes")
 
 
 def partition_report(workload: Workload, batch: int, precision: str) -> PartitionReport:
