@@ -197,13 +197,13 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     is_mlperf = row.get("source", "").startswith("MLPerf")
     is_submission = is_mlperf and "n_devices" in row
     latency, energy = parse_cell(row, "latency_ms", 1e-3), parse_cell(row, "energy_mJ_per_inference", 1e-3)
-    batch = parse_count(row, "batch")
-    many = (row.get("scenario") or "").lower() in MANY_STREAMS
-    if is_submission and (row.get("scenario") or "").lower() == "server":
+    batch, framework, kind = parse_count(row, "batch"), row.get("framework", "").lower(), row.get("scenario") or ""
+    many = kind.lower() in MANY_STREAMS
+    if is_submission and kind.lower() == "server":
         raise Unpredictable("a server under a bound of latency: the batch is not stated")
-    if (row.get("scenario") or "").startswith(PIPELINES):
+    if kind.startswith(PIPELINES):
         raise Unpredictable("a pipeline of many steps")
-    if many and "openvino" in row.get("framework", "").lower() and not is_submission:
+    if many and "openvino" in framework and not is_submission:
         batch = max(round(device.units), 1)  # one stream of one image per core
     elif not batch:
         batch = OFFLINE_BATCH if many else 1
@@ -216,16 +216,14 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         latency = batch * count / throughput
     if latency is None and energy is None:
         raise Unpredictable(_invalid_figures(row) or "row states neither latency nor energy")
-    if energy and latency and is_mlperf and device.software.shares_host_memory:
+    if energy and latency and is_mlperf and is_module:
         wall = file_access.shipped(ROWS)["wall"]  # MLPerf meters the whole system, but the estimate covers the module
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
     device = use_threads(device, row, folders, least=0.5)  # a core of few reaches more in vision than the fitted rates
-    framework = row.get("framework", "").lower()
     named = find_runtime_name(framework, device.vendor) or "fused"
     execution = check_runtime(named, device, "encoder" if row.get("sequence") else "vision")
-    if (
-        execution == "tensorrt" and "graphs" not in framework
-    ):  # MLPerf records engines as graphs, with plugins for BERT; others enqueue
+    # MLPerf records engines as graphs, with plugins for BERT; others enqueue.
+    if execution == "tensorrt" and "graphs" not in framework:
         execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row.get("sequence") else execution
     if row.get("precision") == "fp32" and is_submission and execution.startswith(("tensorrt", "openvino")):
         raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
@@ -237,8 +235,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         raise Unpredictable(str(error)) from None
     sequence = parse_count(row, "sequence") or file_access.shipped(ROWS)["sequence_unstated"].get(row["model"])
     # Rows "incl. transfers" time the copy of images to the device; on cards only "dynamic" rows do.
-    integrated = device.software.shares_host_memory
-    copies = "incl. transfers" in (row.get("note") or "") and (integrated or row.get("scenario") == "dynamic")
+    copies = "incl. transfers" in (row.get("note") or "") and (is_module or kind == "dynamic")
     # Fischer's rows time whole passes over ImageNet, but only some notes say so.
     decodes = "incl. input pipeline" in (row.get("note") or "") or row.get("source", "").startswith("Fischer")
     return MeasuredRow(

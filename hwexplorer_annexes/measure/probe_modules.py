@@ -54,8 +54,8 @@ def _stack(make: Callable[[], nn.Module]) -> nn.Module:
     return nn.Sequential(*(make() for _ in range(CHAIN)))
 
 
-def _image(shape: Shape, channels: int = 0) -> tuple[Any, ...]:
-    return (torch.rand(shape["batch"], channels or shape["channels"], shape["size"], shape["size"]),)
+def _image(shape: Shape) -> tuple[Any, ...]:
+    return (torch.rand(shape["batch"], shape["channels"], shape["size"], shape["size"]),)
 
 
 def _rows(shape: Shape) -> tuple[Any, ...]:

@@ -75,13 +75,10 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         rate = next(above) if up else max(below)
         return msgspec.structs.replace(self, rate=min(max(rate, 1e-3), MOST_RATE))
 
-    def neighbours(self, steps: int = 2) -> list[LoadSpec]:
-        """Return the load between up to so many lighter loads and heavier ones, from light to heavy."""
-        lighter, heavier = [self], [self]
-        for _ in range(steps):
-            lighter.append(lighter[-1].scaled(False))
-            heavier.append(heavier[-1].scaled(True))
-        return list(dict.fromkeys([*reversed(lighter), *heavier]))
+    def neighbours(self) -> list[LoadSpec]:
+        """Return the load between up to two lighter loads and two heavier ones, from light to heavy."""
+        lighter, heavier = self.scaled(False), self.scaled(True)
+        return list(dict.fromkeys([lighter.scaled(False), lighter, self, heavier, heavier.scaled(True)]))
 
 
 OPTIONS = LoadSpec.__struct_fields__
