@@ -64,7 +64,7 @@ def _figures(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> list[CardFigure
     values, unit = [row.outcome.figure(figure.field) for row in rows], figure.card_unit
     candidates = [(1.0, "")] if not unit else [prefix_for(value, unit) for value in values]
     forms = [
-        (factor, label, [fixed(value / factor, decimals_for(value / factor, 3)) for value in values])
+        (factor, label, [fixed(value / factor, decimals_for(value / factor, 3)) if value else "-" for value in values])
         for factor, label in sorted(set(candidates), reverse=True)
     ]
     _, label, texts = min(forms, key=lambda form: max(map(len, form[2])))

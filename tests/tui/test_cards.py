@@ -43,6 +43,8 @@ def test_what_does_not_fit_wins_nothing() -> None:
         assert large[name].phrase.startswith("needs 141 GB, has ")
     assert large["xeon_8490h"].fits
     assert "fastest" not in large["xeon_8490h"].phrase  # of one there is no best
+    unfit = cards(parse("gemma2_2b:serve,in=64,out=16,rate=1/h100_sxm,coral_edge_tpu"))[1]
+    assert [figure.text for figure in unfit.figures][:2] == ["-", "-"]  # it gives no tokens
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,8 @@ class DevicesPrompt(Prompt):
 
     @property
     def search_text(self) -> str:
-        """The text with spaces for its commas: users separate words by commas, since space adds a device."""
-        return self.text.replace(",", " ")
+        """The text without the `/` that begins a search elsewhere, and with spaces for commas: space adds a device."""
+        return self.text.removeprefix("/").replace(",", " ")
 
     def note(self) -> str:
         """Return how many devices are left, then what the keys do. A narrow footer cuts the end."""
