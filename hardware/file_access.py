@@ -129,16 +129,16 @@ def _compiled(path: Path, data: bytes) -> dict[str, Any]:
         kept = read(cache_folder() / "tables" / name, TABLE_MAX)
         mark, body = kept[:_MARK], kept[_MARK:]
         if mark == source_hash(data + body):
-            known: dict[str, Any] = msgspec.msgpack.decode(body)
-            return known
-    found = _parsed(data)
-    body = msgspec.msgpack.encode(found)
-    if not sys.dont_write_bytecode and msgspec.msgpack.decode(body) == found:  # a date would become text
+            decoded: dict[str, Any] = msgspec.msgpack.decode(body)
+            return decoded
+    parsed = _parsed(data)
+    body = msgspec.msgpack.encode(parsed)
+    if not sys.dont_write_bytecode and msgspec.msgpack.decode(body) == parsed:  # a date would become text
         with suppress(OSError, ValueError):  # nowhere to write
             place = cache_folder() / "tables" / name
             place.parent.mkdir(parents=True, exist_ok=True)
             write(place, [source_hash(data + body), body])
-    return found
+    return parsed
 
 
 def _parsed(data: bytes) -> dict[str, Any]:

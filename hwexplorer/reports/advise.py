@@ -106,17 +106,17 @@ def gain(suggestion: Suggestion, now: Figures, aim: str) -> float:
 
 
 def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
-    run, now, after = other.result, figures(before), figures(other.result)
+    run, now, new = other.result, figures(before), figures(other.result)
     chances = odds_sentence(odds([run], before)) if before.device.key != run.device.key else ""
     saved, fraction = {}, {}
     for name in ("energy_j_per_inference", "latency_s", "latency_s_per_inference", "peak_memory_bytes"):
         value = getattr(now, name)
-        saved[name] = value - getattr(after, name)
+        saved[name] = value - getattr(new, name)
         fraction[name] = saved[name] / value if value else 0.0
     suggestion = Suggestion(
         kind=other.kind,
         change=other.change,
-        after=after,
+        after=new,
         saved_energy_j=saved["energy_j_per_inference"],
         saved_energy_fraction=fraction["energy_j_per_inference"],
         saved_latency_s=saved["latency_s"],
@@ -124,7 +124,7 @@ def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
         saved_latency_per_inference_fraction=fraction["latency_s_per_inference"],
         saved_memory_bytes=saved["peak_memory_bytes"],
         saved_memory_fraction=fraction["peak_memory_bytes"],
-        throughput_ratio=after.throughput_per_s / now.throughput_per_s if now.throughput_per_s else 0.0,
+        throughput_ratio=new.throughput_per_s / now.throughput_per_s if now.throughput_per_s else 0.0,
         why=change_effects(before, run, chances),
         step=request_of(run),
     )
