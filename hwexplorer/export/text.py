@@ -73,7 +73,7 @@ def table(view: Table, width: int = 0) -> str:
         lines += _lines(view, cells, printed, width)
     letters = [view.columns[c] for c in printed if view.columns[c].role == "bar" and view.columns[c].help]
     tail = [f"{column.title}: {column.help}" for column in letters]
-    if rest:
+    if rest and view.rows:
         names = ", ".join(dict.fromkeys(view.columns[c].title for c in rest))
         tail.append(f"{count_noun(len(rest), 'column')} more ({names}): widen, or --format csv")
     tail += [safe(line) for line in view.footer]
