@@ -78,7 +78,7 @@ class Screen:
 
     def left(self) -> list[str]:
         """What still runs long after the end."""
-        end = time.monotonic() + 20.0
+        end = time.monotonic() + 60.0
         while (running := processes(self.mark)) and time.monotonic() < end:
             time.sleep(0.05)
         return running
