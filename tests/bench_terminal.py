@@ -1,9 +1,6 @@
-"""The real program in a pseudo-terminal, beside memray, harlequin and posting: `python tests/bench_terminal.py`.
+"""Times of the real program in a pseudo-terminal: `python -m tests.bench_terminal [STATE ..]`.
 
-The peers are installed on demand, each in an environment of its own in the user's cache folder; one that cannot be
-is left out, with a line that says so, and so is one that shows nothing. Everything is measured in the same run, the
-programs in turn, so that a busy machine slows all of them. Prints each figure beside its target; asserts nothing.
-`--alone` leaves the peers out.
+Prints each figure beside its target; asserts nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +8,12 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 import msgspec
 
-from tests.peers import PEERS, install
-from tests.terminal import SIZE, Program
+from tests.terminal import Program
 
 ROUNDS = 7
 MOVES = 40
@@ -49,17 +44,6 @@ def explorer(state: str, folder: Path) -> Subject:
     return Subject(state, [sys.executable, "-m", "hwexplorer", state], NUMBERS, b"j", folder)
 
 
-def subjects(folder: Path, alone: bool) -> list[Subject]:
-    """The explorer and the peers that can be had here."""
-    found = [explorer(STATES[0], folder)]
-    for peer in () if alone else PEERS:
-        if why := install(peer):
-            print(f"{peer.name} left out, {why}")
-        else:
-            found.append(Subject(peer.name, peer.words, peer.shown, peer.key, peer.home))
-    return found
-
-
 class Start(msgspec.Struct, frozen=True):
     """Seconds to the first frame with content: on the clock, and of the processor."""
 
@@ -67,21 +51,9 @@ class Start(msgspec.Struct, frozen=True):
     processor: float
 
 
-def first_frames(each: Sequence[Subject]) -> dict[str, list[Start]]:
-    """The programs in turn; the round that warms the disk is not counted. Without those that show nothing."""
-    starts: dict[str, list[Start]] = {}
-    for subject in each:
-        try:
-            first_frame(subject)
-        except SystemExit as error:
-            print(f"{subject.name} left out, {str(error)[:300]}")
-        else:
-            starts[subject.name] = []
-    for _ in range(ROUNDS):
-        for subject in each:
-            if subject.name in starts:
-                starts[subject.name].append(first_frame(subject))
-    return starts
+def first_frames(subject: Subject) -> list[Start]:
+    """Return the starts of a program, without the first, which warms the disk."""
+    return [first_frame(subject) for _ in range(ROUNDS + 1)][1:]
 
 
 def first_frame(subject: Subject) -> Start:
@@ -90,17 +62,6 @@ def first_frame(subject: Subject) -> Start:
         return Start(program.until(subject.shown), program.processor())
     finally:
         program.end()
-
-
-def at_rest(subject: Subject) -> tuple[float, int, list[float], list[float]]:
-    """MB resident and bytes written in two idle seconds; seconds from a cursor key to the first and the last byte."""
-    program = subject.start()
-    program.until(subject.shown)
-    program.settle(1.5)
-    memory, idle = program.memory(), program.idle(2.0)
-    moves = [found for _ in range(MOVES) if (found := program.key(subject.key))]
-    program.end()
-    return memory, idle, [move.first for move in moves], [move.last for move in moves]
 
 
 def told(what: str, seconds: list[float], target: str = "") -> None:
@@ -117,32 +78,10 @@ def started(starts: list[Start], target: str) -> None:
     told("the processor's part of it", [start.processor for start in starts])
 
 
-def beside(each: Sequence[Subject]) -> None:
-    """The explorer's default state and the peers."""
-    print(f"\nBeside others, {SIZE[0]}x{SIZE[1]}, {ROUNDS} starts in turn")
-    starts = first_frames(each)
-    ours = starts[each[0].name]
-    for subject in each:
-        if subject.name not in starts:
-            continue
-        name = f"hwexplorer {subject.name}" if subject is each[0] else subject.name
-        memory, idle, first, last = at_rest(subject)
-        print(f"{name}")
-        started(starts[subject.name], "400" if subject is each[0] else "")
-        told("cursor key to first repaint", first, "6" if subject is each[0] else "")
-        told("cursor key to the end of its repaint", last)
-        print(f"  memory at rest {memory:.0f} MB; {idle} bytes written in 2 idle seconds")
-        if subject.name == "memray":
-            theirs = starts[subject.name]
-            wall = median(start.wall for start in ours) / median(start.wall for start in theirs)
-            work = median(start.processor for start in ours) / median(start.processor for start in theirs)
-            print(f"  the explorer's first frame takes {wall:.2f} of memray's, {work:.2f} of its processor   target 1")
-
-
 def scrubbed(subject: Subject) -> None:
     """One state: to the first numbers, batch keys, cursor keys, memory before and after."""
     print(f"\nhwexplorer '{subject.name}'")
-    started(first_frames([subject])[subject.name], "400")
+    started(first_frames(subject), "400")
     program = subject.start()
     program.until(subject.shown)
     program.settle(1.5)
@@ -166,14 +105,9 @@ def scrubbed(subject: Subject) -> None:
 
 
 def main() -> None:
-    words = sys.argv[1:]
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        states = [word for word in words if word != "--alone"]
-        if not states:
-            beside(subjects(folder, "--alone" in words))
-        for state in states or STATES:
-            scrubbed(explorer(state, folder))
+        for state in sys.argv[1:] or STATES:
+            scrubbed(explorer(state, Path(name)))
 
 
 if __name__ == "__main__":
