@@ -1,4 +1,4 @@
-"""Roofline, energy and EDP reports and the checks: parts add up to the whole, nothing above its roof."""
+"""Roofline, energy and EDP reports: parts add up to the whole, nothing above its roof, bounds follow from figures."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import msgspec
 import numpy as np
 import pytest
 import reports_grid as grid
-from consistency import checks
 
+from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
+from analysis.estimate.kernel_rows import kernels
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree_figures import count_making, tree
 from analysis.text.bound_reasons import bound_change
+from hardware.execute import LAUNCH, MEMORY, POWER, RESOURCES
+from hardware.mapping.common import units_in_all
 from hwexplorer import engine
 from hwexplorer.reports.show import events
 from hwexplorer.reports.show.energy import energy_report
@@ -156,39 +159,50 @@ def test_how_many() -> None:
     assert count_making(np.zeros(0), 0.5) == 0
 
 
+def check_units(result: Estimate) -> None:
+    """A kernel cannot use more of the peak than the part of the units it runs on."""
+    run, demand = result.run, result.demand
+    active = run.mapping.units / units_in_all(result.device, run.mapping.on_matrix)
+    most = np.zeros(demand.n_kernels)
+    np.maximum.at(most, demand.kernel, np.minimum(active, 1.0))
+    assert (run.utilization <= most * (1.0 + 1e-6)).all(), "more of the peak than its units could give"
+
+
+def check_bounds(result: Estimate) -> None:
+    """Kernels bound by memory lie left of where their own efficiencies put the ridge, those bound by compute right."""
+    rows, run, bandwidth = kernels(result), result.run, result.device.memory_bandwidth
+    plain = ~np.isin(run.bound, (LAUNCH, POWER)) & (rows.dram_bytes > 0) & (rows.ideal_s > 0)
+    by_dram = plain & (run.bound == MEMORY) & (run.resource == RESOURCES.index("DRAM"))
+    by_compute = plain & (run.bound != MEMORY)
+    intensity = rows.flops / np.maximum(rows.dram_bytes, 1.0)
+    # Ridge at the rates that are reached: compute seconds over the ideal moves it left, DRAM seconds right.
+    ridge = rows.flops / np.maximum(rows.ideal_s, 1e-300) / bandwidth
+    reached = ridge * (rows.ideal_s / np.maximum(run.kernel_compute_s, 1e-300))
+    reached *= np.maximum(run.kernel_memory_s, 1e-300) * bandwidth / np.maximum(rows.dram_bytes, 1.0)
+    assert (intensity <= reached * (1 + 1e-9))[by_dram].all(), "bound by memory right of its ridge"
+    assert (intensity * (1 + 1e-9) >= reached)[by_compute].all(), "bound by compute left of its ridge"
+
+
 @for_each(("model", "device", "batch", "execution"), grid.CASES)
-def test_checks_pass(model: str, device: str, batch: int, execution: str) -> None:
-    found = checks(grid.run(model, device, batch, execution))
-    assert all(check.passed for check in found), [c for c in found if not c.passed]
-    assert len({check.name for check in found}) == len(found) == 10
+def test_bounds_agree_with_intensity_and_utilisation_with_units(
+    model: str, device: str, batch: int, execution: str
+) -> None:
+    result = grid.run(model, device, batch, execution)
+    check_units(result)
+    check_bounds(result)
 
 
-def test_checks_find_what_is_wrong() -> None:
-    """An estimate tampered with fails the checks that should notice, and no others."""
+def test_a_contradiction_of_bound_or_units_is_found_out() -> None:
     good = grid.run("resnet18", "gpu", 64, "fused")
 
-    def failed(**changes: object) -> set[str]:
-        bad = msgspec.structs.replace(good, **changes)
-        return {check.name for check in checks(bad) if not check.passed}
+    def altered(**changes: object) -> Estimate:
+        return msgspec.structs.replace(good, run=msgspec.structs.replace(good.run, **changes))
 
-    def altered(**changes: object) -> set[str]:
-        return failed(run=msgspec.structs.replace(good.run, **changes))
-
-    assert failed() == set()
-    assert "sums" in failed(energy_j=good.energy_j * 1.01)
-    assert "bands" in failed(latency_band_s=(good.latency_s * 2, good.latency_s * 3))
-    assert "latency and roofline" in altered(kernel_s=good.run.kernel_s / 100)
-    assert "bandwidth" in altered(kernel_s=good.run.kernel_s / 100)
-    assert {"utilisation", "utilisation and parallelism"} <= altered(utilization=good.run.utilization * 100)
-    assert "power" in altered(kernel_s=good.run.kernel_s / 100)
-    assert "memory" in failed(memory=msgspec.structs.replace(good.memory, peak_bytes=1.0))
-    for wrong in (0.5, 20.0):  # lifetimes that agree with their own peak, but not with what kernels touch
-        held = good.memory
-        activations, scratch = held.timeline * wrong, held.workspace
-        peak = held.weight_bytes + float((activations + scratch).max())
-        assert "memory" in failed(memory=msgspec.structs.replace(held, timeline=activations, peak_bytes=peak))
+    with pytest.raises(AssertionError, match="than its units"):
+        check_units(altered(utilization=good.run.utilization * 100))
     swapped = np.where(good.run.kernel_compute_s > good.run.kernel_memory_s, 1, 0)
-    assert "bound and intensity" in altered(bound=swapped, resource=np.where(swapped == 1, 2, 0))
+    with pytest.raises(AssertionError, match="of its ridge"):
+        check_bounds(altered(bound=swapped, resource=np.where(swapped == 1, 2, 0)))
 
 
 @pytest.mark.parametrize("name", ["xeon_8490h", "h100_sxm", "tpu_v4", "hailo8", "kpu_t256"])
