@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from analysis.model.names.model_ref import refer
 from analysis.model.process import workload_jobs as job_module
 from analysis.model.process.process_limits import ProcessLimits
 from tests.sampling import first
-from tests.waiting import LIMIT_S, wait_until
+from tests.waiting import LIMIT_S
 
 
 @pytest.fixture(autouse=True)
@@ -42,16 +41,6 @@ def alive(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def test_shipped_captures_need_neither_torch_nor_textual() -> None:
-    code = (
-        "import sys; from analysis.model import store; from analysis.model.names import zoo;"
-        "store.load('resnet50'); zoo.models();"
-        "print([m for m in ('torch', 'torchvision', 'textual', 'sympy') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
-    assert done.stdout.strip() == "[]"
 
 
 def test_another_size_is_captured_with_progress_then_cached(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,37 +98,10 @@ def test_a_corrupt_cache_file_is_ignored_and_rebuilt(cache: Path) -> None:
     assert store.is_ready(spec)
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A file in the folder's place: nothing can be written there, not even by root.
-    (tmp_path / "occupied").write_text("")
-    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "occupied" / "cache"))
-    assert not store.keep(refer("conv2d"), store.load("conv2d"))
-    assert not store.is_ready("conv2d:size=9")
-    locked = tmp_path / "locked"
-    locked.mkdir(mode=0o500)
-    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(locked))
-    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError(13, "read-only")))
-    assert not store.keep(refer("conv2d"), store.load("conv2d"))
-    assert not list(locked.iterdir())
-
-
 def test_a_damaged_shipped_file_is_recaptured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_SHIPPED", tmp_path)
     (tmp_path / "layer_norm.msgpack.xz").write_bytes(b"broken")
     assert store.ready("layer_norm") is None
-
-
-def test_writers_at_once_leave_one_whole_file(cache: Path) -> None:
-    workload = store.load("resnet50")
-    seen: list[bool] = []
-    with ThreadPoolExecutor(8) as pool:
-        writes = [pool.submit(store.keep, refer("resnet50", 100), workload) for _ in range(40)]
-        while not all(write.done() for write in writes):
-            found = list(cache.glob("resnet50-100-*")) if cache.exists() else []
-            seen.extend(store._read(path) is not None for path in found)
-    assert all(write.result() for write in writes)
-    assert all(seen)
-    assert len(list(cache.iterdir())) == 1
 
 
 def test_the_cache_key_knows_versions_rules_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,17 +150,6 @@ def test_a_capture_can_be_cancelled_from_another_thread() -> None:
 def test_a_capture_that_takes_too_long_is_stopped() -> None:
     with pytest.raises(CaptureError, match="longer than"):
         store.load("resnet18", 64, limits=ProcessLimits(seconds=0.2))
-
-
-def test_the_subprocess_ends_with_its_parent() -> None:
-    code = (
-        "import os, time; from analysis.model import store;"
-        "job = store.capture_job('regnet_y_16gf', 320); job.start();"
-        "print(job._child.process.pid, flush=True); time.sleep(0.5); os._exit(0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
-    group = int(done.stdout)
-    wait_until(lambda: not alive(group))
 
 
 def fake_child(monkeypatch: pytest.MonkeyPatch, code: str) -> None:

@@ -20,6 +20,7 @@ from hardware.device_file import DESIGNER, QUALITIES
 from hardware.device_toml import portable_toml
 from hardware.engines.runtime import runtimes
 from hardware.errors import RequestError
+from hardware.names import fold_name
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, Format, parse
 from hardware.quantity import price_table
@@ -213,15 +214,14 @@ def test_jetsons_have_power_modes() -> None:
 
 
 def test_names_and_aliases_mean_one_device() -> None:
-    """Ids, names and aliases, whatever their case, name one device each."""
+    """Ids, names and aliases, however they are spelt, name one device each."""
     owner: dict[str, str] = {}
     for device in DEVICES.values():
-        names = {name.casefold() for name in (device.id, device.name, *device.file.aliases)}
         assert len({alias.casefold() for alias in device.file.aliases}) == len(device.file.aliases)
-        for name in names:
-            assert owner.setdefault(name, device.id) == device.id, f"{name!r} names two devices"
-            assert name not in known_architectures.classes()
-            assert ":" not in name or name.startswith("cpu: "), "a colon separates the power mode"
+        for name in (device.id, device.name, *device.file.aliases):
+            assert owner.setdefault(fold_name(name), device.id) == device.id, f"{name!r} names two devices"
+            assert name.casefold() not in known_architectures.classes()
+            assert ":" not in name or name.startswith("CPU: "), "a colon separates the power mode"
 
 
 @for_each(("measured", "device_id"), MEASURED.items())
@@ -396,14 +396,17 @@ BAD = {
     ),
     "no rate": (_edit(r"^(fp32 = \{ value = )64", r"\g<1>-0.0"), "fma_per_clock.vector.fp32: must be greater than 0"),
     "not finite": (_edit(r"^(tdp_w = \{ value = )70", r"\g<1>inf"), "facts.tdp_w: value inf"),
-    "not a number": (_edit(r"^(tdp_w = \{ value = )70", r'\g<1>"seventy"'), "facts"),
+    "not a number": (_edit(r"^(tdp_w = \{ value = )70", r'\g<1>"seventy"'), "got `str`"),
     "idle over limit": (_edit(r"^(idle_w = \{ value = )10(.*), low = .*, high = \d+", r"\g<1>90\2"), "facts.idle_w"),
     "bus and rate": (_edit(r"^(memory_bus_bits = \{ value = )256", r"\g<1>128"), "facts.memory_bandwidth"),
-    "unknown field": (_edit(r"^tdp_w", "tpd_w"), "tpd_w"),
-    "unknown key": (_edit(r"^vendor = ", "vender = "), "vender"),
-    "unknown architecture": (_edit(r'^architecture = "gpu"', 'architecture = "lpu"'), "architecture"),
-    "unknown precision": (_edit(r"^int4 = ", "fp17 = "), "fp17"),
-    "unknown quality": (_edit(r'^(units = .*quality = )"[a-z ]*"', r'\1"rumour"'), "facts.units: quality is 'rumour'"),
+    "unknown field": (_edit(r"^tdp_w", "tpd_w"), "did you mean tdp_w"),
+    "unknown key": (_edit(r"^vendor = ", "vender = "), "did you mean vendor"),
+    "unknown architecture": (_edit(r'^architecture = "gpu"', 'architecture = "gpuu"'), "did you mean gpu"),
+    "unknown precision": (_edit(r"^int4 = ", "int5 = "), "did you mean int"),
+    "unknown quality": (
+        _edit(r'^(units = .*quality = )"[a-z ]*"', r'\1"rumour"'),
+        "facts.units: quality is 'rumour' (allowed: data sheet",
+    ),
     "out of range": (_edit(r"^(tdp_w = \{ value = )70", r"\g<1>1e200"), "facts.tdp_w: value 1e+200 is out of range"),
     "next to nothing": (_edit(r"^(clock_hz = \{ value = )[0-9.e]+", r"\g<1>1e-200"), "facts.clock_hz: value 1e-200"),
     "low alone": (_edit(r"^(idle_w = .*), low = .*, high = \d+", r"\1, low = nan"), "facts.idle_w: low nan"),
@@ -426,7 +429,7 @@ BAD = {
     "price in another unit": (GOOD + PRICE.format("memory.dram_read", 1e-12, "J/bit"), "expected 'J/byte'"),
     "price of a format": (GOOD + PRICE.format("memory.dram_read:fp31", 1e-12, "J/byte"), "unknown precision 'fp31'"),
     "price without end": (GOOD + PRICE.format("memory.dram_read", "inf", "J/byte"), "value inf is out of range"),
-    "wrong id": (GOOD.replace('id = "mine"', 'id = "yours"'), "id"),
+    "wrong id": (GOOD.replace('id = "mine"', 'id = "yours"'), "must equal the file name"),
     "not TOML": ("id = [unclosed", "is not valid TOML"),
     "empty": ("", "id"),
 }
@@ -463,28 +466,26 @@ def test_bad_file_is_one_line_naming_file_and_field(case: str, tmp_path: Path) -
     assert expected in message
 
 
-def test_file_that_is_not_utf8(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_bytes(b'id = "\xff\xfe"')
-    assert _refused(tmp_path).startswith("device file mine.toml: cannot be read")
+@pytest.mark.parametrize("raw", [b'id = "\xff\xfe"', b"\xff\xfe\x00", b"\0" * 100], ids=ascii)
+def test_a_file_that_is_no_text_is_one_line(raw: bytes, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(raw)
+    assert _refused(tmp_path).startswith("device file mine.toml: ")
 
 
-def test_folder_with_a_devices_name(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").mkdir()
-    assert _refused(tmp_path).startswith("device file mine.toml: cannot be read")
-
-
-@pytest.mark.parametrize("kind", ["fifo", "endless", "terminal"])
-def test_what_is_no_regular_file_is_not_waited_for(kind: str, tmp_path: Path) -> None:
-    if kind == "fifo":
-        os.mkfifo(tmp_path / "mine.toml")
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("", "is a folder"), ("gone", "No such file or directory"), ("fifo", "is no regular file"),
+        ("/dev/zero", "is no regular file"), ("/dev/ptmx", "is no regular file"),
+    ],
+)  # fmt: skip
+def test_what_is_no_regular_file_is_not_waited_for(target: str, says: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    if target:
+        (tmp_path / "mine.toml").symlink_to(tmp_path / target)
     else:
-        (tmp_path / "mine.toml").symlink_to({"endless": "/dev/zero", "terminal": "/dev/ptmx"}[kind])
-    assert _refused(tmp_path) == "device file mine.toml: cannot be read (is no regular file)"
-
-
-def test_link_to_nothing(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").symlink_to(tmp_path / "gone")
-    assert _refused(tmp_path).startswith("device file mine.toml: cannot be read")
+        (tmp_path / "mine.toml").mkdir()
+    assert _refused(tmp_path) == f"device file mine.toml: cannot be read ({says})"
 
 
 def test_duplicate_id(tmp_path: Path) -> None:

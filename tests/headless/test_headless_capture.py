@@ -48,14 +48,6 @@ def test_what_a_gap_computes_is_bounded(call: Call, document: Callable[..., Any]
     assert document("capture", "resnet18")["coverage_flops"] == 1
 
 
-@pytest.mark.usefixtures("quick_captures")
-def test_strict_names_every_gap(call: Call) -> None:
-    words = ("capture", f"{OWN}:Unknown", "--input", "1x3x16x16")
-    assert call(*words).code == 0
-    done = call(*words, "--strict")
-    assert (done.code, done.err.count("shaped")) == (1, 1)
-
-
 def test_control_c_leaves_no_process(tmp_path: Path) -> None:
     """A model that never ends; its subprocess is gone when the command is."""
     (tmp_path / "net.py").write_text("def a():\n    while True: pass\n")

@@ -7,16 +7,14 @@ import io
 import math
 from collections.abc import Callable, Iterator
 from functools import reduce
-from itertools import product
 from typing import Any
 
 import pytest
 
-from hardware.precision import KEYS, NAMES
 from hardware.quantity import MISSING
 from hwexplorer.cli import main
 from tests.headless.conftest import Call, factor, shows
-from tests.sampling import every, first, for_each
+from tests.sampling import for_each
 
 Document = Callable[..., Any]
 NUMBER = (int, float)
@@ -154,41 +152,6 @@ def test_compare_resnet18(document: Document) -> None:
     assert document("compare", "resnet18", "--batch", "8")["macs_per_inference"] == found["macs"]
 
 
-# The other formats differ in the widths of weights: test_estimate_precisions.py has them at any batch.
-@pytest.mark.parametrize(
-    ("precision", "batch"),
-    first(
-        [*((name, 8) for name in (*KEYS, *(name for name in NAMES if name not in KEYS))), *product(KEYS, (1, 64, 512))],
-        len(KEYS),
-    ),
-)
-def test_never_outside_physics(document: Document, precision: str, batch: int) -> None:
-    for model in ("resnet18", "mobilenet_v2", "vit_b_16", "attention_head"):
-        for row in document("compare", model, "--batch", str(batch), "--precision", precision)["rows"]:
-            assert row["average_power_w"] <= row["power_limit_w"] * (1 + 1e-9), (model, row)
-            assert row["utilization"] <= 1 + 1e-9, (model, row)
-            assert row["latency_band_s"][0] > 0
-
-
-# Mappings of ResNet-50's convolutions take half a minute to search for: test_estimate_physics.py does.
-@every(3)
-@pytest.mark.parametrize(("model", "is_searched"), [("resnet50", False), ("mlp", True)])
-def test_every_device_and_power_mode_within_physics(
-    document: Document, model: str, is_searched: bool, nth: int
-) -> None:
-    known = [d for d in document("devices")["devices"] if (d["architecture"] == "spatial") == is_searched]
-    names = [f"{d['id']}:{mode}" if mode else d["id"] for d in known for mode in ("", *d["power_modes"])]
-    names = names[::nth]
-    memory = {d["id"]: d["facts"]["memory_bytes"] for d in known}
-    for case in ((model,), (model, "--batch", "64", "--precision", "int8", "--execution", "fused")):
-        rows = document("compare", *case, "--on", ",".join(names))["rows"]
-        assert [row["device"] for row in rows] == names
-        for row in rows:
-            assert row["average_power_w"] <= row["power_limit_w"] * (1 + 1e-9), row
-            assert row["utilization"] <= 1 + 1e-9, row
-            assert row["fits"] == (row["peak_memory_bytes"] <= memory[row["device"].partition(":")[0]])
-
-
 def test_devices_may_be_classes_modes_and_aliases(document: Document) -> None:
     named = document("compare", "resnet18", "--on", "cpu,gpu,tpu,kpu")
     assert named.pop("recommendations_design_targets")["energy"] == "kpu_t256"  # naming one asks for it
@@ -299,19 +262,6 @@ def test_events_document(document: Document, case: tuple[str, ...], device: str,
     for name, rate in found["rates"].items():
         assert 0 <= rate <= 1, name
     assert near(found["total_j"], document("tree", *case, "--on", device)["energy_j"])
-
-
-@pytest.mark.parametrize("device", FOUR)
-def test_events_of_the_parts_add_up_to_the_whole(document: Document, device: str) -> None:
-    root = document("tree", "mobilenet_v2", "--on", device)
-    block = root["children"][4]
-    whole = document("events", "mobilenet_v2", "--on", device, "--node", block["id"])
-    assert near(whole["total_j"], block["energy_j"])
-    parts = [document("events", "mobilenet_v2", "--on", device, "--node", node["id"]) for node in block["children"]]
-    assert len(parts) > 1
-    for i, event in enumerate(whole["events"]):
-        assert near(sum(part["events"][i]["energy_j"] for part in parts), event["energy_j"])
-        assert near(sum(part["events"][i]["count"] for part in parts), event["count"])
 
 
 # --- nodes ------------------------------------------------------------------------------------------------

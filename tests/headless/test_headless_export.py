@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
-import stat
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,36 +53,6 @@ def test_the_format_may_differ_from_the_suffix(call: Call, tmp_path: Path) -> No
     target = tmp_path / "figures.dat"
     assert call("compare", "resnet18", "-o", str(target), "--format", "json").code == 0
     assert json.loads(target.read_text())["model"] == "resnet18"
-
-
-def test_a_file_is_replaced_and_keeps_the_usual_rights(call: Call, tmp_path: Path) -> None:
-    target = tmp_path / "out.md"
-    target.write_text("old" * 100_000)
-    assert call("compare", "resnet18", "-o", str(target)).code == 0
-    assert target.read_text().startswith("# resnet18")
-    mask = os.umask(0)
-    os.umask(mask)
-    assert stat.S_IMODE(target.stat().st_mode) == 0o666 & ~mask
-
-
-def test_a_file_of_ones_own_stays_ones_own(call: Call, tmp_path: Path) -> None:
-    """Permissions stay, a link is written through, a FIFO is written into."""
-    secret, link, fifo = tmp_path / "out.md", tmp_path / "link.md", tmp_path / "fifo.md"
-    secret.write_text("old")
-    secret.chmod(0o600)
-    link.symlink_to("out.md")
-    os.mkfifo(fifo)
-    assert call("compare", "resnet18", "-o", str(link)).code == 0
-    assert link.is_symlink()
-    assert secret.read_text().startswith("# resnet18")
-    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
-    got: list[str] = []
-    reader = threading.Thread(target=lambda: got.append(fifo.read_text()))
-    reader.start()
-    assert call("compare", "resnet18", "-o", str(fifo)).code == 0
-    reader.join(5)
-    assert got == [secret.read_text()]
-    assert fifo.is_fifo()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from analysis.model.names.targets import Target
 from analysis.model.names.zoo import Spec
 from hardware import device_catalog
 from hardware.errors import RequestError
-from hardware.names import fold_name, match_name, nearest
+from hardware.names import match_name, nearest
 from hwexplorer import engine
 from hwexplorer.state import State, parse
 from tests.sampling import for_each
@@ -67,15 +67,6 @@ def test_each_name_means_itself_however_it_is_spelt() -> None:
     for name in every:
         spellings = (name, name.upper(), name.replace("_", "-"), name.replace("_", "."), f"{name[0].upper()}{name[1:]}")
         assert {match_name(spelling, every) for spelling in spellings} == {name}
-
-
-def test_no_two_devices_sound_alike() -> None:
-    devices = device_catalog.load_devices()[0]
-    by_sound: dict[str, set[str]] = {}
-    for one in devices:
-        for name in (one.id, one.name, *one.file.aliases):
-            by_sound.setdefault(fold_name(name), set()).add(one.id)
-    assert {sound: ids for sound, ids in by_sound.items() if len(ids) > 1} == {}
 
 
 def test_names_by_sound() -> None:
