@@ -31,8 +31,9 @@ from hwexplorer.settings import SETTINGS
 PANES = ("models", "compare", "tree", "events", "why", "plot", "knobs")
 METRICS = ADDITIVE
 BYS = ("module", "subgraph", "kind")  # as analysis/estimate/outline.py has them
-SORTS = ("graph", "share", "latency", "energy", "name")
+PREDICTED_SORTS = ("graph", "share", "latency", "energy", "name")
 TRACE_SORTS = ("measured", "ratio")  # columns of the tree beside a trace; without one, the order is that of shares
+SORTS = (*PREDICTED_SORTS, *TRACE_SORTS)
 _FIRST = ("roofline", "roofs", "batch", "pareto", "memory")
 _FOUND = {module.name for module in iter_modules([str(Path(__file__).parent / "plots")])}
 PLOTS = (*_FIRST, *sorted(name for name in _FOUND - {*_FIRST} if name[0] != "_"))  # a new plot needs only its module
@@ -40,7 +41,7 @@ RANKS = ("rank", "latency", "energy", "edp", "throughput", "power", "memory", "n
 EACH = "~each"  # suffix of an open branch whose repeated blocks are shown one by one
 DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 PREFERRED_DEVICE = "h100_sxm"
-_CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": (*SORTS, *TRACE_SORTS), "plot": PLOTS, "rank": RANKS}
+_CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": SORTS, "plot": PLOTS, "rank": RANKS}
 
 
 class State(msgspec.Struct, frozen=True):

@@ -347,10 +347,7 @@ COMMANDS: dict[str, LineCommand] = {
     "find": LineCommand("find TEXT", "rows: words, kind:conv share>5 bound:memory", _find_rows),
     "filter": LineCommand("filter TEXT", "narrow the models",
         lambda session, words: _apply(session, filter=" ".join(words), pane="models")),
-    "sort": LineCommand(
-        "sort KEY", ", ".join((*states.SORTS, *states.TRACE_SORTS)), _set_field("sort", "share"),
-        (*states.SORTS, *states.TRACE_SORTS),
-    ),
+    "sort": LineCommand("sort KEY", ", ".join(states.SORTS), _set_field("sort", "share"), states.SORTS),
     "rank": LineCommand("rank KEY", "order of the devices", _set_field("rank", "edp"), states.RANKS),
     "metric": LineCommand("metric M", ", ".join(states.METRICS), _set_field("metric", "energy"), states.METRICS),
     "heat": LineCommand("heat", "show the metric of every device in the tree, or not", _request_action("heat")),

@@ -90,8 +90,8 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("heaviest", ".", "Heaviest path", "Follow the heaviest path down", hint="heaviest"),
         _action("by", "t", "Tree by", "Divide the tree by: " + ", ".join(states.BYS),
             changes.cycle("by", states.BYS, at="", open=()), hint="tree by"),
-        _action("sort", "s", "Sort", "Sort the tree by: " + ", ".join(states.SORTS),
-            changes.cycle("sort", states.SORTS, descending=True), hint="sort"),
+        _action("sort", "s", "Sort", "Sort the tree by: " + ", ".join(states.PREDICTED_SORTS),
+            changes.cycle("sort", states.PREDICTED_SORTS, descending=True), hint="sort"),
         _action("reverse", "S", "Reverse", "Reverse the order of the tree", changes.flip("descending")),
     ),
     "Knobs": (

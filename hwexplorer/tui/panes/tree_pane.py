@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardware.errors import RequestError
-from hwexplorer.state import SORTS, TRACE_SORTS, replace
+from hwexplorer.state import SORTS, replace
 from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session import row_query
 from hwexplorer.tui.session.state_changes import open_branches
@@ -18,7 +18,7 @@ class TreePane(ViewPane):
 
     content: TreeTable
     cursor, double_click = "at", "toggle"
-    sort_keys, sort_fields = (*SORTS, *TRACE_SORTS), ("sort", "descending", True)
+    sort_keys, sort_fields = SORTS, ("sort", "descending", True)
     make_content = TreeTable
     finds_rows = False  # the session searches the tree, since matches may be in closed branches
 
