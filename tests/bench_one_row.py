@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from analysis.validation import efficiency_fit, row_validation
-from analysis.validation.language_rows import interpret_row
 from analysis.validation.measured_rows import FITTED_ON, Unpredictable, shipped_rows
+from analysis.validation.model_rows import interpret_row
 from hwexplorer_annexes.measure import few_rows
 
 LIMITS = ("compute", "memory", "start")
@@ -54,7 +54,7 @@ def collect() -> list[Row]:
         except Unpredictable:
             continue
         if row.latency_s and result.work_class:
-            predicted = left_out.get(row.identity) or row_validation.predict_row(row).latency_s
+            predicted = left_out.get(row.identity) or row_validation.predict_row(row)[0].predicted
             cell = (row.device.id, result.runtime.id, result.work_class, row.scenario.precision)
             kind = few_rows.spread_group(result)
             error = float(np.log(row.latency_s / predicted))

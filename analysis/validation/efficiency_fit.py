@@ -25,8 +25,8 @@ from analysis.model.ir.workload import Bools, Floats
 from analysis.validation import row_validation
 from analysis.validation import trust_bands as trust_bands
 from analysis.validation.kernel_validation import shipped_kernels
-from analysis.validation.language_rows import interpret_row
-from analysis.validation.measured_rows import FITTED_ON, MeasuredRow, Unpredictable, interpret_each, shipped_rows
+from analysis.validation.measured_rows import FITTED_ON, Unpredictable, interpret_each, shipped_rows
+from analysis.validation.model_rows import MeasuredRow, interpret_row
 from hardware import file_access, known_architectures
 from hardware.architecture_facts import Software
 from hardware.demand import Demand, OpClass
@@ -303,12 +303,10 @@ def cross_validate_fit(
 def _trust_json(left_out_s: Mapping[tuple[object, ...], tuple[float, float]]) -> str:
     """Return the text of analysis/estimate/trust.json for the shipped measurements. `left_out_s` has, by identity of a
     row, its latencies by the fits without its device and without its family."""
-    predictions, _ = row_validation.predict_rows(shipped_rows())
-    agree = row_validation.repeats_agree([each.row for each in predictions])
     residuals = []
-    for prediction in (each for each, agrees in zip(predictions, agree, strict=True) if agrees):
-        for point in row_validation.prediction_points([prediction]):
-            left_out = left_out_s.get(prediction.row.identity) if point.quantity == "latency" else None
+    for point in row_validation.predict_rows(shipped_rows())[0]:
+        if point.quantity in row_validation.QUANTITIES:
+            left_out = left_out_s.get(point.row.identity) if point.quantity == "latency" else None
             residuals.append(trust_bands.make_residual(point, left_out))
     residuals += [trust_bands.make_residual(point) for point in shipped_kernels()]
     return trust_bands.encode_trust(trust_bands.trust_table(residuals))

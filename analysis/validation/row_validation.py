@@ -6,21 +6,23 @@ A group is (source, device, mode, framework, precision, scenario). The summary i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from analysis.document import column, record
+from analysis.document import column
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
-from analysis.validation.language_rows import interpret_row as interpret_row
-from analysis.validation.measured_rows import GROUP, MeasuredRow, Tick, Unpredictable, interpret_each
+from analysis.validation.measured_rows import Tick, Unpredictable, interpret_each
+from analysis.validation.model_rows import GROUP
+from analysis.validation.model_rows import MeasuredRow as MeasuredRow
+from analysis.validation.model_rows import interpret_row as interpret_row
 from analysis.validation.prediction_errors import PredictionErrors, PredictionPoint, SkippedRows, measure_errors
 from hardware.architecture_facts import common
 from hardware.device_catalog import load_device
@@ -33,20 +35,10 @@ Ends = tuple[float, float, float]  # nominal, low, high
 QUANTITIES = ("latency", "energy")
 
 
-class RowPrediction(msgspec.Struct, frozen=True, kw_only=True):
-    """A measured row with the estimate's figures and bands: latency of the batch, and energy per inference.
-    `time_power_w` is the power by which the batch's energy grows with its latency."""
+class RowPoint(PredictionPoint, frozen=True):
+    """One measured quantity of a row of a whole model."""
 
     row: MeasuredRow
-    latency_s: float
-    latency_band_s: tuple[float, float]
-    energy_j: float
-    energy_band_j: tuple[float, float]
-    time_power_w: float
-    work_class: str
-    kind: str
-    runtime: str
-    mode: str
 
 
 class ErrorGroup(PredictionErrors, frozen=True, kw_only=True):
@@ -70,13 +62,12 @@ class ClassErrors(PredictionErrors, frozen=True, kw_only=True):
 
 
 class Validation(msgspec.Struct, frozen=True):
-    """Errors of classes of work and groups, skipped rows, rows that were predicted in another precision than measured
-    (`replaced`), and the numbers of rows that are predicted and not (`summary`)."""
+    """Errors of classes of work and groups, skipped rows, and the numbers of rows that are predicted and not
+    (`summary`)."""
 
     classes: tuple[ClassErrors, ...]
     groups: tuple[ErrorGroup, ...]
     skipped: tuple[SkippedRows, ...]
-    replaced: tuple[SkippedRows, ...]
     summary: dict[str, int]
 
 
@@ -115,10 +106,11 @@ def estimate_row(row: MeasuredRow) -> Estimate:
     return estimate(workload, slow, row.scenario)
 
 
-def predict_row(row: MeasuredRow) -> RowPrediction:
-    """Predict a measured row. Raises Unpredictable as `estimate_row` does."""
-    result = estimate_row(row)
-    batch = row.scenario.batch
+def predict_row(row: MeasuredRow) -> list[RowPoint]:
+    """Return the measured figures of a row with their predictions and bands: latency of the batch in its class of work,
+    energy of an inference in its energy class, and this energy as if the row took the time that was measured. Raises
+    Unpredictable as `estimate_row` does."""
+    result, batch = estimate_row(row), row.scenario.batch
     adds, floor = input_s(row, result)
     follows = batch / result.throughput_per_s / result.latency_s if row.is_rate else 1.0  # batches may overlap
     model_s = (result.latency_s * follows, *(end * follows for end in result.latency_band_s))
@@ -129,19 +121,20 @@ def predict_row(row: MeasuredRow) -> RowPrediction:
         (j + wait * waiting_w) / batch
         for j, wait in zip((result.energy_j, *result.energy_band_j), waits_s, strict=True)
     ]
-    return record(
-        RowPrediction,
-        result,
-        row=row,
-        latency_s=latency_s[0],
-        latency_band_s=(latency_s[1], latency_s[2]),
-        energy_j=energy_j[0],
-        energy_band_j=(energy_j[1], energy_j[2]),
-        time_power_w=waiting_w,
-        kind=result.workload.kind,
-        runtime=result.runtime.id,
-        mode=result.execution,
-    )
+    figures = [
+        ("latency", result.work_class, row.latency_s, latency_s),
+        ("energy", row.energy_class, row.energy_j, energy_j),
+    ]
+    if row.latency_s:
+        shift_j = (row.latency_s - latency_s[0]) * waiting_w / batch
+        shifted_j = [max(energy_j[0] + shift_j, 0.0), *(end + shift_j for end in energy_j[1:])]
+        figures.append(("energy_given_latency", row.energy_class, row.energy_j, shifted_j))
+    labels = row.device.id, row.family, result.runtime.id, result.execution, result.work_class
+    return [
+        RowPoint(name, quantity, *labels, measured, predicted, (low, high), row)
+        for quantity, name, measured, (predicted, low, high) in figures
+        if measured
+    ]
 
 
 def input_s(row: MeasuredRow, result: Estimate) -> tuple[Ends, Ends]:
@@ -184,36 +177,30 @@ def validate(
 ) -> Validation:
     """Predict every row and summarise errors by class of work and by group. `kernels` are predicted single kernels,
     `unread` the number of others of their table, by reason."""
-    predictions, skipped = predict_rows(rows, folders, tick)
+    points, skipped = predict_rows(rows, folders, tick)
     skipped.update(unread or {})
-    agree = repeats_agree([p.row for p in predictions])
-    if differing := len(agree) - sum(agree):
-        skipped[f"repeats of one configuration differ by more than {REPEATS_DIFFER:g}x"] += differing
-    predictions = [p for p, agrees in zip(predictions, agree, strict=True) if agrees]
-    replaced = Counter(
-        f"{p.row.asked_precision} runs as {p.row.scenario.precision}" for p in predictions if p.row.asked_precision
-    )
+    predicted = len({id(point.row) for point in points}) + (0 if unread is None else len(kernels))
     return Validation(
-        classes=class_errors(predictions, kernels),
+        classes=class_errors((*points, *kernels)),
         groups=tuple(
-            errors
-            for group, members in group_by(predictions, lambda p: p.row.group).items()
-            for errors in _group_errors(group, members)
+            measure_errors(ErrorGroup, members, quantity=quantity, **dict(zip(GROUP, group, strict=True)))
+            for group, of_group in group_by(points, lambda point: point.row.group).items()
+            for quantity, members in group_by(of_group, lambda point: point.quantity).items()
         ),
         skipped=SkippedRows.count(skipped),
-        replaced=SkippedRows.count(replaced),
-        summary={
-            "predicted": len(predictions) + (0 if unread is None else len(kernels)),
-            "skipped": skipped.total(),
-        },
+        summary={"predicted": predicted, "skipped": skipped.total()},
     )
 
 
 def predict_rows(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
-) -> tuple[list[RowPrediction], Counter[str]]:
-    """Return predictions, and the number of rows without one by reason."""
-    return interpret_each(rows, lambda row: predict_row(interpret_row(row, folders)), tick)
+) -> tuple[list[RowPoint], Counter[str]]:
+    """Return the points of rows, and the number of rows without one by reason."""
+    predicted, skipped = interpret_each(rows, lambda row: predict_row(interpret_row(row, folders)), tick)
+    agree = repeats_agree([points[0].row for points in predicted])
+    if differing := len(agree) - sum(agree):
+        skipped[f"repeats of one configuration differ by more than {REPEATS_DIFFER:g}x"] += differing
+    return [point for points, agrees in zip(predicted, agree, strict=True) if agrees for point in points], skipped
 
 
 def repeats_agree(rows: Sequence[MeasuredRow]) -> list[bool]:
@@ -231,22 +218,11 @@ def _configuration(row: MeasuredRow) -> tuple[object, ...]:
     return (*row.group, row.device.key, row.model, lengths, row.image_size, row.scenario.batch, row.latency_s is None)
 
 
-def prediction_points(predictions: Iterable[RowPrediction]) -> Iterator[PredictionPoint]:
-    """Yield the latency of each row in its class of work, and its energy in its energy class."""
-    for p in predictions:
-        row = p.row
-        key = (row.device.id, row.family, p.runtime, p.mode, p.work_class)
-        if row.latency_s:
-            yield PredictionPoint(p.work_class, "latency", *key, row.latency_s, p.latency_s, p.latency_band_s)
-        if row.energy_j:
-            yield PredictionPoint(row.energy_class, "energy", *key, row.energy_j, p.energy_j, p.energy_band_j)
-
-
-def class_errors(
-    predictions: Iterable[RowPrediction], kernels: Sequence[PredictionPoint] = ()
-) -> tuple[ClassErrors, ...]:
+def class_errors(points: Iterable[PredictionPoint]) -> tuple[ClassErrors, ...]:
     """Return the errors of each class of work in the declared order: first latency, then energy."""
-    members = group_by((*prediction_points(predictions), *kernels), lambda point: (point.quantity, point.name))
+    members = group_by(
+        (point for point in points if point.quantity in QUANTITIES), lambda point: (point.quantity, point.name)
+    )
     order = [kind.name for kind in work_classes()]
     keys = sorted(members, key=lambda key: (QUANTITIES.index(key[0]), order.index(key[1]) if key[1] in order else 0))
     return tuple(
@@ -259,25 +235,3 @@ def class_errors(
         )
         for quantity, name in keys
     )
-
-
-def _group_errors(key: tuple[str, ...], predictions: Sequence[RowPrediction]) -> list[ErrorGroup]:
-    points = group_by(
-        (*prediction_points(predictions), *_energy_points_given_latency(predictions)), lambda point: point.quantity
-    )
-    labels = dict(zip(GROUP, key, strict=True))
-    return [measure_errors(ErrorGroup, members, quantity=name, **labels) for name, members in points.items()]
-
-
-def _energy_points_given_latency(predictions: Sequence[RowPrediction]) -> Iterator[PredictionPoint]:
-    """Yield the energy of rows as if they took the time that was measured."""
-    for p in predictions:
-        if p.row.latency_s and p.row.energy_j:
-            shift_j = (p.row.latency_s - p.latency_s) * p.time_power_w / p.row.scenario.batch
-            (*_, point), (low, high) = prediction_points([p]), p.energy_band_j
-            yield msgspec.structs.replace(
-                point,
-                quantity="energy_given_latency",
-                predicted=max(p.energy_j + shift_j, 0.0),
-                band=(low + shift_j, high + shift_j),
-            )

@@ -29,7 +29,7 @@ from analysis.validation.measured_rows import (
     parse_cell,
     unstated_prompt,
 )
-from hardware import file_access, precision
+from hardware import file_access
 from hardware.device import Device
 from hardware.engines.runtime import Runtime, runtimes
 from hardware.engines.scheduler import Scheduler, find_scheduler, schedulers
@@ -179,15 +179,9 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
 
 def _setup(row: dict[str, str], model: str, device: Device) -> dict[str, Any]:
     """Return how a source ran its loads and servers: the first benchmark, flags and software that fit a row."""
-    texts = {name: row[name] for name in ("source", "runtime", "note", "prompt_tokens", "output_tokens")}
-    texts |= {"version": row["runtime_version"], "model": model, "device": device.id, "tp": row["tensor_parallel"]}
-
-    def fits(rule: dict[str, str]) -> bool:
-        """Return True if the texts of a rule are in those of the row."""
-        return all(rule.get(name, "") in text for name, text in texts.items())
-
+    cells = row | {"version": row["runtime_version"], "model": model, "device": device.id, "tp": row["tensor_parallel"]}
     kinds = (file_access.shipped(_FACTS)[kind] for kind in ("benchmark", "flags", "software"))
-    return {name: value for rules in kinds for name, value in next(filter(fits, rules), {}).items()}
+    return {name: value for rules in kinds for name, value in first_rule(rules, cells).items()}
 
 
 def _devices_per_worker(row: dict[str, str], is_split: bool) -> int:
@@ -204,12 +198,10 @@ def _degrees(devices: int, copies: int, experts: int, **workers: int) -> Paralle
 
 
 def _precision(row: dict[str, str], model: str) -> str:
-    for rule in file_access.shipped(_FACTS)["formats"]:
-        if model.startswith(rule["model"]) and row["weights_format"] in rule["weights"]:
-            return str(rule["is"])
-    if (format := precision.find(row["weights_format"])) is not None and not format.is_uniform:
-        return format.name
-    return find_precision(row["weights_format"], "int8", row["runtime"])[1]  # servers multiply 8-bit integers as such
+    cells = {"model": model, "weights": row["weights_format"] or "unstated"}
+    if rule := first_rule(file_access.shipped(_FACTS)["formats"], cells):
+        return str(rule["is"])
+    return find_precision(row["weights_format"], "int8", row["runtime"])  # servers multiply 8-bit integers as such
 
 
 def _load(row: dict[str, str], lengths: Lengths, setup: dict[str, Any]) -> Load:

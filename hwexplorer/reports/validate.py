@@ -108,10 +108,7 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
     if isinstance(document, ServedGroups):
         return _served_table(document)
     count, left_out = document.summary["predicted"], document.summary["skipped"]
-    reasons = (
-        *(f"{count_noun(each.rows, 'row')} of {each.reason}, the nearest available" for each in document.replaced),
-        *(f"{count_noun(each.rows, 'row')} not predicted: {each.reason}" for each in document.skipped),
-    )
+    reasons = tuple(f"{count_noun(each.rows, 'row')} not predicted: {each.reason}" for each in document.skipped)
     services = "; ".join(f"{each.name.removeprefix(LOAD)} {percent(each.median_error)}" for each in document.served)
     footer = (
         f"{count:,} rows predicted, {left_out:,} not" + ": --all says why" * (not is_whole),

@@ -184,7 +184,7 @@ def _move_device(base: Device, device: Device, measured: Sequence[MeasuredRow], 
     )
     spec = msgspec.structs.replace(spec, trust=(band,), notes=(*spec.notes, *sentences))
     moved = device_in_mode(spec)
-    after_s = [row_validation.predict_row(msgspec.structs.replace(row, device=moved)).latency_s for row in measured]
+    after_s = [row_validation.predict_row(msgspec.structs.replace(row, device=moved))[0].predicted for row in measured]
     rows = [msgspec.structs.replace(row, after_s=s) for row, s in zip(timings.rows, after_s, strict=True)]
     return OwnDevice(device=moved, nearest=base, rows=tuple(rows), left_out=False, skipped=tuple(timings.skipped))
 

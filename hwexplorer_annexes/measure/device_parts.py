@@ -10,9 +10,9 @@ from hwexplorer.extend import (
     document,
     efficiency_fit,
     known_architectures,
-    measured_rows,
     quantity,
     reading_budget,
+    row_validation,
     runtime,
     runtime_choice,
     sentence,
@@ -34,7 +34,7 @@ predict_latency = efficiency_fit.predict_latency
 shipped_latency = efficiency_fit.shipped_latency
 estimate = estimate_module.estimate
 TORCH_HOST = known_architectures.TORCH_HOST
-MeasuredRow = measured_rows.MeasuredRow
+MeasuredRow = row_validation.MeasuredRow
 percent = quantity.percent
 Progress = reading_budget.Progress
 Runtime = runtime.Runtime

@@ -14,8 +14,8 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.store import ready
 from analysis.validation import row_validation
-from analysis.validation.language_rows import interpret_row
 from analysis.validation.measured_rows import FITTED_ON, shipped_rows
+from analysis.validation.model_rows import interpret_row
 from hardware.demand import OpClass
 from hardware.device import Device
 from hardware.device_catalog import load_device
@@ -168,7 +168,7 @@ def test_throughput_of_openvino_is_that_of_an_image_for_each_core() -> None:
     }  # fmt: skip
     request = interpret_row(row)
     assert (request.scenario.batch, request.is_rate) == (4, True)
-    assert row_validation.predict_row(request).latency_s == pytest.approx(request.latency_s, rel=0.15)
+    assert row_validation.predict_row(request)[0].predicted == pytest.approx(request.latency_s, rel=0.15)
 
 
 @pytest.mark.parametrize(("precision", "times"), [("fp16", 1.3), ("fp32", 1.3), ("int8", 1.0)])

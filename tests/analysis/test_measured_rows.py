@@ -17,9 +17,9 @@ from analysis.model import store
 from analysis.model.ir.workload import KINDS
 from analysis.validation import measured_rows, row_validation
 from analysis.validation.kernel_validation import KERNEL_KINDS, NARROW, predict_kernels, shipped_kernels
-from analysis.validation.language_rows import interpret_row
-from analysis.validation.measured_rows import Unpredictable, interpret_vision_row
-from hardware import file_access, precision
+from analysis.validation.measured_rows import Unpredictable
+from analysis.validation.model_rows import interpret_row
+from hardware import precision
 from hardware.device_file import CATALOG
 from hardware.engines.runtime import MODES, runtimes
 from hwexplorer.cli import main
@@ -81,8 +81,8 @@ def test_a_module_takes_less_than_its_board_at_the_wall() -> None:
 def test_the_power_of_a_system_is_not_that_of_its_cards() -> None:
     for device, framework in (("cloud_ai_100_pro", "Qualcomm Cloud AI SDK v1.7.1"), ("xeon_8380", "OpenVINO 2022")):
         row = {**BERT, "device": device, "framework": framework, "energy_mJ_per_inference": "30"}
-        assert interpret_vision_row({**row, "source": "me"}).energy_j == 0.03
-        assert interpret_vision_row(row).energy_j is None
+        assert interpret_row({**row, "source": "me"}).energy_j == 0.03
+        assert interpret_row(row).energy_j is None
 
 
 def test_a_prompt_and_a_whole_request() -> None:
@@ -151,20 +151,14 @@ def test_servers_and_software_that_does_not_run_here() -> None:
     assert "Vulkan" in refused({**BERT, "framework": "ncnn Vulkan"})
 
 
-def test_a_format_without_a_name_runs_as_the_nearest_and_says_so() -> None:
-    table = file_access.shipped(measured_rows.ROWS)["weights"]
-    for rule in table:
-        assert precision.find(rule["is"][-1]), rule
-    row = interpret_row({**LLM, "weights_format": "int4"})
-    first = next(rule["is"][0] for rule in table if "int4" in rule["contains"])
-    assert row.asked_precision == ("" if precision.find(first) else first)
-    found = row_validation.validate([{**LLM, "weights_format": "mxfp4"}])
-    missing = not precision.find("mxfp4")
-    assert [each.rows for each in found.replaced] == ([1] if missing else [])
+def test_formats_of_rows_exist() -> None:
+    rules = measured_rows.row_rules()
+    for rule in (*rules["weights"], *rules["ran"]):
+        assert precision.find(rule["is"]), rule
 
 
 def test_every_name_of_the_mapping_is_one_of_ours() -> None:
-    rules = file_access.shipped(measured_rows.ROWS)
+    rules = measured_rows.row_rules()
     assert {rule["is"] for rule in rules["runtime"]} - {""} <= {*runtimes(), *MODES}
     assert all("reason" in rule for rule in rules["runtime"] if not rule["is"])
     for model in rules["models"].values():
@@ -252,4 +246,4 @@ def test_causal_attention_is_half() -> None:
 
 def test_a_table_without_a_source_is_predicted() -> None:
     row = {"device": "epyc_7763", "model": "vgg16", "batch": "1", "precision": "fp32", "framework": "pytorch eager"}
-    assert interpret_vision_row({**row, "image_size": "", "latency_ms": "90"}).latency_s == pytest.approx(0.09)
+    assert interpret_row({**row, "image_size": "", "latency_ms": "90"}).latency_s == pytest.approx(0.09)

@@ -13,8 +13,8 @@ import pytest
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.measurement_tools import describe_measurement
-from analysis.validation.language_rows import interpret_row
 from analysis.validation.measured_rows import Unpredictable, read_rows
+from analysis.validation.model_rows import interpret_row
 from analysis.validation.serving_rows import interpret_served_row
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError

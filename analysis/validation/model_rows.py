@@ -1,0 +1,249 @@
+"""Rows of whole models in measured tables as requests to the estimate.
+
+A row's framework determines the runtime, memory layout and, with its precision column, the number format. Rows with a
+phase are of language models: prefill, decoding, or both."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from analysis.estimate.scenario import Scenario
+from analysis.model.transformer import transformer_request
+from analysis.validation.measured_rows import (
+    SHIPPED,
+    Unpredictable,
+    check_runtime,
+    family_of,
+    find_device,
+    find_precision,
+    find_runtime_name,
+    first_rule,
+    parse_cell,
+    parse_count,
+    row_rules,
+    unstated_prompt,
+)
+from hardware import file_access
+from hardware.device import Device
+from hardware.device_catalog import load_device
+from hardware.errors import RequestError
+from hardware.names import match_name
+
+# Columns by which rows are grouped, of tables of vision models and encoders, and of language models.
+GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
+LANGUAGE_GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase")
+OFFLINE_BATCH = 64  # MLPerf Offline does not state its batch; larger batches have the same throughput
+MANY_STREAMS = ("offline", "throughput")  # scenarios that reach this throughput with any number of streams
+
+
+class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row as a request and its measured figures: `latency_s` of the batch, `energy_j` of an inference. `lengths`
+    are lengths of a language model by symbolic dimension. `is_rate` is True if the latency follows from a stated
+    throughput. `light` has the facts of the device while it ran calls shorter than `below_s`."""
+
+    group: tuple[str, ...]
+    model: str
+    image_size: int | None = None
+    device: Device
+    scenario: Scenario
+    latency_s: float | None
+    energy_j: float | None
+    copies_input: bool = False
+    decodes_input: bool = False
+    lengths: dict[str, int] = {}
+    is_rate: bool = False
+    light: dict[str, float] = {}
+
+    @property
+    def energy_class(self) -> str:
+        """The class of work that its energy belongs to."""
+        return "energy, language models" if self.lengths else "energy, vision"
+
+    @property
+    def family(self) -> str:
+        """The family of its model: `resnet` of resnet50, `llama` of llama3_8b."""
+        return family_of(self.model)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Fields that are equal in all rows of the same measurement."""
+        return self.device.key, self.model, self.scenario, self.latency_s
+
+
+def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> MeasuredRow:
+    """Return the request of a row of any table of whole models. Raises Unpredictable with the reason."""
+    cells = {name: (text or "").lower() for name, text in row.items() if name}
+    if rule := first_rule(row_rules()["unfit"], cells):
+        raise Unpredictable(rule["reason"])
+    row = row | first_rule(row_rules()["corrected"], cells).get("was", {})
+    try:
+        return _interpret_language_row(row, folders) if "phase" in row else _interpret_vision_row(row, folders)
+    except RequestError as error:  # of the scenario
+        raise Unpredictable(str(error)) from None
+
+
+def _interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...]) -> MeasuredRow:
+    """Return the request of a row of a vision model or an encoder."""
+    device, count = _devices(row, folders)
+    source, note = row.get("source") or "", row.get("note") or ""
+    framework, kind = row.get("framework", "").lower(), (row.get("scenario") or "").lower()
+    is_mlperf, is_module = source.startswith("MLPerf"), device.software.shares_host_memory
+    is_submission = is_mlperf and "n_devices" in row
+    batch = parse_count(row, "batch")
+    if kind in MANY_STREAMS and "openvino" in framework and not is_submission:
+        batch = max(round(device.units), 1)  # one stream of one image per core
+    elif not batch:
+        batch = OFFLINE_BATCH if kind in MANY_STREAMS else 1
+    latency, energy = parse_cell(row, "latency_ms", 1e-3), parse_cell(row, "energy_mJ_per_inference", 1e-3)
+    if is_mlperf and not is_module:
+        energy = None  # the row states the energy of the whole system: hosts, fans, supply
+    throughput = parse_cell(row, "throughput_per_s")
+    is_rate = latency is None and throughput is not None
+    if latency is None and throughput:
+        latency = batch * count / throughput
+    if latency is None and energy is None:
+        raise Unpredictable(_invalid_figures(row) or "row states neither latency nor energy")
+    if energy and latency and is_mlperf:
+        wall = row_rules()["wall"]  # MLPerf meters the whole system, but the estimate covers the module
+        energy = energy * wall["supply"] - wall["board_w"] * latency / batch
+    device = use_threads(device, row, folders, least=0.5)  # a core of few reaches more in vision than the fitted rates
+    named = find_runtime_name(framework, device.vendor) or "fused"
+    execution = check_runtime(named, device, "encoder" if row.get("sequence") else "vision")
+    # MLPerf records engines as graphs, with plugins for BERT; others enqueue.
+    if execution == "tensorrt" and "graphs" not in framework:
+        execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row.get("sequence") else execution
+    if row.get("precision") == "fp32" and is_submission and execution.startswith(("tensorrt", "openvino")):
+        raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
+    is_nchw = ("nchw" in framework or "eager" in framework) and "channels_last" not in framework
+    sequence = parse_count(row, "sequence") or row_rules()["sequence_unstated"].get(row["model"])
+    return MeasuredRow(
+        group=tuple(row.get(name) or "" for name in GROUP),
+        model=f"{row['model']}:sequence={int(sequence)}" if sequence else row["model"],
+        image_size=int(parse_cell(row, "image_size") or 0) or None,
+        device=device,
+        scenario=Scenario(batch, _vision_precision(row), execution, "nchw" if is_nchw else "channels_last"),
+        latency_s=latency,
+        energy_j=energy,
+        # Rows "incl. transfers" time the copy of images to the device; on cards only "dynamic" rows do.
+        copies_input="incl. transfers" in note and (is_module or kind == "dynamic"),
+        decodes_input="incl. input pipeline" in note,
+        is_rate=is_rate,
+        light=_light_clock(device, source) if (batch, execution) == (1, "tensorrt_enqueue") else {},
+    )
+
+
+def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, int]:
+    """Return the device, and the number of devices that share the throughput. Each query runs on one device."""
+    name, about = row["device"], (row.get("device_mode", ""), row.get("source", ""), folders)
+    several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
+    try:
+        return find_device(name, *about), parse_count(row, "n_devices") or 1
+    except Unpredictable:
+        if several is None:
+            raise
+        return find_device(several[1], *about), int(several[2])
+
+
+def use_threads(device: Device, row: dict[str, str], folders: tuple[Path, ...], least: float = 0.0) -> Device:
+    """Return a CPU with as many cores as threads ran. Raises Unpredictable below a share `least` of its cores."""
+    threads = re.search(r"\b(\d+) threads?", f"{row.get('device_mode')} {row.get('runtime')}")
+    if threads is None or not device.arch.is_host or int(threads[1]) >= device.units:
+        return device
+    if not 0 < int(threads[1]) >= least * device.units:
+        raise Unpredictable("fewer threads than cores")
+    alike = ",equal_share=1" if device.equal_share < 1.0 else ""  # fewer threads run on the fastest cores
+    return load_device(f"{device.key}{{units={int(threads[1])}{alike}}}", folders)
+
+
+def _invalid_figures(row: dict[str, str]) -> str:
+    """Return the figures of a row that are not positive numbers, in words."""
+    names = ("latency_ms", "throughput_per_s", "energy_mJ_per_inference")
+    stated = [f"{name} {cell.strip()[:20]}" for name in names if (cell := row.get(name) or "").strip()]
+    return f"{', '.join(stated)}: not a positive number; the row is left out" if stated else ""
+
+
+def _vision_precision(row: dict[str, str]) -> str:
+    # MLPerf's TensorRT submissions state no precision; they run ResNet-50 in int8.
+    unstated = "int8" if "tensorrt" in (row.get("framework") or "").lower() else "fp32"
+    text = (row.get("precision") or unstated).lower()
+    rule = first_rule(row_rules()["ran"], row | {"precision": text})
+    return str(rule.get("is")) if rule else text.split()[0].strip("(),")
+
+
+def _light_clock(device: Device, source: str) -> dict[str, float]:
+    """Return the device's facts in short calls of a source, and `below_s`, their longest time, else {}."""
+    clocks = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {}).get("light", {})
+    return next((light for begin, light in clocks.items() if source.startswith(begin)), {})
+
+
+def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> MeasuredRow:
+    """Return the request of a row of a language model. Energy covers all devices and one inference: one token in
+    decoding, else the whole request."""
+    device = use_threads(find_device(row["device"], row["device_mode"], row["source"], folders), row, folders)
+    count, batch = parse_count(row, "n_devices") or 1, parse_count(row, "batch")
+    runtime = find_runtime_name(f"{row['runtime']} {row['weights_format']}", device.vendor, "language")
+    if count > 1 and runtime.startswith("llama_cpp"):
+        raise Unpredictable("layers are split over devices")
+    if not batch:
+        raise Unpredictable("the batch is not stated")
+    precision = find_precision(row["weights_format"].lower(), row["activation_format"].lower(), row["runtime"])
+    phase, lengths = _request(row)
+    tokens = lengths.get("output", 1)
+    text = f"{_model(row['model'])}:{phase}" + (f",tp={count}" if count > 1 else "")
+    text += f",ep={count}" if row["device_mode"] == f"EP{count}" else ""
+    latency, energy = _latency_s(row, batch), parse_cell(row, "energy_j_per_token")
+    if energy is None and (whole := parse_cell(row, "energy_j")):
+        energy = whole / batch
+    if latency is None:
+        raise Unpredictable("row states neither latency nor energy")
+    return MeasuredRow(
+        group=tuple(row.get(name) or "" for name in LANGUAGE_GROUP),
+        model=text,
+        device=device,
+        scenario=Scenario(batch, precision, check_runtime(runtime, device, "language") or "fused"),
+        latency_s=latency * (tokens if _is_per_token(row) else 1),
+        energy_j=energy * tokens if energy and not (phase == "decode" and unstated_prompt(row)[1]) else None,
+        lengths=lengths,
+    )
+
+
+def _model(name: str) -> str:
+    short = name.rpartition("/")[2].removesuffix("-hf")
+    preset = match_name(str(row_rules()["models"].get(short.lower(), short)), transformer_request.names())
+    if preset is None:
+        raise Unpredictable("model is not known")
+    return preset
+
+
+def _request(row: dict[str, str]) -> tuple[str, dict[str, int]]:
+    prompt, output = (int(parse_cell(row, name) or 0) for name in ("prompt_tokens", "output_tokens"))
+    start = prompt or unstated_prompt(row)[0]
+    if row["phase"] == "prefill":
+        if not prompt:
+            raise Unpredictable("the length of the prompt is not stated")
+        return "prefill", {"sequence": prompt}
+    if row["phase"] == "end_to_end" and prompt and output > 1:
+        return "request", {"sequence": prompt, "output": output}
+    if row["phase"] == "end_to_end" and not _is_per_token(row):
+        raise Unpredictable("the lengths of the requests are not stated")
+    kv = parse_cell(row, "kv_tokens")
+    return "decode", {"kv": int(kv if kv is not None else start + output // 2)}
+
+
+def _is_per_token(row: dict[str, str]) -> bool:
+    """Return True if the row states the latency of a whole request divided by its output tokens."""
+    return (
+        row["phase"] == "end_to_end" and "output tokens, prefill included" in row["note"] and "latency=" in row["note"]
+    )
+
+
+def _latency_s(row: dict[str, str], batch: int) -> float | None:
+    stated, rate = parse_cell(row, "latency_s"), parse_cell(row, "throughput_tokens_per_s")
+    if stated is not None or rate is None:
+        return stated
+    prompt, output = (parse_cell(row, name) or 0.0 for name in ("prompt_tokens", "output_tokens"))
+    tokens = {"decode": 1.0, "prefill": prompt, "end_to_end": output}[row["phase"]]
+    return batch * tokens / rate if tokens else None
