@@ -36,6 +36,7 @@ class ChildJob(ABC, Generic[Answer]):
         self._words = (sys.executable, "-P", "-m", module, *arguments)
         self._limits = limits
         self._on_done = on_done
+        self._is_started = False
         self._child: Child | None = None
         self._future: Future[Answer] = Future()
         self._lock = threading.Lock()
@@ -43,17 +44,10 @@ class ChildJob(ABC, Generic[Answer]):
     def start(self) -> None:
         """Start the subprocess. A missing library or a failed start is raised by `result`, not here."""
         with self._lock:
-            if self.is_done or self._child is not None:
+            if self.is_done or self._is_started:
                 return
-            error = self._missing_library()
-            try:
-                self._child = Child(self._command(), self._limits) if error is None else None
-            except OSError as problem:
-                error = CaptureError(f"cannot start a {self.what}: {problem.strerror}")
-            if self._child is None:
-                self._finish(error=error)
-                return
-        threading.Thread(target=self._watch, args=(self._child,), name="capture", daemon=True).start()
+            self._is_started = True
+        threading.Thread(target=self._watch, name="capture", daemon=True).start()
 
     def run(self, report: Callable[[str, float], None] | None = None) -> Answer:
         """Start the job, wait for it and return its result. Raises the error of the job; an interrupt kills the job."""
@@ -101,7 +95,23 @@ class ChildJob(ABC, Generic[Answer]):
     def _explain(self, reason: str) -> ModelError:
         return CaptureError(reason)
 
-    def _watch(self, child: Child) -> None:
+    def _watch(self) -> None:
+        """Start the subprocess and wait for its end, in one thread: the subprocess ends with the thread."""
+        error = self._missing_library()
+        with self._lock:
+            if self.is_done:  # cancelled
+                return
+            try:
+                self._child = Child(self._command(), self._limits) if error is None else None
+            except OSError as problem:
+                error = CaptureError(f"cannot start a {self.what}: {problem.strerror}")
+            if self._child is None:
+                self._finish(error=error)
+                return
+        self._finish(*self._collect(self._child))
+
+    def _collect(self, child: Child) -> tuple[Answer | None, ModelError | None]:
+        """Return the result of the subprocess, or the error."""
         result: Answer | None = None
         error: ModelError | None = None
         try:
@@ -112,10 +122,10 @@ class ChildJob(ABC, Generic[Answer]):
         except ValueError as problem:
             error = CaptureError(f"{self.what} gave {problem}")
         if child.ending == "cancelled":
-            result, error = None, CaptureCancelledError(f"{self.what} cancelled")
-        elif result is None and error is None:
+            return None, CaptureCancelledError(f"{self.what} cancelled")
+        if result is None and error is None:
             error = CaptureError(f"{self.what} {child.why()} during {self.progress[0]}")
-        self._finish(result, error)
+        return result, error
 
     def _report(self, phase: str, fraction: float) -> None:
         self.progress = (phase, fraction)

@@ -1,12 +1,11 @@
 """The asking side of a subprocess under limits, which answers in lines, then in one block of bytes.
 
 No output of the subprocess makes this side hang or run out of memory: the length and number of lines, the answer and
-the time are bounded. Control characters are removed from text.
+the time are bounded. Control characters are removed from its messages.
 """
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import json
 import math
@@ -29,11 +28,11 @@ from hardware.safe_text import safe
 
 # The folder of our outermost package: `analysis`, or `hwexplorer` in an installed wheel, which contains it.
 _PACKAGES = Path(__file__).resolve().parents[__name__.count(".")]
-_SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
+_LIMITED = str(Path(__file__).with_name("limited.py"))
 _LINE_MAX, _LINES_MAX, _ANSWER_MAX = 1 << 16, 10_000, 1 << 27
 _TEXT_MAX = 2000
 _POLL_S = 0.5
-_PATIENCE_S = 2.0  # between SIGTERM and SIGKILL
+_PATIENCE_S = 1.0  # for the end of a command that closed its pipe
 
 
 class Refusal(ModelError):
@@ -50,26 +49,23 @@ class _Message(msgspec.Struct):
 
 
 class Child:
-    """A running command. Construction starts it and raises OSError if that fails."""
+    """A running command. Construction starts it, in the thread with which it ends, and raises OSError if that fails."""
 
     def __init__(self, command: Sequence[str], limits: ProcessLimits) -> None:
         self.limits = limits
         self.ending = ""  # why it was ended: "answered", "cancelled", "timeout", "unreadable" or "closed"
-        self._asked_s = 0.0  # when `end` was called
         self._lock = threading.Lock()
         self._until_s = time.monotonic() + limits.seconds
         paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH", "")])]
-        allowed = {"memory_bytes": limits.memory_bytes, "cpu_s": limits.seconds}
+        allowed = {"memory_bytes": limits.memory_bytes, "cpu_s": limits.seconds, "parent": os.getpid()}
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _SUPERVISOR, json.dumps(allowed), *command],
-            stdin=subprocess.PIPE,  # held open: when it closes, the supervisor ends
+            [sys.executable, "-I", "-S", _LIMITED, json.dumps(allowed), *command],
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if limits.show_output else subprocess.DEVNULL,
+            stderr=None if limits.show_output else subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},  # enough to trace
             start_new_session=True,
         )
-        self._shown = threading.Thread(target=_show, args=(self.process.stderr,), daemon=True)
-        self._shown.start()
 
     def answer(self, report: Callable[[str, float], None]) -> bytes | None:
         """Return the answer, or None without one. Afterwards its process group is dead. Raises `Refusal`."""
@@ -77,7 +73,7 @@ class Child:
         try:
             answer = self._answer(report)
             if answer is None and not self.ending:
-                over = "" if self._has_ended(_PATIENCE_S / 2) else "closed"  # it still runs but closed its pipe
+                over = "" if self._has_ended() else "closed"  # it still runs but closed its pipe
             return answer
         except Refusal:
             raise
@@ -85,18 +81,17 @@ class Child:
             over = "unreadable"
             return None
         finally:
-            if over:
-                self.end(over)
-            self._reap()
+            self.end(over)
+            self.process.wait()
+            if self.process.stdout is not None:
+                self.process.stdout.close()
 
     def end(self, why: str) -> None:
         """Kill the process group of the command now. Thread-safe; only the first reason is kept."""
         with self._lock:
-            if not self.ending:
-                self.ending, self._asked_s = why, time.monotonic()
-                with contextlib.suppress(OSError):
-                    self.process.terminate()
-                    self.process.send_signal(signal.SIGCONT)  # the supervisor may be stopped (SIGSTOP)
+            self.ending = self.ending or why
+            with contextlib.suppress(OSError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def why(self) -> str:
         """Return why the answer is missing, as the end of a sentence whose subject is the command."""
@@ -150,42 +145,18 @@ class Child:
             now = time.monotonic()
             if now > self._until_s:
                 self.end("timeout")
-            if self.ending and now > self._asked_s + _PATIENCE_S:
+            if self.ending:
                 return False
             if selector.select(min(_POLL_S, max(self._until_s - now, 0.0) + 0.01)):
                 data = os.read(pipe.fileno(), _LINE_MAX)
                 got += data
                 return bool(data)
 
-    def _reap(self) -> None:
-        if not self._has_ended(_PATIENCE_S):
-            with contextlib.suppress(OSError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        self._shown.join(_PATIENCE_S)
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-
-    def _has_ended(self, seconds: float) -> bool:
+    def _has_ended(self) -> bool:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(seconds)
+            self.process.wait(_PATIENCE_S)
         return self.process.returncode is not None
 
 
 def _line(text: str) -> str:
     return " ".join(safe(text, _TEXT_MAX).split())
-
-
-def _show(pipe: IO[bytes] | None) -> None:
-    """Copy its output to our standard error without control characters."""
-    if pipe is None:
-        return
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    with pipe, contextlib.suppress(OSError, ValueError):
-        while data := os.read(pipe.fileno(), _LINE_MAX):
-            lines = decoder.decode(data).replace("\r", "\n").split("\n")
-            if sys.stderr is not None:
-                sys.stderr.write("\n".join(safe(line, _LINE_MAX) for line in lines))
-                sys.stderr.flush()
