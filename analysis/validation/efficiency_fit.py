@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -21,10 +21,13 @@ import numpy as np
 
 from analysis.document import record
 from analysis.estimate.trust import PATH
-from analysis.model.ir.workload import Bools, Floats
+from analysis.model.ir.workload import Floats
 from analysis.validation import row_validation
 from analysis.validation import trust_bands as trust_bands
-from analysis.validation.kernel_validation import shipped_kernels
+from analysis.validation.factor_fit import FittedRate as FittedRate
+from analysis.validation.factor_fit import LinearFit, least_absolute_step, log_range, mean_error
+from analysis.validation.factor_fit import Progress as Progress
+from analysis.validation.kernel_rows import shipped_kernels
 from analysis.validation.measured_rows import FITTED_ON, Unpredictable, interpret_each, shipped_rows
 from analysis.validation.model_rows import MeasuredRow, interpret_row
 from hardware import file_access, known_architectures
@@ -39,22 +42,7 @@ from hardware.setup import Setup
 STEP = 0.05  # of the logarithm of a rate, for derivatives
 ROUNDS = 8
 PULL = 0.03  # of the weight of all rows, to the middles of ranges: what rows of few kinds of operators leave open
-SMALL_ERROR = 0.05  # about the noise of repeated measurements; smaller errors count as squares
-
-Progress = Callable[[str], None]
 Labels = dict[str, list[str]]  # by axis (device, family, runtime), the label of each row
-
-
-class FittedRate(msgspec.Struct, frozen=True):
-    """One fitted efficiency: a table of Efficiency and the operator classes that share it. The fit begins at `start`,
-    or in the middle of the range (of logarithms) if it is None."""
-
-    table: str
-    name: str
-    classes: tuple[int, ...]
-    low: float
-    high: float
-    start: float | None = None
 
 
 class FitRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,19 +72,6 @@ class CrossValidation(msgspec.Struct, frozen=True):
     device_out: float
     family_out: float
     runtime_out: float
-
-
-class LinearFit(msgspec.Struct, frozen=True):
-    """Fitted `values` (rates,) and, at these values, the `error` of each row (log of predicted over measured) and its
-    derivatives `slope` (rows, rates) by the logarithms of the rates. `pull` is the weight of a distance of one, in
-    logarithms, from the start."""
-
-    rates: tuple[FittedRate, ...]
-    weight: Floats
-    values: Floats
-    error: Floats
-    slope: Floats
-    pull: float
 
 
 class RateFit(LinearFit, frozen=True, kw_only=True):
@@ -200,7 +175,7 @@ def fit_rates(
     pull: float = PULL,
 ) -> RateFit:
     """Return the rates within their ranges that minimise the weighted absolute log error, searched from their start."""
-    measured, start = np.array([row.measured_s for row in rows]), _log_range(rates)[2]
+    measured, start = np.array([row.measured_s for row in rows]), log_range(rates)[2]
     best, least, damping, x = None, np.inf, 1.0, start
     for round_ in range(ROUNDS):
         progress(f"fitting {name}, round {round_ + 1} of {ROUNDS}")
@@ -217,34 +192,10 @@ def fit_rates(
     return best
 
 
-def _log_range(rates: Sequence[FittedRate]) -> tuple[Floats, Floats, Floats]:
-    """Return logarithms of the ends of the ranges and of the starts."""
-    low, high = np.log([rate.low for rate in rates]), np.log([rate.high for rate in rates])
-    return low, high, np.log([rate.start or np.sqrt(rate.low * rate.high) for rate in rates])
-
-
 def group_weights(rows: Sequence[FitRow]) -> Floats:
     """Return the weight of each row: one over the size of its group, so that all groups have equal weight."""
     counts = Counter(row.group for row in rows)
     return np.array([1.0 / max(counts[row.group], row_validation.LARGE) for row in rows])
-
-
-def mean_error(error: Floats, weight: Floats) -> float:
-    """Return the weighted mean of the absolute errors, 0 without rows."""
-    return float((weight * np.abs(error)).sum() / weight.sum()) if weight.size else 0.0
-
-
-def least_absolute_step(fit: LinearFit, rows: Bools | slice) -> Floats:
-    """Return the step (rates,) within the ranges that minimises the cost of `rows` with linear errors, by iteratively
-    reweighted least squares. Rates that no row depends on go to their start."""
-    at, error, slope, weight = np.log(fit.values), fit.error[rows], fit.slope[rows], fit.weight[rows]
-    low, high, start = (each - at for each in _log_range(fit.rates))
-    step, prior = np.zeros(len(at)), np.full(len(at), fit.pull * weight.sum())
-    for _ in range(30 if len(error) else 0):
-        w = weight / np.maximum(np.abs(error + slope @ step), SMALL_ERROR)
-        normal = (slope.T * w) @ slope + np.diag(prior)
-        step = np.clip(np.linalg.solve(normal, prior * start - (slope.T * w) @ error), low, high)
-    return step if len(error) else start
 
 
 def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str]) -> Floats:
@@ -253,7 +204,7 @@ def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str
     Each fit is one step with the derivatives of the full fit; its predictions are computed without linearisation."""
     names = list(dict.fromkeys(labels))
     place = np.array([names.index(label) for label in labels])
-    values = [full.values * np.exp(least_absolute_step(full, place != f)) for f in range(len(names))]
+    values = [full.values_at(place != f) for f in range(len(names))]
     latency = predict_latency(rows, full.shipped, full.rates, np.array(values))
     selected: Floats = latency[place, np.arange(len(rows))]
     return selected

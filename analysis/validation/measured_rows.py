@@ -44,6 +44,13 @@ class Unpredictable(Exception):
     """Raised for a row that cannot be predicted. Such rows are counted by the message, which is the reason."""
 
 
+class Cells(dict[str, str]):
+    """The cells of a row by column; '' in columns that its table lacks."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
 def row_rules() -> dict[str, Any]:
     """Return the rules by which rows become requests."""
     return file_access.shipped(SHIPPED / "rows.toml")
@@ -158,11 +165,10 @@ def parse_cell(row: dict[str, str], name: str, scale: float = 1.0) -> float | No
     return value * scale if LEAST < value < MOST else None
 
 
-def unstated_prompt(row: dict[str, str]) -> tuple[int, bool]:
+def unstated_prompt(row: Cells) -> tuple[int, bool]:
     """Return the prompt tokens of a row that states none, and whether its benchmark is known for long prompts."""
-    rows, note = row_rules(), row.get("note") or ""
-    tokens = next((tokens for name, tokens in rows["prompt_of"].items() if name in note), 0)
-    return tokens or int(rows["prompt_unstated"]), tokens > 0
+    tokens = next((tokens for name, tokens in row_rules()["prompt_of"].items() if name in row["note"]), 0)
+    return tokens or int(row_rules()["prompt_unstated"]), tokens > 0
 
 
 def parse_count(row: dict[str, str], name: str) -> int:

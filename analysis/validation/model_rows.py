@@ -14,6 +14,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model.transformer import transformer_request
 from analysis.validation.measured_rows import (
     SHIPPED,
+    Cells,
     Unpredictable,
     check_runtime,
     family_of,
@@ -78,19 +79,20 @@ def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measur
     cells = {name: (text or "").lower() for name, text in row.items() if name}
     if rule := first_rule(row_rules()["unfit"], cells):
         raise Unpredictable(rule["reason"])
-    row = row | first_rule(row_rules()["corrected"], cells).get("was", {})
+    known_row = Cells(row | first_rule(row_rules()["corrected"], cells).get("was", {}))
     try:
-        return _interpret_language_row(row, folders) if "phase" in row else _interpret_vision_row(row, folders)
+        return (
+            _interpret_language_row(known_row, folders) if "phase" in row else _interpret_vision_row(known_row, folders)
+        )
     except RequestError as error:  # of the scenario
         raise Unpredictable(str(error)) from None
 
 
-def _interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...]) -> MeasuredRow:
+def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
     """Return the request of a row of a vision model or an encoder."""
     device, count = _devices(row, folders)
-    source, note = row.get("source") or "", row.get("note") or ""
-    framework, kind = row.get("framework", "").lower(), (row.get("scenario") or "").lower()
-    is_mlperf, is_module = source.startswith("MLPerf"), device.software.shares_host_memory
+    framework, kind = row["framework"].lower(), row["scenario"].lower()
+    is_mlperf, is_module = row["source"].startswith("MLPerf"), device.software.shares_host_memory
     is_submission = is_mlperf and "n_devices" in row
     batch = parse_count(row, "batch")
     if kind in MANY_STREAMS and "openvino" in framework and not is_submission:
@@ -111,16 +113,16 @@ def _interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...]) -> Mea
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
     device = use_threads(device, row, folders, least=0.5)  # a core of few reaches more in vision than the fitted rates
     named = find_runtime_name(framework, device.vendor) or "fused"
-    execution = check_runtime(named, device, "encoder" if row.get("sequence") else "vision")
+    execution = check_runtime(named, device, "encoder" if row["sequence"] else "vision")
     # MLPerf records engines as graphs, with plugins for BERT; others enqueue.
     if execution == "tensorrt" and "graphs" not in framework:
-        execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row.get("sequence") else execution
-    if row.get("precision") == "fp32" and is_submission and execution.startswith(("tensorrt", "openvino")):
+        execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row["sequence"] else execution
+    if row["precision"] == "fp32" and is_submission and execution.startswith(("tensorrt", "openvino")):
         raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
     is_nchw = ("nchw" in framework or "eager" in framework) and "channels_last" not in framework
     sequence = parse_count(row, "sequence") or row_rules()["sequence_unstated"].get(row["model"])
     return MeasuredRow(
-        group=tuple(row.get(name) or "" for name in GROUP),
+        group=tuple(row[name] for name in GROUP),
         model=f"{row['model']}:sequence={int(sequence)}" if sequence else row["model"],
         image_size=int(parse_cell(row, "image_size") or 0) or None,
         device=device,
@@ -128,16 +130,16 @@ def _interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...]) -> Mea
         latency_s=latency,
         energy_j=energy,
         # Rows "incl. transfers" time the copy of images to the device; on cards only "dynamic" rows do.
-        copies_input="incl. transfers" in note and (is_module or kind == "dynamic"),
-        decodes_input="incl. input pipeline" in note,
+        copies_input="incl. transfers" in row["note"] and (is_module or kind == "dynamic"),
+        decodes_input="incl. input pipeline" in row["note"],
         is_rate=is_rate,
-        light=_light_clock(device, source) if (batch, execution) == (1, "tensorrt_enqueue") else {},
+        light=_light_clock(device, row["source"]) if (batch, execution) == (1, "tensorrt_enqueue") else {},
     )
 
 
-def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, int]:
+def _devices(row: Cells, folders: tuple[Path, ...]) -> tuple[Device, int]:
     """Return the device, and the number of devices that share the throughput. Each query runs on one device."""
-    name, about = row["device"], (row.get("device_mode", ""), row.get("source", ""), folders)
+    name, about = row["device"], (row["device_mode"], row["source"], folders)
     several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
     try:
         return find_device(name, *about), parse_count(row, "n_devices") or 1
@@ -147,9 +149,9 @@ def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, in
         return find_device(several[1], *about), int(several[2])
 
 
-def use_threads(device: Device, row: dict[str, str], folders: tuple[Path, ...], least: float = 0.0) -> Device:
+def use_threads(device: Device, row: Cells, folders: tuple[Path, ...], least: float = 0.0) -> Device:
     """Return a CPU with as many cores as threads ran. Raises Unpredictable below a share `least` of its cores."""
-    threads = re.search(r"\b(\d+) threads?", f"{row.get('device_mode')} {row.get('runtime')}")
+    threads = re.search(r"\b(\d+) threads?", f"{row['device_mode']} {row['runtime']}")
     if threads is None or not device.arch.is_host or int(threads[1]) >= device.units:
         return device
     if not 0 < int(threads[1]) >= least * device.units:
@@ -158,17 +160,17 @@ def use_threads(device: Device, row: dict[str, str], folders: tuple[Path, ...], 
     return load_device(f"{device.key}{{units={int(threads[1])}{alike}}}", folders)
 
 
-def _invalid_figures(row: dict[str, str]) -> str:
+def _invalid_figures(row: Cells) -> str:
     """Return the figures of a row that are not positive numbers, in words."""
     names = ("latency_ms", "throughput_per_s", "energy_mJ_per_inference")
-    stated = [f"{name} {cell.strip()[:20]}" for name in names if (cell := row.get(name) or "").strip()]
+    stated = [f"{name} {cell.strip()[:20]}" for name in names if (cell := row[name]).strip()]
     return f"{', '.join(stated)}: not a positive number; the row is left out" if stated else ""
 
 
-def _vision_precision(row: dict[str, str]) -> str:
+def _vision_precision(row: Cells) -> str:
     # MLPerf's TensorRT submissions state no precision; they run ResNet-50 in int8.
-    unstated = "int8" if "tensorrt" in (row.get("framework") or "").lower() else "fp32"
-    text = (row.get("precision") or unstated).lower()
+    unstated = "int8" if "tensorrt" in row["framework"].lower() else "fp32"
+    text = (row["precision"] or unstated).lower()
     rule = first_rule(row_rules()["ran"], row | {"precision": text})
     return str(rule.get("is")) if rule else text.split()[0].strip("(),")
 
@@ -179,7 +181,7 @@ def _light_clock(device: Device, source: str) -> dict[str, float]:
     return next((light for begin, light in clocks.items() if source.startswith(begin)), {})
 
 
-def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> MeasuredRow:
+def _interpret_language_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
     """Return the request of a row of a language model. Energy covers all devices and one inference: one token in
     decoding, else the whole request."""
     device = use_threads(find_device(row["device"], row["device_mode"], row["source"], folders), row, folders)
@@ -200,7 +202,7 @@ def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> M
     if latency is None:
         raise Unpredictable("row states neither latency nor energy")
     return MeasuredRow(
-        group=tuple(row.get(name) or "" for name in LANGUAGE_GROUP),
+        group=tuple(row[name] for name in LANGUAGE_GROUP),
         model=text,
         device=device,
         scenario=Scenario(batch, precision, check_runtime(runtime, device, "language") or "fused"),
@@ -218,7 +220,7 @@ def _model(name: str) -> str:
     return preset
 
 
-def _request(row: dict[str, str]) -> tuple[str, dict[str, int]]:
+def _request(row: Cells) -> tuple[str, dict[str, int]]:
     prompt, output = (int(parse_cell(row, name) or 0) for name in ("prompt_tokens", "output_tokens"))
     start = prompt or unstated_prompt(row)[0]
     if row["phase"] == "prefill":
@@ -233,14 +235,14 @@ def _request(row: dict[str, str]) -> tuple[str, dict[str, int]]:
     return "decode", {"kv": int(kv if kv is not None else start + output // 2)}
 
 
-def _is_per_token(row: dict[str, str]) -> bool:
+def _is_per_token(row: Cells) -> bool:
     """Return True if the row states the latency of a whole request divided by its output tokens."""
     return (
         row["phase"] == "end_to_end" and "output tokens, prefill included" in row["note"] and "latency=" in row["note"]
     )
 
 
-def _latency_s(row: dict[str, str], batch: int) -> float | None:
+def _latency_s(row: Cells, batch: int) -> float | None:
     stated, rate = parse_cell(row, "latency_s"), parse_cell(row, "throughput_tokens_per_s")
     if stated is not None or rate is None:
         return stated

@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 
 from analysis.model.ir.workload import Bools, Floats
-from analysis.validation.efficiency_fit import FittedRate, LinearFit, Progress, least_absolute_step
+from analysis.validation.factor_fit import FactorFit, Factors, FittedRate, Key, Progress
+from analysis.validation.kernel_rows import TimedGroup, predict_group, read_groups
 from analysis.validation.measured_rows import read_rows
-from analysis.validation.operator_rows import TimedGroup, predict_group, read_operators
 from analysis.validation.prediction_errors import PredictionPoint
 from analysis.validation.trust_bands import TARGET, make_residual, narrowest_band, spread_between_devices
 from hardware.grouping import group_by
@@ -39,7 +39,6 @@ AXES: dict[str, Callable[[TimedGroup], str]] = {
     "device": lambda group: group.setup.device.id,
     "generation": lambda group: group.setup.device.kernel_generation,
 }
-Key = tuple[str, str]  # the library, generation or software that owns a number, and its name
 
 
 class OperatorFit:
@@ -49,58 +48,46 @@ class OperatorFit:
         self.groups = groups
         self.numbers = [dict(_numbers(group)) for group in groups]
         self.sizes = [len(group.members) for group in groups]
-        self.keys = sorted({key for numbers in self.numbers for key in numbers})
-        self.errors, self.slopes = self._errors({}), np.zeros((sum(self.sizes), len(self.keys)))
-        for name in (*LIBRARY, *FACTS, *RATES):
-            progress(f"fitting {name}")
-            keys = [key for key in self.keys if key[1] == name]
-            slope = (self._errors(dict.fromkeys(keys, float(np.exp(STEP)))) - self.errors) / STEP
-            for key in keys:
-                self.slopes[:, self.keys.index(key)] = slope * self._repeat(
-                    [key in numbers for numbers in self.numbers]
-                )
+        owned = [numbers for numbers, size in zip(self.numbers, self.sizes, strict=True) for _ in range(size)]
+        self.fit = FactorFit(owned, self._errors, STEP, progress)
 
     def leave_out(self, axis: str) -> Iterator[PredictionPoint]:
         """Yield the operators, predicted by fits without those that share their device or generation."""
         labels = [AXES[axis](group) for group in self.groups]
         for label in dict.fromkeys(labels):
-            factors = self._solve(self._repeat([own_label == label for own_label in labels]))
+            factors = self._solve(np.repeat([own_label != label for own_label in labels], self.sizes))
             for group, numbers, own_label in zip(self.groups, self.numbers, labels, strict=True):
                 if own_label == label:
                     group = msgspec.structs.replace(group, is_known=group.is_known and axis == "device")
                     for point in predict_group(_scale(group, numbers, factors)):
                         yield msgspec.structs.replace(point, family=f"{point.family}{LEFT_OUT}{axis}")
 
-    def _repeat(self, of_groups: Sequence[bool]) -> Bools:
-        return np.repeat(of_groups, self.sizes)
-
     def _errors(self, factors: Mapping[Key, float]) -> Floats:
         pairs = zip(self.groups, self.numbers, strict=True)
         points = (point for group, numbers in pairs for point in predict_group(_scale(group, numbers, factors)))
         return np.array([np.log(point.predicted / point.measured) for point in points])
 
-    def _solve(self, left_out: Bools) -> dict[Key, float]:
-        is_known = (self.slopes[~left_out] != 0.0).sum(axis=0) >= LEAST
+    def _solve(self, rows: Bools) -> Factors:
+        keys = self.fit.keys
+        is_known = (self.fit.slopes[rows] != 0.0).sum(axis=0) >= LEAST
         shipped = {key: np.log(value) for numbers in self.numbers for key, value in numbers.items()}
-        starts = np.zeros(len(self.keys))
-        for place, (owner, name) in enumerate(self.keys):
+        starts = np.zeros(len(keys))
+        for place, (owner, name) in enumerate(keys):
             kind = owner.partition(" ")[0]
-            alike = [key for key, is_fit in zip(self.keys, is_known, strict=True) if is_fit and key[1] == name]
+            alike = [key for key, is_fit in zip(keys, is_known, strict=True) if is_fit and key[1] == name]
             alike = [key for key in alike if key[0].startswith(kind)]
             if not is_known[place] and alike:
                 starts[place] = np.mean([shipped[key] for key in alike]) - shipped[owner, name]
         ends = (np.exp(np.minimum(starts, 0.0)) / FARTHEST, np.exp(np.maximum(starts, 0.0)) * FARTHEST, np.exp(starts))
-        rates = tuple(FittedRate(*key, (), *limits) for key, *limits in zip(self.keys, *ends, strict=True))
-        ones = np.ones(len(self.keys))
-        fit = LinearFit(rates, np.ones(len(self.errors)), ones, self.errors, self.slopes * is_known, PULL)
-        return dict(zip(self.keys, np.exp(least_absolute_step(fit, ~left_out)).tolist(), strict=True))
+        rates = [FittedRate(*key, (), *limits) for key, *limits in zip(keys, *ends, strict=True)]
+        return self.fit.solve(rows, rates, PULL, is_known)
 
 
 def predict_left_out(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...], progress: Progress
 ) -> list[PredictionPoint]:
     """Return the operators of a table, predicted by fits without their device and without its generation."""
-    fit = OperatorFit(read_operators(rows, folders)[0], progress)
+    fit = OperatorFit(read_groups(rows, folders)[0], progress)
     return [point for axis in AXES for point in fit.leave_out(axis)]
 
 
@@ -144,7 +131,7 @@ def _scale(group: TimedGroup, numbers: Mapping[Key, float], factors: Mapping[Key
 def main() -> None:
     """Print the factors of [bands] in operators.toml for devices of unknown generations, from the table that the first
     argument names."""
-    groups, _ = read_operators(read_rows([Path(sys.argv[1])]))
+    groups, _ = read_groups(read_rows([Path(sys.argv[1])]))
     fit = OperatorFit(groups, partial(print, file=sys.stderr))
     generations = {group.setup.device.key: group.setup.device.kernel_generation for group in groups}
     rows = [

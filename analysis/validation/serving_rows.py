@@ -20,6 +20,7 @@ from analysis.serving.simulation import Run
 from analysis.serving.step_costs import speculate, tokens_per_step
 from analysis.validation.measured_rows import (
     SHIPPED,
+    Cells,
     Unpredictable,
     check_runtime,
     find_device,
@@ -119,9 +120,9 @@ class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
         return {name: figures[name] for name in self.measured}
 
 
-def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> ServedRow:
+def interpret_served_row(cells: dict[str, str], folders: tuple[Path, ...] = ()) -> ServedRow:
     """Return the load and deployment of a row. Raises Unpredictable with the reason."""
-    facts = file_access.shipped(_FACTS)
+    facts, row = file_access.shipped(_FACTS), Cells(cells)
     if rule := first_rule(facts["skip"], row):
         raise Unpredictable(rule["reason"])
     device = find_device(row["device"].lower(), "", row["source"], folders)
@@ -177,14 +178,14 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     )
 
 
-def _setup(row: dict[str, str], model: str, device: Device) -> dict[str, Any]:
+def _setup(row: Cells, model: str, device: Device) -> dict[str, Any]:
     """Return how a source ran its loads and servers: the first benchmark, flags and software that fit a row."""
     cells = row | {"version": row["runtime_version"], "model": model, "device": device.id, "tp": row["tensor_parallel"]}
     kinds = (file_access.shipped(_FACTS)[kind] for kind in ("benchmark", "flags", "software"))
     return {name: value for rules in kinds for name, value in first_rule(rules, cells).items()}
 
 
-def _devices_per_worker(row: dict[str, str], is_split: bool) -> int:
+def _devices_per_worker(row: Cells, is_split: bool) -> int:
     degrees = [int(parse_cell(row, f"{name}_parallel") or 1) for name in ("tensor", "attention_data", "expert")]
     devices = int(parse_cell(row, "devices_per_decode_worker" if is_split else "n_devices") or 1)
     return max(degrees[0] * degrees[1], degrees[2], devices)
@@ -197,14 +198,14 @@ def _degrees(devices: int, copies: int, experts: int, **workers: int) -> Paralle
     return ParallelDegrees(tp=tp, ep=devices if is_shared else 1, **workers)
 
 
-def _precision(row: dict[str, str], model: str) -> str:
+def _precision(row: Cells, model: str) -> str:
     cells = {"model": model, "weights": row["weights_format"] or "unstated"}
     if rule := first_rule(file_access.shipped(_FACTS)["formats"], cells):
         return str(rule["is"])
     return find_precision(row["weights_format"], "int8", row["runtime"])  # servers multiply 8-bit integers as such
 
 
-def _load(row: dict[str, str], lengths: Lengths, setup: dict[str, Any]) -> Load:
+def _load(row: Cells, lengths: Lengths, setup: dict[str, Any]) -> Load:
     requests = int(parse_cell(row, "requests") or 0)
     if rate := parse_cell(row, "request_rate_per_s"):
         if not requests:
@@ -229,7 +230,7 @@ def _load(row: dict[str, str], lengths: Lengths, setup: dict[str, Any]) -> Load:
     return load
 
 
-def _scheduler(row: dict[str, str], deployment: Deployment, setup: dict[str, Any], load: Load) -> Scheduler:
+def _scheduler(row: Cells, deployment: Deployment, setup: dict[str, Any], load: Load) -> Scheduler:
     copies = (deployment.prompt_layout if deployment.layout.prefill else deployment.layout).copies
     scheduler = find_scheduler(deployment.scheduler, deployment.device.memory_bytes).of_copies(copies)
     changes: dict[str, Any] = {}

@@ -1,10 +1,13 @@
-"""Services under load against published runs: time to first token, time per token, joules per token and throughput."""
+"""Services under load against published runs: time to first token, time per token, joules per token and throughput.
+
+The times that hosts of servers spend are fitted to these runs: factors on the shipped times of each scheduler and each
+runtime. Fits without a device, a family of models or an engine show how well these times transfer."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,15 +17,19 @@ import numpy as np
 
 from analysis.document import column
 from analysis.estimate.trust import ClassEvidence
+from analysis.model.ir.workload import Bools, Floats
 from analysis.serving.served_load import EVIDENCE, load_evidence
 from analysis.serving.serving_report import find_knee
-from analysis.validation.efficiency_fit import Progress
+from analysis.validation.factor_fit import FactorFit, Factors, FittedRate, Key, Progress
 from analysis.validation.measured_rows import SHIPPED, Tick, family_of, map_groups, read_rows
 from analysis.validation.prediction_errors import PredictionErrors, PredictionPoint, SkippedRows, measure_errors
-from analysis.validation.serving_fit import AXES, HostFit, shipped_time
-from analysis.validation.serving_rows import TABLE, ServedRow, interpret_served_row, make_server
+from analysis.validation.serving_rows import TABLE, Deployment, ServedRow, interpret_served_row, make_server
 from analysis.validation.trust_bands import Residual, class_factors, encode_rows, make_residual
 from hardware import file_access
+from hardware.engines.runtime import runtimes
+from hardware.engines.scheduler import schedulers
+from hardware.grouping import group_by
+from hardware.quantity import SourcedValue
 
 NAME = "served at load"
 WITHIN_KNEE = 2.0  # one doubling of load
@@ -30,6 +37,19 @@ LEAST_CURVE, LEAST_CHOICE = 4, 3  # least loads of a curve with a knee, least sy
 APART, OLDER = ", prefill apart", "2024"
 FIGURES = ("TTFT", "TPOT", "energy", "throughput")
 LABELS = (*FIGURES, *(figure + APART for figure in FIGURES))
+# Times of hosts: of a scheduler, then of a runtime.
+SCHEDULED, STEPPED = ("request_s", "prompt_token_s", "intake_s", "chunk_s"), ("call_s", "sequence_s", "prompt_dispatch")
+STEP = 0.2  # of the logarithm of a time, for derivatives: simulated steps are whole
+PULL = 0.03  # of the weight of all figures, to the middles of ranges
+FITTED = ("TTFT", "TPOT")
+ENGINE = "runtime"
+AXES: dict[str, Callable[[Deployment], str]] = {
+    "device": lambda setup: setup.device.id,
+    "family": lambda setup: family_of(setup.model),
+    ENGINE: lambda setup: setup.scheduler,
+}
+
+Figures = list[dict[str, float]]
 
 
 class ServedErrors(PredictionErrors, frozen=True, kw_only=True):
@@ -162,6 +182,66 @@ def _regret(group: Sequence[PredictedLoad]) -> float:
     rates = [[rate / load.row.deployment.devices for rate in load.output_per_s] for load in group]
     best = max(rates, key=lambda pair: pair[1])
     return 1.0 - best[0] / max(rate for rate, _ in rates)
+
+
+class HostFit:
+    """Rows of services, those of a deployment together, and `factors` on the shipped times of their hosts, fitted."""
+
+    def __init__(self, rows: Iterable[ServedRow], progress: Progress) -> None:
+        self.deployments = list(group_by(rows, lambda row: row.deployment.key).values())
+        self.rows = [row for rows in self.deployments for row in rows]
+        self.setups = [row.deployment for row in self.rows for name in FITTED if name in row.measured]
+        owned = [[key for key in host_times(setup) if shipped_time(key).value] for setup in self.setups]
+        self.fit = FactorFit(owned, self._errors, STEP, progress)
+        self.factors = self._solve(np.ones(len(self.setups), dtype=np.bool_))
+
+    def predict(self, find_factors: Callable[[Deployment], Factors]) -> Figures:
+        """Return the figures of each row with the times of its host."""
+        figures: Figures = []
+        for rows in self.deployments:
+            factors = find_factors(rows[0].deployment)
+            serve = make_server(rows, {key[1]: factors.get(key, 1.0) for key in host_times(rows[0].deployment)})
+            figures += [row.predict(serve(row)) for row in rows]
+        return figures
+
+    def leave_out(self, axis: str) -> Figures:
+        """Return the figures of each row by a fit to the rows with another label on the axis. An engine takes the
+        geometric means of other engines."""
+        labels = np.array([AXES[axis](setup) for setup in self.setups])
+        fits = {
+            label: self._transfer(label) if axis == ENGINE else self._solve(labels != label)
+            for label in dict.fromkeys(labels.tolist())
+        }
+        return self.predict(lambda setup: fits.get(AXES[axis](setup), self.factors))
+
+    def _errors(self, factors: Factors) -> Floats:
+        pairs = zip(self.rows, self.predict(lambda setup: factors), strict=True)
+        return np.array([np.log(sides[n] / row.measured[n]) for row, sides in pairs for n in FITTED if n in sides])
+
+    def _solve(self, rows: Bools) -> Factors:
+        times = [(key, shipped_time(key)) for key in self.fit.keys]
+        rates = [FittedRate(*key, (), max(t.low / t.value, 0.1), t.high / t.value) for key, t in times]
+        return self.fit.solve(rows, rates, PULL)
+
+    def _transfer(self, engine: str) -> Factors:
+        seconds = {key: factor * shipped_time(key).value for key, factor in self.factors.items()}
+        transferred = dict(self.factors)
+        for owner, name in (key for key in seconds if key[0].startswith(engine)):
+            others = [time for key, time in seconds.items() if key[1] == name and not key[0].startswith(engine)]
+            transferred[owner, name] = float(np.exp(np.mean(np.log(others)))) / shipped_time((owner, name)).value
+        return transferred
+
+
+def host_times(setup: Deployment) -> list[Key]:
+    """Return the times of a host: those of its scheduler, then those of its runtime."""
+    return [*((setup.scheduler, name) for name in SCHEDULED), *((setup.runtime, name) for name in STEPPED)]
+
+
+def shipped_time(key: Key) -> SourcedValue:
+    """Return the shipped time."""
+    owner, name = key
+    value: SourcedValue = getattr(schedulers()[owner] if name in SCHEDULED else runtimes()[owner], name)
+    return value
 
 
 def served_evidence(predicted: Sequence[PredictedLoad], progress: Progress = lambda _: None) -> list[ClassEvidence]:

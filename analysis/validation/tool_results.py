@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,6 @@ from hardware.precision import BASE, FORMATS
 
 Row = dict[str, str]
 _TOOLS = Path(__file__).with_suffix(".toml")
-# Columns of the tables of language models and of services that tools do not state.
-_UNSTATED = "device_mode kv_tokens activation_format kv_format energy_j_per_token power_w"
-_LOAD_UNSTATED = "origin phase_split runtime_version flag note n_devices attention_data_parallel running_batch"
 _STORED = re.compile(r"[-.](I?Q\d\w*|F16|BF16|F32)\.gguf$|\.gguf$", re.IGNORECASE)
 # The model in the path of a folder: of the cache of a hub (models--OWNER--NAME/snapshots/HASH), or its last part.
 _CACHED_MODEL = re.compile(r"^(?:[/.~]|\w:).*?(?:models--([^/]+)|([^/]+)/?$)")
@@ -89,8 +87,7 @@ def _load_row(tool: dict[str, Any], document: dict[str, Any]) -> Row:
     }  # fmt: skip
     if row.get("attention_data_parallel", "").lower() == "true":  # each device computes attention of its sequences
         facts |= {"attention_data_parallel": row["tensor_parallel"], "tensor_parallel": "1"}
-    unstated = "requests itl_median_s request_rate_per_s tensor_parallel expert_parallel output_tokens_per_s"
-    return dict.fromkeys(f"{_LOAD_UNSTATED} {unstated}".split(), "") | row | facts
+    return row | facts
 
 
 def _value(document: Any, path: str) -> str:
@@ -121,15 +118,15 @@ def _look_up(document: Any, path: str) -> Any:
 def _step_row(row: Row) -> Row:
     """Return the decoding step of a service as a row of the table of language models: the gap between two tokens. The
     median gap is better than the mean, which waits for prompts, unless tokens arrive several at once."""
+    row = defaultdict(str, row)
     median, mean = (float(row[name] or 0.0) for name in ("itl_median_s", "tpot_s"))
     gap_s = row["tpot_s" if mean and median < mean * _BUNCHED else "itl_median_s"]
     rate = row["output_tokens_per_s"]
     running = row["concurrency"] or (str(max(round(float(rate) * float(gap_s)), 1)) if rate and gap_s else "")
-    return dict.fromkeys(_UNSTATED.split(), "") | {
-        "source": row["source"], "device": row["device"], "n_devices": row["tensor_parallel"] or "1",
-        "model": row["model"], "phase": "decode", "batch": running, "latency_s": gap_s, "note": row["source"],
-        "runtime": row["runtime"], "weights_format": row["weights_format"] or "bf16", "throughput_tokens_per_s": "",
-        "prompt_tokens": row["prompt_tokens"], "output_tokens": row["output_tokens"],
+    same = ("source", "device", "model", "runtime", "prompt_tokens", "output_tokens")
+    return {name: row[name] for name in same} | {
+        "n_devices": row["tensor_parallel"] or "1", "phase": "decode", "batch": running, "latency_s": gap_s,
+        "note": row["source"], "weights_format": row["weights_format"] or "bf16",
     }  # fmt: skip
 
 
@@ -141,13 +138,13 @@ def _llama_row(test: dict[str, Any]) -> Row | None:
         return None
     name = re.split(r"[\\/]", str(test["model_filename"]))[-1]
     format_name = _STORED.search(name)
-    return dict.fromkeys(_UNSTATED.split(), "") | {
-        "source": "llama-bench", "n_devices": "1", "batch": "1", "runtime": "llama.cpp", "note": "llama-bench",
+    return {
+        "source": "llama-bench", "batch": "1", "runtime": "llama.cpp", "note": "llama-bench",
         "device": str(test.get("gpu_info") or test["cpu_info"]), "model": plain(_STORED.sub("", name)),
         "phase": "decode" if generated else "prefill", "output_tokens": str(generated),
         "prompt_tokens": str(prompt or test.get("n_depth", 0)),
         "weights_format": format_name[1] or "" if format_name else "",
-        "throughput_tokens_per_s": str(speed), "latency_s": str(1 / speed if generated else prompt / speed),
+        "latency_s": str(1 / speed if generated else prompt / speed),
     }  # fmt: skip
 
 

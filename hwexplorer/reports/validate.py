@@ -15,10 +15,9 @@ from analysis.estimate.trust import ClassEvidence
 from analysis.serving.served_load import load_evidence
 from analysis.validation import efficiency_fit
 from analysis.validation.efficiency_fit import CrossValidation
-from analysis.validation.kernel_validation import is_kernel_table, predict_kernels, shipped_kernels
+from analysis.validation.kernel_rows import is_kernel_table, is_operator_table, predict_kernels, shipped_kernels
 from analysis.validation.measured_rows import FITTED_ON, SHIPPED, Tick, read_rows, shipped_rows
 from analysis.validation.operator_fit import predict_left_out
-from analysis.validation.operator_rows import is_operator_table, predict_operators
 from analysis.validation.prediction_errors import PredictionPoint
 from analysis.validation.row_validation import LARGE, ClassErrors, Validation, validate
 from analysis.validation.serving_rows import TABLE as SERVED_TABLE
@@ -81,13 +80,11 @@ def _document(
     for path in data or ():
         table = read_rows((path,), ("device",))
         names, predictions, left_out = next(iter(table), {}), list[PredictionPoint](), Counter[str]()
-        if is_operator_table(names):
-            predictions, left_out = predict_operators(table, folders, tick)
-            if cross_validate:
+        if is_kernel_table(names):
+            predictions, left_out = predict_kernels(table, folders, tick)
+            if cross_validate and is_operator_table(names):
                 with Progress() as progress:
                     predictions += predict_left_out(table, folders, progress.show)
-        elif is_kernel_table(names):
-            predictions, left_out = predict_kernels(table, folders, tick)
         else:
             models += _on_device(read_rows((path,)), base)
         points += [msgspec.structs.replace(point, name=point.family) for point in predictions]

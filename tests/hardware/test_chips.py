@@ -8,7 +8,7 @@ import pytest
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.validation.kernel_validation import KERNEL_KINDS, kernel_demand
+from analysis.validation.single_kernels import KERNEL_KINDS, kernel_demand
 from hardware.device_catalog import load_device
 from hardware.execute import execute
 from hardware.precision import uniform

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.validation.kernel_validation import SingleKernel, kernel_demand
+from analysis.validation.single_kernels import SingleKernel, kernel_demand
 from hardware import file_access
 from hardware.area import PATH, area, level_mm2
 from hardware.demand import OpClass

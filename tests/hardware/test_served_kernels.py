@@ -14,7 +14,7 @@ from analysis.estimate.kernels import structure
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import time_parts
 from analysis.model import store
-from analysis.validation.kernel_validation import kernel_demand, product
+from analysis.validation.single_kernels import kernel_demand, product
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
 from hardware.execute import Execution, execute

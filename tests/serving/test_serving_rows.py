@@ -12,8 +12,8 @@ import pytest
 
 from analysis.serving.served_load import load_evidence
 from analysis.validation.measured_rows import SHIPPED, Unpredictable, read_rows
-from analysis.validation.serving_fit import HostFit
 from analysis.validation.serving_rows import TABLE, interpret_served_row, make_server
+from analysis.validation.serving_validation import HostFit
 from hwexplorer.cli import main
 
 ROWS = read_rows([SHIPPED / TABLE])

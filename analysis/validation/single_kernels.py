@@ -1,51 +1,18 @@
-"""Validation of single kernels: each row of a table of kernels is predicted as one kernel.
-
-One shipped table has fp32 PyTorch kernels; the other has products, attention and the operators between them in language
-models, in 16 and 8 bit. Both exclude host dispatch. The first repeats a kernel on the same data, which stays in the
-last-level cache if it fits. In the second, weights come from memory. Kernels of a framework in a layout of tensors
-(`n=32 c=64 h=56 w=56 r=3 stride=2 pad=1`) take all data from memory, as in a graph. `operator_rows` has operators of
-engines."""
+"""Single kernels from their sizes, and the demand of many that run one by one."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
 
-from analysis.estimate.trust import Factors, find_trust, work_class
 from analysis.model.ir.workload import Floats, through_window
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL, DEPTHWISE_CHANNELS
-from analysis.validation.measured_rows import (
-    SHIPPED,
-    Tick,
-    Unpredictable,
-    catalogue_device,
-    map_groups,
-    parse_cell,
-    read_rows,
-)
-from analysis.validation.prediction_errors import PredictionPoint
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
-from hardware.device import Device
-from hardware.device_catalog import load_device
-from hardware.engines.runtime import runtimes
-from hardware.execute import execute
-from hardware.plan import make_plan
-from hardware.precision import FORMATS, WIDE, Widths
-from hardware.runtime_choice import runtime_of_mode
-from hardware.setup import Setup
+from hardware.precision import Widths
 
-TABLE = SHIPPED / "gpu_kernels_fp32.csv.gz"
-NARROW = SHIPPED / "kernels.csv.gz"
-SAME = {"H800 SXM5 (compute of an H100 SXM)": "h100_sxm"}  # devices that compute like one of the catalogue
-OLDER = ("FlashAttention-2",)  # attention with synchronous matrix instructions: a warp waits for them
-SEVERAL = ("PyTorch standard",)  # attention as several kernels, not predicted
 Shape = dict[str, float]
 
 
@@ -74,16 +41,6 @@ class SingleKernel(msgspec.Struct, frozen=True):
     is_prompt: bool = False
     waits_s: float = 0.0
     links: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-
-
-class TimedKernels(NamedTuple):
-    """A measured row as `kernels` that run in turn: the class of its errors, its seconds, and what sets up its
-    prediction, equal for rows that are predicted together."""
-
-    setup: tuple[Any, ...]
-    family: str
-    seconds: float
-    kernels: tuple[SingleKernel, ...]
 
 
 def product(batch: float, m: float, n: float, k: float) -> SingleKernel:
@@ -192,88 +149,6 @@ KERNEL_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
 }
 
 
-def is_kernel_table(columns: Iterable[str]) -> bool:
-    """Return True if a table with these columns measures kernels: it has `op` and `shape`."""
-    return {"op", "shape"} <= set(columns)
-
-
-def shipped_kernels() -> list[PredictionPoint]:
-    """Return the predicted rows of the shipped tables."""
-    return predict_kernels(read_rows((TABLE, NARROW), ("device", "op", "shape")))[0]
-
-
-def predict_kernels(
-    rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
-) -> tuple[list[PredictionPoint], Counter[str]]:
-    """Return the predicted rows of a table of kernels, and the number of others by reason."""
-    predict = partial(_predict_kernels, folders)
-    return map_groups(rows, partial(_read_row, folders), lambda row: row.setup, predict, tick)
-
-
-def _read_row(folders: tuple[Path, ...], row: dict[str, str]) -> TimedKernels:
-    """Return the kernel of a row. Raises Unpredictable for what is not known, or is several kernels."""
-    op, name, library = row["op"], SAME.get(row["device"], row["device"]), row.get("library", "")
-    device = catalogue_device(name, folders)
-    if device is None:
-        raise Unpredictable(f"device is not in the catalogue: {name[:40]}")
-    if library in SEVERAL:
-        raise Unpredictable(f"{library}: several kernels")
-    seconds = parse_cell(row, "seconds") or parse_cell(row, "latency_ms", 1e-3)
-    if seconds is None:
-        raise Unpredictable(f"{op[:40]}: the time is not a number")
-    form = row.get("format", "fp32").partition(" ")[0]
-    # The sources of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or
-    # with weights larger than any cache (LLMCompass), so weights are never on chip.
-    layers = 1.0 if form == "fp32" and "layout" not in row else np.inf
-    wide = 4.0 if (op, form) == ("gemm", "int8") and "layout" in row else 1.0  # results are sums in 32 bits
-    try:
-        kernel = KERNEL_KINDS[op](parse_shape(row["shape"]))
-        kernel = msgspec.structs.replace(kernel, layers=layers, written=wide * kernel.written)
-    except KeyError as missing:
-        raise Unpredictable(f"{op[:40]}: {missing.args[0]} is not known") from None
-    family = f"{op}, {form}" if "layout" in row else op
-    return TimedKernels((device.id, form, row.get("layout"), op, library not in OLDER), family, seconds, (kernel,))
-
-
-def _predict_kernels(folders: tuple[Path, ...], rows: Sequence[TimedKernels]) -> list[PredictionPoint]:
-    name, form, layout, _, newest = rows[0].setup
-    device = load_device(name, folders)
-    if layout is not None:
-        return make_points(_graph_setup(device, form, layout), rows)
-    runs = make_plan(device, form)
-    if form == "fp32":  # fp32 also in matrix products and, with TF32 off, convolutions
-        runs = msgspec.structs.replace(runs, convolution=("vector", "fp32"), contraction=("vector", "fp32"))
-    runtime = msgspec.structs.replace(runtime_of_mode(device, "fused"), asynchronous=newest)
-    return make_points(Setup(device, runs, runtime, "blocked"), rows)
-
-
-def _graph_setup(device: Device, form: str, layout: str) -> Setup:
-    """Return the setup of kernels: those of 8 bits are products of a library that a framework does not choose."""
-    runtime = runtimes()["eager_graph"]  # without waits for the host
-    is_wide = form not in FORMATS or FORMATS[form].bits >= FORMATS[WIDE].bits
-    plan = make_plan(device, form, runtime) if is_wide else make_plan(device, form)
-    return Setup(device, plan, runtime, layout or "channels_last")
-
-
-def make_points(
-    setup: Setup, rows: Sequence[TimedKernels], bands: Mapping[str, Factors] | None = None
-) -> list[PredictionPoint]:
-    """Return the points of rows. The band is that of single kernels, or the one in `bands` by family."""
-    kernels = [kernel for row in rows for kernel in row.kernels]
-    kernel_s = execute(kernel_demand(kernels, setup.plan.widths), setup).kernel_s
-    first = np.cumsum([0, *(len(row.kernels) for row in rows)])[:-1]
-    predicted = np.add.reduceat(kernel_s + [kernel.waits_s for kernel in kernels], first).tolist()
-    work, runtime = work_class(setup, "kernel", 1, False), setup.runtime
-    ends = [(bands or {}).get(row.family) or find_trust(setup, work)[0].band for row in rows]
-    return [
-        PredictionPoint(
-            work, "latency", setup.device.key, row.family, runtime.id, runtime.mode, work, row.seconds, each,
-            (low * each, high * each),
-        )
-        for row, each, (low, high) in zip(rows, predicted, ends, strict=True)
-    ]  # fmt: skip
-
-
 def parse_shape(text: str) -> Shape:
     """Return the sizes of a shape, `m=128 n=64 causal=yes`, by name."""
     pairs = (part.split("=", 1) for part in re.split(r"[; ]", text))
@@ -285,25 +160,27 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
     """Return the demand of independent kernels, each repeated on the same data, so that only a kernel's other data and
     the weights of other `layers` are between two uses."""
     n, index = len(kernels), np.arange(len(kernels))
-    macs = np.array([np.prod(k.gemm) if k.macs is None else k.macs for k in kernels], dtype=np.float64)
-    cached, weights = (np.array([getattr(k, name) for k in kernels]) for name in ("cached", "weights"))
-    moved = np.array([[kernel.read, 0.0, kernel.written] for kernel in kernels]) * widths.activations
-    moved[:, 0] += cached * widths.cache
-    moved[:, 1] = weights * widths.weights
+    of = {name: np.array([getattr(k, name) for k in kernels]).T for name in SingleKernel.__struct_fields__}
+    read, weights, cached, written, links, expert_rows = (
+        of[name] for name in ("read", "weights", "cached", "written", "links", "expert_rows")
+    )
+    moved: Floats = np.stack(
+        [read * widths.activations + cached * widths.cache, weights * widths.weights, written * widths.activations],
+        axis=1,
+    )
     others: Floats = moved.sum(axis=1, keepdims=True) - moved
-    others[:, 1] += (np.array([kernel.layers for kernel in kernels]) - 1.0) * np.maximum(moved[:, 1], 1.0)
+    others[:, 1] += (of["layers"] - 1.0) * np.maximum(moved[:, 1], 1.0)
     unpack_ops = weights * widths.unpack_weights + cached * widths.unpack_cache
-    links, prompts = np.array([kernel.links for kernel in kernels]).T, np.array([float(k.is_prompt) for k in kernels])
-    windows, expert_rows = np.ones((6, n)), np.array([kernel.expert_rows for kernel in kernels]).T
-    windows[0], windows[2] = ([getattr(kernel, name) for kernel in kernels] for name in ("image", "window"))
+    windows, zeros, ones = np.ones((6, n)), np.zeros(n), np.ones(n)
+    windows[0], windows[2] = of["image"], of["window"]
     return Demand(
-        op_class=np.array([kernel.op_class for kernel in kernels]),
-        macs=macs,
-        vector_flops=np.array([kernel.flops for kernel in kernels]),
-        special=np.array([kernel.special for kernel in kernels]),
-        elements=np.array([kernel.written for kernel in kernels]),
-        gemm=np.array([kernel.gemm for kernel in kernels]).T.copy(),
-        local_bytes=np.zeros(n),
+        op_class=of["op_class"],
+        macs=np.array([np.prod(k.gemm) if k.macs is None else k.macs for k in kernels], dtype=np.float64),
+        vector_flops=of["flops"],
+        special=of["special"],
+        elements=written,
+        gemm=of["gemm"].copy(),
+        local_bytes=zeros,
         weight_bytes=moved[:, 1],
         kernel=index,
         head=np.ones(n, dtype=np.bool_),
@@ -318,14 +195,12 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
         element_bytes=widths.activations,
         right_bytes=np.where(weights > 0, widths.weights, np.where(cached > 0, widths.cache, widths.activations)),
         unpack_ops=unpack_ops if unpack_ops.any() else None,
-        calls=Calls(
-            begins=np.zeros(n), sequences=np.zeros(n), prompts=prompts, dispatched=np.ones(n), parts=np.ones(n)
-        ),
+        calls=Calls(begins=zeros, sequences=zeros, prompts=of["is_prompt"] * 1.0, dispatched=ones, parts=ones),
         model=np.zeros(n, dtype=np.int64),
         batch=np.ones(n, dtype=np.int64),
-        lag=np.zeros(n),
+        lag=zeros,
         windows=windows,
-        patches=np.array([kernel.patches for kernel in kernels]),
+        patches=of["patches"],
         is_expert=expert_rows[0] > 0,
         expert_rows=expert_rows,
         links=links if links.any() else None,

@@ -1,7 +1,10 @@
-"""Rows of operators timed alone as an engine of language models runs them: products, attention, experts, collectives.
+"""Rows of kernels timed alone: each becomes the kernels that a framework, or an engine of language models, starts.
 
-Each row becomes the kernels that the engine starts. Weights come from memory; what else is read stays in the last-level
-cache between calls if it fits."""
+One shipped table has fp32 PyTorch kernels; the other has products, attention and the operators between them in language
+models, in 16 and 8 bit. Both exclude host dispatch. The first repeats a kernel on the same data, which stays in the
+last-level cache if it fits. In the second, weights come from memory. Kernels of a framework in a layout of tensors
+(`n=32 c=64 h=56 w=56 r=3 stride=2 pad=1`) take all data from memory, as in a graph. Of operators of engines (products,
+attention, experts, collectives), weights come from memory; what else is read stays in the cache if it fits."""
 
 from __future__ import annotations
 
@@ -9,36 +12,84 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from analysis.estimate.trust import find_trust, work_class
 from analysis.model.ir.workload import Parallel
-from analysis.validation import kernel_validation as kernels
-from analysis.validation.kernel_validation import KERNEL_KINDS, Shape, SingleKernel, TimedKernels, product
+from analysis.validation import single_kernels as kernels
 from analysis.validation.measured_rows import (
     SHIPPED,
+    Cells,
     Tick,
     Unpredictable,
     catalogue_device,
     first_rule,
     map_groups,
     parse_cell,
+    read_rows,
 )
 from analysis.validation.prediction_errors import PredictionPoint
+from analysis.validation.single_kernels import KERNEL_KINDS, Shape, SingleKernel, product
 from hardware import file_access
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
+from hardware.execute import execute
 from hardware.kernels import library as libraries
 from hardware.kernels.library import KernelUse
-from hardware.precision import FORMATS
+from hardware.plan import make_plan
+from hardware.precision import FORMATS, WIDE
 from hardware.quantity import exact_value
-from hardware.setup import Setup, make_setup
+from hardware.runtime_choice import runtime_of_mode
+from hardware.setup import Setup
 
+TABLE, NARROW = SHIPPED / "gpu_kernels_fp32.csv.gz", SHIPPED / "kernels.csv.gz"
 _Kernels = tuple[SingleKernel, ...]
 _gather, _round = (kernels.rowwise(kind, 1, 0, 0) for kind in (OpClass.GATHER, OpClass.ELEMENTWISE))
+
+
+class KernelSetup(NamedTuple):
+    """The facts that set up a prediction, equal for rows that are predicted together: the runtime or mode with `changes` of its
+    fields, the format, whose plan is that of the runtime unless it `plans_alone`, the layout, and the format of
+    attention if it differs."""
+
+    device: str
+    runtime: str
+    changes: tuple[tuple[str, Any], ...]
+    precision: str
+    plans_alone: bool = False
+    layout: str = "blocked"
+    attended: str = ""
+
+    def open(self, folders: tuple[Path, ...]) -> Setup:
+        """Return the setup."""
+        device = load_device(self.device, folders)
+        usual = runtimes()[self.runtime] if self.runtime in runtimes() else runtime_of_mode(device, self.runtime)
+        runtime = msgspec.structs.replace(usual, **dict(self.changes))
+        plan = make_plan(device, self.precision, None if self.plans_alone else runtime)
+        if self.attended:
+            plan = msgspec.structs.replace(plan, attention=self.attended)
+        return Setup(device, plan, runtime, self.layout)
+
+
+class TimedKernels(NamedTuple):
+    """A measured row as `kernels` that run in turn: the class of its errors and its seconds."""
+
+    setup: KernelSetup
+    family: str
+    seconds: float
+    kernels: _Kernels
+
+
+class TimedGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of one setup. `is_known` says that constants were set by operators of its device."""
+
+    setup: Setup
+    is_known: bool
+    members: Sequence[TimedKernels]
 
 
 def _rules() -> dict[str, Any]:
@@ -51,75 +102,106 @@ def _rule_of(row: dict[str, str], table: str) -> dict[str, Any]:
 
 def is_operator_table(columns: Iterable[str]) -> bool:
     """Return True if a table with these columns has operators of engines."""
-    return set(_rules()["columns"]) <= set(columns)
+    return {"device", "engine", "operator", "latency_s"} <= set(columns)
 
 
-class TimedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Operators of one setup, whose runtime uses one library. `is_known` says that constants were set by operators of
-    its device."""
-
-    setup: Setup
-    is_known: bool
-    members: Sequence[TimedKernels]
+def is_kernel_table(columns: Iterable[str]) -> bool:
+    """Return True if a table with these columns measures kernels or operators."""
+    return {"op", "shape"} <= set(columns) or is_operator_table(columns)
 
 
-def read_operators(
+def shipped_kernels() -> list[PredictionPoint]:
+    """Return the predicted rows of the shipped tables."""
+    return predict_kernels(read_rows((TABLE, NARROW), ("device", "op", "shape")))[0]
+
+
+def read_groups(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = ()
 ) -> tuple[list[TimedGroup], Counter[str]]:
-    """Return the rows in groups, and the number of other rows by reason."""
+    """Return the rows of a table in groups, and the number of other rows by reason."""
     return map_groups(rows, partial(_read, folders), lambda row: row.setup, lambda rows: [_make_group(folders, rows)])
 
 
-def _make_group(folders: tuple[Path, ...], rows: Sequence[TimedKernels]) -> TimedGroup:
-    device, engine, precision, attended, use, dispatch = rows[0].setup
-    runtime = msgspec.structs.replace(
-        runtimes()[_rules()["engines"][engine]],
-        uses=(use,),
-        dispatch=exact_value(dispatch),
-        prompt_dispatch=exact_value(0.0),
-        library_collectives=engine not in runtimes(),
-    )
-    setup = make_setup(load_device(device, folders), precision, runtime)
-    if attended:
-        setup = msgspec.structs.replace(setup, plan=msgspec.structs.replace(setup.plan, attention=attended))
-    return TimedGroup(setup=setup, is_known=device in _rules()["devices"], members=rows)
-
-
-def predict_operators(
+def predict_kernels(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
 ) -> tuple[list[PredictionPoint], Counter[str]]:
-    """Return the predicted rows, in families by operator and format, and the number of other rows by reason."""
+    """Return the predicted rows of a table, in families by operator and format, and the number of others by reason."""
 
     def predict(members: Sequence[TimedKernels]) -> list[PredictionPoint]:
-        """Return the predicted operators of a setup."""
+        """Return the predicted rows of a setup."""
         return predict_group(_make_group(folders, members))
 
     points, skipped = map_groups(rows, partial(_read, folders), lambda row: row.setup, predict, tick)
     return sorted(points, key=lambda point: point.family), skipped
 
 
+def _make_group(folders: tuple[Path, ...], rows: Sequence[TimedKernels]) -> TimedGroup:
+    setup = rows[0].setup.open(folders)
+    return TimedGroup(setup=setup, is_known=setup.device.id in _rules()["devices"], members=rows)
+
+
 def predict_group(group: TimedGroup) -> list[PredictionPoint]:
-    """Return the predicted operators of a group."""
-    ends = slice(0, 2) if group.is_known else slice(2, 4)
-    bands = {name: tuple(factors[ends]) for name, factors in _rules()["bands"].items()}
-    is_covered = group.setup.device.vendor == "NVIDIA"
-    return kernels.make_points(group.setup, group.members, bands if is_covered else None)
+    """Return the predicted rows of a group. The band is that of single kernels, or that of the family of operators."""
+    setup, rows = group.setup, group.members
+    started = [kernel for row in rows for kernel in row.kernels]
+    kernel_s = execute(kernels.kernel_demand(started, setup.plan.widths), setup).kernel_s
+    first = np.cumsum([0, *(len(row.kernels) for row in rows)])[:-1]
+    predicted = np.add.reduceat(kernel_s + [kernel.waits_s for kernel in started], first).tolist()
+    work, runtime = work_class(setup, "kernel", 1, False), setup.runtime
+    usual = find_trust(setup, work)[0].band
+    bands = _rules()["bands"] if runtime.uses and setup.device.vendor == "NVIDIA" else {}
+    points = []
+    for row, seconds in zip(rows, predicted, strict=True):
+        low, high = bands[row.family][0 if group.is_known else 2 :][:2] if row.family in bands else usual
+        labels = setup.device.key, row.family, runtime.id, runtime.mode, work
+        points.append(PredictionPoint(work, "latency", *labels, row.seconds, seconds, (low * seconds, high * seconds)))
+    return points
 
 
-def _read(folders: tuple[Path, ...], stated: dict[str, str]) -> TimedKernels:
-    """Return a row, set up by device, engine, precision, format of attention ('' for that of the precision), library
-    and the host's time for an operator. Raises Unpredictable."""
-    device, rules, operator = catalogue_device(stated["device"], folders), _rules(), stated["operator"]
+def _read(folders: tuple[Path, ...], cells: dict[str, str]) -> TimedKernels:
+    """Return the kernels of a row. Raises Unpredictable."""
+    device = catalogue_device(_rules()["alike"].get(cells["device"], cells["device"]), folders)
     if device is None:
-        raise Unpredictable(f"device is not in the catalogue: {stated['device']}")
-    row = stated | {"device": device.id, "generation": device.kernel_generation}
+        raise Unpredictable(f"device is not in the catalogue: {cells['device'][:40]}")
+    row = Cells(cells | {"device": device.id, "generation": device.kernel_generation})
     if rule := _rule_of(row, "unfit"):
         raise Unpredictable(rule["reason"])
-    if row["engine"] not in rules["engines"] or operator not in _OPERATORS:
-        raise Unpredictable(f"unknown engine or operator: {row['engine'][:20]} {operator[:20]}")
-    stored, multiplied = row.get("weights_format", ""), row.get("activations_format", "")
+    return _read_operator(row) if "operator" in row else _read_kernel(row)
+
+
+def _read_kernel(row: Cells) -> TimedKernels:
+    """Return the kernel of a row of a framework. Raises Unpredictable for what is not known."""
+    op, form, layout = row["op"], (row["format"] or "fp32").partition(" ")[0], row.get("layout")
+    seconds = parse_cell(row, "seconds") or parse_cell(row, "latency_ms", 1e-3)
+    if seconds is None:
+        raise Unpredictable(f"{op[:40]}: the time is not a number")
+    # The sources of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or
+    # with weights larger than any cache (LLMCompass), so weights are never on chip.
+    layers = 1.0 if form == "fp32" and layout is None else np.inf
+    wide = 4.0 if (op, form) == ("gemm", "int8") and layout is not None else 1.0  # results are sums in 32 bits
+    try:
+        kernel = KERNEL_KINDS[op](kernels.parse_shape(row["shape"]))
+        kernel = msgspec.structs.replace(kernel, layers=layers, written=wide * kernel.written)
+    except KeyError as missing:
+        raise Unpredictable(f"{op[:40]}: {missing.args[0]} is not known") from None
+    if layout is None:  # fp32 also in matrix products and, with TF32 off, convolutions
+        waits = ("asynchronous", not _rule_of(row, "synchronous"))
+        exact = "fp32_strict" if form == "fp32" else form
+        return TimedKernels(KernelSetup(row["device"], "fused", (waits,), exact, True), op, seconds, (kernel,))
+    # Kernels of 8 bits are products of a library that a framework does not choose.
+    is_narrow = form in FORMATS and FORMATS[form].bits < FORMATS[WIDE].bits
+    setup = KernelSetup(row["device"], "eager_graph", (), form, is_narrow, layout or "channels_last")
+    return TimedKernels(setup, f"{op}, {form}", seconds, (kernel,))
+
+
+def _read_operator(row: Cells) -> TimedKernels:
+    """Return the kernels that an engine starts for an operator. Raises Unpredictable."""
+    rules, operator, engine = _rules(), row["operator"], row["engine"]
+    if engine not in rules["engines"] or operator not in _OPERATORS:
+        raise Unpredictable(f"unknown engine or operator: {engine[:20]} {operator[:20]}")
+    stored, multiplied = row["weights_format"], row["activations_format"]
     family, form = operator, "bf16 bf16"
-    if cache := row.get("cache_format", ""):
+    if cache := row["cache_format"]:
         family, form = f"{operator}, cache {cache}", f"cache {cache}"
     elif stored:
         family, form = f"{operator}, {stored} x {multiplied}", f"{stored} {multiplied}"
@@ -127,23 +209,27 @@ def _read(folders: tuple[Path, ...], stated: dict[str, str]) -> TimedKernels:
     precision = beside.get("precision") or rules["precision"].get(form)
     if precision is None:
         raise Unpredictable(f"format of {operator}: {form}")
-    cells = {name: parse_cell(row, name) or 0.0 for name in row} | rules["sizes"].get(operator, {})
-    sizes = defaultdict(float, cells)
+    sizes = defaultdict(float, {name: parse_cell(row, name) or 0.0 for name in row} | rules["sizes"].get(operator, {}))
     try:
         started = _OPERATORS[operator](row, sizes)
     except (ZeroDivisionError, ValueError, IndexError):
         started = ()
     if not sizes["latency_s"] or not any(min(kernel.gemm) > 0 or kernel.links[0] for kernel in started):
         raise Unpredictable(f"a size or the time of {operator} is missing")
-    use = KernelUse(operator=("moe",) if operator == "moe" else _ATTENTION, library=_use(row, sizes).library)
+    changes = {
+        "uses": (KernelUse(operator=("moe",) if operator == "moe" else _ATTENTION, library=_use(row, sizes).library),),
+        "dispatch": exact_value(beside.get("dispatch", 0.0)),
+        "prompt_dispatch": exact_value(0.0),
+        "library_collectives": engine not in runtimes(),
+    }
     attended = multiplied if cache and multiplied in FORMATS else ""
-    setup = row["device"], row["engine"], precision, attended, use, beside.get("dispatch", 0.0)
+    setup = KernelSetup(row["device"], rules["engines"][engine], (*changes.items(),), precision, attended=attended)
     return TimedKernels(setup, family, sizes["latency_s"], started)
 
 
-def _use(row: dict[str, str], sizes: Shape) -> KernelUse:
+def _use(row: Cells, sizes: Shape) -> KernelUse:
     """Return the use of the engine that holds for a row."""
-    cached, multiplied = row.get("cache_format", ""), row.get("activations_format", "")
+    cached, multiplied = row["cache_format"], row["activations_format"]
     call = libraries.KernelCall(
         operator=row["operator"],
         generation=row["generation"],
@@ -151,14 +237,14 @@ def _use(row: dict[str, str], sizes: Shape) -> KernelUse:
         width=sizes["head_dim"],
         group=sizes["heads"] / (sizes["kv_heads"] or 1.0),
         divided=sizes["ep"] > 1 and sizes["tokens"] * sizes["ep"] > sizes["experts"],
-        kernel=row.get("kernel", ""),
-        version=row.get("engine_version", ""),
+        kernel=row["kernel"],
+        version=row["engine_version"],
         windowed=sizes["window"] > 0,
     )
     return libraries.find_use(runtimes()[_rules()["engines"][row["engine"]]].uses, call)
 
 
-def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
+def _attend(row: Cells, sizes: Shape) -> _Kernels:
     """Return attention, after the kernels that the engine's table includes."""
     operator, dim, rows = row["operator"], sizes["head_dim"], sizes["seq"] or 1.0
     library = libraries.attention_libraries()[(use := _use(row, sizes)).library]
@@ -184,13 +270,13 @@ def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
     return *_small_kernels(row), *before, attended
 
 
-def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
+def _experts(row: Cells, sizes: Shape) -> _Kernels:
     """Return an expert layer. Kernels differ in whether they copy rows, and write and add up rows of other devices."""
     library = libraries.expert_libraries()[_use(row, sizes).library]
     tokens, experts, active, devices = (sizes[name] or 1.0 for name in ("tokens", "experts", "topk", "ep"))
     touched = max(min(experts, tokens * active) / devices, 1.0)
     rows = max(tokens * active / devices, 1.0) / touched
-    if "power_law" in row.get("distribution", ""):  # the device with the most tokens was timed
+    if "power_law" in row["distribution"]:  # the device with the most tokens was timed
         touched, rows = _power_law_load(int(tokens), int(experts), int(active), int(devices), row["distribution"])
     part, chosen = library.widens, touched * rows  # padded before two are one product
     hidden, inter = (np.ceil(width / part) * part for width in (sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0)))
@@ -228,7 +314,7 @@ def _power_law_load(tokens: int, experts: int, active: int, devices: int, law: s
     return hit, busiest.sum() / rule["draws"] / hit
 
 
-def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
+def _multiply(row: Cells, sizes: Shape) -> _Kernels:
     shape = (sizes["heads"], sizes["tokens"] or sizes["m"], sizes["n"], sizes["k"])
     rule = _rule_of(row, "beside")
     waits_s = shape[0] * shape[1] * rule.get("row_s", 0.0)
@@ -237,12 +323,12 @@ def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
     return *_small_kernels(row), *(read,) * rule.get("reads", 0), multiplied
 
 
-def _small_kernels(row: dict[str, str]) -> _Kernels:
+def _small_kernels(row: Cells) -> _Kernels:
     """Return the small kernels that the engine's table includes."""
     return (_gather({"tokens": 0.0, "width": 0.0}),) * int(_rule_of(row, "beside").get("starts", 0))
 
 
-def _exchange(row: dict[str, str], sizes: Shape) -> _Kernels:
+def _exchange(row: Cells, sizes: Shape) -> _Kernels:
     rule, devices = _rule_of(row, "parts"), int(sizes["devices"] or 8)
     share, messages, peers = Parallel(devices, 0.0).sent(_COLLECTIVES.get(row["operator"], "all_to_all"))
     width = rule.get("width", 0.0) * devices * (1.0 - (1.0 - 1.0 / devices) ** sizes["topk"])  # once to each device
@@ -253,7 +339,7 @@ def _exchange(row: dict[str, str], sizes: Shape) -> _Kernels:
 
 _COLLECTIVES = {"allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "all_gather"}
 _ATTENTION = ("attention_prefill", "attention_decode", "attention_encoder", "mla_prefill", "mla_decode")
-_OPERATORS: dict[str, Callable[[dict[str, str], Shape], _Kernels]] = {
+_OPERATORS: dict[str, Callable[[Cells, Shape], _Kernels]] = {
     **dict.fromkeys(("gemm", "mla_bmm"), _multiply),
     "moe": _experts,
     **dict.fromkeys(_ATTENTION, _attend),
