@@ -27,9 +27,9 @@ from analysis.validation import trust_bands as trust_bands
 from analysis.validation.factor_fit import FittedRate as FittedRate
 from analysis.validation.factor_fit import LinearFit, least_absolute_step, log_range, mean_error
 from analysis.validation.factor_fit import Progress as Progress
-from analysis.validation.kernel_rows import shipped_kernels
 from analysis.validation.measured_rows import FITTED_ON, Unpredictable, interpret_each, shipped_rows
 from analysis.validation.model_rows import MeasuredRow, interpret_row
+from analysis.validation.timed_kernels import shipped_kernels
 from hardware import file_access, known_architectures
 from hardware.architecture_facts import Software
 from hardware.demand import Demand, OpClass

@@ -15,13 +15,13 @@ from analysis.estimate.trust import ClassEvidence
 from analysis.serving.served_load import load_evidence
 from analysis.validation import efficiency_fit
 from analysis.validation.efficiency_fit import CrossValidation
-from analysis.validation.kernel_rows import is_kernel_table, is_operator_table, predict_kernels, shipped_kernels
 from analysis.validation.measured_rows import FITTED_ON, SHIPPED, Tick, read_rows, shipped_rows
 from analysis.validation.operator_fit import predict_left_out
 from analysis.validation.prediction_errors import PredictionPoint
 from analysis.validation.row_validation import LARGE, ClassErrors, Validation, validate
 from analysis.validation.serving_rows import TABLE as SERVED_TABLE
 from analysis.validation.serving_validation import ServedErrors, ServedGroups, predict_served, validate_served
+from analysis.validation.timed_kernels import is_kernel_table, is_operator_table, predict_kernels, shipped_kernels
 from analysis.validation.tool_results import tool_names
 from hardware.errors import RequestError
 from hardware.quantity import percent

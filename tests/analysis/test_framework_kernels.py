@@ -8,8 +8,8 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.validation.kernel_rows import predict_kernels
 from analysis.validation.measured_rows import SHIPPED, read_rows
+from analysis.validation.timed_kernels import predict_kernels
 from hardware.demand import OpClass
 
 

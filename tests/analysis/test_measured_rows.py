@@ -16,10 +16,10 @@ from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import KINDS
 from analysis.validation import measured_rows, row_validation
-from analysis.validation.kernel_rows import NARROW, predict_kernels, shipped_kernels
 from analysis.validation.measured_rows import Unpredictable
 from analysis.validation.model_rows import interpret_row
 from analysis.validation.single_kernels import KERNEL_KINDS
+from analysis.validation.timed_kernels import NARROW, predict_kernels, shipped_kernels
 from hardware import precision
 from hardware.device_file import CATALOG
 from hardware.engines.runtime import MODES, runtimes

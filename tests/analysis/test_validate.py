@@ -15,11 +15,11 @@ import pytest
 
 from analysis.validation import (
     efficiency_fit,
-    kernel_rows,
     measured_rows,
     operator_fit,
     prediction_errors,
     row_validation,
+    timed_kernels,
 )
 from analysis.validation.efficiency_fit import (
     FitRow,
@@ -29,9 +29,9 @@ from analysis.validation.efficiency_fit import (
     left_out_latency,
 )
 from analysis.validation.factor_fit import mean_error
-from analysis.validation.kernel_rows import predict_kernels
 from analysis.validation.measured_rows import Unpredictable, catalogue_device, read_rows
 from analysis.validation.model_rows import interpret_row
+from analysis.validation.timed_kernels import predict_kernels
 from hardware.errors import RequestError
 from hardware.grouping import group_by
 from hwexplorer.cli import main
@@ -393,7 +393,7 @@ def test_a_table_of_operators_is_read_by_operator_and_format(
 
 def test_a_window_and_a_busiest_device_change_the_time_of_an_operator() -> None:
     def seconds(row: dict[str, str]) -> float:
-        points, _ = kernel_rows.predict_kernels([{"device": "h100_sxm", "engine": "vllm", **row}])
+        points, _ = timed_kernels.predict_kernels([{"device": "h100_sxm", "engine": "vllm", **row}])
         return points[0].predicted
 
     assert seconds(_OPERATORS[3]) < 0.25 * seconds(_STEP)
@@ -413,7 +413,7 @@ def test_tables_include_the_kernels_that_find_scales() -> None:
         "k": "64",
     }
     one, many = (
-        kernel_rows.predict_kernels([{**small, "n": "64", "engine": engine}])[0][0].predicted
+        timed_kernels.predict_kernels([{**small, "n": "64", "engine": engine}])[0][0].predicted
         for engine in ("sglang", "tensorrt_llm")
     )
     assert 4e-6 < one < 7e-6 < 10e-6 < many < 15e-6
@@ -423,7 +423,7 @@ def test_the_bands_of_operators_hold_most_rows() -> None:
     """A band of a class of operators, not that of vision: wider above where kernels are slower than their model, and
     wider on a device whose operators set no constant, or that is left out of the fit with its kin."""
     rows = [{**_STEP, "engine": "vllm", "device": device} for device in ("h100_sxm", "a100_sxm4_80gb", "l40s")]
-    points = [kernel_rows.predict_kernels([row])[0][0] for row in rows]
+    points = [timed_kernels.predict_kernels([row])[0][0] for row in rows]
     (low, high), _, (lowest, highest) = ([end / point.predicted for end in point.band] for point in points)
     assert 0.5 < low < 0.9
     assert 1.0 / low < high < 1.6
@@ -440,7 +440,7 @@ def test_query_heads_of_tensorrt_llm_have_blocks_of_their_own_in_prefill() -> No
         {**prompts, "device": "h200_sxm", "engine": engine, "kernel": kernel}
         for engine, kernel in (("vllm", "fa3"), ("tensorrt_llm", ""))
     ]
-    packed, apart = (kernel_rows.predict_kernels([row])[0][0].predicted for row in rows)
+    packed, apart = (timed_kernels.predict_kernels([row])[0][0].predicted for row in rows)
     assert apart > 2 * packed
 
 
@@ -449,7 +449,7 @@ def test_kernels_of_experts_differ_in_what_they_copy_and_pad() -> None:
     few = {**_LAYER, "device": "GB200", "engine": "tensorrt_llm", "tokens": "16", "inter": "128", "ep": "1"}
     few |= {"weights_format": "fp8_block", "activations_format": "fp8_block"}
     padded, copied, fused = (
-        kernel_rows.predict_kernels([{**few, "kernel": kernel}])[0][0].predicted
+        timed_kernels.predict_kernels([{**few, "kernel": kernel}])[0][0].predicted
         for kernel in ("deepgemm", "cutlass", "trtllm")
     )
     assert padded > 1.5 * copied > 1.5 * fused
@@ -460,7 +460,7 @@ def test_padded_widths_and_gates_of_experts_take_time() -> None:
 
     def seconds(**cells: str) -> float:
         row = {**_LAYER, "device": "GB200", "engine": "vllm", "tokens": "16", "ep": "1", **cells}
-        return kernel_rows.predict_kernels([row])[0][0].predicted
+        return timed_kernels.predict_kernels([row])[0][0].predicted
 
     wide = {"kernel": "trtllm", "weights_format": "mxfp4", "activations_format": "bf16", "tp": "1"}
     assert seconds(**wide, inter="90") == seconds(**wide, inter="256") < seconds(**wide, inter="257")
@@ -476,12 +476,12 @@ def test_rules_read_the_device_and_not_its_name(named: str) -> None:
 
 
 def test_loads_under_a_power_law_hit_fewer_experts_and_add_up() -> None:
-    hit, rows = kernel_rows._power_law_load(4096, 128, 8, 1, "power_law_1.2")
+    hit, rows = timed_kernels._power_law_load(4096, 128, 8, 1, "power_law_1.2")
     assert 100.0 < hit <= 128.0
     assert hit * rows == pytest.approx(4096 * 8, rel=0.02)
-    assert kernel_rows._power_law_load(1, 256, 8, 1, "power_law_1.2") == (8.0, 1.0)
-    assert kernel_rows._power_law_load(1, 256, 8, 8, "power_law_1.2") == (1.0, 1.0)
-    busiest = kernel_rows._power_law_load(4096, 128, 8, 8, "power_law_1.2")
+    assert timed_kernels._power_law_load(1, 256, 8, 1, "power_law_1.2") == (8.0, 1.0)
+    assert timed_kernels._power_law_load(1, 256, 8, 8, "power_law_1.2") == (1.0, 1.0)
+    busiest = timed_kernels._power_law_load(4096, 128, 8, 8, "power_law_1.2")
     assert 1.5 < busiest[0] * busiest[1] / 4096 < 4.0  # of the mean load of a device
 
 
@@ -491,7 +491,7 @@ def test_tokens_are_dispatched_once_to_each_device_of_their_experts() -> None:
     sent |= {"tokens": "65536", "hidden": "7168", "topk": "8", "activations_format": "bf16"}
     narrow = {**sent, "devices": "8", "activations_format": "nvfp4"}
     rows = [*({**sent, "devices": devices} for devices in ("2", "8")), narrow, {**narrow, "tokens": ""}]
-    few, many, packed, missing = (kernel_rows.predict_kernels([row])[0] for row in rows)
+    few, many, packed, missing = (timed_kernels.predict_kernels([row])[0] for row in rows)
     assert many[0].predicted / few[0].predicted == pytest.approx(4.6, rel=0.15)
     assert packed[0].predicted < many[0].predicted / 3
     assert not missing
@@ -503,7 +503,7 @@ _MEASURED = Path(__file__).parents[3] / "shared" / "measured" / "operators.csv.g
 @pytest.mark.skipif(not _MEASURED.is_file(), reason="the measured operators are not beside the repository")
 def test_measured_operators_stay_within_the_errors_of_today() -> None:
     """Medians over all rows that are read, tiny and huge sizes among them; they may only fall."""
-    points, skipped = kernel_rows.predict_kernels(read_rows([_MEASURED], ("device",)))
+    points, skipped = timed_kernels.predict_kernels(read_rows([_MEASURED], ("device",)))
     assert len(points) > 24_000
     assert sum(skipped.values()) < 14_100
     most = {
