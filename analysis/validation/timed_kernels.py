@@ -52,9 +52,9 @@ _gather, _round = (kernels.rowwise(kind, 1, 0, 0) for kind in (OpClass.GATHER, O
 
 
 class KernelSetup(NamedTuple):
-    """The facts that set up a prediction, equal for rows that are predicted together: the runtime or mode with `changes` of its
-    fields, the format, whose plan is that of the runtime unless it `plans_alone`, the layout, and the format of
-    attention if it differs."""
+    """The facts that set up a prediction, equal for rows that are predicted together: the runtime or mode with
+    `changes` of its fields, the format, whose plan is that of the runtime unless it `plans_alone`, the layout, and the
+    format of attention if it differs."""
 
     device: str
     runtime: str
