@@ -11,7 +11,6 @@ from textual.pilot import Pilot
 
 from hardware.errors import RequestError
 from hardware.precision import KEYS
-from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, PLOTS, State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.keys.key_table import ACTIONS, BY_ID, DEFAULT
@@ -19,6 +18,7 @@ from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.terminals import clipboard
 from tests.tui.fake import Fake
+from tests.tui.opened import on_screen
 from tests.waiting import settle_until
 
 Run = Callable[[HwExplorer, Pilot[None]], Awaitable[None]]
@@ -81,10 +81,67 @@ def test_no_two_actions_share_a_key_in_a_pane() -> None:
 @pytest.mark.parametrize("id", [a.id for a in ACTIONS])
 async def test_action(id: str) -> None:
     start, run = CASES[id]
-    app = HwExplorer(parse(start), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(start, Fake()) as (app, pilot):
         await run(app, pilot)
-    assert app.session.failures == []
+
+
+# Actions that change the state alone: the state at the start, then keys, what they make of its fields, what is said.
+STATES: dict[str, tuple[str, tuple[tuple[object, ...], ...]]] = {
+    "next_pane": ("resnet50", (("tab", {"pane": "events"}),)),
+    "previous_pane": ("resnet50", (("shift+tab", {"pane": "compare"}),)),
+    "by": ("resnet50?at=fc&open=fc", (("t", {"by": "kind", "at": "", "open": ()}),)),
+    "up": ("resnet50?at=layer1.0.conv1", (("k up k", {"at": ""}),)),
+    "first": ("resnet50?at=fc", (("g", {"at": ""}),)),
+    "last": ("resnet50", (("G", {"at": "fc"}),)),
+    "open": ("resnet50?at=conv1", (("l", {"open": ("conv1",)}), ("right", {"at": "conv1/conv"}))),
+    "close": ("resnet50?at=conv1/bn", (("h", {"at": "conv1"}), ("l h left", {"at": "", "open": ()}))),
+    "close_all": ("resnet50?open=conv1,fc", (("-", {"open": ()}),)),
+    "find_next": ("resnet50?find=layer3&at=layer3.0.conv1", (("n", {"at": "layer3.0.conv1/conv"}),)),
+    "find_previous": ("resnet50?find=fc", (("N", {"at": "fc/relu"}),)),
+    "choose": ("resnet50?pane=models&at=fc&open=conv1", (("g enter", {"model": "alexnet", "at": "", "open": ()}),)),
+    "batch_down": ("resnet50@b8", (("[", {"batch": 4}), ("[ [ [", {"batch": 1}))),
+    "precision_up": (
+        "resnet50@int8",
+        (("}", {"precision": "int4"}), ("} " * (len(KEYS) - KEYS.index("int4")), {"precision": KEYS[0]})),
+    ),
+    "precision_down": ("resnet50@fp16", (("{", {"precision": "tf32"}),)),
+    "execution": ("resnet50", (("x", {"execution": "eager"}),)),
+    "like_for_like": ("resnet50", (("=", {"execution": "fused"}), ("=", {"execution": "auto"}))),
+    "metric": ("resnet50", (("m", {"metric": "energy"}),)),
+    "swap": (
+        "resnet50@b8?pin=tpu_v4@fp16",
+        (
+            ("P", {"on": "tpu_v4", "batch": 1, "precision": "fp16", "pin": "h100_sxm@b8"}),
+            ("P", {"on": "h100_sxm", "batch": 8, "pin": "tpu_v4@fp16"}),
+        ),
+    ),
+    "baseline": ("resnet50?pane=compare&on=tpu_v4", (("b", {"baseline": "tpu_v4"}),)),
+    "to_tree": ("resnet50?pane=compare", (("enter", {"pane": "tree"}),)),
+    "why": ("resnet50", (("w", {"pane": "why"}),)),
+    "explain": ("resnet50", (("enter", {"pane": "why"}),)),
+    "layout": ("resnet50", (("X", {"layout": "channels_last"}, "channels last"),)),
+    "phase": ("resnet50", (("r", {}, "only a language model"),)),  # test_ten_tasks.py has one with phases
+    "sessions": ("resnet50", (("R", {}, "no session is saved yet"),)),
+    "undo": ("resnet50", (("] x u", {"batch": 2, "execution": "auto"}), ("u u", {"batch": 1}, "nothing to undo"))),
+    "redo": ("resnet50", (("] u U", {"batch": 2}), ("U", {}, "nothing to redo"))),
+    "plot_before": ("resnet50?pane=plot", (("V", {"plot": PLOTS[-1]}),)),
+}
+
+
+def _state_case(id: str) -> None:
+    start, steps = STATES[id]
+
+    async def run(app: HwExplorer, pilot: Pilot[None]) -> None:
+        for keys, fields, *said in steps:
+            await pilot.press(*str(keys).split())
+            assert {name: getattr(app.state, name) for name in fields} == fields  # type: ignore[attr-defined]
+            assert all(str(words) in screen_text(app) for words in said)
+
+    CASES[id] = (start, run)
+
+
+for _id in STATES:
+    _state_case(_id)
 
 
 # --- panes ------------------------------------------------------------------------------------------------
@@ -101,24 +158,6 @@ def _pane_case(number: int, name: str) -> None:
 
 for _number, _name in enumerate(PANES, 1):
     _pane_case(_number, _name)
-
-
-@case("next_pane")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("tab")
-    assert app.state.pane == "events"
-
-
-@case("previous_pane")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("shift+tab")
-    assert app.state.pane == "compare"
-
-
-@case("by", "resnet50?at=fc&open=fc")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("t")
-    assert (app.state.by, app.state.at, app.state.open) == ("kind", "", ())
 
 
 @case("try_it", "resnet50?pane=why")
@@ -181,12 +220,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.at == "layer1.0.conv1/conv"
 
 
-@case("up", "resnet50?at=layer1.0.conv1")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("k", "up", "k")
-    assert app.state.at == ""
-
-
 @case("page_down", "big100")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("pagedown")
@@ -199,35 +232,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.explorer.outline.cursor == 100 - app.explorer.outline.page()
 
 
-@case("first", "resnet50?at=fc")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("g")
-    assert app.state.at == ""
-
-
-@case("last")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("G")
-    assert app.state.at == "fc"
-
-
 # --- tree -------------------------------------------------------------------------------------------------
-
-
-@case("open", "resnet50?at=conv1")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("l")
-    assert app.state.open == ("conv1",)
-    await pilot.press("right")
-    assert app.state.at == "conv1/conv"
-
-
-@case("close", "resnet50?at=conv1/bn")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("h")
-    assert app.state.at == "conv1"
-    await pilot.press("l", "h", "left")
-    assert (app.state.at, app.state.open) == ("", ())
 
 
 @case("toggle", "resnet50?at=conv1")
@@ -245,12 +250,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("+")
     assert len(app.explorer.outline.visible) == len(app.explorer.outline.table.rows)
-
-
-@case("close_all", "resnet50?open=conv1,fc")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("-")
-    assert app.state.open == ()
 
 
 @case("heaviest")
@@ -279,8 +278,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 
 
 async def test_events_fold_where_they_do_not_fit() -> None:
-    app = HwExplorer(parse("resnet50?pane=events"), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet50?pane=events", Fake()) as (app, pilot):
         assert len(app.explorer.panes["events"].content.visible) == 4
         await pilot.press("space", "j", "j")
         assert app.explorer.panes["events"].content.key == "compute.1"
@@ -337,18 +335,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.find == "layer3"
 
 
-@case("find_next", "resnet50?find=layer3&at=layer3.0.conv1")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("n")
-    assert app.state.at == "layer3.0.conv1/conv"
-
-
-@case("find_previous", "resnet50?find=fc")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("N")
-    assert app.state.at == "fc/relu"
-
-
 @case("filter")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("1", "/", *"res")
@@ -357,12 +343,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert (app.state.model, app.state.filter, app.state.pane) == ("resnet18", "", "tree")  # the drawer has closed
     await pilot.press("1", "escape")
     assert app.state.filter == ""
-
-
-@case("choose", "resnet50?pane=models&at=fc&open=conv1")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("g", "enter")
-    assert (app.state.model, app.state.at, app.state.open) == ("alexnet", "", ())
 
 
 # --- what is estimated ------------------------------------------------------------------------------------
@@ -376,42 +356,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert screen_text(app) != before
     await pilot.press(*"]" * 14)
     assert app.state.batch == 4096
-
-
-@case("batch_down", "resnet50@b8")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("[")
-    assert app.state.batch == 4
-    await pilot.press("[", "[", "[")
-    assert app.state.batch == 1
-
-
-@case("precision_up", "resnet50@int8")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("}")
-    assert app.state.precision == "int4"
-    await pilot.press(*"}" * (len(KEYS) - KEYS.index("int4")))
-    assert app.state.precision == KEYS[0] == "fp32"
-
-
-@case("precision_down", "resnet50@fp16")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("{")
-    assert app.state.precision == "tf32"
-
-
-@case("execution")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("x")
-    assert app.state.execution == "eager"
-
-
-@case("like_for_like")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("=")
-    assert app.state.execution == "fused"
-    await pilot.press("=")
-    assert app.state.execution == "auto"
 
 
 @case("one_format")
@@ -437,42 +381,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.explorer.panes["tree"].size.width == app.session.visible_boxes(app.state)["tree"][2]
 
 
-@case("layout")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("X")
-    assert app.state.layout == "channels_last"
-    assert "channels last" in screen_text(app)
-
-
-@case("phase")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("r")  # tests/tui/test_ten_tasks.py has one that has phases
-    assert "only a language model" in screen_text(app)
-
-
-@case("metric")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("m")
-    assert app.state.metric == "energy"
-
-
-@case("undo")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("]", "x", "u")
-    assert (app.state.batch, app.state.execution) == (2, "auto")
-    await pilot.press("u", "u")
-    assert app.state.batch == 1
-    assert app.session.message is not None
-
-
-@case("redo")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("]", "u", "U")
-    assert app.state.batch == 2
-    await pilot.press("U")
-    assert app.session.message == ("nothing to redo", "dim")
-
-
 # --- comparing --------------------------------------------------------------------------------------------
 
 
@@ -494,20 +402,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("D")
     assert app.state.pin
     assert "Δ EDP" not in screen_text(app)
-
-
-@case("swap", "resnet50@b8?pin=tpu_v4@fp16")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("P")
-    assert (app.state.on, app.state.batch, app.state.precision, app.state.pin) == ("tpu_v4", 1, "fp16", "h100_sxm@b8")
-    await pilot.press("P")
-    assert (app.state.on, app.state.batch, app.state.pin) == ("h100_sxm", 8, "tpu_v4@fp16")
-
-
-@case("baseline", "resnet50?pane=compare&on=tpu_v4")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("b")
-    assert app.state.baseline == "tpu_v4"
 
 
 @case("devices")
@@ -565,24 +459,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 # --- views ------------------------------------------------------------------------------------------------
 
 
-@case("to_tree", "resnet50?pane=compare")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("enter")
-    assert app.state.pane == "tree"
-
-
-@case("why")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("w")
-    assert app.state.pane == "why"
-
-
-@case("explain")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("enter")
-    assert app.state.pane == "why"
-
-
 @case("advise")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("A")
@@ -597,12 +473,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     for kind in (*PLOTS[1:], PLOTS[0]):
         await pilot.press("v")
         assert app.state.plot == kind
-
-
-@case("plot_before", "resnet50?pane=plot")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("V")
-    assert app.state.plot == PLOTS[-1]
 
 
 # --- taking away ------------------------------------------------------------------------------------------
@@ -686,12 +556,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.explorer.overlay == "wavefront"
 
 
-@case("sessions")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("R")
-    assert "no session is saved yet" in screen_text(app)
-
-
 @case("theme")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     for look in (*THEMES[1:], THEMES[0]):
@@ -743,22 +607,19 @@ async def test_export_writes_asks_and_refuses(tmp_path: Path) -> None:
 
 async def test_a_format_alone_is_a_file_of_the_proposed_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (_, pilot):
         await pilot.press("e", *"json", "enter")
     assert (tmp_path / "resnet50_tree.json").exists()
 
 
 async def test_a_key_without_a_meaning_says_where_the_keys_are() -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (app, pilot):
         await pilot.press("M")
         assert "M does nothing in tree: ? lists its keys" in screen_text(app)
 
 
 async def test_find_is_in_the_pane_that_has_the_keys() -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (app, pilot):
         await pilot.press("2", "/", *"tpu")
         assert "find in compare" in screen_text(app)
         assert (app.state.pane, app.state.on, app.state.find) == ("compare", "tpu_v4", "")
@@ -767,8 +628,7 @@ async def test_find_is_in_the_pane_that_has_the_keys() -> None:
 
 
 async def test_delete_removes_the_device_under_the_cursor_in_compare() -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (app, pilot):
         await pilot.press("2")
         assert "d remove" in screen_text(app).splitlines()[-1]
         before = app.state.devices
@@ -778,8 +638,7 @@ async def test_delete_removes_the_device_under_the_cursor_in_compare() -> None:
 
 async def test_a_capture_shows_progress_and_old_numbers_until_it_is_done() -> None:
     provider = Fake()
-    app = HwExplorer(State(), provider)
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), provider) as (app, pilot):
         await pilot.press("1", "G", "enter")
         assert app.session.jobs
         assert app.state.model == "resnet50"
@@ -791,8 +650,7 @@ async def test_a_capture_shows_progress_and_old_numbers_until_it_is_done() -> No
 
 async def test_a_capture_can_be_cancelled_or_fail() -> None:
     provider = Fake()
-    app = HwExplorer(State(), provider)
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), provider) as (app, pilot):
         await pilot.press("1", "G", "enter", "escape")
         await pilot.pause()
         assert not app.session.jobs
@@ -807,20 +665,17 @@ async def test_a_capture_can_be_cancelled_or_fail() -> None:
 
 
 async def test_a_model_that_needs_capture_opens_empty_and_fills() -> None:
-    app = HwExplorer(State(model="slow_net"), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(model="slow_net"), Fake()) as (app, pilot):
         for key in ("j", "2", "j", ".", "]", "e", "escape", "?", "escape", "y", "n", "escape"):
             await pilot.press(key)
         assert app.session.failures == []
-    app = HwExplorer(State(model="slow_net"), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(model="slow_net"), Fake()) as (app, pilot):
         await settle_until(pilot, lambda: not app.session.jobs)
         assert "layer1.0.conv1" in screen_text(app)
 
 
 async def test_a_wrong_request_leaves_the_screen_as_it_was() -> None:
-    app = HwExplorer(parse("resnet50@int8?on=xeon_8490h"), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet50@int8?on=xeon_8490h", Fake()) as (app, pilot):
         await pilot.press("}")
         assert app.state.precision == "int8"
         assert "int4 is not something" in screen_text(app)
@@ -829,8 +684,7 @@ async def test_a_wrong_request_leaves_the_screen_as_it_was() -> None:
 
 
 async def test_hostile_names_are_shown_and_not_obeyed() -> None:
-    app = HwExplorer(State(), Fake(hostile=True))
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake(hostile=True)) as (app, pilot):
         await pilot.press("z")
         text = screen_text(app)
         assert "\x1b" not in text
@@ -838,8 +692,7 @@ async def test_hostile_names_are_shown_and_not_obeyed() -> None:
 
 
 async def test_the_cursor_survives_every_size() -> None:
-    app = HwExplorer(parse("resnet50?at=layer3.1.conv2"), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet50?at=layer3.1.conv2", Fake()) as (app, pilot):
         for size in ((80, 24), (59, 15), (20, 5), (300, 100), (61, 17), (120, 40)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
@@ -849,8 +702,7 @@ async def test_the_cursor_survives_every_size() -> None:
 
 
 async def test_the_mouse_selects_opens_and_switches() -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (app, pilot):
         await pilot.click("#tree", offset=(8, 3))
         assert app.state.at == "conv1"
         await pilot.click("#tree", offset=(8, 3), times=2)
@@ -879,13 +731,11 @@ async def test_the_mouse_selects_opens_and_switches() -> None:
 
 async def test_only_what_is_in_sight_is_made_and_a_wide_screen_shows_all() -> None:
     provider = Fake()
-    app = HwExplorer(State(), provider)
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), provider) as (app, pilot):
         assert "compare" not in provider.calls
         await pilot.press("2")
         assert "compare" in provider.calls
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=(200, 60)) as pilot:
+    async with on_screen(State(), Fake(), size=(200, 60)) as (app, pilot):
         await pilot.pause()
         shown = screen_text(app)
         for title in ("1 Models", " log ", "3 Tree", "4 Events", "5 Why", "6 Plot", "Blocks x devices"):
@@ -902,8 +752,7 @@ def test_the_help_and_the_hints_come_from_the_registry() -> None:
 
 
 async def test_another_batch_against_the_pin_is_told_by_all_figures_and_not_cut() -> None:
-    app = HwExplorer(parse("resnet50@b1?pin=h100_sxm@b1"), Fake())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with on_screen("resnet50@b1?pin=h100_sxm@b1", Fake(), size=(80, 24)) as (app, pilot):
         await pilot.press("]", "]", "]", "]", "]")
         await pilot.pause()
         told = " ".join(line.strip() for line in screen_text(app).splitlines()[1:4])
@@ -913,8 +762,7 @@ async def test_another_batch_against_the_pin_is_told_by_all_figures_and_not_cut(
 
 
 async def test_zoomed_why_is_unfolded() -> None:
-    app = HwExplorer(parse("resnet50@b8,fp16"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet50@b8,fp16") as (app, pilot):
         await pilot.press("5")
         assert "Largest events" not in screen_text(app)
         await pilot.press("z")
@@ -922,8 +770,7 @@ async def test_zoomed_why_is_unfolded() -> None:
 
 
 async def test_notes_below_the_devices_are_about_the_row_under_the_cursor() -> None:
-    app = HwExplorer(parse("resnet50@b8,fp16"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet50@b8,fp16") as (app, pilot):
         await pilot.press("2", "k")
         assert app.state.on == "tpu_v4"
         lines = app.explorer.panes["compare"].content.table.footer

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from hwexplorer.state import parse
-from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.prefetch import Prefetch
 from tests.tui import fake
+from tests.tui.opened import on_screen
 from tests.waiting import CallCount
 
 MOST_CALLS = 150_000  # of functions without a turn for others, 20 to 50 ms; with a view made anew over a million
@@ -22,14 +21,12 @@ async def test_no_key_blocks_the_loop(keys: tuple[str, ...], monkeypatch: pytest
     names = [f"block{i}.attention.projection" for i in range(5000)]
     monkeypatch.setattr(fake, "subgraphs", lambda model: names)
     monkeypatch.setattr(Prefetch, "_begin", lambda self: None)  # what the stand-in computes is not the program's time
-    app = HwExplorer(parse("resnet50?pane=tree"), fake.Fake())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("resnet50?pane=tree", fake.Fake()) as (app, pilot):
         assert len(app.explorer.outline.visible) > 5000
         await pilot.press(*keys)  # what is made once, is made
         with CallCount() as count:
             longest = [await _longest(count, pilot.press(key)) for key in keys]
         assert max(longest) < MOST_CALLS, longest
-    assert app.session.failures == []
 
 
 async def _longest(count: CallCount, doing: Coroutine[Any, Any, None]) -> int:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from analysis.document import Column
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
-from hwexplorer.tui.app import HwExplorer
 from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.table_tree import MORE, TreeIndex, fold_rows
 from tests.tui.fake import Fake
+from tests.tui.opened import on_screen
 
 TABLES = [Fake().tree(parse("resnet50@b8")), ScreenQueries().tree(parse("mobilenet_v2@b8?sort=share"))]
 
@@ -46,11 +46,9 @@ def test_every_level_adds_up_as_before(table: Table, percent: float) -> None:
     ],
 )
 async def test_the_cursor_is_on_a_row_of_the_tree(opened: str, keys: str, by: str, at: str) -> None:
-    app = HwExplorer(parse(opened), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(opened) as (app, pilot):
         await pilot.press(*keys)
         assert (app.state.by, app.state.at, app.explorer.outline.key) == (by, at, at)
-    assert app.session.failures == []
 
 
 def test_rows_of_one_key_are_folded_each_where_it_stands() -> None:
@@ -64,8 +62,7 @@ def test_rows_of_one_key_are_folded_each_where_it_stands() -> None:
 
 @pytest.mark.parametrize("model", ["resnet50", "vit_b_16", "llama3_8b:decode"])
 async def test_a_large_tree_opens_until_its_lines_are_full(model: str) -> None:
-    app = HwExplorer(parse(model), ScreenQueries(), opens_heaviest=True)
-    async with app.run_test(size=(200, 60)) as pilot:
+    async with on_screen(model, size=(200, 60), opens_heaviest=True) as (app, pilot):
         await pilot.pause()
         outline = app.explorer.outline
         assert outline.page() - 4 < len(outline.visible) <= outline.page()

@@ -14,6 +14,7 @@ from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.terminals.terminal_driver import SIZE_MAX, TICK_S, Keys
 from tests.fuzz import fuzz_keys, mutate
 from tests.tui.fake import Fake
+from tests.tui.opened import on_screen
 
 
 def read(*parts: bytes) -> list[Message]:
@@ -88,16 +89,14 @@ async def test_a_palette_closes_once(keys: bytes) -> None:
 @pytest.mark.parametrize("late", [events.AppBlur(), events.AppFocus()])
 async def test_a_window_that_comes_to_the_front_after_the_end(late: events.Event) -> None:
     """`ScreenStackError`."""
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=(100, 30)):
+    async with on_screen(State(), Fake(), size=(100, 30)) as (app, _):
         app.exit()
     await app.on_event(late)
 
 
 @pytest.mark.parametrize("keys", [b"qjjj\x1b[<0;3;3M", b"\x10q", b"\x10\x11", b"q\x1b[200~x\x1b[201~"])
 async def test_keys_after_the_last_one(keys: bytes) -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with on_screen(State(), Fake(), size=(100, 30)) as (app, pilot):
         await _type(app, keys)
         await pilot.pause()
         app.exit()

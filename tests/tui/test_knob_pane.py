@@ -18,6 +18,7 @@ from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import CLICK, Palette
 from hwexplorer.tui.widgets.knob_content import sparkline
 from hwexplorer.tui.widgets.status_lines import tab_line
+from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 from tests.waiting import settle_until
 
@@ -92,8 +93,7 @@ def test_a_sparkline_has_a_sign_for_each_value() -> None:
 
 @pytest.mark.parametrize(("size", "ascii"), SIZES)
 async def test_a_knob_is_turned_by_keys_and_undone(size: tuple[int, int], ascii: bool) -> None:
-    app = HwExplorer(parse(START), ScreenQueries(), ascii=ascii)
-    async with app.run_test(size=size) as pilot:
+    async with on_screen(START, size=size, ascii=ascii) as (app, pilot):
         await known(app, pilot)
         assert app.explorer.panes["knobs"].content.key == "memory_bandwidth"
         await pilot.press("right", "l")
@@ -118,12 +118,10 @@ async def test_a_knob_is_turned_by_keys_and_undone(size: tuple[int, int], ascii:
         assert app.state.on == "h100_sxm"
         await pilot.press("U")
         assert app.state.on == "h100_sxm{memory_bandwidth*1.25}"
-    assert app.session.failures == []
 
 
 async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
-    app = HwExplorer(parse(START), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(START) as (app, pilot):
         await known(app, pilot)
         y = next(
             y
@@ -147,12 +145,10 @@ async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
         pane.post_message(pane.Wheeled("knobs", y + 3, 3))
         await pilot.pause()
         assert app.explorer.panes["knobs"].content.top == top + 3
-    assert app.session.failures == []
 
 
 async def test_the_pane_is_exported_with_its_curve(tmp_path: Path) -> None:
-    app = HwExplorer(parse(f"{START}&on=kpu_t256"), ScreenQueries())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with on_screen(f"{START}&on=kpu_t256", size=(80, 24)) as (app, pilot):
         await pilot.press("right")
         app.session.request("export", str(tmp_path / "knobs.json"))
         app.session.request("export", str(tmp_path / "knobs.txt"))
@@ -164,15 +160,13 @@ async def test_the_pane_is_exported_with_its_curve(tmp_path: Path) -> None:
 
 
 async def test_what_was_found_out_stays_when_neighbours_are_computed() -> None:
-    app = HwExplorer(parse(START), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(START) as (app, pilot):
         await known(app, pilot)
         await pilot.press("down", "up")
         assert app.explorer.panes["knobs"].content.curve.rows
         order = [row.key for row in app.explorer.panes["knobs"].content.table.rows]
         await pilot.press("right", "]", "[", "left")
         assert [row.key for row in app.explorer.panes["knobs"].content.table.rows] == order
-    assert app.session.failures == []
 
 
 @pytest.mark.parametrize("width", [60, 66, 79])
@@ -185,8 +179,7 @@ def test_every_tab_is_in_sight_where_there_are_tabs(width: int) -> None:
 
 
 async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> None:
-    app = HwExplorer(parse(START), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(START) as (app, pilot):
         await pilot.press("j")
         content = app.explorer.panes["knobs"].content
         order = [row.key for row in content.table.rows]
@@ -199,8 +192,7 @@ async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> 
 
 
 async def test_knobs_are_drawn_in_one_order_and_a_key_typed_at_once_turns_the_first() -> None:
-    app = HwExplorer(parse("alexnet@b2,fp16/h100_sxm?pane=knobs"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("alexnet@b2,fp16/h100_sxm?pane=knobs") as (app, pilot):
         content = app.explorer.panes["knobs"].content
         orders = {tuple(row.key for row in content.table.rows)}
         prefetch = app.explorer.prefetch

@@ -6,13 +6,13 @@ import pytest
 from rich.segment import Segment
 from textual.pilot import Pilot
 
-from hwexplorer.screen_queries import ScreenQueries
-from hwexplorer.state import State, parse
+from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.keys.key_table import DEFAULT
 from hwexplorer.tui.palette import CLICK, Palette
 from hwexplorer.tui.widgets import status_lines
 from tests.tui.fake import Fake
+from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 
 GRID = (120, 40)
@@ -34,50 +34,42 @@ async def click(app: HwExplorer, pilot: Pilot[None], pane: str, text: str, times
 
 
 async def test_a_click_on_the_last_model_in_sight_loads_that_model() -> None:
-    app = HwExplorer(State(), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State()) as (app, pilot):
         await pilot.press("1")
         height = app.explorer.panes["models"].content.height + 2  # with the frame, above the picture
         wanted = app.explorer.panes["models"].content.key_at(height - 3)
         await pilot.click("#models", offset=(4, height - 2))
         assert app.state.model == wanted
-    assert app.session.failures == []
 
 
 async def test_a_model_is_loaded_by_mouse_while_its_name_is_typed() -> None:
-    app = HwExplorer(State(), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State()) as (app, pilot):
         await pilot.press("1", "/", *"mobilenet_v2")
         await click(app, pilot, "models", "mobilenet_v2 ")
         assert (app.state.model, app.state.filter, app.explorer.prompt) == ("mobilenet_v2", "", None)
-    assert app.session.failures == []
 
 
 async def test_a_command_that_is_typed_runs_by_a_click_on_enter() -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (app, pilot):
         await pilot.press(":", *"batch", "space", "4")
         await click(app, pilot, "foot", "enter")
         assert app.state.batch == 4
 
 
 async def test_enter_is_in_sight_behind_a_long_command() -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with on_screen(State(), Fake(), size=(80, 24)) as (app, pilot):
         await pilot.press(":", *"trace", "space", *("/a" * 15))
         place_of(app, "foot", "enter")
 
 
 async def test_a_click_on_the_line_that_names_what_is_folded_shows_it() -> None:
-    app = HwExplorer(State(), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State()) as (app, pilot):
         await click(app, pilot, "why", "space: ")
         assert app.explorer.panes["why"].content.is_open
 
 
 async def test_a_click_selects_and_the_sign_or_a_double_click_opens() -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (app, pilot):
         await click(app, pilot, "tree", "layer1.0.conv1")
         app._click_chain_last_time = None  # no double click with the one before
         await click(app, pilot, "tree", "layer1.0.conv1")
@@ -93,8 +85,7 @@ async def test_a_click_selects_and_the_sign_or_a_double_click_opens() -> None:
 
 
 async def test_a_click_on_the_head_of_a_column_sorts_by_it() -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (app, pilot):
         await click(app, pilot, "tree", "latency µs")
         assert (app.state.sort, app.state.descending) == ("latency", True)
         await click(app, pilot, "tree", "latency µs")
@@ -112,8 +103,7 @@ async def test_a_click_on_the_head_of_a_column_sorts_by_it() -> None:
 @pytest.mark.parametrize("line", ["head", "foot"])
 async def test_the_halves_of_a_pair_go_down_and_up(line: str) -> None:
     text = "batch 8" if line == "head" else "[ ] batch"
-    app = HwExplorer(parse("resnet50@b8"), Fake())
-    async with app.run_test(size=(160, 40)) as pilot:
+    async with on_screen("resnet50@b8", Fake(), size=(160, 40)) as (app, pilot):
         await click(app, pilot, line, text)
         assert app.state.batch == 4
         await click(app, pilot, line, text.replace("8", "4"), right=6)
@@ -121,8 +111,7 @@ async def test_the_halves_of_a_pair_go_down_and_up(line: str) -> None:
 
 
 async def test_the_chips_of_the_title_are_clickable() -> None:
-    app = HwExplorer(parse("resnet50@b8?pin=tpu_v4@b8"), Fake())
-    async with app.run_test(size=(160, 40)) as pilot:
+    async with on_screen("resnet50@b8?pin=tpu_v4@b8", Fake(), size=(160, 40)) as (app, pilot):
         await click(app, pilot, "head", "fp32", right=3)
         assert app.state.precision != "fp32"
         await click(app, pilot, "head", "usual runtime")
@@ -136,8 +125,7 @@ async def test_the_chips_of_the_title_are_clickable() -> None:
 
 
 async def test_a_point_of_a_plot_says_its_figures_and_is_selected_by_a_click() -> None:
-    app = HwExplorer(parse("resnet50?plot=pareto&zoom=1&pane=plot"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet50?plot=pareto&zoom=1&pane=plot") as (app, pilot):
         plot = app.explorer.panes["plot"].content
         clicked = next((x, y) for y in range(2, 30) for x in range(8, 110) if plot.key_at(x, y).startswith("tpu_v4@b8"))
         await pilot.hover("#plot", offset=(clicked[0] + 2, clicked[1] + 1))
@@ -146,12 +134,10 @@ async def test_a_point_of_a_plot_says_its_figures_and_is_selected_by_a_click() -
         await pilot.click("#plot", offset=(clicked[0] + 2, clicked[1] + 1))
         assert f"{app.state.on}@b{app.state.batch}" == plot.key_at(*clicked)
         assert app.state.on == "tpu_v4"
-    assert app.session.failures == []
 
 
 async def test_what_lies_over_the_panes_is_left_by_a_click_on_the_foot() -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (app, pilot):
         await click(app, pilot, "head", "h100_sxm")
         assert app.explorer.overlay == "picker"
         await pilot.click("#picker", offset=(4, 4))
@@ -163,7 +149,6 @@ async def test_what_lies_over_the_panes_is_left_by_a_click_on_the_foot() -> None
         assert app.explorer.overlay == "help"
         await pilot.click("#foot", offset=(3, 0))
         assert app.explorer.overlay == ""
-    assert app.session.failures == []
 
 
 def _actions(segments: list[Segment]) -> list[tuple[int, int, str]]:

@@ -7,10 +7,10 @@ import pytest
 from hwexplorer.reports.why import why
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
-from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import Changed, SessionEvent
 from tests.tui.fake import Fake
+from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 from tests.tui.test_mouse import place_of
 from tests.waiting import settle_until
@@ -19,8 +19,7 @@ SMALL = (80, 24)
 
 
 async def test_first_screen_says_what_to_try_and_what_colours_and_signs_mean() -> None:
-    app = HwExplorer(parse("resnet50"), ScreenQueries(), opens_heaviest=True)
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen("resnet50", size=SMALL, opens_heaviest=True) as (app, pilot):
         await pilot.pause()
         lower_edge = next(line for line in screen_text(app).splitlines() if "try b" in line)
         assert "as fast/inf" in lower_edge
@@ -39,8 +38,7 @@ def test_views_of_the_first_frame_run_no_alternative(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_click_on_what_to_try_sets_it_and_one_on_a_row_is_drawn_once() -> None:
-    app = HwExplorer(parse("resnet50@b2?pane=events"), Fake())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("resnet50@b2?pane=events", Fake()) as (app, pilot):
         await pilot.pause()
         events: list[SessionEvent] = []
         app.session.subscribe(events.append)
@@ -55,8 +53,7 @@ async def test_a_click_on_what_to_try_sets_it_and_one_on_a_row_is_drawn_once() -
 
 
 async def test_limits_put_passing_devices_first_and_name_the_best_with_its_evidence() -> None:
-    app = HwExplorer(parse("resnet50@b8,fp16?limits=L<5ms,E<20mJ"), ScreenQueries())
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen("resnet50@b8,fp16?limits=L<5ms,E<20mJ", size=SMALL) as (app, pilot):
         await pilot.press("a")
         await settle_until(pilot, lambda: " pass; best: " in screen_text(app))
         heading, heads, first = screen_text(app).splitlines()[:3]
@@ -72,15 +69,13 @@ async def test_limits_put_passing_devices_first_and_name_the_best_with_its_evide
 
 
 async def test_the_drawer_of_models_is_tall_on_a_small_screen() -> None:
-    app = HwExplorer(parse("resnet50?pane=models"), ScreenQueries())
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen("resnet50?pane=models", size=SMALL) as (app, pilot):
         await settle_until(pilot, lambda: app.explorer.panes["models"].size.height >= 20)
         assert "MACs" in screen_text(app)
 
 
 async def test_limits_that_no_device_shown_passes_are_the_headline_with_the_count_of_all() -> None:
-    app = HwExplorer(parse("resnet50?limits=L<5ms,E<10mJ"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("resnet50?limits=L<5ms,E<10mJ") as (app, pilot):
         await settle_until(pilot, lambda: " pass; best: " in screen_text(app))
         assert app.explorer.strip.answer[0].startswith("No device shown passes; limits L<5ms E<10mJ: ")
         assert "No device shown passes" in screen_text(app).splitlines()[1]

@@ -9,11 +9,11 @@ import pytest
 from textual.pilot import Pilot
 
 from hwexplorer import engine, user_code
-from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, format, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands import command_line
 from tests.capture.onnx_files import node, save, weight
+from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 from tests.waiting import settle_until
 
@@ -38,8 +38,7 @@ async def captured(app: HwExplorer, pilot: Pilot[None], line: str) -> str:
 
 
 async def test_it_opens_with_its_inputs() -> None:
-    app = HwExplorer(START, ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(START) as (app, pilot):
         await captured(app, pilot, f"model {OWN}:Net {INPUT}")
         assert app.state.model == f"{OWN}:Net({INPUT})"
         assert "conv" in screen_text(app)
@@ -47,19 +46,16 @@ async def test_it_opens_with_its_inputs() -> None:
         assert app.state.batch == 2
         await pilot.press("u", "u")
         assert app.state.model == "resnet18"
-    assert app.session.failures == []
 
 
 async def test_a_model_of_one_batch_comes_at_that() -> None:
-    app = HwExplorer(START, ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(START) as (app, pilot):
         await captured(app, pilot, f"model {OWN}:Fixed 4x3x8x8")
         assert (app.state.model, app.state.batch) == (f"{OWN}:Fixed(4x3x8x8)", 4)
         await pilot.press("]")
         assert app.state.batch == 4
         assert "--" not in screen_text(app).splitlines()[-1]
         assert "batch 4 is the only one it has" in screen_text(app).splitlines()[-1]
-    assert app.session.failures == []
 
 
 @pytest.mark.parametrize(
@@ -80,15 +76,13 @@ async def test_what_goes_wrong_is_one_line_and_the_screen_lives_on(
 ) -> None:
     if factory.startswith("forty_gigabytes"):
         request.getfixturevalue("captures_alone")
-    app = HwExplorer(START, ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(START) as (app, pilot):
         said = await captured(app, pilot, f"model {OWN}:{factory}")
         assert words in said
         assert "\n" not in said
         assert app.state.model == "resnet18"
         await pilot.press("]")
         assert app.state.batch == 2
-    assert app.session.failures == []
 
 
 def running(name: str) -> bool:
@@ -99,28 +93,24 @@ def running(name: str) -> bool:
 @pytest.mark.usefixtures("captures_alone")
 async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> None:
     name = "forever(1x3x17x17)"  # this size is used nowhere else: tests run side by side
-    app = HwExplorer(START, ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(START) as (app, pilot):
         command_line.submit(app.session, f"model '{OWN}:{name}'")
         await settle_until(pilot, lambda: running(name) or not app.session.jobs)
         assert app.session.jobs
         await pilot.press("escape")
         assert not app.session.jobs
         await settle_until(pilot, lambda: not running(name))
-    assert app.session.failures == []
 
 
 async def test_a_state_string_still_runs_nothing() -> None:
-    app = HwExplorer(START, ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(START) as (app, pilot):
         said = await captured(app, pilot, f"state '{format(replace(START, model=f'{OWN}:Net({INPUT})'))}'")
         assert f"runs no code: hwexplorer capture {OWN}:Net --input " in said
         assert app.state.model == "resnet18"
 
 
 async def test_inputs_are_for_models_of_ones_own() -> None:
-    app = HwExplorer(START, ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(START) as (app, pilot):
         assert "takes no inputs" in await captured(app, pilot, f"model vit_b_16 {INPUT}")
 
 
@@ -135,8 +125,7 @@ async def test_a_file_edited_while_it_is_open_is_captured_anew(tmp_path: Path) -
     file = tmp_path / "net.py"
     file.write_text(NET.format(width=16))
     line = f"model {file}:make 1x8"
-    app = HwExplorer(START, ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(START) as (app, pilot):
         await captured(app, pilot, line)
         assert engine.workload(app.state).parameters == 8 * 16 + 16
         before = app.session.views
@@ -157,17 +146,14 @@ async def test_a_file_edited_while_it_is_open_is_captured_anew(tmp_path: Path) -
         file.write_text(NET.format(width="nonsense"))
         assert "NameError" in await captured(app, pilot, line)
         assert engine.workload(app.state).parameters == 8 * 32 + 32
-    assert app.session.failures == []
 
 
 async def test_a_file_that_is_read_as_it_is_is_read_again(tmp_path: Path) -> None:
     path = save(tmp_path, [node("MatMul", "x w", "y")], {"x": ["b", 8]}, ["y"], [weight("w", 8, 16)])
-    app = HwExplorer(START, ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(START) as (app, pilot):
         await captured(app, pilot, f"model {path}")
         assert engine.workload(app.state).parameters == 8 * 16
         save(tmp_path, [node("MatMul", "x w", "y")], {"x": ["b", 8]}, ["y"], [weight("w", 8, 32)])
         await captured(app, pilot, f"model {path}")
         assert engine.workload(app.state).parameters == 8 * 32
         assert app.session.views is not None
-    assert app.session.failures == []

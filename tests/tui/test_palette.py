@@ -8,10 +8,9 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from hwexplorer.screen_queries import ScreenQueries
-from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.overlays.command_palette import CommandPalette
+from tests.tui.opened import on_screen
 
 
 async def chosen(app: HwExplorer, pilot: Pilot[None], text: str) -> None:
@@ -22,8 +21,7 @@ async def chosen(app: HwExplorer, pilot: Pilot[None], text: str) -> None:
 
 @pytest.fixture
 async def palette() -> AsyncIterator[HwExplorer]:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=(120, 40)):
+    async with on_screen("resnet18") as (app, _):
         yield app
 
 
@@ -39,11 +37,9 @@ async def palette() -> AsyncIterator[HwExplorer]:
     ],
 )
 async def test_it_finds_and_does(text: str, field: str, value: object) -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         await chosen(app, pilot, text)
         assert getattr(app.state, field) == value
-    assert app.session.failures == []
 
 
 @pytest.mark.parametrize(
@@ -71,51 +67,41 @@ async def test_tasks_and_names_come_before_terms(typed: str, title: str, palette
 
 
 async def test_a_limit_is_typed_where_it_is_read() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         await chosen(app, pilot, "limit")
         await pilot.press(*"L<5ms", "enter")
         assert (app.state.limits, app.state.metric) == ("L<5ms", "edp")
-    assert app.session.failures == []
 
 
 async def test_a_command_that_needs_a_word_is_completed_in_its_line() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         await chosen(app, pilot, "change the batch")
         await pilot.press(*"16", "enter")
         assert app.state.batch == 16
-    assert app.session.failures == []
 
 
 async def test_terms_and_verbs_are_found_by_their_help() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         await chosen(app, pilot, "energy-delay product")
         assert app.explorer.overlay == "help"
         await pilot.press("escape")
         await chosen(app, pilot, "roofline")
         assert app.explorer.overlay == "report" or app.state.plot == "roofline"
-    assert app.session.failures == []
 
 
 async def test_keys_typed_ahead_do_what_they_would_do_later() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         for key in ("ctrl+p", *"MobileNetV2", "enter", "escape", "ctrl+p", *"alexnet", "escape", "]"):
             app.explorer.post_message(events.Key(key, key if len(key) == 1 else None))
         await pilot.pause()
         assert (app.state.model, app.state.batch, app.explorer.overlay) == ("mobilenet_v2", 2, "")
-    assert app.session.failures == []
 
 
 async def test_a_click_does_the_item_and_the_palette_opens_over_an_overlay() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         await pilot.press("?", "ctrl+p", *"theme light")
         assert app.explorer.overlay == "palette"
         await pilot.click("FramedPane", offset=(4, 2))
         assert (app.explorer.overlay, app.theme) == ("help", "hw-light")
         await pilot.press("ctrl+p", *"zzzz", "enter")
         assert app.explorer.overlay == "help"
-    assert app.session.failures == []

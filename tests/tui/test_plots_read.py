@@ -12,7 +12,6 @@ from analysis.estimate.kernel_roofs import is_launch_dominated
 from hwexplorer import engine
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PLOTS, parse, replace
-from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import SERIES, THEMES, Palette
 from hwexplorer.tui.panes.view_panes import point_of
 from hwexplorer.tui.widgets.plot_drawing import Drawing, _owners, draw
@@ -20,6 +19,7 @@ from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plot_axis import axis
 from tests.sampling import for_each
 from tests.tui.fake import render
+from tests.tui.opened import on_screen
 
 PALETTE = Palette("dark")
 STATE = parse("resnet50@b8,fp16?at=layer3.0.conv2")
@@ -45,8 +45,7 @@ def test_the_cursor_changes_nothing_but_its_points(name: str, width: int, height
 
 
 async def test_the_frame_of_a_plot_names_the_operator_of_the_cursor() -> None:
-    app = HwExplorer(replace(STATE, pane="plot", plot="roofline"), ScreenQueries())
-    async with app.run_test(size=(120, 40)):
+    async with on_screen(replace(STATE, pane="plot", plot="roofline")) as (app, _):
         assert app.explorer.panes["plot"].heading.endswith(f" · {STATE.at}")
 
 

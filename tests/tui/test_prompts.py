@@ -25,6 +25,7 @@ from hwexplorer.tui.terminals.terminal_driver import TICK_S, Keys
 from hwexplorer.views.plain import Text
 from tests.terminal import ESCAPE, Program
 from tests.tui.fake import Fake
+from tests.tui.opened import on_screen
 from tests.tui.test_app import over, screen_text
 from tests.waiting import settle_until
 
@@ -37,8 +38,7 @@ def foot(app: HwExplorer) -> str:
 
 
 async def test_what_is_typed_is_seen_before_what_is_said_of_it() -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (app, pilot):
         await pilot.press("/", *"foo:bar")
         assert foot(app).startswith(" find foo:bar")
         await pilot.press("escape", ":")
@@ -48,8 +48,7 @@ async def test_what_is_typed_is_seen_before_what_is_said_of_it() -> None:
 
 
 async def test_what_is_said_can_be_read_to_its_end() -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with on_screen(State(), Fake(), size=(80, 24)) as (app, pilot):
         for by_mouse in (False, True):
             submit(app.session, "model " + "long_name_" * 9 + "the_end")
             assert foot(app).endswith("? all of it ")
@@ -63,17 +62,14 @@ async def test_what_is_said_can_be_read_to_its_end() -> None:
 
 
 async def test_the_picker_goes_to_the_first_match() -> None:
-    app = HwExplorer(parse("resnet50/h100_sxm"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet50/h100_sxm") as (app, pilot):
         await pilot.press("a", *"/tpu")
         assert len(over(app).content.visible) > 1
         assert over(app).content.cursor == 0
-    assert app.session.failures == []
 
 
 async def test_the_picker_takes_a_power_cap() -> None:
-    app = HwExplorer(parse("resnet50/h100_sxm"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet50/h100_sxm") as (app, pilot):
         await pilot.press("a", *"h100_sxm@400W", "enter")
         assert app.session.state.devices == ("h100_sxm", "h100_sxm@400W")
         await pilot.press("a", *"h100_sxm@900W", "enter")
@@ -82,8 +78,7 @@ async def test_the_picker_takes_a_power_cap() -> None:
 
 
 async def test_a_picture_of_the_screen_shows_no_prompt(tmp_path: Path) -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (_, pilot):
         await pilot.press(":", *f"export {tmp_path}/x.svg", "enter")
     drawn = (tmp_path / "x.svg").read_text().replace("&#160;", " ")
     assert "resnet50" in drawn
@@ -91,8 +86,7 @@ async def test_a_picture_of_the_screen_shows_no_prompt(tmp_path: Path) -> None:
 
 
 async def test_the_count_of_models_is_said_in_one_way() -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (app, pilot):
         await pilot.press("1")
         assert app.explorer.panes["models"].remark == "8 of 8"
         await pilot.press("/", *"res")
@@ -101,8 +95,7 @@ async def test_the_count_of_models_is_said_in_one_way() -> None:
 
 @pytest.mark.parametrize("sent", [b"\x1bj", b"\x1b\r", b"\x1b:", b"\x1b "])
 async def test_a_key_right_after_escape_is_a_key_of_its_own(sent: bytes) -> None:
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen(State(), Fake()) as (app, pilot):
         await pilot.press("/", *"fc")
         keys = Keys()
         early = list(keys.events(sent))
@@ -117,8 +110,7 @@ async def test_a_key_right_after_escape_is_a_key_of_its_own(sent: bytes) -> None
 
 @pytest.mark.parametrize("size", [GRID, (80, 24), (44, 12)])
 async def test_ascii_is_all_there_is_where_nothing_else_may_be(size: tuple[int, int]) -> None:
-    app = HwExplorer(parse("resnet50@b8?pin=tpu_v4@b8&find=conv"), ScreenQueries(), ascii=True)
-    async with app.run_test(size=size) as pilot:
+    async with on_screen("resnet50@b8?pin=tpu_v4@b8&find=conv", size=size, ascii=True) as (app, pilot):
         for keys in (*"123456", *("v" for _ in PLOTS), "?", "escape", "a", "escape", ":"):
             await pilot.press(keys)
             assert screen_text(app).isascii(), (keys, [c for c in screen_text(app) if not c.isascii()])
@@ -164,8 +156,7 @@ def test_nothing_is_not_listed_among_what_is_allowed() -> None:
 
 
 async def test_an_unknown_node_is_refused_in_words() -> None:
-    app = HwExplorer(State(model="gemm"), ScreenQueries())
-    async with app.run_test(size=GRID):
+    async with on_screen(State(model="gemm")) as (app, _):
         submit(app.session, "at nowhere")
         assert app.session.message is not None
         assert "allowed: ," not in app.session.message[0]
@@ -219,8 +210,7 @@ def test_events_against_another_machine_share_a_unit_and_invent_no_change() -> N
 
 
 async def test_the_pinned_column_of_events_stays_at_120() -> None:
-    app = HwExplorer(parse("resnet50@b8?pin=tpu_v4@b8"), ScreenQueries())
-    async with app.run_test(size=GRID):
+    async with on_screen("resnet50@b8?pin=tpu_v4@b8") as (app, _):
         shown = [text for text in screen_text(app).splitlines() if "Event " in text and "J" in text]
         assert shown
         assert "tpu_v4" in shown[0]
@@ -233,8 +223,7 @@ def test_a_wrong_device_is_refused_in_one_line() -> None:
 
 
 async def test_what_was_there_before_gives_way_to_what_is_typed() -> None:
-    app = HwExplorer(parse("resnet50"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet50") as (app, pilot):
         await pilot.press("1", "/", *"vit_b_16", "enter")
         assert (app.state.model, app.state.pane) == ("vit_b_16", "tree")  # the drawer has closed
         await pilot.press("1", "/", *"llama3_8b")
@@ -249,12 +238,10 @@ async def test_what_was_there_before_gives_way_to_what_is_typed() -> None:
         assert app.explorer.prompt.text == "a.txt"
         await pilot.press("escape", "e", "left", "x")
         assert app.explorer.prompt.text.endswith(".txxt")  # who moves in it edits it
-    assert app.session.failures == []
 
 
 async def test_space_after_a_name_in_the_picker_adds_no_device_nobody_pointed_at() -> None:
-    app = HwExplorer(parse("resnet50/h100_sxm,kpu_t256"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet50/h100_sxm,kpu_t256") as (app, pilot):
         await pilot.press("a", *"kpu", "space")
         assert app.state.devices == ("h100_sxm", "kpu_t256")
         await pilot.press("backspace", "down", "space")
@@ -262,8 +249,7 @@ async def test_space_after_a_name_in_the_picker_adds_no_device_nobody_pointed_at
 
 
 async def test_devices_within_limits_come_best_first_and_the_cursor_stays_on_the_best() -> None:
-    app = HwExplorer(parse("resnet18/h100_sxm"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet18/h100_sxm") as (app, pilot):
         await pilot.press("a", *"L<5ms")
         await settle_until(
             pilot, lambda: all(row.cells[3] is not None or row.dim for row in over(app).content.table.rows)

@@ -13,10 +13,10 @@ from hardware import precision
 from hwexplorer.cli import main
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, State, parse
-from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.terminals import clipboard
 from tests.sampling import first, slow
 from tests.screenshots import SHOTS, animate, take
+from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 from tests.tui.test_fuzz import KEYS, SIZES
 from tests.waiting import settle_until
@@ -30,8 +30,7 @@ def nothing_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 async def test_the_main_job() -> None:
     """A model by typing, a device by moving, the heaviest operator, a batch, a pin, a file read back."""
-    app = HwExplorer(State(), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(State()) as (app, pilot):
         await pilot.press("1", "/", *"resnet18", "enter")
         assert app.state.model == "resnet18"
         await pilot.press("2", "k", "enter", ".")  # the device of the rank above
@@ -45,7 +44,6 @@ async def test_the_main_job() -> None:
         assert app.session.message is not None
         written = Path("resnet18_tree.txt").read_text()
         assert "resnet18" in written
-    assert app.session.failures == []
 
 
 @pytest.mark.parametrize("size", [(120, 40), pytest.param((80, 24), marks=slow)])
@@ -55,8 +53,7 @@ async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tm
     rows = [layer.format("conv1", "Convolution", 1.5), layer.format("maxpool", "MaxPool", 0.5)]
     file = tmp_path / "counters.csv"
     file.write_text("\n".join(["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)", *rows]))
-    app = HwExplorer(parse("resnet18/xeon_8490h"), ScreenQueries())
-    async with app.run_test(size=size) as pilot:
+    async with on_screen("resnet18/xeon_8490h", size=size) as (app, pilot):
         await pilot.press(*":trace nothing.csv", "enter")
         assert app.session.message is not None
         assert "cannot be read" in app.session.message[0]
@@ -73,7 +70,6 @@ async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tm
         assert "predicted" in text
         await pilot.press("6", "z")
         assert "measured" in screen_text(app)
-    assert app.session.failures == []
 
 
 @pytest.mark.parametrize("pane", [pane for pane in PANES if pane != "plot"])
@@ -87,8 +83,7 @@ def test_the_copied_command_prints_what_the_export_writes(pane: str, capsys: pyt
 @pytest.mark.parametrize("seed", first([11, 12], 1))
 async def test_random_keys_on_real_numbers(seed: int) -> None:
     random_ = random.Random(seed)
-    app = HwExplorer(parse("mobilenet_v2@b8"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("mobilenet_v2@b8") as (app, pilot):
         for step in range(250):
             key = random_.choice(KEYS)
             app.explorer.press_key(key, key if len(key) == 1 else None)
@@ -96,7 +91,6 @@ async def test_random_keys_on_real_numbers(seed: int) -> None:
                 await pilot.pause()
             if step % 50 == 49:
                 await pilot.resize_terminal(*random_.choice(SIZES))
-    assert app.session.failures == []
 
 
 @pytest.mark.parametrize("shot", SHOTS, ids=lambda shot: shot.name)
@@ -117,8 +111,7 @@ def test_an_animation_shows_each_picture_once_a_turn() -> None:
 
 async def test_several_devices_stand_side_by_side() -> None:
     """Pane 4 alone has the families of all devices; `:why a b` names devices; the winner's column comes first."""
-    app = HwExplorer(parse("resnet18@b8,int8/xeon_8490h,h100_sxm,kpu_t256?at=layer1.0.conv1"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("resnet18@b8,int8/xeon_8490h,h100_sxm,kpu_t256?at=layer1.0.conv1") as (app, pilot):
         await pilot.press("4", "z")
         assert [c.key for c in app.explorer.panes["events"].content.table.columns[1::2]] == [*app.state.devices]
         await pilot.press("e", "ctrl+u", *"families.csv", "enter")
@@ -132,4 +125,3 @@ async def test_several_devices_stand_side_by_side() -> None:
         await pilot.resize_terminal(80, 24)
         await settle_until(pilot, lambda: "h100_sxm" in screen_text(app).split("Tree")[1].split("Why")[1])
         assert app.explorer.outline.table.columns[2].key == "on:h100_sxm"
-    assert app.session.failures == []

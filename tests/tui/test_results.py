@@ -24,6 +24,7 @@ from hwexplorer.tui.session.session_events import SheetOpened
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.views.plain import Row, Table
 from tests.tui.fake import Fake
+from tests.tui.opened import on_screen
 from tests.tui.test_app import over, screen_text
 from tests.waiting import settle_until
 
@@ -39,8 +40,7 @@ async def opened(app: HwExplorer, pilot: Pilot[None], line: str) -> ResultTable:
 
 
 async def test_advice_has_a_key_and_is_applied_and_undone() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         await pilot.press("A")
         await pilot.pause()
         assert isinstance(app.screen, ResultTable)
@@ -56,15 +56,13 @@ async def test_advice_has_a_key_and_is_applied_and_undone() -> None:
         assert app.session.message[0].endswith("u undoes")
         await pilot.press("u")
         assert (app.state.batch, app.state.precision) == (1, "fp32")
-    assert app.session.failures == []
 
 
 @pytest.mark.parametrize(
     "line", ["search --max-latency 5ms --on h100_sxm,tpu_v4", "pareto", "sweep", "sweep --batches 1,4"]
 )
 async def test_results_are_tables_whose_rows_are_pinned(line: str) -> None:
-    app = HwExplorer(parse("resnet18@fp16"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet18@fp16") as (app, pilot):
         results = await opened(app, pilot, line)
         rows = len(results.content.table.rows)
         assert rows > 1
@@ -88,12 +86,10 @@ async def test_results_are_tables_whose_rows_are_pinned(line: str) -> None:
         assert app.session.message[0].endswith("; u undoes")
         await pilot.press("u")
         assert (app.state.batch, app.state.precision) == (1, "fp16")
-    assert app.session.failures == []
 
 
 async def test_results_are_sorted_by_the_column_that_is_explained() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         results = await opened(app, pilot, "sweep")
         await pilot.press("right", "right", "right", "right")
         key = results.content.table.columns[results.content.column].key
@@ -110,8 +106,10 @@ async def test_results_are_sorted_by_the_column_that_is_explained() -> None:
 
 
 async def test_sessions_are_chosen_from(tmp_path: Path) -> None:
-    app = HwExplorer(parse("resnet18@b8"), Fake(), saved_sessions=SavedSessions(tmp_path / "sessions.json"))
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet18@b8", Fake(), saved_sessions=SavedSessions(tmp_path / "sessions.json")) as (
+        app,
+        pilot,
+    ):
         await pilot.press(":", *"save eight", "enter", "]", "]")
         await opened(app, pilot, "sessions")
         await pilot.press("enter")
@@ -130,8 +128,7 @@ async def test_sessions_are_chosen_from(tmp_path: Path) -> None:
 
 
 async def test_results_by_mouse() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         results = await opened(app, pilot, "sweep")
         await pilot.click("#results", offset=(6, 5))
         chosen = results.content.row
@@ -164,8 +161,7 @@ def test_where_a_row_leads() -> None:
 
 
 async def test_every_action_answers() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         for keys, says in (
             ("]", "batch 2 vs batch 1: "),
             ("x", "eager vs usual runtime: "),
@@ -196,8 +192,7 @@ async def test_every_action_answers() -> None:
 
 
 async def test_help_begins_with_the_keys_of_the_pane_and_can_be_searched() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         await pilot.press("?")
         headings = [heading for heading, _ in over(app).content.text.sections]
         assert headings[:3] == ["In tree", "Tree", "Panes"]
@@ -235,8 +230,7 @@ def test_terms_say_something_once() -> None:
 
 
 async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         await pilot.press("a", *"L<1ms,E<100mJ")
 
         def is_known() -> bool:
@@ -256,12 +250,10 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
             within = isinstance(t, float) and isinstance(e, float) and t < 1e-3 and e < 0.1
             assert row.dim != within
         assert f" {len(passing)} pass · " in screen_text(app).splitlines()[-1]
-    assert app.session.failures == []
 
 
 async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
-    app = HwExplorer(parse("resnet18@b8,fp16"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet18@b8,fp16") as (app, pilot):
         await pilot.press("a", *"l<1ms E<50mJ", "enter")
         assert app.state.limits == "L<1ms E<50mJ"
         assert app.state.devices == State().devices  # enter keeps the limits and adds nothing
@@ -312,19 +304,16 @@ async def test_the_wheel_scrolls_a_table_of_results() -> None:
 
 
 async def test_results_name_the_columns_that_the_width_leaves_out_and_find_rows() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with on_screen("resnet18", size=(80, 24)) as (app, pilot):
         await pilot.press("A")
         await pilot.pause()
         assert "a wider screen also shows: " in screen_text(app)
         await pilot.press("/", *"tpu", "enter")
         assert "tpu_v4" in str(over(app).content.row)
-    assert app.session.failures == []
 
 
 async def test_two_slow_clicks_on_a_row_apply_it_and_the_first_says_so() -> None:
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet18") as (app, pilot):
         await pilot.press("A")
         await pilot.pause()
         pane = over(app).pane
@@ -334,7 +323,6 @@ async def test_two_slow_clicks_on_a_row_apply_it_and_the_first_says_so() -> None
             assert app.session.message is not None
             assert app.session.message[0].endswith(message)
         assert app.state != parse("resnet18")
-    assert app.session.failures == []
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -345,8 +333,7 @@ async def test_a_mission_is_shown_and_exported(
     monkeypatch.chdir(tmp_path)
     example = Path(__file__).parents[2] / "examples" / "missions" / "robot.toml"
     Path("robot.toml").write_text(example.read_text())
-    app = HwExplorer(parse("resnet18"), ScreenQueries())
-    async with app.run_test(size=size) as pilot:
+    async with on_screen("resnet18", size=size) as (app, pilot):
         await pilot.press(":", *"mission ro", "tab", "enter")
         await settle_until(pilot, lambda: not app.session.jobs)
         await pilot.press("pagedown" if size[1] < 40 else "g")
@@ -357,4 +344,3 @@ async def test_a_mission_is_shown_and_exported(
         await settle_until(pilot, lambda: not app.session.jobs)
         assert json.loads(Path("answer.json").read_text())["best"]["is_possible"]
         assert app.session.message == ("mission robot.toml -o answer.json: done", "good")
-    assert app.session.failures == []

@@ -18,7 +18,6 @@ from hwexplorer.reports.show import events
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PLOTS, RANKS, State, parse, pinned, replace
 from hwexplorer.tui import program
-from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
 from hwexplorer.views import heat, tree_view
 from hwexplorer.views.answer_lines import lines as verdict_lines
@@ -27,6 +26,7 @@ from hwexplorer.views.captions import MARKED
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Plot
 from tests.sampling import for_each
+from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 
 PAIRS = (
@@ -217,8 +217,7 @@ def test_a_terminal_of_sixteen_colours_gets_a_theme_of_sixteen(
 
 async def test_without_colours_no_colour_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = HwExplorer(State(), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(State()) as (app, pilot):
         await pilot.pause()
         text = screen_text(app)
     assert "◂ least" in text

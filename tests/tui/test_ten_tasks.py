@@ -13,11 +13,11 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions
 from tests.capture.onnx_files import node, save, weight
+from tests.tui.opened import on_screen
 from tests.tui.test_app import over, screen_text
 from tests.waiting import settle_until
 
@@ -259,10 +259,8 @@ async def test_it_is_done(task: str, by: str, tmp_path: Path, monkeypatch: pytes
     way, most = (by_keys, keys) if by == "keys" else (by_mouse, clicks)
     keeper = SavedSessions(tmp_path / "sessions.json")
     keeper.save(LAST, parse(KEPT))
-    app = HwExplorer(parse(START), ScreenQueries(), saved_sessions=keeper, opens_heaviest=True)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(START, saved_sessions=keeper, opens_heaviest=True) as (app, pilot):
         hand = Hand(app, pilot)
         await way(hand, tmp_path)
         check(app, tmp_path)
         assert hand.count == most
-    assert app.session.failures == []

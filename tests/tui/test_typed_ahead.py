@@ -16,6 +16,7 @@ from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.screen import ExplorerScreen
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.view_cache import Views
+from tests.tui.opened import on_screen
 from tests.waiting import LIMIT_S, settle_until
 
 
@@ -51,8 +52,7 @@ async def test_keys_typed_ahead_are_drawn_meanwhile_and_ctrl_c_is_first(monkeypa
 
 async def _typed(keys: str, is_ahead: bool) -> State:
     """The state after keys: all at once, or each after the one before is drawn."""
-    app = HwExplorer(State(model="resnet50", devices=("h100_sxm", "l4", "tpu_v4")), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(State(model="resnet50", devices=("h100_sxm", "l4", "tpu_v4"))) as (app, pilot):
         await pilot.pause()
         for key in keys:
             if is_ahead:
@@ -95,8 +95,7 @@ def _reach_unknown_device(session: Session) -> None:
 
 
 async def test_a_state_that_cannot_be_shown_is_refused_after_keys_typed_ahead_too() -> None:
-    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(State(model="resnet50", devices=("h100_sxm",))) as (app, pilot):
         await pilot.pause()
         session, before = app.session, app.state
         _reach_unknown_device(session)
@@ -108,8 +107,7 @@ async def test_a_state_that_cannot_be_shown_is_refused_after_keys_typed_ahead_to
 
 async def test_what_is_typed_after_escape_goes_to_the_screen_below_the_palette() -> None:
     for keys in (("escape", "q"), ("alt+q",)):  # a terminal that is read late has escape and the next key as one
-        app = HwExplorer(State(model="resnet18", devices=("h100_sxm",)), ScreenQueries())
-        async with app.run_test(size=(120, 40)) as pilot:
+        async with on_screen(State(model="resnet18", devices=("h100_sxm",))) as (app, pilot):
             await pilot.press("ctrl+p")
             for key in ("a", "a", *keys):
                 app.screen.post_message(events.Key(key, key[-1]))
@@ -119,8 +117,7 @@ async def test_what_is_typed_after_escape_goes_to_the_screen_below_the_palette()
 async def test_quit_behind_2000_keys_leaves_at_once_and_keeps_the_state_that_was_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(State(model="resnet50", devices=("h100_sxm",))) as (app, pilot):
         await pilot.pause()
         for key in "]]" + "j}xkmSlhjx" * 200 + "q":
             app.explorer.typed.append(events.Key(key, key))
@@ -133,8 +130,7 @@ async def test_quit_behind_2000_keys_leaves_at_once_and_keeps_the_state_that_was
 
 
 async def test_quit_behind_a_key_that_opens_a_line_is_typed_into_it() -> None:
-    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(State(model="resnet50", devices=("h100_sxm",))) as (app, pilot):
         await pilot.pause()
         for key in ":q":
             app.explorer.typed.append(events.Key(key, key))
@@ -145,8 +141,7 @@ async def test_quit_behind_a_key_that_opens_a_line_is_typed_into_it() -> None:
 
 
 async def test_quit_behind_a_state_that_cannot_be_shown_keeps_the_last_one_shown() -> None:
-    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(State(model="resnet50", devices=("h100_sxm",))) as (app, pilot):
         await pilot.pause()
         session, before = app.session, app.state
         _reach_unknown_device(session)

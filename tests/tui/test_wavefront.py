@@ -9,10 +9,9 @@ from typing import cast
 import pytest
 from textual.pilot import Pilot
 
-from hwexplorer.screen_queries import ScreenQueries
-from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.overlays.wavefront_player import WavefrontPlayer
+from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 from tests.waiting import settle_until
 
@@ -28,8 +27,7 @@ async def opened(app: HwExplorer, pilot: Pilot[None], *keys: str) -> WavefrontPl
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_keys_play_pause_and_step(size: tuple[int, int]) -> None:
-    app = HwExplorer(parse(STATE), ScreenQueries())
-    async with app.run_test(size=size) as pilot:
+    async with on_screen(STATE, size=size) as (app, pilot):
         player = await opened(app, pilot, "W")
         content = player.content
         assert player.is_playing
@@ -59,13 +57,11 @@ async def test_keys_play_pause_and_step(size: tuple[int, int]) -> None:
         await settle_until(pilot, lambda: len(content.visible) == 4)
         await pilot.press("escape")
         assert not app.explorer.overlay
-    assert app.session.failures == []
 
 
 async def test_line_opens_a_node_and_a_moment_is_exported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    app = HwExplorer(parse("resnet18/kpu_t256"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("resnet18/kpu_t256") as (app, pilot):
         player = await opened(app, pilot, ":", *"wavefront layer2.0.conv1", "enter", "home")
         assert app.state.at == "layer2.0.conv1"
         assert {machine.architecture for machine in player.content.machines} == {"kpu", "cpu", "gpu", "tpu"}
@@ -75,15 +71,12 @@ async def test_line_opens_a_node_and_a_moment_is_exported(monkeypatch: pytest.Mo
         assert (document["moment"], len(document["machines"])) == (0.03, 4)
         await pilot.press("e", "ctrl+u", *"moment.json", "enter")
         assert "exists" in screen_text(app)
-    assert app.session.failures == []
 
 
 async def test_drawing_needs_neither_colour_nor_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = HwExplorer(parse(STATE), ScreenQueries(), ascii=True)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(STATE, ascii=True) as (app, pilot):
         await opened(app, pilot, "W", *["right"] * 40)
         text = screen_text(app)
         assert text.isascii()
         assert all(glyph * 4 in text for glyph in "#d./")
-    assert app.session.failures == []

@@ -1,0 +1,24 @@
+"""The screen of a test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from textual.pilot import Pilot
+
+from hwexplorer.screen_queries import ScreenQueries
+from hwexplorer.state import State, parse
+from hwexplorer.tui.app import HwExplorer
+
+
+@asynccontextmanager
+async def on_screen(
+    state: State | str, provider: Any = None, size: tuple[int, int] = (120, 40), **options: Any
+) -> AsyncIterator[tuple[HwExplorer, Pilot[None]]]:
+    """The program on a state, asking the engine or a stand-in, until the test is done; nothing may have failed."""
+    app = HwExplorer(parse(state) if isinstance(state, str) else state, provider or ScreenQueries(), **options)
+    async with app.run_test(size=size) as pilot:
+        yield app, pilot
+    assert app.session.failures == []
