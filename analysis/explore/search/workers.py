@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Sequence
-from typing import TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
 
 from hardware.errors import RequestError
+
+if TYPE_CHECKING:  # imported late: takes several milliseconds
+    from multiprocessing.connection import Connection
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")
@@ -18,43 +22,70 @@ def local(run: Callable[[Work], Result], work: Sequence[Work], workers: int = 0)
     if count <= 1:
         yield from map(run, work)
         return
-    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
+    from concurrent.futures import ThreadPoolExecutor
+    from multiprocessing import connection, get_context
 
-    pool = ProcessPoolExecutor(count, get_context("spawn"), _work_for_parent)
-    is_complete = False
+    # Each process has a pipe of its own: it shares no lock or queue with others, so it may be killed at any time.
+    context, processes, idle = get_context("spawn"), [], []
+    results, busy, pieces = dict[int, Result](), dict["Connection", int](), enumerate(work)
+
+    def start() -> None:
+        """Start the processes."""
+        for _ in range(count):
+            pipe, end = context.Pipe()
+            process = context.Process(target=_answer, args=(run, end))
+            process.start()
+            end.close()
+            processes.append(process)
+            idle.append(pipe)
+
     try:
         with ThreadPoolExecutor(1) as starter:  # signals go to the main thread, so none interrupts a start here
-            futures = starter.submit(lambda: [pool.submit(run, piece) for piece in work]).result()
-        for future in futures:
-            yield future.result()
-        is_complete = True
-    except BrokenProcessPool:
+            starter.submit(start).result()
+        for place in range(len(work)):
+            while place not in results:
+                for pipe, (number, piece) in zip(tuple(idle), pieces, strict=False):
+                    pipe.send(piece)
+                    idle.remove(pipe)
+                    busy[pipe] = number
+                ready = connection.wait(busy)
+                for pipe in [pipe for pipe in busy if pipe in ready]:
+                    answer = pipe.recv()
+                    if isinstance(answer, Exception):
+                        raise answer
+                    results[busy.pop(pipe)] = answer
+                    idle.append(pipe)
+            yield results.pop(place)
+    except (EOFError, ConnectionError):
         raise RequestError("a worker of the sweep was killed (out of memory? --workers takes fewer)") from None
     finally:
-        # Kill instead of cancelling: the pool's thread fails on a cancelled future whose worker has gone.
-        for process in [] if is_complete else list((pool._processes or {}).values()):
+        for process in processes:
             process.kill()
-        pool.shutdown()
+            process.join()
 
 
-def _work_for_parent() -> None:
-    """Prepare a worker process: ignore Ctrl-C, which the parent handles, and exit when the parent is killed."""
-    import multiprocessing
+def _answer(run: Callable[[Work], Result], pipe: Connection) -> None:
+    """Apply `run` to what comes through the pipe, until the parent is gone. Ctrl+c is left to the parent."""
     import signal
     import threading
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
+    from multiprocessing import parent_process
 
     def exit_with_parent() -> None:
         """Wait for the end of the parent, then exit at once."""
-        if parent is not None:
+        if (parent := parent_process()) is not None:
             parent.join()
             os._exit(1)
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=exit_with_parent, daemon=True).start()
+    with suppress(EOFError, ConnectionError):  # the parent has gone
+        while True:
+            piece = pipe.recv()
+            try:
+                answer: Result | Exception = run(piece)
+            except Exception as error:
+                answer = error
+            pipe.send(answer)
 
 
 def cores() -> int:
