@@ -158,7 +158,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def transfers_by_role(self) -> tuple[tuple[Ints, Ints], ...]:
         """The indices of the transfers of each role, and their operators."""
         each = [np.flatnonzero(self.transfers.role == role) for role in (READ, READ_WEIGHT, WRITE)]
-        return tuple((which, self.transfers.op[which].astype(np.int64)) for which in each)
+        return tuple((which, self.transfers.op[which]) for which in each)
 
     @property
     def batch_independent(self) -> dict[str, Any]:
@@ -201,18 +201,20 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def per_op(self, values: Floats, role: int | None = None) -> Floats:
         """Return the sum per operator of a per-transfer quantity, (n,), of one role or all."""
-        which, ops = (slice(None), self.transfers.op) if role is None else self.transfers_by_role[role]
-        return np.bincount(ops, values[which], minlength=self.n).astype(np.float64, copy=False)
+        if role is None:
+            return _sums(self.transfers.op, values, self.n)
+        which, ops = self.transfers_by_role[role]
+        return _sums(ops, values[which], self.n)
 
     def per_kernel(self, values: Floats) -> Floats:
         """Return the sums per kernel, (..., k), of quantities per operator, (..., n)."""
         if self.n_kernels == self.n:
             return np.asarray(values, dtype=np.float64)
-        place, rows = self.kernel, math.prod(values.shape[:-1])
-        if rows > 1:
-            place = (place + self.n_kernels * np.arange(rows)[:, None]).ravel()
-        sums = np.bincount(place, values.ravel(), minlength=rows * self.n_kernels)
-        return sums.astype(np.float64, copy=False).reshape(*values.shape[:-1], self.n_kernels)
+        if values.ndim == 1:
+            return _sums(self.kernel, values, self.n_kernels)
+        rows = math.prod(values.shape[:-1])
+        place = (self.kernel + self.n_kernels * np.arange(rows)[:, None]).ravel()
+        return _sums(place, values.ravel(), rows * self.n_kernels).reshape(*values.shape[:-1], self.n_kernels)
 
     @cached_property
     def starts(self) -> KernelStarts:
@@ -220,8 +222,13 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         calls, works = self.calls, self.macs if self.links is None else self.macs + self.links[0]
         once = calls.dispatched, calls.prompts, calls.parts
         rows = works, calls.begins, calls.sequences, *(self.head * each for each in once)
-        work, *host = self.per_kernel(np.stack(rows))
+        work, *host = self.per_kernel(np.array(rows))
         return KernelStarts(work == 0.0, *host)
+
+
+def _sums(place: Ints, values: Floats, count: int) -> Floats:
+    """Return the sums of values by their place, (count,)."""
+    return np.asarray(np.bincount(place, values, count), dtype=np.float64)
 
 
 _OF_OPERATORS = ("is_convolution", "is_depthwise", "is_attention", "vector_class", "shapes")

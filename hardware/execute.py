@@ -217,8 +217,9 @@ class _KernelSums(NamedTuple):
 
 def _sum_kernels(demand: Demand, mapping: Mapping, setup: Setup, rates: Efficiency) -> _KernelSums:
     """Return the sums of a mapping over the operators of each kernel."""
-    chip_s, device = np.broadcast_to(mapping.chip_s, mapping.dram_s.shape), setup.device
-    resources = np.stack((mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip_s), axis=1)
+    device, resources = setup.device, np.empty((len(mapping.dram_s), 4, demand.n))
+    for row, seconds in enumerate((mapping.matrix_s, mapping.vector_s, mapping.dram_s, mapping.chip_s)):
+        resources[:, row] = seconds
     ideal_s, serial_s = (mapping.matrix_ideal_s, mapping.vector_ideal_s), mapping.serial_s
     sums, core_s = demand.per_kernel(resources), None
     regions: Floats | float = 0.0
@@ -386,8 +387,8 @@ def _share(demand: Demand, mapping: Mapping, resource: Ints, needed_s: Floats) -
     """Return each operator's share of its kernel's busy time, `needed_s` (k,), by the resource that bounds it."""
     if demand.n_kernels == demand.n:
         return np.ones(demand.n)
-    needs = mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s
+    needs = np.array((mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s))
     total = needed_s[demand.kernel]
     share = demand.head.astype(np.float64)
-    np.divide(np.choose(resource[demand.kernel], needs), total, out=share, where=total > 0)
+    np.divide(needs[resource[demand.kernel], np.arange(demand.n)], total, out=share, where=total > 0)
     return share

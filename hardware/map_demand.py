@@ -22,6 +22,7 @@ from hardware.mapping.common import (
     wide_products,
 )
 from hardware.mapping.untuned_kernels import framework_kernels
+from hardware.memo import memoize
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.quantity import SourcedValue
 from hardware.setup import Setup
@@ -39,8 +40,9 @@ def architecture_of(device: Device) -> Architecture:
 def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map each operator to the device, at each setting of the efficiencies."""
     runtime, demand = setup.runtime, _with_engine_formats(demand, setup)
-    if shares := setup.find(runtime.bandwidth, "narrow" if setup.is_narrow else ""):
-        rates = msgspec.structs.replace(rates, bandwidth=rates.bandwidth * _rates(shares))
+    if runtime.bandwidth:
+        shares = _class_rates(setup, "bandwidth", "narrow" if setup.is_narrow else "")
+        rates = msgspec.structs.replace(rates, bandwidth=rates.bandwidth * shares)
     demand, framework = framework_kernels(demand, setup)
     mapping = architecture_of(setup.device).map_operators(demand, setup, rates)
     if framework is not None:
@@ -116,10 +118,10 @@ def _packed_products(demand: Demand, setup: Setup) -> dict[str, Any]:
     name, on_vector = device.software_class, setup.plan.contraction[0] == "vector"
     m, unpack_ops, values = demand.gemm[1], demand.unpack_ops, dict[str, Any]()
     if runtime.compute:
-        rate = _rates(setup.find(runtime.compute, "vector" if on_vector else "") or {})[demand.op_class]
+        rate = _class_rates(setup, "compute", "vector" if on_vector else "")[demand.op_class]
         if unpack_ops is not None and not _converts_weights(setup):
-            own = runtime.compute.get(f"{name}_packed")
-            packed: Floats | float = _rates(own)[demand.op_class] if own else rate
+            has_own = f"{name}_packed" in runtime.compute
+            packed: Floats | float = _class_rates(setup, "compute", "packed")[demand.op_class] if has_own else rate
             packed = _scaled_share(setup) if name in library.scaling_ops else packed
             rate = np.where(unpack_ops > 0, packed, rate)
         values["product_rate"] = np.where(m > 1, rate, 1.0)
@@ -142,8 +144,11 @@ def _scaled_share(setup: Setup) -> float:
     return 1.0 / (1.0 + lane_ops * rate / device.mac_rate("vector", BASE))
 
 
-def _rates(shares: dict[str, SourcedValue]) -> Floats:
-    """Return the shares as an array by class of operator, one where none is stated."""
+@memoize()
+def _class_rates(setup: Setup, name: str, kind: str) -> Floats:
+    """Return the shares in a table of the runtime by class of operator, one where none is stated."""
+    table: dict[str, dict[str, SourcedValue]] = getattr(setup.runtime, name)
+    shares = setup.find(table, kind) or {}
     return np.array([shares[name].value if name in shares else 1.0 for name in OpClass.__members__])
 
 

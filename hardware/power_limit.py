@@ -77,7 +77,7 @@ def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttle
     timed_w = needs.timed_j / needs.own_s + _ratio(needs.waiting_j, waiting_s)
     rest_j = needs.chip_j + needs.timed_j + needs.waiting_j - timed_w * needs.own_s
     by_cycles_j, by_clock_j, budget_j = rest_j + timed_w * cycles_s, timed_w * constant_s, budget.watts * cycles_s
-    clock = np.ones_like(constant_s)
+    clock, highest = np.ones_like(constant_s), np.ones_like(needs.own_s)
     for _ in range(_ROUNDS):
         voltage, waiting_j = (1.0 - slope) + slope * clock, clock * by_clock_j
         chip_j = (by_cycles_j + waiting_j) * voltage
@@ -85,10 +85,11 @@ def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttle
         steepness = (chip_j + waiting_j * voltage) * voltage + surplus_j + 2.0 * slope * clock * chip_j
         step = np.maximum(over_j, 0.0) / np.maximum(steepness, 1e-300)
         step[step < _SMALL] = 0.0  # each kernel by itself, whatever others are solved with it
-        highest, clock = clock.max(axis=0), np.maximum(clock - step, 0.0)
-        if (clock.max(axis=0) == highest).all():  # the lower ones no longer matter
+        clock = np.maximum(clock - step, 0.0)
+        before, highest = highest, clock.max(axis=0)
+        if (highest == before).all():  # the lower ones no longer matter
             break
-    lowest = np.maximum(clock.max(axis=0), budget.least_clock)
+    lowest = np.maximum(highest, budget.least_clock)
     seconds = (constant_s[:2] + cycles_s[:2] / lowest).max(axis=0)
     saved_s = np.maximum(needs.own_s - lowest * seconds, 0.0)
     cycle_scale = 1.0 - saved_s / needs.own_s

@@ -233,15 +233,15 @@ def structure(workload: Workload, execution: str) -> Structure:
     written = np.zeros((n, len(workload.monomials)))
     np.add.at(written, np.repeat(np.arange(n), np.diff(ops.out_ptr)), tensors.numel[ops.out_tensor])
     moves = _moves(workload, rows, numel)
-    inside = np.array([t for _, t, _ in local], dtype=np.int32)
+    inside = np.array([t for _, t, _ in local], dtype=np.intp)
     return Structure(
         op_class=op_class,
-        kernel=np.array(kernel, dtype=np.int32),
+        kernel=np.array(kernel, dtype=np.intp),
         head=head,
         n_kernels=len(runs),
         moves=moves,
         inside=Exchanges(
-            op=np.array([i for i, _, _ in local], dtype=np.int32),
+            op=np.array([i for i, _, _ in local], dtype=np.intp),
             numel=numel[np.array([row for _, _, row in local], dtype=np.int64)],
             fixed_bytes=tensors.fixed_bytes[inside],
             precision_role=of_tensor[inside],
@@ -271,11 +271,11 @@ def _moves(workload: Workload, rows: list[_Move], numel: Floats) -> Moves:
     last = dict(zip(tensor, kernel, strict=True))
     touched = [last[t] if wrap else before for t, before, wrap in zip(tensor, previous, wraps, strict=True)]
     return Moves(
-        op=np.array(op, dtype=np.int32),
-        kernel=np.array(kernel, dtype=np.int32),
-        tensor=np.array(tensor, dtype=np.int32),
-        role=np.array(role, dtype=np.int32),
-        previous=np.array(touched, dtype=np.int32),
+        op=np.array(op, dtype=np.intp),
+        kernel=np.array(kernel, dtype=np.intp),
+        tensor=np.array(tensor, dtype=np.intp),
+        role=np.array(role, dtype=np.intp),
+        previous=np.array(touched, dtype=np.intp),
         wraps=np.array(wraps, dtype=np.bool_),
         numel=numel[np.array(row, dtype=np.int64)],
         fixed_bytes=workload.tensors.fixed_bytes[tensor],
@@ -351,7 +351,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         links=collective_links(workload, elements * widths.activations),
         right_bytes=np.array(widths.by_role)[right_roles(workload)],
         unpack_ops=_unpack_ops(moves, point, widths, n),
-        model=np.zeros(s.n_kernels, dtype=np.int32),
+        model=np.zeros(s.n_kernels, dtype=np.intp),
         batch=np.full(n, attended),
         lag=row_lags(workload),
         windows=shape[:6],

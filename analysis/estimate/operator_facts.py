@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints, Workload
+from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Workload
 from analysis.model.transformer.hf_config import WEIGHT_FORMATS
 from hardware import file_access
+from hardware.demand import Ints
 from hardware.memo import memoize
 from hardware.precision import ACTIVATION, CACHE, EXCLUDED, KEPT, QUANTIZED, Widths
 
@@ -30,12 +31,12 @@ _WINDOWS = np.array([*((side, side) for side in _SIDES), (1, 3), (3, 1), (1, 5),
 def roles(workload: Workload) -> Ints:
     """Return the role of each tensor, shape (t,)."""
     ops, tensors = workload.operators, workload.tensors
-    role_of = np.full(len(tensors.name), ACTIVATION, dtype=np.int32)
+    role_of = np.full(len(tensors.name), ACTIVATION, dtype=np.intp)
     role_of[tensors.role == WEIGHT] = KEPT
     reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
     multiplies: Bools = np.any(ops.macs != 0, axis=1)
     looked_up = np.array([kind == "embedding" for kind in ops.kind], dtype=np.bool_)
-    of_operator: Ints = np.array([_weight_role(path, workload) for path in ops.path], dtype=np.int32)
+    of_operator: Ints = np.array([_weight_role(path, workload) for path in ops.path], dtype=np.intp)
     weights = np.flatnonzero(multiplies[reader] & (tensors.role[ops.in_tensor] == WEIGHT))
     role_of[ops.in_tensor[weights]] = of_operator[reader[weights]]
     tables = ops.in_tensor[looked_up[reader]]
@@ -61,7 +62,7 @@ def _weight_role(path: str, workload: Workload) -> int:
 def right_roles(workload: Workload) -> Ints:
     """Return the role of what each operator multiplies its activations by, shape (n,): weights, or the cache."""
     ops, of_tensor = workload.operators, roles(workload)
-    role_of = np.full(workload.n_operators, ACTIVATION, dtype=np.int32)
+    role_of = np.full(workload.n_operators, ACTIVATION, dtype=np.intp)
     reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
     for role in (KEPT, EXCLUDED, QUANTIZED, CACHE):
         role_of[reader[of_tensor[ops.in_tensor] == role]] = role

@@ -129,4 +129,4 @@ def op_classes(workload: Workload) -> Ints:
     ops = workload.operators
     ruled = zip(ops.kind, ops.has_rule.tolist(), strict=True)
     classes = [KINDS[kind].op_class if has_rule else OpClass.OTHER for kind, has_rule in ruled]
-    return np.array(classes, dtype=np.int32)
+    return np.array(classes, dtype=np.intp)

@@ -19,7 +19,7 @@ from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, odds, odds_sentence
 from analysis.explore.verdict import Verdict, verdict
 from analysis.model.ir.workload import Workload
-from analysis.text.headline import headlines
+from analysis.text.headline import headlines, rank_words
 from analysis.text.insight import comparison_sentence, design_price_sentence, device_sentences, request_sentence
 from hardware.area import area
 from hardware.device import Device
@@ -93,7 +93,7 @@ def compare(
         next=next_steps(results, scenario),
         rows=tuple(
             device_figures(result, reference, headline)
-            for result, headline in zip(results, headlines(results, reference), strict=True)
+            for result, headline in zip(results, headlines(results, reference, rank_words(results, "edp")), strict=True)
         ),
     )
 

@@ -70,10 +70,11 @@ def advantage(result: Estimate, other: Estimate) -> str:
     return f"{' and '.join(factors)} than" if factors else "much the same as"
 
 
-def headlines(results: Sequence[Estimate], reference: Estimate, metric: str = "edp") -> tuple[str, ...]:
-    """Return a headline for each device: its rank by `metric` and its ratios to the reference (`1x`), that of `metric`
-    first. Design targets and devices that cannot run the model have no rank."""
-    ranks = rank_words(results, metric)
+def headlines(
+    results: Sequence[Estimate], reference: Estimate, ranks: Sequence[str], metric: str = "edp"
+) -> tuple[str, ...]:
+    """Return a headline for each device: its rank by `metric` in words (`rank_words`) and its ratios to the reference
+    (`1x`), that of `metric` first."""
     parts = [_parts(result, rank, reference, metric) for result, rank in zip(results, ranks, strict=True)]
     return tuple(" · ".join(part for part in phrase if part and (part != "1x" or len(parts) > 1)) for phrase in parts)
 

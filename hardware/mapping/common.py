@@ -197,8 +197,10 @@ def on_matrix_unit(demand: Demand, plan: Plan) -> Bools:
 
 def wide_products(demand: Demand, plan: Plan) -> Bools:
     """Return True for products whose right operand is wider than weights are, (n,): they run in the wide format."""
+    if plan.widths.weights >= plan.widths.activations:
+        return np.zeros(demand.n, dtype=np.bool_)
     is_wide: Bools = (demand.op_class == OpClass.GEMM) & (demand.right_bytes > plan.widths.weights)
-    return is_wide & (plan.widths.weights < plan.widths.activations)
+    return is_wide
 
 
 def assemble(

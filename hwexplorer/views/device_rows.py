@@ -58,8 +58,8 @@ class DeviceRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def order(self) -> tuple[bool, bool, float]:
-        """The sort key of devices by rank: the best first, designs on paper last."""
-        return not self.run.device.silicon, not self.rank, self.value
+        """The sort key of devices by rank."""
+        return _order(self.outcome, self.metric)
 
     @property
     def verdict(self) -> str:
@@ -78,7 +78,8 @@ def device_rows(state: State, reference: str) -> tuple[DeviceRow, ...]:
     results, reference_run = [outcome.estimate for outcome in outcomes], engine.result(state, reference)
     values = [outcome.aim(state.metric) for outcome in outcomes]
     ranks = rank_values(values, [outcome.competes for outcome in outcomes])
-    words, lines = rank_words(results, state.metric), headlines(results, reference_run, state.metric)
+    words = rank_words(results, state.metric)
+    lines = headlines(results, reference_run, words, state.metric)
     return tuple(
         DeviceRow(
             key=outcome.key, outcome=outcome, reference=reference_run, metric=state.metric, value=value, rank=rank,
@@ -88,11 +89,20 @@ def device_rows(state: State, reference: str) -> tuple[DeviceRow, ...]:
     )  # fmt: skip
 
 
-def rank_rows(state: State, reference: str) -> list[DeviceRow]:
+def _order(outcome: Outcome, metric: str) -> tuple[bool, bool, float]:
+    """Return the sort key of devices by rank: the best first, designs on paper last."""
+    return not outcome.estimate.device.silicon, not outcome.competes, outcome.aim(metric)
+
+
+def rank_devices(state: State) -> tuple[str, ...]:
     """Return the devices of a state by rank, each with changed facts before the unchanged device."""
+    return with_unchanged(sorted(state.devices, key=lambda name: _order(engine.outcome(state, name), state.metric)))
+
+
+def rank_rows(state: State, reference: str) -> list[DeviceRow]:
+    """Return the devices of a state by rank, with those without changed facts."""
     rows = {row.key: row for row in device_rows(replace(state, devices=with_unchanged(state.devices)), reference)}
-    ordered = sorted(state.devices, key=lambda name: rows[name].order)
-    return [rows[name] for name in with_unchanged(ordered)]
+    return [rows[name] for name in rank_devices(state)]
 
 
 def sort_rows(rows: Sequence[DeviceRow], state: State) -> list[DeviceRow]:

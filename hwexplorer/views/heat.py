@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from analysis.document import Column
 from analysis.estimate.metrics import METRICS
@@ -14,7 +14,7 @@ from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import tree_view
 from hwexplorer.views.captions import MARKED
-from hwexplorer.views.device_rows import rank_rows
+from hwexplorer.views.device_rows import rank_devices
 from hwexplorer.views.plain import Amount, Table
 from hwexplorer.views.tables import SAME
 
@@ -57,7 +57,7 @@ def heat(table: Table, state: State) -> Table:
             wins[winner] += 1
         words = (winner, *([_target(values, _least(values, on_paper), winner)] if on_paper else []))
         compared_rows.append((row, values, words))
-    order = [row.key for row in rank_rows(state, state.baseline)]
+    order = rank_devices(state)
     columns = [*(table.columns[i] for i in kept_columns), *(_column(name, state, order) for name in order), WINS]
     columns += [*([TARGET] if on_paper else []), *(table.columns[i] for i in deltas)]
     rows = []
@@ -75,17 +75,14 @@ def heat(table: Table, state: State) -> Table:
 
 def _figures(state: State, branches: list[Branch]) -> list[float | None]:
     """Return the figure of each node. Work that takes no time of its own has no product: its energy is compared."""
-    figures = tree_view.by_node(state, branches)
-    if state.metric != "edp" or 0.0 not in figures:
-        return figures
-    energies = tree_view.by_node(replace(state, metric="energy"), branches)
+    costs = tree_view.costs_by_node(state, branches)
     return [
-        Amount(energy or 0.0, "J") if figure == 0.0 else figure
-        for figure, energy in zip(figures, energies, strict=True)
+        Amount(energy or 0.0, "J") if figure == 0.0 and state.metric == "edp" else figure
+        for figure, energy in zip(costs[state.metric], costs["energy"], strict=True)
     ]
 
 
-def _column(name: str, state: State, order: list[str]) -> Column:
+def _column(name: str, state: State, order: Sequence[str]) -> Column:
     """Return the column of a device. The only one with changed facts is named by its braces."""
     base, changes = split_changes(name)
     is_only = sum(split_changes(device_name)[0] == base for device_name in order) <= 2

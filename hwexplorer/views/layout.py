@@ -101,12 +101,12 @@ def wrap(text: str, width: int, indent: int = 0) -> list[str]:
         return [text]
     indent = min(indent, width // 2)
     lines: list[str] = []
-    current = ""
-    for word in re.split(r"(?<=\S) (?!%)", text):  # 38 % stays on one line
+    current, used, cells = "", 0, len if text.isascii() else width_of
+    words = re.split(r"(?<=\S) (?!%)", text)  # 38 % stays on one line
+    for word, needed in zip(words, map(cells, words), strict=True):
         room = width - (indent if lines else 0)
-        candidate = f"{current} {word}" if current else word
-        if width_of(candidate) <= room:
-            current = candidate
+        if used + bool(current) + needed <= room:
+            current, used = f"{current} {word}" if current else word, used + bool(current) + needed
             continue
         if current:
             lines.append(current)
@@ -114,7 +114,7 @@ def wrap(text: str, width: int, indent: int = 0) -> list[str]:
         while width_of(word) > width - indent:
             lines.append(_cut_end(word, width - indent))
             word = word[len(lines[-1]) :]
-        current = word
+        current, used = word, width_of(word)
     lines.append(current)
     return lines[:1] + [" " * indent + line for line in lines[1:]]
 

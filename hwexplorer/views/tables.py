@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from operator import attrgetter
 from typing import Any
 
@@ -70,16 +71,18 @@ def _lenient(column: Column, read: Callable[[Any], Cell]) -> Callable[[Any], Cel
 
 def keep_columns(table: Table, kept: Sequence[int]) -> Table:
     """Return the table with the columns at these places."""
-    rows = tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in table.rows)
-    return replace(table, columns=tuple(table.columns[place] for place in kept), rows=rows)
+    taken = [place in kept for place in range(len(table.columns))]
+    rows = tuple([replace(row, cells=tuple(compress(row.cells, taken))) for row in table.rows])
+    return replace(table, columns=tuple(compress(table.columns, taken)), rows=rows)
 
 
 def repeats_bar(table: Table, index: int) -> bool:
     """Return True if a column repeats the percentages of the bar to its left."""
     if not 0 < index < len(table.columns) or table.columns[index - 1].role != "bar" or table.columns[index].unit != "%":
         return False
-    pairs = ((row.cells[index - 1], row.cells[index]) for row in table.rows)
-    return all(abs(a - b) < SAME if isinstance(a, NUMBERS) and isinstance(b, NUMBERS) else a == b for a, b in pairs)
+    pairs = [(row.cells[index - 1], row.cells[index]) for row in table.rows]
+    others = [(a, b) for a, b in pairs if a != b]
+    return all(isinstance(a, NUMBERS) and isinstance(b, NUMBERS) and abs(a - b) < SAME for a, b in others)
 
 
 def sort_by_column(table: Table, place: int, is_falling: bool = False) -> Table:

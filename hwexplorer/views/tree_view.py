@@ -257,13 +257,13 @@ def _deltas(state: State, branches: list[Branch]) -> list[float | None] | None:
     pinned_state = pinned(state) if state.diff else None
     if pinned_state is None:
         return None
-    now, pinned_figures = by_node(state, branches), by_node(replace(pinned_state, metric=state.metric), branches)
+    now, pinned_figures = (costs_by_node(each, branches)[state.metric] for each in (state, pinned_state))
     return [a / b - 1.0 if a is not None and b else None for a, b in zip(now, pinned_figures, strict=True)]
 
 
-def by_node(state: State, branches: list[Branch]) -> list[float | None]:
-    """Return each node's own figure in the metric of the state: energy per inference in J, time in s, or their product.
-    The branches may be of another model or device: the figure is None for a key that the state's tree does not have."""
+def costs_by_node(state: State, branches: list[Branch]) -> dict[str, list[float | None]]:
+    """Return each node's own energy per inference in J, time in s, and their product, by metric. The branches may be of
+    another model or device: the figures are None for a key that the state's tree does not have."""
     result, shown_branches = engine.result(state), branches
     host = host_branches(result)
     if len(branches[0].members) != result.workload.n_operators:
@@ -271,14 +271,14 @@ def by_node(state: State, branches: list[Branch]) -> list[float | None]:
     elif any(branch.kind == "host" for branch in branches) != bool(host):
         shown_branches = [*(branch for branch in branches if branch.kind != "host"), *host]
     add_up = sum_over_branches(result, shown_branches)
-    totals: Floats = np.ones(len(shown_branches))
-    for metric in ("energy", "latency") if state.metric == "edp" else (state.metric,):
-        totals = totals * _shares_by_cause(result, add_up, metric).sum(axis=0) * METRICS[metric].figure(result)
-    figures: list[float | None] = totals.tolist()
+    shares = {name: _shares_by_cause(result, add_up, name).sum(axis=0) for name in ("energy", "latency")}
+    costs = {name: share * METRICS[name].figure(result) for name, share in shares.items()}
+    costs["edp"] = costs["energy"] * shares["latency"] * METRICS["latency"].figure(result)
     if shown_branches is branches:
-        return figures
-    by_key = dict(zip((branch.key for branch in shown_branches), figures, strict=True))
-    return [by_key.get(branch.key) for branch in branches]
+        return {metric: figures.tolist() for metric, figures in costs.items()}
+    place = {branch.key: place for place, branch in enumerate(shown_branches)}
+    places = [place.get(branch.key) for branch in branches]
+    return {metric: [None if at is None else float(figures[at]) for at in places] for metric, figures in costs.items()}
 
 
 def _shares_by_cause(result: Estimate, add_up: Callable[..., Floats], metric: str) -> Floats:

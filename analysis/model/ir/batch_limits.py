@@ -31,8 +31,8 @@ def largest_batch(workload: Workload) -> int:
 
 def fixed_batch(workload: Workload) -> int | None:
     """Return the only batch for which a workload has figures, None if it is not limited to one."""
-    sizes = [str(size) for item in workload.inputs for size in item.shape]
-    if not workload.inputs or any(name in size for size in sizes for name in ("batch", SHARE)):
+    sizes = " ".join([str(size) for item in workload.inputs for size in item.shape])
+    if not workload.inputs or "batch" in sizes or SHARE in sizes:
         return None
     match = next(filter(None, (re.match(_FIXED, note) for note in workload.notes)), None)
     return int(match[1]) if match else 1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from math import inf, log
 
 from rich.segment import Segment
@@ -33,17 +34,18 @@ _SHORTER = {"predicted ": "pred. ", "on paper: ": "paper: ", "hypothetical: ": "
             "falls behind by ": "behind by ", " requests/s": "/s"}  # fmt: skip
 
 
-def shorter_names(name: str) -> Iterator[str]:
-    """Yield a name in shorter and shorter forms: without form factor, memory size and product line, then with short
+@lru_cache(maxsize=256)
+def shorter_names(name: str) -> tuple[str, ...]:
+    """Return a name in shorter and shorter forms: without form factor, memory size and product line, then with short
     names of changed facts. The model number and the changed amounts always stay."""
     name, brace, changes = name.partition(" {")
-    yield name + brace + changes
-    for words in (FORM, rf"{FORM}|{MEMORY}"):
-        yield re.sub(rf" (?:{words})(?= |$)", "", name) + brace + changes
+    model = [name, *(re.sub(rf" (?:{words})(?= |$)", "", name) for words in (FORM, rf"{FORM}|{MEMORY}"))]
     first, *rest = re.sub(rf" (?:{FORM}|{MEMORY})(?= |$)|(?<=\d) (?=W|MHz)|[()]", "", name).split()
     shortest = " ".join((first, *([word for word in rest if re.search(r"\d", word)] or rest))) + brace
-    for letters in ("", r"([a-z]{6})\w{2,}(?=[*=])", r"([a-z]{3})\w{2,}(?=[*=])"):
-        yield shortest + (re.sub(letters, r"\1…", changes) if letters else changes)
+    shorter = [
+        re.sub(rf"([a-z]{{{letters}}})\w{{2,}}(?=[*=])", r"\1…", changes) if changes else "" for letters in (6, 3)
+    ]
+    return (*(form + brace + changes for form in model), *(shortest + text for text in (changes, *shorter)))
 
 
 class CardStrip(Widget, can_focus=False):
@@ -266,8 +268,8 @@ class CardStrip(Widget, can_focus=False):
     def _title(self, card: Card, room: int) -> list[Segment]:
         """Return name, evidence sign, runtime. Short of room, shorten the name (kept unique), then drop the runtime."""
         mark, runtime = f" {SIGNS.get(card.evidence, ' ')} ", safe(card.runtime)
-        steps = list(shorter_names(safe(card.name)))
-        others = [list(shorter_names(safe(other.name))) for other in self.cards if other.key != card.key]
+        steps = shorter_names(safe(card.name))
+        others = [shorter_names(safe(other.name)) for other in self.cards if other.key != card.key]
         names = [name for place, name in enumerate(steps) if all(name != other[place] for other in others)]
         first, form = runtime.partition(" ")[0], f" {card.format}"
         runtimes = (runtime + form, first + form, form[1:], "")

@@ -40,7 +40,7 @@ def _segments(parts: Sequence[Part], palette: Palette, action: str = "") -> list
 
 
 def _width(parts: Sequence[Part]) -> int:
-    return sum(width_of(text) for _, text in parts)
+    return sum([width_of(text) for _, text in parts])
 
 
 def settings_text(state: State) -> str:
@@ -54,13 +54,14 @@ class _Row:
 
     def add(self, *parts: Part, action: str = "") -> None:
         """Add parts. If `action` is one of a pair, the left half does the action that goes down."""
-        half = _width(parts) // 2 if action in PAIRS else 0
+        width = _width(parts)
+        half = width // 2 if action in PAIRS else 0
         for role, text in parts:
             left, text = (text[:half], text[half:]) if half > 0 else ("", text)
             half -= len(left)
             self.segments += _segments([(role, left)], self.palette, PAIRS.get(action, ""))
             self.segments += _segments([(role, text)], self.palette, action)
-        self.width += _width(parts)
+        self.width += width
 
 
 def head_line(state: State, status: str, width: int, palette: Palette) -> list[Segment]:

@@ -14,7 +14,7 @@ from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views.layout import Measure, fit, measure, pad, width_of
-from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Stack, Table
+from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Amount, Stack, Table
 
 GAP = 1
 BAR_MIN, BAR_MAX = 6, 24
@@ -65,8 +65,13 @@ def _amount_width(form: Measure, values: Collection[Cell]) -> int:
     """Return the cells that the amounts of a column need; of a device, one more for the sign of the one that wins."""
     if is_of_device(form.column):
         return len("1.58 µJ·s") - 2 * (form.column.unit != "Js") + 1
-    texts = [form.write(value) for value in values if isinstance(value, NUMBERS)]
-    return max([QUANTITY * bool(texts), *map(len, texts)])  # `97.8 m` is longer than its extremes
+    numbers = [value for value in values if isinstance(value, NUMBERS)]
+    # Amounts of one power of ten are equally long. `97.8 m` is longer than its extremes.
+    by_power = {
+        (f"{number:.2e}"[-3:], number < 0, not number, isinstance(number, Amount) and number.unit): number
+        for number in numbers
+    }
+    return max([QUANTITY * bool(numbers), *(len(form.write(number)) for number in by_power.values())])
 
 
 def is_of_device(column: Column) -> bool:

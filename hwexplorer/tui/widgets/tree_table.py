@@ -88,8 +88,8 @@ class TreeTable(TableHeads):
         self.go(self._key)
 
     def _widest_name(self, places: Sequence[int]) -> int:
-        rows = (self.table.rows[place] for place in places)
-        return max((width_of(str(row.cells[0])) + (2 * row.depth + 2) * self.tree for row in rows), default=0)
+        rows = [self.table.rows[place] for place in places]
+        return max([width_of(str(row.cells[0])) + (2 * row.depth + 2) * self.tree for row in rows], default=0)
 
     def toggle(self, want: bool | None = None) -> None:
         """Open or close the branch under the cursor, or the row's parent. `want` True only opens, False only closes."""
