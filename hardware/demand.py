@@ -122,7 +122,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     mean_work: Floats | None = None
     expert_rows: Floats | None = None
 
-    @property
+    @cached_property
     def n(self) -> int:
         """The number of operators."""
         return len(self.macs)
@@ -231,7 +231,7 @@ def _sums(place: Ints, values: Floats, count: int) -> Floats:
     return np.asarray(np.bincount(place, values, count), dtype=np.float64)
 
 
-_OF_OPERATORS = ("is_convolution", "is_depthwise", "is_attention", "vector_class", "shapes")
+_OF_OPERATORS = ("n", "is_convolution", "is_depthwise", "is_attention", "vector_class", "shapes")
 _OF_TRANSFERS = ("transfers_by_role",)
 
 

@@ -132,7 +132,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     if mapping.busy_s is not None:  # a link serves all layers at once
         memory_s = np.minimum(memory_s, overlapped_s)
     compute_s, memory_s = compute_s + serial_s[BLOCKS], memory_s + serial_s[PASSES]
-    bound = np.stack([compute_s, memory_s, overhead_s]).argmax(axis=0)  # LAUNCH if the host is the slower one
+    bound = np.array([compute_s, memory_s, overhead_s]).argmax(axis=0)  # LAUNCH if the host is the slower one
     bound = np.where(is_waiting & (kernel_s <= floor * (1 + 1e-9)), LAUNCH, bound)
     bound = np.where(kernel_s > unthrottled * (1 + 1e-9), POWER, bound)
     return Execution(

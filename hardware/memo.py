@@ -23,14 +23,14 @@ def memoize(
 
     def decorate(function: Function[Record, P, Result]) -> Function[Record, P, Result]:
         """Return the function, memoized in the records that it is called with."""
-        key = _key(function)
+        key, name = _key(function), _STORES[shared]
 
         @wraps(function)
         def call(record: Record, /, *args: P.args, **kwargs: P.kwargs) -> Result:
             """Return the stored result, or compute and store it."""
             if kwargs:
                 raise TypeError(f"{function.__name__} is remembered by positional arguments")
-            results: dict[Any, Result] = _store(record, shared).setdefault(key, {})
+            results: dict[Any, Result] = vars(record).setdefault(name, {}).setdefault(key, {})
             if args in results:
                 if keep is not None:
                     results[args] = results.pop(args)

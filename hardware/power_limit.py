@@ -55,12 +55,13 @@ class Throttled(msgspec.Struct, frozen=True):
 def lower_clocks(needs: KernelNeeds, budget: PowerBudget, least_s: Floats | float) -> Throttled:
     """Return the kernels at the highest clocks that keep each within the budget. `least_s` are seconds that a kernel
     takes in any case, because it waits for its host."""
-    found = Throttled(needs.own_s.copy(), *(np.ones_like(needs.own_s) for _ in range(3)))
+    n = len(needs.own_s)
+    found = Throttled(needs.own_s.copy(), *np.ones((3, n)))
     energy_j = needs.chip_j + needs.timed_j + needs.waiting_j + needs.memory_j
     over = np.flatnonzero(energy_j > budget.watts * np.maximum(needs.own_s, least_s))
     if len(over):
         part = KernelNeeds(*(getattr(needs, name)[over] for name in KernelNeeds.__struct_fields__))
-        limited = _solve(part, budget, np.broadcast_to(least_s, needs.own_s.shape)[over])
+        limited = _solve(part, budget, (np.zeros(n) + least_s)[over])
         for name in Throttled.__struct_fields__:
             getattr(found, name)[over] = getattr(limited, name)
     return found
@@ -69,15 +70,15 @@ def lower_clocks(needs: KernelNeeds, budget: PowerBudget, least_s: Floats | floa
 def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttled:
     fixed_s = needs.own_s - needs.busy_s - needs.start_s
     # The seconds are the largest of these: held by memory, by arithmetic or by the host. Each has a clock.
-    constant_s = np.stack([fixed_s + needs.busy_s, fixed_s, least_s][: 3 if least_s.any() else 2])
-    cycles_s = np.zeros_like(constant_s)
+    constant_s = np.array([fixed_s + needs.busy_s, fixed_s, least_s][: 3 if least_s.any() else 2])
+    cycles_s = np.zeros(constant_s.shape)
     cycles_s[0], cycles_s[1] = needs.start_s, needs.start_s + needs.compute_s
     slope, surplus_j = budget.slope, needs.memory_j - budget.watts * constant_s
     waiting_s = np.maximum(needs.own_s - needs.start_s - needs.compute_s, 0.0)
     timed_w = needs.timed_j / needs.own_s + _ratio(needs.waiting_j, waiting_s)
     rest_j = needs.chip_j + needs.timed_j + needs.waiting_j - timed_w * needs.own_s
     by_cycles_j, by_clock_j, budget_j = rest_j + timed_w * cycles_s, timed_w * constant_s, budget.watts * cycles_s
-    clock, highest = np.ones_like(constant_s), np.ones_like(needs.own_s)
+    clock, highest = np.ones(constant_s.shape), np.ones(len(fixed_s))
     for _ in range(_ROUNDS):
         voltage, waiting_j = (1.0 - slope) + slope * clock, clock * by_clock_j
         chip_j = (by_cycles_j + waiting_j) * voltage
@@ -104,4 +105,4 @@ def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttle
 
 
 def _ratio(value: Floats, per: Floats) -> Floats:
-    return np.divide(value, per, out=np.zeros_like(value), where=per > 0.0)
+    return np.divide(value, per, out=np.zeros(len(value)), where=per > 0.0)

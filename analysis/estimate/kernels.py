@@ -48,7 +48,7 @@ _PARTS = {
 _KEEP = 16  # cached demands per workload: neighbouring batches and precisions while a user steps through them
 
 
-class Moves(Values, frozen=True, kw_only=True, dict=True):
+class Moves(Values, frozen=True, kw_only=True):
     """Transfers (t,) at any batch: values that operators read from outside of their kernel, or write to it.
 
     `op` is the operator, `kernel` its kernel, `tensor` the tensor moved, `role` READ, READ_WEIGHT or WRITE. `previous`

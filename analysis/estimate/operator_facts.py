@@ -69,7 +69,7 @@ def right_roles(workload: Workload) -> Ints:
     return role_of
 
 
-class Values(msgspec.Struct, frozen=True, kw_only=True):
+class Values(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Values of r tensors. `numel` (r, m) counts them, as coefficients; `fixed_bytes` (r,) is the bytes of one value if
     the model fixes its type, else 0; `precision_role` (r,) is the role of the tensor for a precision."""
 
@@ -79,7 +79,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
 
     def size_bytes(self, point: Floats, widths: Widths) -> Floats:
         """Return the bytes of each tensor, (r,), at the monomials `point` (m,)."""
-        size: Floats = (self.numel @ point) * value_bytes(self.fixed_bytes, self.precision_role, widths)
+        size: Floats = (self.numel @ point) * _bytes_of_values(self, widths)
         return size
 
 
@@ -94,6 +94,11 @@ def select_values(workload: Workload, which: Ints | Bools) -> Values:
 def value_bytes(fixed_bytes: Ints, role: Ints, widths: Widths) -> Floats:
     """Return the bytes of each value: `fixed_bytes` if the model fixes its type, else the width of its role."""
     return np.where(fixed_bytes > 0, fixed_bytes, np.array(widths.by_role)[role])
+
+
+@memoize(keep=8)
+def _bytes_of_values(values: Values, widths: Widths) -> Floats:
+    return value_bytes(values.fixed_bytes, values.precision_role, widths)
 
 
 def tensor_bytes(workload: Workload, widths: Widths) -> Floats:

@@ -223,7 +223,7 @@ def assemble(
         compute_rate = np.where(demand.op_class == OpClass.CONV, compute_rate * relative, compute_rate)
     contraction = demand.macs > 0
     # A contraction without GEMM dimensions (recurrent cells) runs at the rate of its unit, untiled.
-    padded = np.prod(demand.gemm, axis=0)
+    padded = np.multiply.reduce(demand.gemm)
     scale = np.where((padded > 0) & ~demand.is_depthwise, demand.macs / np.maximum(padded, 1.0), 1.0)
     ideal = 2.0 * demand.macs / np.where(on_matrix, setup.matrix_flops, setup.vector_mac_flops)
     tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale / demand.product_rate

@@ -49,9 +49,10 @@ def by_shape(demand: Demand, gemm: Floats, tiled: Callable[[Floats], Tiling]) ->
     taken = np.flatnonzero(sizes[0])
     if not len(taken):
         return Tiling(*np.zeros((len(Tiling.__struct_fields__), demand.n)))
-    tiling, tiles = tiled(sizes[:, taken]), np.zeros((len(Tiling.__struct_fields__), len(first) + 1))
+    tiling, places = tiled(sizes[:, taken]), taken + 1
+    tiles = np.zeros((len(Tiling.__struct_fields__), len(first) + 1))
     for row, name in zip(tiles, Tiling.__struct_fields__, strict=True):
-        row[taken + 1] = getattr(tiling, name)
+        row[places] = getattr(tiling, name)
     return Tiling(*tiles[:, shape_of])
 
 
@@ -99,8 +100,9 @@ class TileChoices(msgspec.Struct, frozen=True):
 def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
     """Return the fastest tiles for each contraction (G, M, N, K), (n,). Their seconds never fall as sizes grow."""
     every, columns = _evaluate_tiles(gemm, choices), np.arange(gemm.shape[1])
-    tile, way = np.divmod(every[0].reshape(-1, len(columns)).argmin(axis=0), len(choices.splits))
-    seconds, blocks, waves, units = (each[tile, way, columns] for each in every)
+    best = every[0].reshape(-1, len(columns)).argmin(axis=0)
+    tile, way = np.divmod(best, len(choices.splits))
+    seconds, blocks, waves, units = (each.reshape(-1, len(columns))[best, columns] for each in every)
     tile_m, tile_n = choices.tiles[tile, :2].T
     return Tiling(seconds, blocks, waves, units, tile_m, tile_n, np.array(choices.splits, dtype=np.float64)[way])
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from analysis.model import request_bounds
 from analysis.model.ir.workload import SHARE, Workload
 from hardware.errors import RequestError
+from hardware.memo import memoize
 
 _FIXED = r"captured at batch ([0-9]+) alone"
 _UP_TO = r"captured for batches up to ([0-9]+) alone"
@@ -23,12 +24,14 @@ def range_note(most: int, why: str) -> str:
     return f"captured for batches up to {most} alone: {why}"
 
 
+@memoize(shared=True)
 def largest_batch(workload: Workload) -> int:
     """Return the largest batch for which a workload has figures."""
     match = next(filter(None, (re.match(_UP_TO, note) for note in workload.notes)), None)
     return int(match[1]) if match else request_bounds.BATCH
 
 
+@memoize(shared=True)
 def fixed_batch(workload: Workload) -> int | None:
     """Return the only batch for which a workload has figures, None if it is not limited to one."""
     sizes = " ".join([str(size) for item in workload.inputs for size in item.shape])
