@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from hardware.errors import RequestError, unknown
 from hardware.names import nearest
 from hwexplorer import registry
-from hwexplorer.export.files import SCREEN
+from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.process import signals
 from hwexplorer.process.output import OutputError, complain, put
 from hwexplorer.version import VERSION
@@ -43,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
         """Raise RequestError with the message of argparse in our words."""
         what, required, words = message.partition("the following arguments are required: ")
         if required:
-            what = f"{self.prog.partition(' ')[2]} needs {words} (`{self.prog} --help` shows examples)"
+            what = f"no {words.replace(', ', ' or ')} is given (`{self.prog} --help` shows examples)"
         raise RequestError(what)
 
     def _print_message(self, message: str, file: Any = None) -> None:
@@ -192,6 +192,8 @@ def _flag(word: str, parser: _Parser) -> str:
     flag, equals, value = word.partition("=")
     if not flag.startswith("--") or flag in parser._option_string_actions:
         return word
+    if flag[2:] in FORMATS and not equals:  # --json
+        return f"--format={flag[2:]}"
     from analysis.model.names import aliases
 
     usual_flag = aliases.option(flag, list(parser._option_string_actions))
@@ -202,7 +204,9 @@ def _wrong_word(word: str, parser: _Parser) -> RequestError:
     """Return the error for a word that the verb does not take."""
     listing = f"`{parser.prog} --help` lists them"
     if word.startswith("-"):
-        return unknown("option", word, parser._option_string_actions, listing=listing)
+        flag = word.partition("=")[0]
+        flags = [each for each in parser._option_string_actions if each.startswith("--") == flag.startswith("--")]
+        return unknown("option", flag, nearest(flag, flags, cutoff=0.6), listing=listing)
     return RequestError(f"unexpected word {word[:80]!r} ({listing.replace('lists them', 'says what it takes')})")
 
 

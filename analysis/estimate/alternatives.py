@@ -13,7 +13,7 @@ from math import log, sqrt
 import msgspec
 
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.model.ir.batch_limits import refusal
+from analysis.model.ir.batch_limits import batch_words, refusal
 from analysis.model.ir.workload import Ints
 from hardware.device import Device
 from hardware.device_catalog import device_in_mode
@@ -53,20 +53,21 @@ def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | 
 
 
 def _change_setting(result: Estimate, kind: str, name: str, value: int | str, words: str = "") -> list[Alternative]:
-    """Return the alternative as a list, empty if it is invalid. `words`, by default `name`, describe the setting."""
+    """Return the alternative as a list, empty if it is invalid. `words`, by default name and value, describe it."""
     if not any(each is result for each in _recent):
         _recent.append(result)
         if len(_recent) > _KEEP:
             forget_memos(_recent.pop(0), _estimate_with)
     other, setting = _estimate_with(result, name, value), f"b{value}" if name == "batch" else str(value)
-    return [] if other is None else [Alternative(kind, f"{words or name} {value}", setting, other)]
+    return [] if other is None else [Alternative(kind, words or f"{name} {value}", setting, other)]
 
 
 def larger_batches(result: Estimate) -> Iterator[Alternative]:
-    """Yield alternatives with multiples of the batch, as long as the model fits."""
-    for factor in BATCH_FACTORS:
+    """Yield alternatives with multiples of the batch, as long as the model fits. A load decides its batch itself."""
+    for factor in BATCH_FACTORS if ":serve" not in result.workload.name else ():
         batch = result.scenario.batch * factor
-        found = [] if refusal(result.workload, batch) else _change_setting(result, "batch", "batch", batch)
+        words = batch_words(result.workload, batch)
+        found = [] if refusal(result.workload, batch) else _change_setting(result, "batch", "batch", batch, words)
         if not found or not found[0].result.fits:
             return
         yield found[0]
@@ -103,7 +104,7 @@ def alternatives(result: Estimate) -> Iterator[Alternative]:
     yield from fused_executions(result)
     for name, runtime in runtimes().items():
         if name != result.runtime.id and not runtime.superseded and runtime.fits(device, work):
-            for other in _change_setting(result, "runtime", "execution", name, "runtime"):
+            for other in _change_setting(result, "runtime", "execution", name, f"runtime {name}"):
                 if other.result.trust.level == "measured":  # only measurements justify other software
                     yield other
     if result.scenario.layout == "nchw" and device.arch.has_layouts:

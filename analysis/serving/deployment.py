@@ -170,7 +170,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The device, and the number of devices: `NVIDIA L4 x 2`."""
         count = self.layout.devices
-        return self.first.device.name + f" x {count}" * (count > 1)
+        return self.first.device.label + f" x {count}" * (count > 1)
 
     def sequences(self, load: Load) -> int:
         """Return the most sequences that an engine holds, for the mean lengths of a load."""

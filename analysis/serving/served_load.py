@@ -147,6 +147,12 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     server: Server
 
     @property
+    def spoken_name(self) -> str:
+        """The name of its devices, or the change that is served on them."""
+        is_device = self.row.key.partition("*")[0] == self.server.first.device.key
+        return self.server.name if is_device else self.row.key
+
+    @property
     def excess(self) -> float:
         """The factor by which 99th percentiles exceed the limits; at most 1 if they do not."""
         return self.asked.limits.excess(self.row.ttft_p99_s, self.row.tpot_p99_s)

@@ -96,14 +96,14 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
     if first.row.lag_per_s > 0:
         return "No device keeps up with the load: all fall behind"
     if second.row.lag_per_s > 0:
-        return f"{first.row.key} is the only one that keeps up"
+        return f"{first.spoken_name} is the only one that keeps up"
     change = second.row.figure(metric) / first.row.figure(metric)
-    behind = f"{second.row.key} has {describe_change(change, 'less', 'more', 'as much') or 'as much'}"
+    behind = f"{second.spoken_name} has {describe_change(change, 'less', 'more', 'as much') or 'as much'}"
     chance = odds_first(first, second, metric)
     if chance < verdict.LIKELY:
-        return f"Too close to call: {first.row.key} leads by {AIMS[metric]}, {behind}"
+        return f"Too close to call: {first.spoken_name} leads by {AIMS[metric]}, {behind}"
     best = f"is {'' if chance >= verdict.SURE else 'probably '}best ({percent(chance)} sure)"
-    return f"{first.row.key} {best}, with the least {AIMS[metric]}: {behind}"
+    return f"{first.spoken_name} {best}, with the least {AIMS[metric]}: {behind}"
 
 
 def odds_first(first: Served, second: Served, metric: str) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.tree_figures import TreeFigures
-from analysis.model.ir.batch_limits import refusal
+from analysis.model.ir.batch_limits import batch_words, refusal
 from analysis.model.ir.workload import Ints
 from analysis.text.headline import describe_wait, largest_cause
 from hardware.demand import READ_WEIGHT, OpClass
@@ -80,7 +80,8 @@ def bound_change(result: Estimate, k: int) -> str:
     if bound == LAUNCH:
         work = max(compute, memory)
         batch = result.scenario.batch * max(2, round(overhead / work)) if work else 0
-        larger = f"about batch {batch}" if batch and not refusal(result.workload, batch) else "a far larger batch"
+        is_possible = batch and not refusal(result.workload, batch)
+        larger = f"about {batch_words(result.workload, batch)}" if is_possible else "a far larger batch"
         how = " or fused execution" if result.execution == "eager" else ""
         return f"{larger}{how}: the work is {percent(work / overhead if overhead else 0)} of the overhead"
     if bound == MEMORY:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.estimate.alternatives import Alternative, best_setting, widest_that_fits
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import serving
-from analysis.text.headline import compare_factors, describe_change
+from analysis.text.headline import compare_factors, describe_change, work_word
 from hardware.precision import FORMATS, WIDE, parse
 from hardware.quantity import percent, plain_number, quantity
 from hardware.sentence import count_noun
@@ -70,8 +70,8 @@ def setting_hint(result: Estimate) -> str:
 
 def _energy_change(before: Estimate, after: Estimate) -> str:
     change = after.energy_j_per_inference / before.energy_j_per_inference
-    words = "less energy per inference", "more energy per inference"
-    return describe_change(change, *words) or "the same energy per inference"
+    energy = f"energy per {work_word(before)}"
+    return describe_change(change, f"less {energy}", f"more {energy}") or f"the same {energy}"
 
 
 def setting_sentence(result: Estimate, other: Alternative) -> str:
@@ -110,7 +110,7 @@ def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
         parts.append(f"{before.demand.n_kernels} kernels to {after.demand.n_kernels}")
     traffic = [float(side.run.mapping.traffic.dram_bytes.sum()) / side.scenario.batch for side in (before, after)]
     if abs(traffic[1] / (traffic[0] or 1.0) - 1.0) > NOTICEABLE:
-        parts.append(f"DRAM {quantity(traffic[0], 'byte')} to {quantity(traffic[1], 'byte')} per inference")
+        parts.append(f"DRAM {quantity(traffic[0], 'byte')} to {quantity(traffic[1], 'byte')} per {work_word(before)}")
     parts.append(f"static {percent(before.static_fraction)} to {percent(after.static_fraction)} of the energy")
     if before.bound != after.bound:
         parts.append(f"{before.bound} bound to {after.bound} bound")

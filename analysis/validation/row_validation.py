@@ -179,7 +179,7 @@ def validate(
     `unread` the number of others of their table, by reason."""
     points, skipped = predict_rows(rows, folders, tick)
     skipped.update(unread or {})
-    predicted = len({id(point.row) for point in points}) + (0 if unread is None else len(kernels))
+    predicted = len({id(point.row) for point in points}) + len(kernels)
     return Validation(
         classes=class_errors((*points, *kernels)),
         groups=tuple(
@@ -188,7 +188,7 @@ def validate(
             for quantity, members in group_by(of_group, lambda point: point.quantity).items()
         ),
         skipped=SkippedRows.count(skipped),
-        summary={"predicted": predicted, "skipped": skipped.total()},
+        summary={"predicted": predicted, "kernels": len(kernels), "skipped": skipped.total()},
     )
 
 

@@ -104,11 +104,14 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
     document = _document(state, **options)
     if isinstance(document, ServedGroups):
         return _served_table(document)
-    count, left_out = document.summary["predicted"], document.summary["skipped"]
+    count, kernels, left_out = (document.summary[name] for name in ("predicted", "kernels", "skipped"))
+    twice = sum(each.n for each in document.classes) - count
     reasons = tuple(f"{count_noun(each.rows, 'row')} not predicted: {each.reason}" for each in document.skipped)
     services = "; ".join(f"{each.name.removeprefix(LOAD)} {percent(each.median_error)}" for each in document.served)
     footer = (
-        f"{count:,} rows predicted, {left_out:,} not" + ": --all says why" * (not is_whole),
+        f"{count:,} rows predicted, {left_out:,} not"
+        + f" ({kernels:,} are single kernels, {twice:,} count in time and in energy)" * (twice > 0)
+        + ": --all says why" * (not is_whole),
         f"errors below 30 %: the median of {_count_small_errors('median_ape', document)}, the 90th percentile of "
         f"{_count_small_errors('p90_ape', document)}",
         *map(_cross_validation_line, document.cross_validation),

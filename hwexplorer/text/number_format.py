@@ -77,9 +77,6 @@ def scale_for(values: Iterable[float | None], unit: str = "") -> Scale:
         scale = Scale()
     else:
         factor, label = prefix_for(max(finite), unit)
-        if min(finite) < 0.01 * factor and max(finite) < 10 * factor and unit not in PLAIN:
-            # Over so many magnitudes a smaller unit tells more: 2363, 725 and 5.80 rather than 2.36 and 0.0058.
-            factor, label = prefix_for(factor / 1000, unit)
         largest, smallest = max(finite) / factor, min(finite) / factor
         least, most = decimals_for(largest, 3), decimals_for(smallest, 2)
         places = max(min(least, 3), min(most, 3 if largest < 1000 else 1, least + 1))

@@ -128,7 +128,8 @@ def band_words(ends: tuple[float, float], nominal: float) -> str:
 def energy_words(energy_j: float, batch: int, digits: int = 3, what: str = "inference") -> str:
     """Return the energy of a batch in words: `2.58 mJ per inference (20.6 mJ per batch of 8)`."""
     amount = f"{quantity(energy_j / batch, 'J', digits)} per {what}"
-    return amount if batch == 1 else f"{amount} ({quantity(energy_j, 'J')} per batch of {batch})"
+    many = f"for {batch} requests" if what == "request" else f"per batch of {batch}"
+    return amount if batch == 1 else f"{amount} ({quantity(energy_j, 'J')} {many})"
 
 
 def amount_of_one(value_j: float, unit: str) -> Amount:

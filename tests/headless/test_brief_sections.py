@@ -104,7 +104,7 @@ def test_host_work_is_a_part_of_its_own_of_a_difference(call: Call) -> None:
 
 def test_a_report_of_a_load_states_the_energy_of_one_inference(call: Call) -> None:
     text = call("report", LOAD, "--on", "h100_sxm").out
-    assert " J per batch of 2)" in text
+    assert " J for 2 requests)" in text
 
 
 def test_a_request_is_counted_in_requests_and_tokens(call: Call) -> None:

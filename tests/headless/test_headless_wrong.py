@@ -92,7 +92,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("explain", "resnet18", "cpu", "gpu", "--metric", "power"), "unknown metric"),
     (("explain", "resnet18", "cpu", "gpux"), "unknown device"),
     (("explain", "resnet18", "cpu", "gpu@b9x"), "unknown setting"),
-    (("explain", "resnet18", "cpu"), "needs B"),
+    (("explain", "resnet18", "cpu"), "no B is given"),
     (("sweep",), "needs a model"),
     (("sweep", "resnet18", "--batches", ","), "no batch"),
     (("sweep", "resnet18", "--batches", "0"), "out of range"),
@@ -131,6 +131,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("check", "resnet18"), "no rule is given"),
     (("check", "resnet18", "--rule", "energy(gpux) < 1J"), "unknown device"),
     (("compare", "resnet18", "--foramt", "json"), "unknown option '--foramt': did you mean --format?"),
+    (("search", "resnet18", "--top", "3"), "unknown option '--top' (`hwexplorer search --help`"),
     (("devices", "l4", "t4"), "unexpected word 't4'"),
     (("devices", "l4", "--save", "x.toml"), "unknown option '--save'"),
     (("compare", "my_own_net_7"), "`hwexplorer models` lists all names"),
@@ -152,7 +153,7 @@ def test_one_line_and_exit_code_two(refused: Refused, words: tuple[str, ...], sa
 
 @for_each("verb", sorted(registry.names()))
 def test_every_verb_refuses_an_unknown_option(refused: Refused, verb: str) -> None:
-    assert re.search("--no-such-option| needs ", refused(verb, "--no-such-option"))
+    assert re.search("--no-such-option| is given ", refused(verb, "--no-such-option"))
 
 
 @for_each("verb", sorted(registry.names()))
@@ -276,4 +277,4 @@ def test_a_near_name_is_said_without_the_list_of_all(refused: Refused) -> None:
     line = refused("compare", "resnet18", "--precision", "fp12")
     assert "did you mean fp32" in line
     assert " more)" in line
-    assert refused("compare").startswith("hwexplorer: compare needs model (`hwexplorer compare --help`")
+    assert refused("compare").startswith("hwexplorer: no model is given (`hwexplorer compare --help`")

@@ -55,6 +55,11 @@ def check_batch(workload: Workload, batch: int) -> None:
         raise RequestError(reason)
 
 
+def batch_words(workload: Workload, batch: int) -> str:
+    """Return a batch in words: `batch 8`, or `8 requests at once` of a language model."""
+    return f"{batch} requests at once" if "output" in workload.defaults else f"batch {batch}"
+
+
 def batches_of(workload: Workload, usual: Sequence[int]) -> tuple[int, ...]:
     """Return the batches of `usual` for which a workload has figures, or its only batch."""
     fixed = fixed_batch(workload)

@@ -20,6 +20,7 @@ from analysis.estimate.kernel_rows import kernels, kernels_of
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from analysis.model.ir.workload import Floats, Ints
+from analysis.text.headline import work_word
 from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, summary_text
@@ -226,7 +227,8 @@ def _alike(report: EnergyReport, state: State) -> Table:
 def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:
     watts = {name: quantity(getattr(report, f"{name}_w"), "W") for name in _POWERS}
     return (
-        f"{energy_words(report.energy_j, report.batch)} in {quantity(report.latency_s, 's')}",
+        f"{energy_words(report.energy_j, report.batch, what=work_word(engine.result(state)))} in "
+        f"{quantity(report.latency_s, 's')}",
         f"average power {watts['average_power']}; highest {watts['peak_power']}, in {report.peak_power_kernel}; "
         f"limit {watts['power_limit']}, TDP {watts['tdp']}",
         f"static power of {watts['static_power']} takes {percent(1 - report.efficiency)} of the energy, "

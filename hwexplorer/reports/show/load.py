@@ -88,8 +88,8 @@ def _lines(report: ServingReport, state: State) -> Iterator[str]:
     for row in report.loads:
         ttft, tpot = band_words(row.ttft_band_s, row.ttft_p50_s), band_words(row.tpot_band_s, row.tpot_p50_s)
         energy = band_words(row.energy_band_j_per_token, row.energy_j_per_token)
-        yield f"{row.key} ({row.layout}, {row.load}): {row.state}; TTFT {ttft}, TPOT {tpot}, J/token {energy}"
-    if unpriced := dict.fromkeys(row.key for row in report.loads if row.usd_per_million_tokens is None):
+        yield f"{row.device} ({row.layout}, {row.load}): {row.state}; TTFT {ttft}, TPOT {tpot}, J/token {energy}"
+    if unpriced := dict.fromkeys(row.device for row in report.loads if row.usd_per_million_tokens is None):
         yield f"no USD: no price to hire {', '.join(unpriced)} is published"
 
 

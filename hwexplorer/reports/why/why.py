@@ -53,9 +53,12 @@ STEP_NAMES = ("ideal (roofline)", "+ tiles and waves", "+ memory wait", "+ launc
 
 
 class NodeGain(msgspec.Struct, frozen=True):
-    """The gain of a node from a setting, which is spelt as in states (`b32`, `int8`, `fused`)."""
+    """The gain of a node from a setting, which is spelt as in states (`b32`, `int8`, `fused`), and in words in `name`.
+    `work` is what an inference is called: a token, a request."""
 
     setting: str
+    name: str
+    work: str
     speedup: float
     energy_ratio: float
 
@@ -65,18 +68,14 @@ class NodeGain(msgspec.Struct, frozen=True):
         return self.setting[0] == "b" and self.setting[1:].isdigit()
 
     @property
-    def name(self) -> str:
-        """The setting in words."""
-        return f"batch {self.setting[1:]}" if self.is_batch else self.setting
-
-    @property
     def short(self) -> str:
         """Return `try b16: 6.6x as fast/inf`."""
-        return str(self).replace(self.name, self.setting).replace(" per inference", "/inf")
+        short_name = self.setting if self.name.startswith("batch") else self.name.replace(" requests", "")
+        return str(self).replace(self.name, short_name).replace(f" per {self.work}", f"/{self.work[:3]}")
 
     def __str__(self) -> str:
         """Return `try batch 16: 6.6x as fast per inference, 3.7x less energy`."""
-        faster = "as fast per inference" if self.is_batch else "faster"
+        faster = f"as fast per {self.work}" if self.is_batch else "faster"
         gains = ((self.speedup, faster), (self.energy_ratio, "less energy"))
         return f"try {self.name}: " + ", ".join(f"{ratio(gain)} {words}" for gain, words in gains if gain >= WORTH)
 
@@ -112,7 +111,8 @@ def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
     if best is None:
         return None
     gain = gain_per_inference(result, best.result, members)
-    return NodeGain(best.setting, gain.speedup, gain.energy_ratio)
+    name = best.change if best.kind == "batch" else best.setting
+    return NodeGain(best.setting, name, work_word(result), gain.speedup, gain.energy_ratio)
 
 
 def next_step(state: State) -> NodeGain | None:
@@ -197,7 +197,7 @@ def _actual(figures: TreeFigures, kind: str, members: Ints, best: NodeGain | Non
     if best is not None:
         saves = f" and take {ratio(best.energy_ratio)} less energy" if best.energy_ratio >= WORTH else ""
         name = best.name[0].upper() + best.name[1:] if best.is_batch else best.name
-        lines.append(f"{name} would be {ratio(best.speedup)} as fast per inference{saves}")
+        lines.append(f"{name} would be {ratio(best.speedup)} as fast per {best.work}{saves}")
     return tuple(lines)
 
 

@@ -78,7 +78,9 @@ def _load_model(session: Session, words: list[str]) -> None:
     typed the name here; a name in a state string or a session runs nothing."""
     if not words:
         raise RequestError("expected a name, e.g. model vit_b_16 or model net.py:make 1x3x224x224")
-    state = session.with_model(session.provider.resolve_model_name(words[0], tuple(words[1:])))
+    name, at, settings = words[0].partition("@")
+    state = session.with_model(session.provider.resolve_model_name(name, tuple(words[1:])))
+    state = states.with_setting(state, settings) if at else state
     if session.provider.ready(state) and session.provider.is_edited(state):
         session.capture(state)  # the screen keeps the old capture until the new one is ready
     else:
@@ -189,6 +191,13 @@ def _go_to_pane(pane: str, session: Session, words: list[str]) -> None:
         run_verb(session, [pane, *words])
     else:
         _apply(session, pane=pane)
+
+
+def _narrow_models(session: Session, words: list[str]) -> None:
+    if any(word.startswith("-") for word in words):
+        run_verb(session, ["models", *words])
+    else:
+        _apply(session, pane="models", filter=" ".join(words))
 
 
 def _play_wavefront(session: Session, words: list[str]) -> None:
@@ -345,8 +354,6 @@ COMMANDS: dict[str, LineCommand] = {
     "at": LineCommand("at NODE", "go to a node of the tree; the end of its path is enough", _go_to_node,
         lambda session: session.index.place),
     "find": LineCommand("find TEXT", "rows: words, kind:conv share>5 bound:memory", _find_rows),
-    "filter": LineCommand("filter TEXT", "narrow the models",
-        lambda session, words: _apply(session, filter=" ".join(words), pane="models")),
     "sort": LineCommand("sort KEY", ", ".join(states.SORTS), _set_field("sort", "share"), states.SORTS),
     "rank": LineCommand("rank KEY", "order of the devices", _set_field("rank", "edp"), states.RANKS),
     "metric": LineCommand("metric M", ", ".join(states.METRICS), _set_field("metric", "energy"), states.METRICS),
@@ -382,8 +389,17 @@ COMMANDS: dict[str, LineCommand] = {
         pane: LineCommand(pane, f"go to the {pane} pane", partial(_go_to_pane, pane))
         for pane in states.PANES if pane != "plot"
     },
+    "models": LineCommand("models [TEXT]", "go to the models pane, narrowed to these words", _narrow_models, _models),
 }  # fmt: skip
-ALIASES = {"q": "quit", "w": "export", "e": "state", "b": "batch", "p": "precision", "size": "image_size"}
+ALIASES = {
+    "q": "quit",
+    "w": "export",
+    "e": "state",
+    "b": "batch",
+    "p": "precision",
+    "size": "image_size",
+    "filter": "models",
+}
 
 
 def names() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
@@ -133,7 +134,8 @@ class ExportPrompt(Prompt):
     def __init__(self, session: Session, words: Sequence[str] = ()) -> None:
         state, self._words = session.state, words
         subject = words[0] if words else state.pane
-        self._stem = f"{state.model.rpartition('/')[2].partition(':')[0]}_{subject}"
+        name = re.split("[,(]", state.model.rpartition("/")[2])[0]  # without lengths and inputs
+        self._stem = re.sub(r"[^\w.-]", "_", f"{name}_{subject}")
         self._error = ""
         super().__init__(session, f"{self._stem}.txt", selected=True)
 

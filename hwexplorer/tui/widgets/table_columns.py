@@ -26,9 +26,17 @@ NAME_GOOD = 24  # cells; most names fit
 
 
 def measure_table(table: Table, names: int, total: int) -> list[Measure]:
-    """Measure the columns for `total` cells; `names` is the width that the first needs, tree guides included."""
+    """Measure the columns for `total` cells; `names` is the width that the first needs, tree guides included. If the
+    column of a device that wins a row has no room, the column that names the winners stays before other devices."""
     good = min(names, max(NAME_GOOD, total // 3))
-    return [_measure(table, index, names, good) for index in range(len(table.columns))]
+    measures = [_measure(table, index, names, good) for index in range(len(table.columns))]
+    for place, column in enumerate(table.columns):
+        if column.key == "wins":
+            widths, _ = fit_widths(measures, total)
+            hidden = {each.key for each, width in zip(table.columns, widths, strict=True) if not width}
+            if any(f"on:{row.cells[place]}" in hidden for row in table.rows):
+                measures[place] = replace(measures[place], column=replace(column, keep=1))
+    return measures
 
 
 def _measure(table: Table, index: int, names: int, good: int) -> Measure:
