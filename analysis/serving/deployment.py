@@ -22,6 +22,7 @@ from analysis.serving.request_load import Load
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.split_simulation import simulate_split
 from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLine, StepModel, speculate, step_costs
+from analysis.text.headline import short_name
 from hardware.device import Device
 from hardware.engines.scheduler import Scheduler, find_scheduler
 from hardware.errors import RequestError
@@ -168,9 +169,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The device, and the number of devices: `NVIDIA L4 x 2`."""
+        """The device in short, and the number of devices: `L4 x 2`."""
         count = self.layout.devices
-        return self.first.device.label + f" x {count}" * (count > 1)
+        return short_name(self.first.device) + f" x {count}" * (count > 1)
 
     def sequences(self, load: Load) -> int:
         """Return the most sequences that an engine holds, for the mean lengths of a load."""

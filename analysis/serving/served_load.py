@@ -149,8 +149,8 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def spoken_name(self) -> str:
         """The name of its devices, or the change that is served on them."""
-        is_device = self.row.key.partition("*")[0] == self.server.first.device.key
-        return self.server.name if is_device else self.row.key
+        is_change = self.row.key == "now" or " " in self.row.key
+        return self.row.key if is_change else self.server.name
 
     @property
     def excess(self) -> float:

@@ -45,7 +45,7 @@ DIGITS = 7  # integer digits of a column's largest number + decimals: two digits
 
 class Scale(msgspec.Struct, frozen=True):
     """The format of every number of a column: factor, decimals, the unit for the header, and the width. If
-    `is_wide`, each number has two to three significant digits and decimal points are aligned."""
+    `is_wide`, each number has up to three significant digits and decimal points are aligned."""
 
     factor: float = 1.0
     places: int = 0
@@ -61,7 +61,7 @@ class Scale(msgspec.Struct, frozen=True):
         number = value / self.factor
         if not self.is_wide:
             return fixed(number, self.places)
-        places = min(decimals_for(abs(number), 3 if abs(number) >= 1 else 2), self.places)
+        places = min(decimals_for(abs(number), 3), self.places)
         return fixed(number, places) + " " * (self.places - places + (places == 0))
 
 

@@ -139,5 +139,5 @@ def test_a_trace_is_read_again_when_it_changes(tmp_path: Path) -> None:
 def test_a_model_that_does_not_fit_is_one_line_that_says_what_would(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "llama3_70b:serve,in=256,out=32,rate=1", "--on", "l4"]) in (0, None)
     out = " ".join(capsys.readouterr().out.split())
-    assert "NVIDIA L4 does not fit: weights and one request take 141 GB of 21.7 GB" in out
+    assert "L4 does not fit: weights and one request take 141 GB of 21.7 GB" in out
     assert "l4*8" in out

@@ -46,7 +46,7 @@ def test_quantity(value: float | None, unit: str, text: str) -> None:
 
 
 def test_one_prefix_per_column_and_nothing_small_becomes_zero() -> None:
-    assert column([4.56e-3, 2e-6, 1e-7, None, 0], "s") == (["4560   ", "2.00", "0.10", "", "0   "], "µs")
+    assert column([4.56e-3, 2e-6, 1e-7, None, 0], "s") == (["4.56   ", "0.00200", "0.00010", "", "0      "], "ms")
     assert column([45.6e-3, 2e-6], "s") == (["45.6   ", "0.0020"], "ms")
     assert column([152e-3, 4.39e-3, 1.8e-5], "Js") == (["152    ", "4.39 ", "0.018"], "mJ·s")
     assert column([0.5, 0.01, 0.0001], "%") == (["50.0", "1.0", "<.1"], "%")

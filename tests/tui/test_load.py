@@ -48,7 +48,7 @@ async def test_devices_stand_in_the_order_of_the_load_with_the_verdict() -> None
         await pilot.pause()
         text = screen_text(app)
         assert re.search(r"TTFT p50.*TPOT p99.*J/tok", text)
-        assert re.search(r"NVIDIA L4 x 2 (is|leads).*joules per token", text)
+        assert re.search(r"L4 x 2 (is|leads).*joules per token", text)
         assert "To confirm it: measure this load of llama3_8b on " in text
         assert text.index("l4*2  ") < text.index("h100_sxm  ", text.index("TTFT p50"))
     assert app.session.failures == []
@@ -60,7 +60,7 @@ async def test_on_a_small_screen_the_verdicts_of_a_load_are_whole_and_its_keys_a
         await pilot.pause()
         strip, foot = app.explorer.strip, screen_text(app).splitlines()[-1]
         text = [strip.render_line(y).text for y in range(strip.size.height)]
-    assert text[0].startswith((" Too close to call: ", " NVIDIA H100 SXM5 80GB is "))
+    assert text[0].startswith((" Too close to call: ", " H100 SXM5 80GB is "))
     assert not any("\u2026" in line for line in text), text
     assert "[ ] load" in foot
 

@@ -214,7 +214,7 @@ class TreeTable(TableHeads):
         if len(wrapped) + len(notes) <= free:
             wrapped_notes = [part for line in notes for part in wrap(safe(line), self.width, 2)]
             return wrapped, wrapped_notes if len(wrapped) + len(wrapped_notes) <= free else notes
-        count = min(len(footer), max(free, 1 if self.height > 4 else 0))
+        count = max(free, 1 if self.height > 4 else 0)
         if footer and count == 1 and self.height > TALL_ENOUGH:  # the first line is wrapped, unless rows need the room
             lines, most = wrap(safe(footer[0]), self.width, 2), max(2, self.height // 3)
             if len(lines) > most:
