@@ -4,7 +4,7 @@ prices between process nodes and capacities (hardware/coefficients.toml)."""
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -46,15 +46,21 @@ def prefix_for(magnitude: float, unit: str) -> tuple[float, str]:
     """Return the factor and the label (`ms`, `GB/s`) with which `magnitude` reads as 1 to 999."""
     if unit in PLAIN:
         return (0.01 if unit == "%" else 1.0), PLAIN[unit]
+    if magnitude == 0:
+        return 1.0, _UNITS[unit][0]
+    usable = _labels(unit)
+    for factor, label in usable:
+        if magnitude >= factor * 0.9995:  # 999.7 would print as 1000 with three digits: it belongs to the next prefix
+            return factor, label
+    return usable[-1]
+
+
+@cache
+def _labels(unit: str) -> list[tuple[float, str]]:
+    """Return the factors and labels of a unit, the largest first. `KB` is as data sheets write it, and 1000 bytes."""
     symbol, low, high = _UNITS[unit]
-    usable = [(factor, prefix) for factor, prefix in _PREFIXES if low <= factor <= high]
-    # 999.7 would print as 1000 with three digits: it belongs to the next prefix.
-    factor, prefix = next(
-        ((f, p) for f, p in reversed(usable) if magnitude >= f * 0.9995), (1.0, "") if magnitude == 0 else usable[0]
-    )
-    if symbol.startswith("B") and prefix == "k":
-        prefix = "K"  # as data sheets write it; 1000-based like the others
-    return factor, prefix + symbol
+    usable = [(factor, prefix + symbol) for factor, prefix in reversed(_PREFIXES) if low <= factor <= high]
+    return [(factor, label.replace("kB", "KB")) for factor, label in usable]
 
 
 def decimals_for(magnitude: float, digits: int) -> int:

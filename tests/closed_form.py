@@ -16,7 +16,7 @@ from analysis.model.transformer.mixers import Mixer
 
 SIZES = Path(transformer_request.__file__).with_name("sizes.toml")
 HEAD = """\
-# Parameters of each transformer, and MACs of one step at the default lengths and batch 1, as lists of models show
+# Family, parameters of each transformer, and MACs of a step at the default lengths and batch 1, as lists of models show
 # them. They follow from transformers.toml: `python -m tests.closed_form` writes this file, a test holds it.
 """
 
@@ -173,8 +173,12 @@ def macs(config: Config, run: StepSettings, batch: int = 1) -> float:
 def sizes_of_presets() -> str:
     """Return the text of sizes.toml."""
     requests = [transformer_request.parse(name) for name in transformer_request.names()]
-    rows = [(r.text, size(r.config).parameters, float(macs(r.config, r.run))) for r in requests]
-    return HEAD + "".join(f"{name} = {{ parameters = {count}, macs = {work!r} }}\n" for name, count, work in rows)
+    rows = [
+        f'{r.text} = {{ family = "{"encoder" if r.config.encoder else "language"}", '
+        f"parameters = {size(r.config).parameters}, macs = {float(macs(r.config, r.run))!r} }}\n"
+        for r in requests
+    ]
+    return HEAD + "".join(rows)
 
 
 if __name__ == "__main__":

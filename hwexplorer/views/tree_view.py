@@ -268,7 +268,7 @@ def costs_by_node(state: State, branches: list[Branch]) -> dict[str, list[float 
     host = host_branches(result)
     if len(branches[0].members) != result.workload.n_operators:
         shown_branches = [branch for _, branch in outline(result, state.by, state.split_branches).walk()]
-    elif any(branch.kind == "host" for branch in branches) != bool(host):
+    elif ("host" in [branch.kind for branch in branches]) != bool(host):
         shown_branches = [*(branch for branch in branches if branch.kind != "host"), *host]
     add_up = sum_over_branches(result, shown_branches)
     shares = {name: _shares_by_cause(result, add_up, name).sum(axis=0) for name in ("energy", "latency")}

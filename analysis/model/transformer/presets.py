@@ -32,6 +32,12 @@ def names() -> list[str]:
     return [name for name in file_access.shipped(_FILE) if name not in _NOT_MODELS]
 
 
+def source(name: str) -> str:
+    """Return the source of a preset."""
+    text: str = file_access.shipped(_FILE)[name]["source"]
+    return text
+
+
 @cache
 def preset(name: str) -> Preset:
     """Return the preset of a name. Its row states the fields of a Config, or as `hub` those of a config.json."""

@@ -255,10 +255,7 @@ class TransformerInfo(msgspec.Struct, frozen=True):
 
 def transformer_info(name: str) -> TransformerInfo:
     """Return the entry of a transformer in the list of models."""
-    request = parse(name)
-    config, run = request.config, request.run
-    lengths = {"sequence": run.sequence} | ({} if config.encoder else {"kv": run.kv})
-    source = presets.preset(name).source if name not in GENERIC else "a configuration of your own"
-    family = "encoder" if config.encoder else "language"
-    size = file_access.shipped(_SIZES_FILE)[name]
-    return TransformerInfo(name, family, size["parameters"], size["macs"], lengths, source)
+    size, (sequence, kv, _) = file_access.shipped(_SIZES_FILE)[name], DEFAULTS["prefill"]
+    lengths = {"sequence": sequence} | ({} if size["family"] == "encoder" else {"kv": kv})
+    source = presets.source(name) if name not in GENERIC else "a configuration of your own"
+    return TransformerInfo(name, size["family"], size["parameters"], size["macs"], lengths, source)

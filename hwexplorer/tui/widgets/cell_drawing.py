@@ -54,7 +54,7 @@ def stacked(parts: Sequence[float], width: int, palette: Palette, ground: int = 
         ]
     else:
         drawn = _coloured(parts, width, palette, ground)
-    used = sum(len(segment.text) for segment in drawn)
+    used = sum([len(segment.text) for segment in drawn])
     return [*drawn, Segment(" " * (width - used), palette.get("text", ground))] if used < width else drawn
 
 
@@ -83,10 +83,10 @@ def device_cell_role(
 ) -> tuple[str, str]:
     """Return role and sign of one device's figure. The winner has a sign; the others have a colour, or without colours
     a sign, by their ratio to the least figure of a device in silicon."""
-    cells = dict(zip((column.key for column in table.columns), row.cells, strict=True))
+    cells = dict(zip([column.key for column in table.columns], row.cells, strict=True))
     wins = key == f"on:{cells.get('wins')}"
-    values = [v for name, v in cells.items() if name.startswith("on:") and isinstance(v, NUMBERS)]
-    least = 0.0 if any(isinstance(v, Amount) for v in values) else float(min(values, default=0.0))
+    values = [v for name, v in cells.items() if name[:3] == "on:" and isinstance(v, NUMBERS)]
+    least = 0.0 if Amount in map(type, values) else float(min(values, default=0.0))
     ratio = number / least if number is not None and least > 0 else 1.0
     role = "good" if wins else "text" if ratio < 2 else "warn" if ratio < 10 else "bad"
     return role, {"good": "◂", "warn": "+", "bad": "!"}.get(role, " ") if wins or not has_colours else " "

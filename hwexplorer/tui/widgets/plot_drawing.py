@@ -79,13 +79,13 @@ class Drawing(msgspec.Struct, frozen=True):
     def places_of(self, cursor: str, below: Collection[str]) -> list[Place]:
         """Return the places of the point under the cursor and of those that its row stands for."""
         marked_keys = {cursor, *below} if cursor else set()
-        return [place for place, point in self.shown_points() if point[0] in marked_keys]
+        return [place for place, _ in self.shown_points(marked_keys)]
 
-    def shown_points(self) -> Iterator[tuple[Place, Point]]:
-        """Yield the points in sight, each with its place."""
+    def shown_points(self, keys: Collection[str] | None = None) -> Iterator[tuple[Place, Point]]:
+        """Yield the points in sight, all or those with these keys, each with its place."""
         for item in self.points:
             for key, x, y in zip(item.keys, item.x, item.y, strict=False):
-                if (place := self.grid.cell(x, y)) is not None:
+                if (keys is None or key in keys) and (place := self.grid.cell(x, y)) is not None:
                     yield place, (key, x, y)
 
 

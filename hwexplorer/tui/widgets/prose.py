@@ -54,19 +54,22 @@ class Prose(Content):
             text = self.text
             keys = [line.partition("\t")[0] for _, lines in text.sections for line in lines if "\t" in line]
             self._keys = max(KEY, *map(width_of, keys), 0)
-            lines = self._lines_of(text.sections)
+            lines: list[tuple[str, str, str]] = [("step", "", str(n)) for n in range(len(text.steps))]
+            self._add_lines(lines, text.sections[: text.folded])
+            unfolded = len(lines)
+            if text.folded is not None:
+                self._add_lines(lines, text.sections[text.folded :])
             is_folded = self.is_open == self.is_zoomed and (self.is_open or len(lines) > self.height)
             if is_folded and text.folded is not None:
                 hidden = [heading.partition(",")[0].lower() for heading, _ in text.sections[text.folded :]]
                 folded_lines = wrap(f"space: {', '.join(hidden)}", self.width) if hidden else []
-                lines = self._lines_of(text.sections[: text.folded])
-                lines += [("text", "", "")] * bool(hidden) + [("dim", "", line) for line in folded_lines]
+                lines[unfolded:] = [("text", "", "")] * bool(hidden) + [("dim", "", line) for line in folded_lines]
             self._lines = lines
             self.scroll(0)
         return self._lines
 
-    def _lines_of(self, sections: Sequence[Section]) -> list[tuple[str, str, str]]:
-        lines: list[tuple[str, str, str]] = [("step", "", str(n)) for n in range(len(self.text.steps))]
+    def _add_lines(self, lines: list[tuple[str, str, str]], sections: Sequence[Section]) -> None:
+        """Add the lines of sections."""
         for heading, paragraphs in sections:
             if lines and heading and self.height > ROOMY:
                 lines.append(("text", "", ""))
@@ -74,7 +77,6 @@ class Prose(Content):
                 lines += [("title", "", line) for line in wrap(safe(heading), self.width)]
             for paragraph in paragraphs:
                 lines += self._paragraph(paragraph)
-        return lines
 
     def _paragraph(self, line: str) -> list[tuple[str, str, str]]:
         key, tab, rest = line.partition("\t")
