@@ -7,7 +7,7 @@ import numpy as np
 
 from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ChipLevel
-from hardware.demand import Demand, Floats, OpClass
+from hardware.demand import Demand, Floats, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
@@ -72,6 +72,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
         sizes[2] = np.where(columns > 0.0, demand.per_kernel(columns)[demand.kernel], sizes[2])
         times = times * np.where(columns > 0.0, columns / np.maximum(sizes[2], 1.0), 1.0)
         whole = msgspec.structs.replace(demand, gemm=sizes)
+        vars(whole)["shapes"] = distinct_shapes(sizes, sizes[0] > 0.0)
     # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them.
     fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) * is_narrow
     store_s = _store_s(device, demand.element_bytes) if is_served or has_own else 0.0

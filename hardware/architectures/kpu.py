@@ -35,7 +35,8 @@ from hardware.precision import FORMATS
 from hardware.sentence import count_noun, elements, product, split, whole
 from hardware.setup import Setup
 
-_REDUCTIONS = (OpClass.POOL, OpClass.NORM, OpClass.ROW_NORM, OpClass.SOFTMAX, OpClass.REDUCTION)
+_ON_FABRIC = OpClass.POOL, OpClass.NORM, OpClass.ROW_NORM, OpClass.SOFTMAX, OpClass.REDUCTION
+_REDUCES = np.isin(list(OpClass), _ON_FABRIC)  # by class
 _HOP = "network_on_chip.hop"
 _KEPT = {"output": "results", "weight": "weights", "input": "inputs"}  # by `stationary` of a hierarchy
 
@@ -120,7 +121,7 @@ def _schedules(demand: Demand, setup: Setup) -> Tiling:
 def _reduce_on_fabric(demand: Demand, setup: Setup, rates: Efficiency, mapping: Mapping) -> Mapping:
     """Run pooling, softmax and norms on the cells: recurrences that keep their sums, into which values stream."""
     device, fabric = setup.device, fabric_of(setup)
-    reduces = np.isin(demand.op_class, _REDUCTIONS)
+    reduces = _REDUCES[demand.op_class]
     if not reduces.any():
         return mapping
     work = common.vector_work(demand, device.arch.data.assumed("special_flops"))

@@ -120,7 +120,7 @@ def _start_seconds(
     sees, and the widths of a key and of a value. First keys and values, queries and results pass at the bandwidth of
     one multiprocessor."""
     device, (seen, width, values), assumed = setup.device, lengths, setup.device.arch.data.assumed
-    key_bytes = (width + values) * np.broadcast_to(demand.right_bytes, demand.n)[index]
+    key_bytes = (width + values) * (np.zeros(demand.n) + demand.right_bytes)[index]
     carried = 2.0 * blocks.tile_rows * width * demand.element_bytes + key_bytes * np.minimum(kernels.columns, seen)
     reads_pages = blocks.is_step | setup.runtime.is_llm_engine
     cycles = np.where(reads_pages, kernels.start_cycles, assumed("unpaged_start_cycles"))
@@ -152,13 +152,14 @@ def _choose_kernels(setup: Setup, is_prompt: Bools, rows: Floats, width: Floats,
     `values` of a width, (a,) each."""
     if not setup.kernels.uses:  # all have the same
         return _Kernels(*np.array([_constants(setup, "", 0.0, 0.0)]).T)
-    family = np.where(np.abs(values - width) > 0.5, "mla", "attention")  # latent: keys and values differ in width
-    kinds = zip(family.tolist(), is_prompt.tolist(), width.tolist(), rows.tolist(), strict=True)
-    constants = (
-        _constants(setup, f"{name}_prefill", size, 0.0) if prompt else _constants(setup, f"{name}_decode", size, group)
-        for name, prompt, size, group in kinds
-    )
-    return _Kernels(*np.array(list(constants)).T)
+    is_latent = np.abs(values - width) > 0.5  # keys and values differ in width
+    columns = (is_latent.tolist(), is_prompt.tolist(), width.tolist(), rows.tolist())
+    kinds = [
+        (f"{'mla' if latent else 'attention'}_{'prefill' if prompt else 'decode'}", size, 0.0 if prompt else group)
+        for latent, prompt, size, group in zip(*columns, strict=True)
+    ]
+    constants = {kind: _constants(setup, *kind) for kind in set(kinds)}  # most layers are alike
+    return _Kernels(*np.array([constants[kind] for kind in kinds]).T)
 
 
 @memoize(keep=64)
