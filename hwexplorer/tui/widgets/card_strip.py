@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import inf, log
 
@@ -15,13 +15,14 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from analysis.text.headline import FORM, MEMORY
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import answer_lines
 from hwexplorer.tui.widgets.cell_drawing import stacked
 from hwexplorer.tui.widgets.framed_pane import Hovered
 from hwexplorer.views.captions import metric_word
+from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.layout import pad, shorten, whole, width_of, wrap, wrap_evenly
 from hwexplorer.views.plain import Card, CardFigure
 
@@ -151,12 +152,16 @@ class CardStrip(Widget, can_focus=False):
         """Return line `y` of the answer: all of the first sentence, then as many others as there is room for."""
         if not self.answer:
             return []
-        first, *rest = (safe(sentence) for sentence in self.answer)
+        first, *rest = map(safe, (*self.answer, *self._causes()))
         lines = wrap_evenly(first, width - 2)
         strong = len(lines)
         for sentence in rest:
             sentence = re.sub(r" \((?!\d+ % sure)[^()]*\)", "", sentence)  # the table of devices has the details
-            joined = lines[:strong] + wrap(" ".join([*lines[strong:], sentence]), width - 2)
+            clause = f"{sentence.partition(';')[0].rstrip('.')}."
+            for text in (sentence, clause):
+                joined = lines[:strong] + wrap(" ".join([*lines[strong:], text]), width - 2)
+                if len(joined) <= self._answer_height:
+                    break
             if len(joined) > self._answer_height:
                 if len(lines) == strong < self._answer_height:  # a cut sentence is better than an empty line
                     lines = joined
@@ -166,6 +171,14 @@ class CardStrip(Widget, can_focus=False):
             lines[y] = shorten(" ".join(lines[y:]), width - 2)
         text = lines[y] if y < len(lines) else ""
         return [Segment(" " + text, self.palette.get("strong" if y < strong else "text"))]
+
+    def _causes(self) -> Iterator[str]:
+        """Yield a sentence on the causes of the metric of the device under the cursor."""
+        for card in self.cards:
+            if card.key == self.on and card.bar:
+                causes = sorted(zip(card.bar.parts, LOOKS, strict=True), key=lambda pair: -pair[0])[:3]
+                shares = ", ".join(f"{percent(share)} {look.name}" for share, look in causes)
+                yield f"{metric_word(self.metric)} of {shorter_names(card.name)[-1]}: {shares}."
 
     # --- columns ------------------------------------------------------------------------------------------
 
