@@ -5,8 +5,6 @@ them where they are then: `from analysis.estimate import kernels` becomes `from 
 kernels`. Nothing else changes; lines keep their numbers.
 """
 
-from __future__ import annotations
-
 import ast
 import tempfile
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ JSON writes the fields. `columns(Consumer)` returns the columns of a table or of
 `record` and `records` fill structs by field name, from attributes of objects and from arrays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar, get_args, get_type_hints

@@ -1,7 +1,5 @@
 """Amounts as people type them, read in one place: `100mJ`, `50 ms`, `512MB`, `15W`, `10k/s`, `5 %`."""
 
-from __future__ import annotations
-
 import math
 import re
 

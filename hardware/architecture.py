@@ -1,7 +1,5 @@
 """An architecture: its facts, how it maps operators to units, and what texts say about that."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from hardware.architecture_facts import ArchitectureFacts

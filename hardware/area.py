@@ -2,8 +2,6 @@
 
 The rules do not cover fp64, graphics and media: use them to compare designs of one kind."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

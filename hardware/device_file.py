@@ -1,7 +1,5 @@
 """Device files, read and checked: every fact has a unit, a source and a quality."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection

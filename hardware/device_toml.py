@@ -1,7 +1,5 @@
 """The text of a device file in the format of the catalogue."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fitted efficiencies: shares of peak rates by operator class, with their spread (hardware/efficiency.toml)."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 

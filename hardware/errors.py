@@ -1,7 +1,5 @@
 """The error that a wrong request raises. It suggests the nearest allowed name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from hardware.names import hint

@@ -2,8 +2,6 @@
 regular files of bounded size are read, so a FIFO or a device cannot block. Writing is all of a file or nothing. Errors
 are `OSError`s whose `strerror` is plain English for the end of a line; those of a table name its file and record."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

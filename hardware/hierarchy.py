@@ -1,8 +1,6 @@
 """The nesting of a spatial accelerator's memories and arrays. Their sizes are facts of the device file, under these
 names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import product

@@ -1,7 +1,5 @@
 """All architectures by id, from architectures/known.toml and of plug-ins. Each is imported at first use."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from typing import Any

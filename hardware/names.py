@@ -1,8 +1,6 @@
 """Lookup of names as people type them: case, hyphens, underscores, blanks and dots do not matter. For a wrong name,
 suggest the nearest right ones. Every list of names is looked up here."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches

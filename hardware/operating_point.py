@@ -1,8 +1,6 @@
 """What a user sets of a chip through its driver, as `nvidia-smi -pl` and `-lgc` do: a power cap and a clock lock,
 `h100_sxm@400W@1400MHz`. The chip stays what it is: its evidence, its prices and its power at rest are unchanged."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The plan of a device for a requested precision: unit and format for each kind of work, with marks for deviations."""
 
-from __future__ import annotations
-
 import msgspec
 
 from hardware.device import Device

@@ -1,8 +1,6 @@
 """Numbers as text with a unit, `quantity(1.25e-3, "s") == "1.25 ms"`; numbers with spread and source; and the published
 prices between process nodes and capacities (hardware/coefficients.toml)."""
 
-from __future__ import annotations
-
 import math
 from functools import cache, lru_cache
 from itertools import pairwise

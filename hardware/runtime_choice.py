@@ -1,7 +1,5 @@
 """The runtime of a request: the one that is named, that of a mode, or the one usually deployed on a device."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import msgspec

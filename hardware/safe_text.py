@@ -1,7 +1,5 @@
 """Text from elsewhere (a model's names, a device file), made safe to show."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Phrases shared by the sentences of several architectures: `401,408 x 64 x 147 product`, `3 waves`."""
 
-from __future__ import annotations
-
 from hardware.demand import Demand
 from hardware.mapping.common import Mapping
 from hardware.plan import Plan

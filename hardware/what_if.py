@@ -3,8 +3,6 @@
 A change sets a fact (`=`), or multiplies or divides it. Dependent facts change by the data files' rules (`follows`,
 `matrix_follows`). A different clock needs a different voltage, as in a power mode."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ torch module, `hx.model(..)` keeps a model with a scenario; both can replace the
 screen are imported only when they are needed.
 """
 
-from __future__ import annotations
-
 from importlib.machinery import PathFinder
 from typing import Any
 

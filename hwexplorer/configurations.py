@@ -1,7 +1,5 @@
 """The grids of configurations that sweeps, fronts and searches evaluate, and the options that define them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from analysis.explore.deployment_cost import settings

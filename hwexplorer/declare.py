@@ -7,8 +7,6 @@ tests and the reference read this and nothing else. A verb that does more than p
 module of hwexplorer.commands.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable
 from functools import wraps

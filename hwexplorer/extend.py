@@ -3,8 +3,6 @@
 extend.pyi lists the names, at most 60, and where each is defined. It serves type checkers, and this module, which
 imports what is asked for at first use: a reader of files does without estimates, and an architecture without verbs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """Options of the command line as data: verbs declare them; argparse, completion and the reference read them. Options of
 settings, such as `--batch`, follow from hwexplorer/settings.py."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable, Iterable

@@ -10,8 +10,6 @@ also the precision that the model is stored in. Parts that are not plain names a
 can be a model.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The models whose code may run in the capture subprocess: a person must have named them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from analysis.model.names import targets

@@ -1,7 +1,5 @@
 """Names that the verbs of the annexes use."""
 
-from __future__ import annotations
-
 from hwexplorer.extend import declare, files, options, state
 
 Rows = declare.Rows

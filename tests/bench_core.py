@@ -1,7 +1,5 @@
 """Figures of the core, by hand: `python tests/bench_core.py`. Prints, asserts nothing."""
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import subprocess

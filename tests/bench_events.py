@@ -4,8 +4,6 @@
 what one repetition of the benchmark counts, priced by the device as any kernel is: a warp instruction is fetched,
 decoded and scheduled, its lanes read and write registers, a byte passes each level of memory on its way."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator
 from pathlib import Path

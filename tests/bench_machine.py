@@ -5,8 +5,6 @@ that the fit never saw, at batch 1 and 8, all in turn; fits a device to the firs
 others, beside the nearest device of the catalogue. `--log` keeps the timings and goes on with them.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """Models that no fit saw, for `python -m tests.bench_machine`: recurrent, and a small transformer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

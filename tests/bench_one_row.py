@@ -4,8 +4,6 @@ Every device is left out in turn: of the fit of efficiencies and of the spreads.
 the other rows of its class of work and runtime are predicted without and with it. Prints the spreads over all devices,
 as hwexplorer_annexes/measure/spreads.toml has them, and the median errors by architecture."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

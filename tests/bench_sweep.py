@@ -1,7 +1,5 @@
 """Rows per second of `sweep --all` on the cores there are: `python tests/bench_sweep.py [WORKERS]`."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -3,8 +3,6 @@
 Prints each figure beside its target; asserts nothing.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tempfile

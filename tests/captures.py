@@ -2,8 +2,6 @@
 `python -m tests.captures FOLDER diffusers:unet_sd15 ..` those of models of libraries. By hand; minutes, needs torch.
 """
 
-from __future__ import annotations
-
 import lzma
 import sys
 import time

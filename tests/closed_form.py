@@ -3,8 +3,6 @@
 `python -m tests.closed_form` writes the sizes that lists of models show (analysis/model/transformer/sizes.toml).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """What the tests of a module share is made once: with `--dist loadgroup` those that use it stay together."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

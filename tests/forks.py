@@ -4,8 +4,6 @@ The jobs of a test run what asks that process under their warden, and read the l
 capture is held to (memory, time, processes it leaves) holds for who asks alone: tests of that do without.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,7 +1,5 @@
 """The models that tests share, each loaded once: to make the graph of a language model takes a third of a second."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from analysis.model import store

@@ -1,7 +1,5 @@
 """Packages of others, on the path with their entry points while a test runs."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`python -m tests.published`: accelerators described from their papers against what these publish."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path

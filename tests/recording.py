@@ -4,8 +4,6 @@ Keys are typed in a pseudo-terminal and what comes back is kept. The times are t
 a recording differs from the last only where the screen does. Played with `asciinema play screenshots/tour.cast`.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

@@ -9,8 +9,6 @@ lines. The requests of one group (tests/replay_requests.py) share a process and 
 Requests that write a file print nothing: the next ones of the group read it.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import csv

@@ -4,8 +4,6 @@ A group is a model with some requests of it, or requests that follow from each o
 Names of models, devices, power modes and nodes are asked of the program.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shlex

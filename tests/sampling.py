@@ -1,7 +1,5 @@
 """Cases of tests: many in one test, or the first few in the quick suite and the rest in `make test-slow`."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import traceback

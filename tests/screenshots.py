@@ -1,7 +1,5 @@
 """Pictures of the screen from state strings: `python -m tests.screenshots FOLDER`."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import re

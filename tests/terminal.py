@@ -1,7 +1,5 @@
 """A program in a pseudo-terminal of our size: started, typed at, timed. Used by benchmarks and by the recording."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

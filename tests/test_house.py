@@ -3,8 +3,6 @@
 `house.toml` states them. `python -m tests.test_house` prints where each count stands; lower a ceiling when it falls.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

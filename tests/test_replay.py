@@ -1,7 +1,5 @@
 """Figures of every verb, of models and architectures of every kind, are those that were recorded (tests/replay.py)."""
 
-from __future__ import annotations
-
 import copy
 import math
 import re

@@ -6,8 +6,6 @@ environment: the documents, errors and exports of the verbs, workers of a sweep,
 torch is left out: what is shipped needs none (`--torch` adds it, and the captures; 3 GB each).
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`python -m analysis.capture SPEC` writes the workload to standard output, by analysis/model/process/answering.py."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

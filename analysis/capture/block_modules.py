@@ -1,7 +1,5 @@
 """The building blocks as torch modules. Parameters as in `analysis.model.names.zoo.BLOCKS`."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any

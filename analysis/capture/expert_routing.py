@@ -1,7 +1,5 @@
 """Give a size to the rows that a router sends to an expert, which depend on values: experts share tokens evenly."""
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Export a module with torch.export and convert the program to a graph of operator calls."""
 
-from __future__ import annotations
-
 import inspect
 import operator
 import sys

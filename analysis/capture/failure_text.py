@@ -1,7 +1,5 @@
 """Describe an error in the model's code in one line for the user: its source line, the cause and the remedy."""
 
-from __future__ import annotations
-
 import linecache
 import re
 import sys

@@ -4,8 +4,6 @@ The fingerprint is of the bytes that are executed: Python's cached bytecode may 
 Data files and environment variables are not tracked.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import sys
 import sysconfig

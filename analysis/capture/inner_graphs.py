@@ -1,7 +1,5 @@
 """Inline the graphs that calls hold (branches, regions with another precision) into the graph around them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Register the key-value caches of transformers as pytrees: inputs and outputs of a capture may then hold them."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from dataclasses import dataclass, field

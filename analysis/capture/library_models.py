@@ -1,7 +1,5 @@
 """Build models of libraries by their names there, with random weights and an input of the size the library states."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from pathlib import Path

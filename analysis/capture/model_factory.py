@@ -1,7 +1,5 @@
 """Import a user's file as its author would, find the model factory in it by name, and call it."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import inspect

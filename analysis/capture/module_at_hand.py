@@ -1,7 +1,5 @@
 """Capture a torch module of the running program, as a workload with a one-line `repr`. torch is imported on call."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from analysis.model.ir.coverage import coverage

@@ -1,7 +1,5 @@
 """Preparation of torchvision models and building blocks to run here, with random weights and inputs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -3,8 +3,6 @@
 If the exporter has no hook for this, lowering infers lifetimes from the modules that a value is passed into.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager

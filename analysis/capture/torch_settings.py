@@ -1,7 +1,5 @@
 """Settings of torch and torchvision for an export."""
 
-from __future__ import annotations
-
 import ast
 import linecache
 import logging

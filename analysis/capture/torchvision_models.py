@@ -1,7 +1,5 @@
 """Capture of torchvision models and building blocks, with inputs and forward passes that can be exported."""
 
-from __future__ import annotations
-
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Capture a user's model: load its file, call its factory, export its forward pass. This executes the user's code."""
 
-from __future__ import annotations
-
 import inspect
 import io
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ Operators and subgraphs are in execution order, so every edge points forward and
 Building a networkx graph (hwexplorer/reports/tree/partition.py) takes ten times as long.
 """
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

@@ -1,7 +1,5 @@
 """Deviations of an estimate from the request, in words."""
 
-from __future__ import annotations
-
 from analysis.estimate.estimate import Estimate
 from hardware.demand import OpClass
 from hardware.engines.runtime import AUTO, MODES, format_rule, runtimes

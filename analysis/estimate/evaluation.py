@@ -1,8 +1,6 @@
 """The one evaluator: workloads at several batches as one demand, end to end (a bundle; a single estimate is a bundle of
 one), its execution on a device, and the totals of each estimate in it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise, starmap
 from typing import Any

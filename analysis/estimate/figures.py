@@ -1,8 +1,6 @@
 """The record of an estimate's figures, and the head of a document. Comparisons, sweeps, searches, advice and
 explanations all use both, so a key means the same in every document."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

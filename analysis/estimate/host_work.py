@@ -3,8 +3,6 @@
 An execution adds it to the first kernel of each call. `divide_host_work` divides an estimate in two that add up to it.
 """
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

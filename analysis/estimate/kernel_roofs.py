@@ -1,7 +1,5 @@
 """The kernels of an estimate under the roofs of its device, as arrays: peaks, intensities, sides of the ridge."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

@@ -1,7 +1,5 @@
 """The kernels of an estimate as columns, named as in documents."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import msgspec

@@ -1,7 +1,5 @@
 """Metrics: one name per figure, with its key in a record, its unit, and which direction is better."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 A class follows from kind and sizes; for squeeze-excite and attention also from the connections between operators.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

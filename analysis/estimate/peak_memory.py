@@ -6,8 +6,6 @@ events (torch 2.13, AVX-512): of 31 torchvision models at batch 1, 4 and 8, 24 a
 test_report_memory_measured.py repeats twelve. Without a rule none is counted, and reports say so.
 """
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

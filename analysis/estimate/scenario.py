@@ -1,7 +1,5 @@
 """A scenario: the settings that are the same for every device: batch, precision, execution, layout, lengths."""
 
-from __future__ import annotations
-
 import msgspec
 
 from analysis.model import request_bounds

@@ -8,8 +8,6 @@ its own, below 1 where it is hidden in another's. `fusion_benefit_js` is the EDP
 less its EDP with each subgraph run as one kernel.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

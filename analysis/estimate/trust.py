@@ -4,8 +4,6 @@
 and `band[1]` times the estimate.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 

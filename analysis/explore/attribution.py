@@ -3,8 +3,6 @@
 EDP is a product, so its difference is attributed by Shapley: `de * mean(t) + dt * mean(e)`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -6,8 +6,6 @@ The limits of a screen (`L<5ms`), the rules of CI, and the limits of searches ar
     comparison := < | <= | > | >=
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ A million inferences cost time x hire, or energy x price of electricity if nothi
 time x purchase / (lifetime x duty). For a model divided among a group of devices, both prices are the group's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations

@@ -4,8 +4,6 @@ A model is cut, in its order of execution, into pieces that run on either side. 
 waits at its idle power. A tensor that crosses is written by one side and read by the other, both at their bandwidth of
 memory (of the link, for an accelerator without memory); each further piece on the unit is another call of it."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

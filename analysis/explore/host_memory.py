@@ -4,8 +4,6 @@ The first n layers, or their experts alone, run on the host's CPU, caches of suc
 which the rest fits into the device. Products of at least 32 rows run on the device, which reads their weights over its
 link to the host each time, as llama.cpp does (ggml-cuda, GGML_OP_OFFLOAD_MIN_BATCH)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cached_property

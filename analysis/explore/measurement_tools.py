@@ -1,7 +1,5 @@
 """The command that measures an estimate, by the tool of its runtime. `calibrate --from` reads what the tool writes."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from pathlib import Path

@@ -4,8 +4,6 @@ Units share the memory of their module: a kernel waits for memory while other un
 memory grows by `1 / (1 - share of the time in which others use the memory)`. docs/missions.md compares that with
 measurements."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product

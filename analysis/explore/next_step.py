@@ -1,7 +1,5 @@
 """Requests worth following up, as data: each front end writes them in the form that its user would type."""
 
-from __future__ import annotations
-
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Workload

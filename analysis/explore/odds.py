@@ -3,8 +3,6 @@
 The logarithm of a measured figure is taken as normally distributed, centred in the logarithm of the band. Errors of
 estimates that share constants (a device, a runtime) are correlated (odds.toml)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import exp, log, sqrt
 from pathlib import Path

@@ -3,8 +3,6 @@
 Operators of the rest run one by one, without fusion. An operator of which no source is known counts as one of the
 unit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

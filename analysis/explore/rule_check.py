@@ -6,8 +6,6 @@ results and takes a figure and a pattern: `change(energy, layer4.*) < 5%`. Energ
 batch. The verdict on a rule is PASS or FAIL if a measurement would agree with at least 90 % odds, else UNKNOWN.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase

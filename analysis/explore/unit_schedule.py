@@ -1,8 +1,6 @@
 """The schedule of tasks on one unit: one frame at a time, the earliest deadline first. A frame that cannot end before
 its deadline is dropped."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 From 90 % it is stated as a fact, from 70 % as probable, below as too close to call. A device known from data sheets
 alone is called predicted, never best. The doubt comes first, because a narrow screen cuts the end of a sentence."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

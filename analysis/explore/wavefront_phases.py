@@ -5,8 +5,6 @@ runtime or under a power limit makes them longer. Energy is divided among phases
 belongs to its start, static power and clocks to the time of each, the rest to the products that are computed. So all
 phases add up to the time and the energy of the estimate."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Errors of a model request. Every message is one line that a person can act on."""
 
-from __future__ import annotations
-
 from hardware.errors import RequestError
 
 

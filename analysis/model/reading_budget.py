@@ -1,7 +1,5 @@
 """The budget for reading an untrusted file: one count of steps for work and memory, and progress."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from analysis.model.model_errors import ModelError

@@ -1,7 +1,5 @@
 """The largest values that a request may have. The command line, states, scenarios and model names share them."""
 
-from __future__ import annotations
-
 from analysis.model.model_errors import ModelSpecError
 from hardware.amount import parse_whole
 from hardware.errors import RequestError

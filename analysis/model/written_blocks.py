@@ -1,7 +1,5 @@
 """Building blocks whose graphs are written from their parameters: a product, and recurrences beyond networks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from analysis.model.ir.poly import Poly, dim

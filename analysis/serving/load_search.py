@@ -1,7 +1,5 @@
 """A search for the devices and the layout that serve one load within limits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product

@@ -1,7 +1,5 @@
 """A load: requests that arrive at a server. It is open (at a rate, or from a trace) or closed (a number of clients)."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The outcome of a load on devices that share it, and what its answer says about requests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

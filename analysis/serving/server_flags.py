@@ -1,7 +1,5 @@
 """The command lines that start the servers of a deployment, from hardware/engines/runtimes.toml."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -1,7 +1,5 @@
 """Prefill and decode on separate workers: one group processes prompts and sends the caches over a link to the other."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The parts of a request's time in a run, and the number of requests in each over time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Sentences that explain why one estimate costs more than another, from the texts of difference_sentences.toml."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

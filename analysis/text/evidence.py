@@ -1,7 +1,5 @@
 """The evidence behind a figure, in words."""
 
-from __future__ import annotations
-
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.trust import Trust
 from hardware.quantity import percent

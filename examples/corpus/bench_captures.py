@@ -7,8 +7,6 @@ its multiply-accumulates are held against another counter. Prints a JSON line pe
 docs/models-tried.md with its tables beside it as CSV. A family whose library is not installed says so.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import io

@@ -3,8 +3,6 @@
 `python -m examples.corpus.bench_configurations` prints a table of their parameters beside those that their cards state,
 the cache of a token, the state of a sequence, and a token's FLOPs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The models that bench_captures.py tries: name -> what builds it (a module and its inputs), by family."""
 
-from __future__ import annotations
-
 import importlib
 import tempfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """More models that bench_captures.py tries, of other libraries and architectures than captured_families.py."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from functools import partial

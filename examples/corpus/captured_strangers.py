@@ -5,8 +5,6 @@ bench_captures.py tries too."""
 # mypy: ignore-errors
 # ruff: noqa
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

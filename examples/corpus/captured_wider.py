@@ -1,8 +1,6 @@
 """Models of smaller libraries that bench_captures.py tries too: vision, video, sound, agents, tables, operators
 of partial differential equations, state spaces, spikes, flows. Each is built as the library's own examples build it."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from functools import partial

@@ -5,8 +5,6 @@ state spaces, points and graphs, speech, recommendation, agents, tables, experts
 # mypy: ignore-errors
 # ruff: noqa
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

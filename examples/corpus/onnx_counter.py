@@ -1,7 +1,5 @@
 """Multiply-accumulates of an ONNX file by the shapes that ONNX Runtime sees when it runs it, node by node."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """CPU, stored program: scalar, vector and matrix units of each core, cores in parallel."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

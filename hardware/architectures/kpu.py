@@ -1,7 +1,5 @@
 """KPU, domain flow: tiles execute recurrences; tokens fire cells as they meet, and no instructions are fetched."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -4,8 +4,6 @@ Rows stream through layers that all work at once, so the slowest sets the pace. 
 contexts that run one after another: each batch loads their weights again and passes data between them. A chip that runs
 one layer at a time (a DLA) has a context per layer."""
 
-from __future__ import annotations
-
 import math
 
 import msgspec

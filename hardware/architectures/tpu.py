@@ -1,7 +1,5 @@
 """TPU, systolic arrays: weights stay in the array, activations stream through, fill and drain cost cycles."""
 
-from __future__ import annotations
-
 import math
 
 import msgspec

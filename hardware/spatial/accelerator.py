@@ -1,8 +1,6 @@
 """Spatial accelerator: elements side by side under a hierarchy of memories, which the device file describes. The
 mapping of each operator is searched; every level and network has its own events."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 

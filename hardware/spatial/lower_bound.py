@@ -3,8 +3,6 @@
 Traffic is least if the inner tiles are as large as the outermost. Every multiply-accumulate takes its operands from the
 innermost memory; one read serves at most as many elements as the array can give the loops."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 
 import msgspec

@@ -1,7 +1,5 @@
 """The hierarchy of a device with its sizes, as the search of mappings needs it: stations, outermost first."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise, product
 

@@ -1,7 +1,5 @@
 """Operators of a demand on a spatial accelerator: their loop nests, the mappings found for them, times and events."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

@@ -1,7 +1,5 @@
 """The tools of agents: verbs whose options are the fields of a struct, answered in brief, the verdict first."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

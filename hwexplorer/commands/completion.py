@@ -1,7 +1,5 @@
 """Complete words: `source <(hwexplorer completion bash)`, zsh alike; `hwexplorer completion fish | source`."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Tools: check, compare, why, search, serve, models, devices. Standard output carr
 (JSON-RPC 2.0): initialize, ping, tools/list and tools/call.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

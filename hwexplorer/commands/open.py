@@ -3,8 +3,6 @@
 Without a terminal, or with a format or file named, the comparison is printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

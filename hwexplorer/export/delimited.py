@@ -1,7 +1,5 @@
 """Tables as CSV and Markdown. CSV carries SI numbers; Markdown is for people, with a unit per column."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """Write an export to a file: the suffix names its format, and no file is overwritten by accident."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 

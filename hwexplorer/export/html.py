@@ -3,8 +3,6 @@
 All text is escaped; the only script is page.js.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Columns are aligned because every row is a grid with the same widths.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from html import escape
 from math import inf, log

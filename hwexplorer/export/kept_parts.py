@@ -1,7 +1,5 @@
 """Keep the finished parts of a long run in the user's cache, so that a run that is stopped can be continued."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

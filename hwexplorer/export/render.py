@@ -1,7 +1,5 @@
 """Write a view or a document in one format, for `-o`, standard output and the screen's export."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A view as a subprocess sends it to the screen: all of it as text, and the main table to choose from."""
 
-from __future__ import annotations
-
 import msgspec
 
 from analysis.document import Column, record

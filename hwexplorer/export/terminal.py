@@ -1,7 +1,5 @@
 """The text of an answer in colour, for a terminal. A pipe or a file gets plain text."""
 
-from __future__ import annotations
-
 from rich.console import Console
 from rich.text import Text
 

@@ -1,7 +1,5 @@
 """Views as plain text: aligned columns, one unit per column."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """Answer a report from the command line: convert the words to a state, and print or write the answer."""
 
-from __future__ import annotations
-
 import argparse
 from types import UnionType
 from typing import Any, get_args, get_type_hints

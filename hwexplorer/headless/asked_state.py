@@ -1,7 +1,5 @@
 """The subject of a command: the state that its words describe, and the models that must be captured for it."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 from typing import Any

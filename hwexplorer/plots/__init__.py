@@ -1,7 +1,5 @@
 """One module per plot, named for it, with a function `plot(state)`. Only the chosen module is imported."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from hwexplorer.state import State

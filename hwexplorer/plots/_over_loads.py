@@ -1,7 +1,5 @@
 """The metric of the state over the load on each device, with the knee and the limits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

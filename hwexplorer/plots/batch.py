@@ -1,7 +1,5 @@
 """The metric of the state over the batch on each device, the best batch marked. Figures over batches are cached."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from analysis.estimate.estimate import estimate_batches

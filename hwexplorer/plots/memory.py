@@ -1,7 +1,5 @@
 """The bytes in device memory while each operator runs."""
 
-from __future__ import annotations
-
 from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.state import State

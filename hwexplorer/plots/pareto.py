@@ -1,7 +1,5 @@
 """Energy per inference against latency over devices and batches, the front, and lines of equal EDP."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from analysis.estimate.figures import Figures

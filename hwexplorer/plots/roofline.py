@@ -1,7 +1,5 @@
 """The roofline: kernels by arithmetic intensity and rate, under the roofs of the device under the cursor."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

@@ -1,7 +1,5 @@
 """The kernels on the device under the cursor under the roofs of all devices."""
 
-from __future__ import annotations
-
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernel_roofs import main_peak, points
 from hardware.precision import rate_unit

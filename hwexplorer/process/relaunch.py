@@ -1,7 +1,5 @@
 """Start this program again, for jobs beside the screen."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

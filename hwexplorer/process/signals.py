@@ -3,8 +3,6 @@
 A signal raises an exception in a verb, as ctrl+c does, and asks an open screen to close. Each has `GRACE_S` to end.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

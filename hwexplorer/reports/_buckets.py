@@ -1,7 +1,5 @@
 """Tables of distributions: buckets, and members by type."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 

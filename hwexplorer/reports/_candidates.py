@@ -1,7 +1,5 @@
 """Columns and rows of candidate configurations, for `pareto` and `search`."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from analysis.document import Column, columns

@@ -4,8 +4,6 @@ Each suggestion is an estimate. The batches, precisions and modes that are tried
 analysis/estimate/alternatives.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import msgspec

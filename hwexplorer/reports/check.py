@@ -4,8 +4,6 @@ Exit 0: every figure as estimated satisfies its rule; 1: one does not, or figure
 request was wrong. The verdict also counts the odds: a figure near its limit is UNKNOWN, and exits as its estimate does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Compute money and carbon per million inferences, and the break-even of two devices."""
 
-from __future__ import annotations
-
 from analysis.document import Column, columns
 from analysis.explore.deployment_cost import BreakEven, CostReport, DeviceCost, cost, settings
 from hardware.errors import RequestError

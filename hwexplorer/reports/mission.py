@@ -1,7 +1,5 @@
 """Run several models at their rates on one module, within a power budget or from a battery."""
 
-from __future__ import annotations
-
 import string
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """List the models that can be opened."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Write everything about one model on one device: text, Markdown, or a page to open offline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 A sweep has the best batches, and the batch from which another device wins.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Addresses in texts: publications by their identifier, and pages by their address. Terminals open them (OSC 8)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

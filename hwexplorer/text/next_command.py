@@ -1,7 +1,5 @@
 """Next steps that the analysis suggests, as shell commands."""
 
-from __future__ import annotations
-
 from shlex import quote
 
 from analysis.explore.next_step import NextStep

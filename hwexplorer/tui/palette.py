@@ -1,7 +1,5 @@
 """Colours by role, for each theme. No role conveys its meaning by colour alone."""
 
-from __future__ import annotations
-
 import msgspec
 from rich.style import Style
 

@@ -1,8 +1,6 @@
 """Views that are computed ahead while nothing is typed, one at a time: for the rows around the cursor, then for the
 other devices and for the next and previous batch and precision. Nothing is drawn, and a key stops it at once."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress

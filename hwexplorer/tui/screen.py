@@ -3,8 +3,6 @@
 A key becomes an action and an action changes the session. The session emits events; the screen listens and draws.
 """
 
-from __future__ import annotations
-
 from time import monotonic
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Keys that are typed faster than they are handled: the result of a burst is drawn at most ten times a second."""
 
-from __future__ import annotations
-
 from collections import deque
 from contextlib import suppress
 from time import monotonic

@@ -8,8 +8,6 @@ heaviest = true          # open the heaviest path at the start
 heaviest = "."           # action = "keys, separated by spaces"; KEYS.md lists the actions
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

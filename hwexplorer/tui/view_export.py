@@ -1,7 +1,5 @@
 """Views and pictures of the screen written to files, or sent to the browser that shows the screen."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@ and the subgraph that changed most.
 `h100_sxm b8 vs tpu_v4 b8: EDP +29 %, 81 % of it DRAM energy, largest change in layer3.0.conv1`.
 """
 
-from __future__ import annotations
-
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS

@@ -1,7 +1,5 @@
 """The look of each cause of time and energy: one name, colour, texture and letter, the same in every view."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """Cards, one per device, with the figures of the model there, a bar of its costs by cause, and a phrase."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from analysis.estimate.causes import shares

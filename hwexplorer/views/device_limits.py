@@ -1,7 +1,5 @@
 """The devices of a state that keep its limits, which analysis/explore/constraint.py parses."""
 
-from __future__ import annotations
-
 import msgspec
 
 from analysis.explore.constraint import parse_limits

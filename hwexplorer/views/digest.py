@@ -1,7 +1,5 @@
 """A long table in brief: alike rows merged, the largest first, the other rows counted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from math import prod

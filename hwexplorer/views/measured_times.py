@@ -1,7 +1,5 @@
 """Measured times next to predicted times, if a state names a trace. An annex reads traces."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """An axis of a plot: the places of figures on it, and its labelled ticks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

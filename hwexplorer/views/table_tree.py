@@ -1,7 +1,5 @@
 """A tree given as a flat table: parents, subtrees, the heaviest path, and shorter forms of the tree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 

@@ -1,7 +1,5 @@
 """Drawings of a machine at one moment of an operator, as lines of text with the role of each part."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from itertools import groupby

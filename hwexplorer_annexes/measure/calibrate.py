@@ -3,8 +3,6 @@
 Its file goes to your own folder, where every verb finds it by name, or to --to; shipped files do not change.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress

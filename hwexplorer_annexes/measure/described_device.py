@@ -1,8 +1,6 @@
 """Description of a machine as a device: the most similar device of the catalogue, with facts replaced that were
 measured or read on the machine."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A device for the user's machine: its software's rates, fitted to timings, and a band that holds its models."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Names of the house that this annex uses."""
 
-from __future__ import annotations
-
 from hwexplorer.extend import (
     child_job,
     demand,

@@ -4,8 +4,6 @@ The time of a row is divided among its limits: arithmetic and memory traffic by 
 kernels. Rates differ between devices, and rows on one device, by known spreads (spreads.toml). Errors are attributed
 by conditioning Gaussian variables: a part moves more if it takes more time and differs more between devices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 

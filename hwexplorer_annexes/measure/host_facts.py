@@ -1,7 +1,5 @@
 """Facts and energy counters of this machine, read from its kernel. This module does not import torch."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

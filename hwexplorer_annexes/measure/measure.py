@@ -3,8 +3,6 @@
 Needs torch. Nothing is sent anywhere. Finished measurements are in a file of yours, so a stop loses nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from hwexplorer.extend import RequestError, answers, declare, options, output

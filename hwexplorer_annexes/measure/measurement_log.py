@@ -1,7 +1,5 @@
 """The log of `hwexplorer measure`: JSON lines, each written at once, so that a stopped run can be resumed."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

@@ -1,7 +1,5 @@
 """The probes of `hwexplorer measure` as modules: chains of one kind of operator, each fed by the previous one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

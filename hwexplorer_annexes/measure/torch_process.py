@@ -1,7 +1,5 @@
 """Execution of modules that need torch in a limited subprocess. This module does not import torch."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from pathlib import Path

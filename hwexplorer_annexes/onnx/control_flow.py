@@ -1,7 +1,5 @@
 """Branches, unrolled loops and lists of tensors of ONNX. Lists are free: Split and Concat make and join their parts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Names of the house that this annex uses."""
 
-from __future__ import annotations
-
 from hwexplorer.extend import model_errors, operator_graph, size_expressions, workload
 from hwexplorer.extend import poly as poly_module
 

@@ -1,8 +1,6 @@
 """Results of ONNX's own operators by the `onnx` library: shapes by its inference, small values by its reference
 evaluator. The library does not compute with symbolic sizes, so it is asked at each of BATCHES."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from math import prod

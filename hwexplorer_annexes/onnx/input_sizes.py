@@ -1,7 +1,5 @@
 """Inputs of an ONNX model: its batch, and the sizes that the file leaves open."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from hwexplorer.extend import Input

@@ -4,8 +4,6 @@ Weights are skipped, except for their sizes; small constants (shapes, indices) k
 External data files of a model are never opened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod

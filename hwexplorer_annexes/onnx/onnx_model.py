@@ -1,7 +1,5 @@
 """Conversion of an ONNX file to a workload."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -6,8 +6,6 @@ an input that must be absent. Other names are attributes of the node, `rank` (di
 `inputs` (number of inputs). Results may be expressions of these names: `b kept+past`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache

@@ -1,8 +1,6 @@
 """The rows of operator_table.toml: finds the row of a node, and has the cost rules of calls without
 an equivalent ATen call. Rows that depend on more than the ranks of inputs are functions of this module."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

@@ -2,8 +2,6 @@
 
 A view in PyTorch is also a view here, with strides, so a copy is counted only where PyTorch makes one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from hwexplorer.extend import size_expressions

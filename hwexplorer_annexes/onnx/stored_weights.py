@@ -1,7 +1,5 @@
 """How operators store their weights: several in a byte, beside scales and statistics that are not trained."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from hwexplorer_annexes.onnx.onnx_file import OnnxNode

@@ -3,8 +3,6 @@ that it keeps are read, and each field spends from the budget.
 
 Nothing is mapped into memory, so a file that is truncated during reading gives an error, not a signal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 

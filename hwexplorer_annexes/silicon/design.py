@@ -1,7 +1,5 @@
 """Design search: a grid of changed chips over several models, best first, with area and cost."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 

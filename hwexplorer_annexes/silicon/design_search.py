@@ -5,8 +5,6 @@ weighted geometric mean over models of a metric over the same metric of the base
 one second: energy and busy time add up. Lower is better.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """`python -m hwexplorer_annexes.traces FILE`: the subprocess in which `trace_reading` reads a trace."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

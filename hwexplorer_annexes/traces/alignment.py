@@ -4,8 +4,6 @@ Both are sequences in order of execution. They are aligned so that kinds and siz
 crossings. An operator of the model without a measured counterpart is assigned to the kernel that it follows in its
 subgraph. Nothing is dropped: matched + unmatched + gaps - overlaps = wall time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 from typing import Any

@@ -1,7 +1,5 @@
 """Names of the house that this annex uses."""
 
-from __future__ import annotations
-
 from hwexplorer.extend import causes as causes_module
 from hwexplorer.extend import demand, runtime, runtime_choice
 from hwexplorer.extend import execute as execute_module

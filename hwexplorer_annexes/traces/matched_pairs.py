@@ -3,8 +3,6 @@
 Sums over a whole capture are matched by kind: the module finds the number of runs in the capture, and compares each
 kind's time with the time of the model's operators of that kind. Sums do not show the time of single operators."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 

@@ -2,8 +2,6 @@
 
 PyTorch marks operators only inside `torch.autograd.profiler.emit_nvtx()`; TensorRT always marks its layers."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Reader of Nsight Systems' CSV tables: kernels in order (`cuda_gpu_trace`) or sums by name (`cuda_gpu_kern_sum`)."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Readers of profiles that inference runtimes write: ONNX Runtime, TensorRT's trtexec, OpenVINO's benchmark_app."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

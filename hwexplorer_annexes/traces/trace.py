@@ -1,7 +1,5 @@
 """Compare a measured trace with the prediction, operator by operator."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Differences between a trace and the estimate that it is compared with: model, shapes, batch, device, runtime."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from statistics import median

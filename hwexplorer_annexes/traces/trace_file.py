@@ -1,7 +1,5 @@
 """Reading of trace files. The format is found from the content, nothing in it is executed, and sizes are bounded."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import json

@@ -1,7 +1,5 @@
 """Reading of traces in a subprocess with limits: even a small file can keep its reader busy for minutes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Measured times for the views, which ask for this reader through hwexplorer/views/measured_times.py."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from hwexplorer.extend import (

@@ -1,7 +1,5 @@
 """What the tests of the estimate share: models, devices, scenarios, altered devices, toys, figures per kernel."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Callable, Iterator

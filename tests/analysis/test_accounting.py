@@ -1,7 +1,5 @@
 """One accounting for all architectures: cycles that exist, units that agree, hosts that start, counts before time."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import defaultdict

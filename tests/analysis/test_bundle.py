@@ -1,7 +1,5 @@
 """Many models in one pass cost what each costs alone."""
 
-from __future__ import annotations
-
 import grid
 import msgspec
 import numpy as np

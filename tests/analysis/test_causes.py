@@ -1,7 +1,5 @@
 """Causes add up: of every operator, of any node, in time, energy and EDP; and each is what it says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from grid import ALL_MODES, BATCHES, DEFAULTS, EXACT, MODELS, catalogue, small_model, workload

@@ -1,7 +1,5 @@
 """Energy of CPUs stands in counted events, and its sum is that of real cores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import grid

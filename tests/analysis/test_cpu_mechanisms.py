@@ -1,7 +1,5 @@
 """What software does on CPUs: it streams weights, rearranges tensors in parallel regions, and joins its threads."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Energy and latency add up exactly: events = operator, operators = subgraph, subgraphs = model."""
 
-from __future__ import annotations
-
 import grid
 import numpy as np
 import pytest

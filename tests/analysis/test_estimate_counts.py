@@ -1,7 +1,5 @@
 """Event counts come from the graph and the mapping: MACs, bytes, and what batch, width, price and clock do to them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

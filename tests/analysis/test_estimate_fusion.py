@@ -1,7 +1,5 @@
 """Fused or separate: Conv-BN-ReLU, base EDP, the architectural modifier, and what fusing is worth."""
 
-from __future__ import annotations
-
 import grid
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The single kernels that `research/coefficients.md` gives with time and energy, against the bands."""
 
-from __future__ import annotations
-
 import pytest
 
 from analysis.estimate.estimate import estimate

@@ -1,7 +1,5 @@
 """The peak that a large product reaches, the bands, and a few wide envelopes from published figures."""
 
-from __future__ import annotations
-
 import grid
 import pytest
 

@@ -1,7 +1,5 @@
 """Peak memory against bounds that hold for any allocator, and against liveness recomputed step by step."""
 
-from __future__ import annotations
-
 import grid
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Trends that hold on any machine: more work is never quicker, better hardware never slower, cheaper never dearer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise

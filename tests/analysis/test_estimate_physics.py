@@ -1,7 +1,5 @@
 """Never outside physics, per kernel and for the model, recomputed from the workload and the device's facts."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import grid

@@ -1,7 +1,5 @@
 """Every precision, with every cache, on every device: within physics, and its bytes are those of its formats."""
 
-from __future__ import annotations
-
 import re
 
 import grid

@@ -1,7 +1,5 @@
 """Reasons: one line each, with the numbers of the figures beside them; and nodes found by name."""
 
-from __future__ import annotations
-
 import re
 
 import grid

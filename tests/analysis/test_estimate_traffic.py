@@ -1,7 +1,5 @@
 """DRAM bytes of toys by hand from shapes: what enters, what leaves, and what the last on-chip level keeps."""
 
-from __future__ import annotations
-
 import grid
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Winograd's F(4 x 4, 3 x 3): where a GPU library would use it, what it saves, and that nothing else changes."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import grid

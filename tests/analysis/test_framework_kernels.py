@@ -1,7 +1,5 @@
 """Kernels of PyTorch without tuning, and with 4-bit weights of bitsandbytes."""
 
-from __future__ import annotations
-
 import grid
 import numpy as np
 import pytest

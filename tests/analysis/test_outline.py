@@ -1,7 +1,5 @@
 """The outline of a model: whatever it is divided by, every operator is in it once, and keys name what they hold."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from grid import EXACT, run

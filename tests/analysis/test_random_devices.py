@@ -3,8 +3,6 @@
 Some at each run; `HWEXPLORER_DEVICES=10000 pytest tests/analysis/test_random_devices.py` takes as many, from a new seed
 with `--hypothesis-seed N`."""
 
-from __future__ import annotations
-
 import math
 import os
 

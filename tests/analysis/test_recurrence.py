@@ -1,7 +1,5 @@
 """Schedules of recurrences: equal to the cycle to a simulation of tokens, and to the simulator of the KPU's maker."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of the tree that are no operators: the work of the host between kernels, and the parts of attention."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from grid import EXACT, run

@@ -1,7 +1,5 @@
 """How well an estimate is known, and bands that hold what was left out of the fit."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Predictions against the shipped measurements, and the fit behind them."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

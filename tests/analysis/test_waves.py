@@ -1,7 +1,5 @@
 """Requests that do not fit into memory together run in waves: never as if they fitted."""
 
-from __future__ import annotations
-
 from itertools import combinations, pairwise
 
 import grid

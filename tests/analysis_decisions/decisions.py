@@ -1,7 +1,5 @@
 """What the tests of the decisions share: workloads, devices, and the command line as a function."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Advice: every figure is that of the run with the change; nothing useless is suggested."""
 
-from __future__ import annotations
-
 import math
 import shlex
 

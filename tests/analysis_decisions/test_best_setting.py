@@ -1,7 +1,5 @@
 """Compare, Why and Advise name one setting, which does what they say; the waterfall of a node adds up."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

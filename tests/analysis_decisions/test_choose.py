@@ -1,7 +1,5 @@
 """Pareto, search and rank: against brute force, and what is said where nothing is found."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Rules: what they mean, where they are wrong, and how CI hears of it."""
 
-from __future__ import annotations
-
 import math
 import re
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Cost: the formulas by hand, the break-even where totals meet, and defaults with sources."""
 
-from __future__ import annotations
-
 import math
 import re
 

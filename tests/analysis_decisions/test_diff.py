@@ -1,7 +1,5 @@
 """`hwexplorer diff`: what changed adds up, is found where it was made, and CI hears of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

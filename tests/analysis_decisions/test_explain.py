@@ -1,7 +1,5 @@
 """Explain: parts add up, B against A is the inverse of A against B, and the words follow the numbers."""
 
-from __future__ import annotations
-
 import math
 from itertools import permutations, product
 

@@ -1,7 +1,5 @@
 """Comparison node by node, and next steps."""
 
-from __future__ import annotations
-
 import math
 import shlex
 

@@ -1,7 +1,5 @@
 """Missions: schedules against a simulation by time steps, waits for memory, power, and ways to make one possible."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

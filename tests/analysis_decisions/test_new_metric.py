@@ -1,7 +1,5 @@
 """One entry of METRICS is a metric everywhere: in rules, searches, comparisons, JSON and the Python API."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a newcomer reads in tables and messages says what it is."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

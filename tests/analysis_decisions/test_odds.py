@@ -1,7 +1,5 @@
 """Odds: two ways round add up to one, the same run is even, a wider gap is surer, shared constants move together."""
 
-from __future__ import annotations
-
 from math import log
 from pathlib import Path
 from statistics import NormalDist

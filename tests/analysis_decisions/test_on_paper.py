@@ -1,7 +1,5 @@
 """What exists on paper only is marked wherever its name stands, and wins nothing unasked."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

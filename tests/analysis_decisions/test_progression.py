@@ -1,7 +1,5 @@
 """A model on four architectures in turn: families add up to the energy, steps are those of each pair."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The report and HTML: complete, self-contained, escaped, and with the numbers of the other formats."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """A ratio between devices says how much of it is the software that they run with."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

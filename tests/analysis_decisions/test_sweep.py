@@ -1,7 +1,5 @@
 """Sweeps: the best batch and the crossover are what evaluation finds; `--all` gives the bits of a single run."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

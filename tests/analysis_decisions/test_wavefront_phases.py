@@ -1,7 +1,5 @@
 """Wavefronts: what is drawn adds up to the estimate, for drawn operators on drawn devices."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -4,8 +4,6 @@ Run as a process of its own: `python measured_peak.py BATCH THREADS MODEL ...`. 
 run (weights) is no event; the input is added, since the caller holds it until the model returns.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """Recurrent networks for the measured peak of memory: layers that a library runs whole, and cells step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """What the tests of the reports share: cases, toys built by hand, and the command line."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from contextlib import redirect_stdout

@@ -1,7 +1,5 @@
 """A report is columns: a field is declared once; JSON, CSV and tables follow from it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -1,7 +1,5 @@
 """Concurrency: a diamond by hand, and what no model may violate."""
 
-from __future__ import annotations
-
 import networkx
 import pytest
 import reports_grid as grid

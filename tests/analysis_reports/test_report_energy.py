@@ -1,7 +1,5 @@
 """Roofline, energy and EDP reports: parts add up to the whole, nothing above its roof, bounds follow from figures."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 import pytest

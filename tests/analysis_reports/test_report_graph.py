@@ -1,7 +1,5 @@
 """Paths and stages against brute force, buckets and types against counting."""
 
-from __future__ import annotations
-
 from itertools import combinations, pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The mapping report and occupancy: sums, limits, and a tile by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import reports_grid as grid

@@ -1,7 +1,5 @@
 """Memory: liveness by hand, bounds that hold for any allocator, and what savings are made of."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import reports_grid as grid

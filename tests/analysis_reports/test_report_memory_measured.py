@@ -3,8 +3,6 @@
 A process of its own imports torch; this one never does.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The partition report: exact counts, sums, and a product by hand."""
 
-from __future__ import annotations
-
 import pytest
 import reports_grid as grid
 

@@ -1,7 +1,5 @@
 """Reports of a model in text and Markdown, and on every architecture. Keys and columns are in the golden files."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The timeline of a predicted run: valid trace events that add up to the estimate."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

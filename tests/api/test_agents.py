@@ -1,7 +1,5 @@
 """Agents: what the protocol answers, and that each number of an answer is the command line's."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -1,7 +1,5 @@
 """`import hwexplorer as hx`: the same figures as the command line, of the same types, for next to nothing."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import pickle

@@ -1,7 +1,5 @@
 """A toy architecture, to prove that one is a module and a data file: cores in a row, each with beads for a memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

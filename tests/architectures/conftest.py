@@ -1,7 +1,5 @@
 """The toy architecture, as a plug-in of another package, for the tests of this folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

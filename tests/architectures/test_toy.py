@@ -1,7 +1,5 @@
 """One Python file and two TOML files are an architecture: a toy goes through every verb, pane and export."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Messages of ONNX files written by hand, byte by byte: what no library would write as well."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 Size = int | str

@@ -1,7 +1,5 @@
 """Hostile ONNX files: small ones, and builders of large ones, with what reading them may come to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.attack.messages import (

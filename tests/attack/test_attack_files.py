@@ -1,7 +1,5 @@
 """Every hostile file is read or refused, in one line, for no more than a budget of work and memory."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

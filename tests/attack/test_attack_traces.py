@@ -1,7 +1,5 @@
 """Traces and measured tables that would keep their reader busy or fill memory: refused in a line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files of weights by hand: honest ones, and ones that promise more than they hold."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Stored captures with one thing altered that no capture has: by hand, and at random."""
 
-from __future__ import annotations
-
 import gzip
 import math
 from collections.abc import Callable

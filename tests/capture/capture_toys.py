@@ -1,7 +1,5 @@
 """Helpers of the capture tests: lower a toy module, and read figures off a workload by path."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -2,8 +2,6 @@
 with both counts per model (FLOPs of contractions, 2 per MAC, one input). Without names: every torchvision model
 whose forward pass runs on the meta device as it is, and the ten models of the tests."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """Small ONNX files made by hand, for operators that no exporter writes and for everything that can be wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

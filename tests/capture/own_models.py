@@ -1,7 +1,5 @@
 """Models as a user might have them: good, and bad in every way a capture must survive. Captured, never imported."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import subprocess

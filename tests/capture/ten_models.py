@@ -1,8 +1,6 @@
 """Ten architectures written for the tests, small enough to count by hand. Each states the MACs of its
 contractions for one input, by module path, and for some operators all arithmetic (2 per MAC beside)."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """Rarer calls and control flow: each has a rule, and where the figure is easy it is checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A capture's subprocess that does what it likes: its parent neither hangs nor fills, and nothing of it stays."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

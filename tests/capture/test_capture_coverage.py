@@ -1,7 +1,5 @@
 """Operators beyond torchvision: every one of these small models is costed completely."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Loops over experts, whose sizes depend on what a router chooses: each token costs the experts that it chooses."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,8 +1,6 @@
 """The count of contractions against PyTorch's own, in another process. `python flop_counter_check.py` runs it on
 every model: all 107 float architectures of torchvision agree exactly."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

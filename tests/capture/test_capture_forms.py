@@ -1,7 +1,5 @@
 """Every form of work a model is made of, with MACs and FLOPs counted by hand; loops laid out turn by turn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """MACs of written models of unusual kinds against counts by hand: routing, loops, weights that a network writes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models of real libraries, with random weights, where they are installed: as their users build them."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lowering, against toy modules whose figures are worked out by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

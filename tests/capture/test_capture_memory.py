@@ -1,7 +1,5 @@
 """Lifetimes of values against eager execution: every tensor's memory, watched from creation to release."""
 
-from __future__ import annotations
-
 import weakref
 from typing import Any
 

@@ -1,7 +1,5 @@
 """ONNX files: the same work as a capture of the model they were made from, read in a process of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """ONNX files by hand: operators counted on paper, loops and branches, open sizes, and files that are wrong."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

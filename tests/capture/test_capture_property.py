@@ -1,7 +1,5 @@
 """Random layers: multiply-accumulates against torch's own counter, sizes against eager shapes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Exported programs: the same workload as a capture; loading one runs code, so it is asked for by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Shipped captures, cache and capture subprocess: what happens when all is well, and when it is not."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Stored captures that are not what was stored: each counts as absent, none gives a figure."""
 
-from __future__ import annotations
-
 import json
 import os
 import py_compile

@@ -1,7 +1,5 @@
 """Ten architectures counted by hand: full coverage, and every multiply-accumulate where it belongs."""
 
-from __future__ import annotations
-
 from capture_toys import flops, lowered
 from ten_models import ten
 

@@ -1,7 +1,5 @@
 """A user's model: what is captured, and the one line for each way it can go wrong, with nothing left behind."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

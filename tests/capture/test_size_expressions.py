@@ -1,7 +1,5 @@
 """Sizes as expressions, and which reshapes are views, as torch says."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

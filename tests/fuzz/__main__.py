@@ -1,7 +1,5 @@
 """`python -m tests.fuzz [READER ..]`: every reader's fuzzer, with seeds and a time budget; `make fuzz` runs all."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

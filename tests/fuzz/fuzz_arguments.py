@@ -1,7 +1,5 @@
 """Command lines: every verb with altered words. Each prints its answer, or refuses in one line with the right code."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

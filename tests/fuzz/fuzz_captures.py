@@ -1,7 +1,5 @@
 """Stored captures: what is read gives figures that are finite and not negative in every report, or is refused."""
 
-from __future__ import annotations
-
 import gzip
 import math
 from collections.abc import Iterator

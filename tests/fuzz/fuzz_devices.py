@@ -1,7 +1,5 @@
 """Device files: of a colleague's, of a download. What is read gives figures that are numbers, on every precision."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

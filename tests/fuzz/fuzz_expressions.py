@@ -1,7 +1,5 @@
 """What-if devices as people and programs write them: `h100_sxm{units*2,tile.mac:fp32=2.64pJ}`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from random import Random

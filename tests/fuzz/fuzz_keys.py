@@ -1,7 +1,5 @@
 """Raw bytes on the terminal's input, with the screen behind it: a case is one session of 100 altered inputs."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from random import Random

@@ -1,7 +1,5 @@
 """Traces of requests (`requests=FILE` of a name): every one is served, or refused in one line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random

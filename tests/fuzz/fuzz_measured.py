@@ -1,7 +1,5 @@
 """Tables of measurements (`validate --data`): every row is predicted or counted, and the document is one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ONNX files of strangers: messages altered as trees and as bytes. What is read has figures that can be."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Iterator

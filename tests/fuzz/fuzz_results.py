@@ -1,7 +1,5 @@
 """Results in JSON (`diff base.json MODEL`): read, and the difference is one, or refused."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

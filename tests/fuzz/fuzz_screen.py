@@ -1,7 +1,5 @@
 """Random keys, commands, clicks and sizes on the whole screen: a case is one session of 100 of them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from random import Random

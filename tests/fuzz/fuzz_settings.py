@@ -1,7 +1,5 @@
 """The files of settings and of sessions, written by hand or by a broken disk: one line about it, no more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random

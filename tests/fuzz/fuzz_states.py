@@ -1,7 +1,5 @@
 """State strings: from links, sessions and the command line. What is read can be written, and comes back the same."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 

@@ -1,7 +1,5 @@
 """Damaged trace files of every format: each ends in a trace whose times add up, laid over a model too, or in a line."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Files of weights of strangers: headers of GGUF altered as bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 

@@ -1,7 +1,5 @@
 """A reader with every fault: what the runner must notice (see test_readers_fuzzed)."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Seeds altered at random, as strangers' files, links and command lines may be. All follows from the random seed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from random import Random

@@ -12,8 +12,6 @@ The current folder, the caches and the settings are those of an empty folder. A 
 reader's name, the seed and its number: `python -m tests.fuzz NAME --seed S --case N`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """A short run of every reader's fuzzer; `make fuzz` has the long one."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fuzz import running

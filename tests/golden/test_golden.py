@@ -4,8 +4,6 @@ The figures follow the fit: after a deliberate change `make golden` rewrites the
 diff. Numbers are compared to four digits, so that another machine's last bits do not matter.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

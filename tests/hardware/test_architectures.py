@@ -1,7 +1,5 @@
 """Architectures are values of a registry: no word for one decides anything elsewhere."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The device catalogue: every file is complete, physical and unambiguous; a bad one is one line and harms no other."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import os

@@ -1,7 +1,5 @@
 """What public documents say of chips, where the product once said otherwise."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

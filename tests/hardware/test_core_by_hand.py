@@ -1,7 +1,5 @@
 """Formulas of the core computed once more by hand: each of these lines could change unseen by the tests of its room."""
 
-from __future__ import annotations
-
 import math
 
 import msgspec

@@ -1,7 +1,5 @@
 """The taxonomies: complete, unique, priced everywhere, and never an event that is always zero."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

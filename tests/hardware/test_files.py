@@ -1,8 +1,6 @@
 """Files in one place: what is no file is not waited for, what is written is there whole or not at all, and a row of a
 shipped table that is no record says where it stands."""
 
-from __future__ import annotations
-
 import datetime
 import gzip
 import os

@@ -1,7 +1,5 @@
 """Libraries of kernels: each is used by an engine, and estimates use the constants of the library that fits."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

@@ -1,7 +1,5 @@
 """NPUs: what their makers publish, and parts of a network that take turns on a chip against every way to cut it."""
 
-from __future__ import annotations
-
 from itertools import combinations, pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Power caps and clock locks of chips that exist: how they are written, what they change, and what they leave."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from random import Random
 

@@ -1,7 +1,5 @@
 """Precision plans: every request resolves on every device, and what deviates from it is marked."""
 
-from __future__ import annotations
-
 import pytest
 
 from analysis.estimate.deviations import describe_deviations

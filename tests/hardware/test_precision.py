@@ -1,7 +1,5 @@
 """The table of number formats: read by everything that lists precisions, and the names that users give them."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Accelerators described from their papers, and what a file can say of one: ports, tiles, orders, banks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

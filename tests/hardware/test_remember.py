@@ -1,7 +1,5 @@
 """Results remembered with the record they follow from."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Runtimes: what runs where, what a mode is, and that what they cost is counted once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Kernels of engines of language models: attention block by block, quantised activations, products of one input."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Accelerators that their files describe: what silicon and papers say of them, what is conserved, and what grows."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 from collections.abc import Iterator

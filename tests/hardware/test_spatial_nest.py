@@ -1,7 +1,5 @@
 """Loop nests over memories and arrays: what Timeloop publishes, what is conserved, and the closed forms of arrays."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

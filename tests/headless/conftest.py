@@ -1,7 +1,5 @@
 """The command line called in this process, and the parts its texts are made of."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Text is brief; `--all` gives every row, other formats always do."""
 
-from __future__ import annotations
-
 from analysis.document import Column
 from hwexplorer.answer import Answer
 from hwexplorer.export.render import plain

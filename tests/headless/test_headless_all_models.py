@@ -1,7 +1,5 @@
 """Every model of torchvision opens from what ships, headless, with finite figures and full coverage."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`hwexplorer capture` of one model."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import signal

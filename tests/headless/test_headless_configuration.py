@@ -1,7 +1,5 @@
 """`hf:` of an architecture that has no reader here: transformers builds it, where it is installed."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The JSON documents (design, section 8): keys, types, sums, and the same figures in every format."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """Latency times energy is EDP to the reader's eye: in no row of a table is it anything else unsaid."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Exports: one file or none, formats by suffix, cells that run nothing, columns that line up."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """A model much of whose work has no cost rule: every verb says so first, nothing is recommended, no rule holds."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A folder of somebody else's: what lies there under the name of a module never runs, whatever is done in it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ folder of FIFOs and endless files under the names of models, devices and setting
 One process runs them all, so a home costs one start.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """A sweep that is killed leaves no worker, and no file that looks whole."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What only a whole process shows: what it imports, how long it takes, pipes, encodings, the cache folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

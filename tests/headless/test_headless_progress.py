@@ -1,7 +1,5 @@
 """The one line of progress: seen on a terminal only, never wider than it, gone at the end."""
 
-from __future__ import annotations
-
 import io
 import re
 import time

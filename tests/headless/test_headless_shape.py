@@ -1,7 +1,5 @@
 """What tables are made of: rows and their order. Not one value: those are refitted."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The HTML of reports: a brief with the rest folded, trees of plain `<details>`, bars by cause in both lights."""
 
-from __future__ import annotations
-
 import html
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The text of `memory` is one screen; a workspace that nothing is known of is called unknown."""
 
-from __future__ import annotations
-
 import pytest
 
 from hwexplorer.answer import Answer

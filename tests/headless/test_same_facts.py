@@ -1,7 +1,5 @@
 """The same facts on screen, in text, JSON, CSV, Markdown and HTML: those of one view are looked for in each."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The command lines of the specification, and mistyped ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from hwexplorer.cli import main, parse

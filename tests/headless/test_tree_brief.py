@@ -1,7 +1,5 @@
 """The text of `tree` is one screen: repeats merged, the heaviest first, small rows folded; `--all` has every row."""
 
-from __future__ import annotations
-
 import pytest
 
 from hwexplorer.answer import Answer

@@ -1,7 +1,5 @@
 """The columns of the tree: EDP behind the share in every form, the figure of the metric first, names never cut."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """A device of one's own machine: facts read, timings kept, rates fitted, the file found under its name."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import json

@@ -1,7 +1,5 @@
 """Results of tools, rebuilt from the fields that these publish, are measurements for `validate` and `calibrate`."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The GitHub Action and the pre-commit hooks: their scripts run as they stand, and end as rules say."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

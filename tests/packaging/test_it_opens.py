@@ -1,7 +1,5 @@
 """The program of this environment in a real terminal and in a browser: it draws, answers keys, and leaves."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The locks are full, agree with what pyproject.toml asks for, and name no place to get things from."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib.metadata import metadata, requires

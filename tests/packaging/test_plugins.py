@@ -1,7 +1,5 @@
 """A package of somebody else's adds a reader, a verb, an architecture and a runtime, and stops nothing if it fails."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The wheel: what is in it, that it works away from the checkout, and that it leaves other packages alone."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

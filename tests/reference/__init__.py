@@ -1,7 +1,5 @@
 """Files of the checkout that are made of what verbs and keys declare: `python -m tests.reference` writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.reference import keys, stub, verbs

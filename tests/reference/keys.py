@@ -1,7 +1,5 @@
 """The key reference, from the registry: `python -m tests.reference.keys > KEYS.md`."""
 
-from __future__ import annotations
-
 import sys
 
 from hwexplorer.tui.commands.command_table import COMMANDS

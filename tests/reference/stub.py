@@ -1,8 +1,6 @@
 """The stub of the package, hwexplorer/__init__.pyi: its functions with their arguments and documents, for editors and
 type checkers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from inspect import Parameter
 from types import UnionType

@@ -1,7 +1,5 @@
 """The generated pages: the verbs (VERBS.md, the man page), the terms (docs/terms.md) and the answer in README.md."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

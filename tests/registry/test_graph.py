@@ -1,7 +1,5 @@
 """`hwexplorer graph`: what leaves is the model's graph with the tree's figures, and other programs read it."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """One file is a report: as a plug-in it is everywhere a report can be, and gone again when its package is."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The README stays short, and what it tells a reader to type runs as printed."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

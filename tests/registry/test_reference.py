@@ -1,7 +1,5 @@
 """What is made of what verbs and keys declare is what they declare today."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

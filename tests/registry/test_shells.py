@@ -1,7 +1,5 @@
 """What shells are told (completion, man page, help with examples, version)."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

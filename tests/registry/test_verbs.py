@@ -1,7 +1,5 @@
 """Twenty verbs: their sections, the names that these had before, and which section words mean."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

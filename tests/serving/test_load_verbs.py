@@ -1,7 +1,5 @@
 """Verbs about a model under a load: they speak of the load on all its devices, not of one step on one of them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

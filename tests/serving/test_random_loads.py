@@ -1,7 +1,5 @@
 """What holds of every load: conservation, Little's law, order; over random loads, schedulers and costs of steps."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Files of requests as others publish them, and what a prefix cache keeps of their prompts."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

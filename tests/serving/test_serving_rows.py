@@ -1,7 +1,5 @@
 """Published runs of services as loads: what is read, what is left out and why, and what `validate --served` says."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

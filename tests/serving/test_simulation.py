@@ -1,7 +1,5 @@
 """A server under load: what always holds, over random loads and schedulers."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 import pytest

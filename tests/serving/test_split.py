@@ -1,7 +1,5 @@
 """Prefill and decode on separate workers, and speculative decoding: conservation, limits, and who gains."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """What a step costs: equal layers written once, many steps at once, and what a sequence holds."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 import pytest

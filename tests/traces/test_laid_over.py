@@ -1,7 +1,5 @@
 """A trace over the tree: gaps by cause, modules by their ranges, measured beside predicted, runs made here."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random

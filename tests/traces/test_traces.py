@@ -1,7 +1,5 @@
 """Traces of other tools: what is read of each format, what is refused, and that times add up."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

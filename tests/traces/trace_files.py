@@ -1,8 +1,6 @@
 """One small file of each format, written as its tool writes it, of a model that is a convolution, a ReLU and a linear
 layer."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """A pilot whose keys are handled when `press` returns, however busy the machine is."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Every action, driven through its keys."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path

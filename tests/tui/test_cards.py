@@ -1,7 +1,5 @@
 """The verdict strip: what it says of a device, at any size, and that nothing but silicon that fits wins."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

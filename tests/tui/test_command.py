@@ -1,7 +1,5 @@
 """The `:` line: settings, verbs, completion, history."""
 
-from __future__ import annotations
-
 import shlex
 from datetime import datetime
 from pathlib import Path

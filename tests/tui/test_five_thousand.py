@@ -1,7 +1,5 @@
 """A tree of 5,000 rows in the whole program: nothing that a key does holds the event loop for long."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any

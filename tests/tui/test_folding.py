@@ -1,7 +1,5 @@
 """Folded rows: what they stand for is neither lost nor counted twice."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

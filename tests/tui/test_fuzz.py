@@ -1,7 +1,5 @@
 """Random keys, clicks and sizes: nothing raises, and the state stays a state."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

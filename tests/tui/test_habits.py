@@ -1,7 +1,5 @@
 """UserSettings, remap keys, the generated reference, what is computed ahead."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

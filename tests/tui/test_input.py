@@ -1,7 +1,5 @@
 """What comes in from a terminal: keys that follow each other in one read, sizes and answers that make no sense."""
 
-from __future__ import annotations
-
 import asyncio
 from random import Random
 

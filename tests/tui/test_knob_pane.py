@@ -1,7 +1,5 @@
 """The knobs of the chip under the cursor: turned by key and mouse, shown over the unchanged chip, taken back."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What can be done by mouse alone: nothing moves under the pointer, and what is clicked is what happens."""
 
-from __future__ import annotations
-
 import pytest
 from rich.segment import Segment
 from textual.pilot import Pilot

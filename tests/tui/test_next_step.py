@@ -1,7 +1,5 @@
 """What to do next stands on the first screen, and costs the first frame nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from hwexplorer.reports.why import why

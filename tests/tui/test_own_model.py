@@ -1,7 +1,5 @@
 """A model of the user's opened from the screen: it appears, or one line says why not and the screen lives on."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

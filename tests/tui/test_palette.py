@@ -1,7 +1,5 @@
 """The palette finds everything: what is chosen there happens."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

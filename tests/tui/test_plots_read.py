@@ -1,7 +1,5 @@
 """Plots people read unzoomed: nothing stands on anything, a device has one colour, one notation, whole legends."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

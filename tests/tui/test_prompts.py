@@ -1,7 +1,5 @@
 """What is typed and what is said of it: prompts of any width, keys in a hurry, terminals of old."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

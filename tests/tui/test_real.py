@@ -1,7 +1,5 @@
 """The screen on the real engine: numbers appear, add up, and random keys find no hole."""
 
-from __future__ import annotations
-
 import random
 import re
 import shlex

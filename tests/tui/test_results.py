@@ -1,7 +1,5 @@
 """ResultTable act: rows are applied and pinned, actions answer, columns explain themselves."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape

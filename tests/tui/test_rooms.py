@@ -1,7 +1,5 @@
 """The rooms of the screen: a session without Textual, a start without what keys open, what a new pane and plot take."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The views that the screen adds, on the real engine: figures add up, points are linked, nothing is pinned."""
 
-from __future__ import annotations
-
 import shlex
 from functools import partial
 

@@ -1,7 +1,5 @@
 """SavedSessions that several explorers save at once, and what the copy keys take away from names that are hostile."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

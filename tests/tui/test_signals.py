@@ -2,8 +2,6 @@
 should, the terminal is as it was, the session is kept and nothing is left running.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

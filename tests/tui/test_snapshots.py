@@ -1,7 +1,5 @@
 """The screen as pictures, at the two sizes everybody has and in every look."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Addresses in texts are links that terminals open."""
 
-from __future__ import annotations
-
 import pytest
 
 from hwexplorer.export.terminal import paint

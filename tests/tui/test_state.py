@@ -1,7 +1,5 @@
 """State strings: what is written reads back, and what is wrong says so in one line."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

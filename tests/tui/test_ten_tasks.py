@@ -4,8 +4,6 @@ What counts is each key and each click; a wheel turned however far is one, and s
 are held, so that nothing becomes longer unnoticed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 

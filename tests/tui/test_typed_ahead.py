@@ -1,7 +1,5 @@
 """Keys typed ahead, and clicks that come late: the screen draws on, ctrl+c leaves at once, nothing ends the program."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from random import Random

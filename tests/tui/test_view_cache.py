@@ -1,7 +1,5 @@
 """What a view reads of the state is recorded: it is made anew when that changes, and only then."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The wavefront on screen: keys, playing, stepping and other sizes of the terminal."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import cast

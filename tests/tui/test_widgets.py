@@ -1,7 +1,5 @@
 """The widgets as plain text, without an app."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Names as people type them: each opens what is meant, without anything being captured."""
 
-from __future__ import annotations
-
 import pytest
 
 from analysis.model import store

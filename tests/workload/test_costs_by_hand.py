@@ -1,7 +1,5 @@
 """Costs of rare calls and of experts computed once more by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

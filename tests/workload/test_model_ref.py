@@ -1,7 +1,5 @@
 """What a name means is found once: every kind of name, however it is spelt, and the engine that asks by it."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

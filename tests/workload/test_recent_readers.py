@@ -1,7 +1,5 @@
 """Readers of recent configurations: the parameters of the library's modules, and names of hubs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

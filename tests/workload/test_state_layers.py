@@ -1,7 +1,5 @@
 """Models whose layers keep a state, and other recent configurations: sizes as published, a state that does not grow."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A transformer written from its configuration against the same one captured from torch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parameters and operations of transformers against what is published and what follows by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from transformer_cases import PUBLISHED, PYTHIA_BODY, ROUNDED, SMALL, total, workload

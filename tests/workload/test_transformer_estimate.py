@@ -1,7 +1,5 @@
 """Transformers on devices: what bounds them, what they hold, and that figures add up and grow with the work."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

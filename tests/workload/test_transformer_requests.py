@@ -1,7 +1,5 @@
 """How transformers are asked for: names, parameters, `config.json`; and one-line errors."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

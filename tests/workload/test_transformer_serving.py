@@ -1,7 +1,5 @@
 """Requests (prefill and decoding together), windows and latent attention: against steps taken one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from transformer_cases import total, workload

@@ -1,7 +1,5 @@
 """Files of weights: headers are data, hostile ones are refused in a line; other known files say what to do instead."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What the tests of transformers share: published counts, models, estimates."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Candidates: configurations with cost and accuracy, their Pareto front, a search within constraints, and a ranking."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Annotated

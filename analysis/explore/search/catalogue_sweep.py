@@ -4,8 +4,6 @@ A chunk is a few models on all devices: plain data that any process turns into t
 group, then device, batch, precision and model.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The knobs of a device, which are its facts and event prices, and the cost of a model with some of them changed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 

@@ -3,8 +3,6 @@
 A `KnobTable` caches evaluated costs, so that a screen shows them at once and evaluates the rest piece by piece.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The share of a model's work with a cost rule: of bytes moved, and of FLOPs, which are bounded without a rule."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """The graph that exporters and readers pass to `lower_graph`: ATen calls as plain data, without torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any

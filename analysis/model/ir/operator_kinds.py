@@ -1,7 +1,5 @@
 """Operator kinds: one name for all ATen variants of an operation, and how the kind joins a subgraph."""
 
-from __future__ import annotations
-
 import msgspec
 
 from hardware.demand import OpClass

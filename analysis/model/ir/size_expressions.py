@@ -1,7 +1,5 @@
 """Parse sizes given as expressions of symbols without evaluating code, and decide which reshapes copy."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from math import prod

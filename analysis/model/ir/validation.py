@@ -1,7 +1,5 @@
 """Decode and check a workload from untrusted bytes: a valid workload gives finite, non-negative figures."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

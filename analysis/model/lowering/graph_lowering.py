@@ -1,7 +1,5 @@
 """Lower a graph to a workload: find the operators, the tensors that they read and write, and lifetimes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Source, base_name, references

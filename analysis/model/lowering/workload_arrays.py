@@ -1,7 +1,5 @@
 """Assemble the arrays of a workload from the rows of a lowering: unique names, polynomials as matrices."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Other names of models and options, from `aliases.toml`."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """The models known by name: torchvision's, with their published figures, and the building blocks."""
 
-from __future__ import annotations
-
 import csv
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """Costs of convolutions, matrix products, attention and recurrent layers as products of (M x K) by (K x N)."""
 
-from __future__ import annotations
-
 from functools import cache, partial, reduce
 from itertools import zip_longest
 from math import prod

@@ -1,7 +1,5 @@
 """The cost of an operator call by its ATen name: kind, multiply-accumulates, other arithmetic, and the contraction."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Arithmetic per element by ATen base name, from operators.toml, which documents the values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One call of an operator with the shapes of its tensors, and the cost of a call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Recurrent layers keep the gates of all steps. The LSTM of oneDNN also keeps a copy of the weights in another layout.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial, reduce
 

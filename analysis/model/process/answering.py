@@ -1,7 +1,5 @@
 """The answering side of a subprocess: it sends lines of progress, then a block of bytes or an error message."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

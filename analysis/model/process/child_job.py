@@ -1,7 +1,5 @@
 """A job in a subprocess: start, watch, cancel, collect."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from abc import ABC, abstractmethod

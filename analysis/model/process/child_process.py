@@ -4,8 +4,6 @@ No output of the subprocess makes this side hang or run out of memory: the lengt
 the time are bounded. Control characters are removed from its messages.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

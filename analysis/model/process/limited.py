@@ -5,8 +5,6 @@ when the thread that started it ends, so also when the program is killed. This i
 rights of its user. Only the standard library is imported, so that it starts in 30 ms.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

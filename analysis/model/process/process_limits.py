@@ -1,7 +1,5 @@
 """Limits of a subprocess."""
 
-from __future__ import annotations
-
 import msgspec
 
 

@@ -1,8 +1,6 @@
 """`python -m analysis.model.process.reading TARGET`: the subprocess that reads a file of data, with limits and the
 option to cancel it. It answers as answering.py says."""
 
-from __future__ import annotations
-
 import sys
 
 from analysis.model.ir.workload import Workload, encode

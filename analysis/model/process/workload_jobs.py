@@ -1,7 +1,5 @@
 """Jobs that create a workload in a subprocess; several may run at once. This module does not import torch."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from typing import Any

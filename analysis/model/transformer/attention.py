@@ -1,8 +1,6 @@
 """Write the attention of a transformer: over all tokens, over a cache, and over latent vectors. The indexer of sparse
 attention chooses the keys that a layer attends to (arXiv 2512.02556, 2606.13392); several tokens may share keys."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from analysis.model.ir.poly import Poly, product

@@ -1,7 +1,5 @@
 """Write the feed-forward part of a layer: an FFN, or experts of which each token passes some."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from analysis.model.ir.poly import dim, product

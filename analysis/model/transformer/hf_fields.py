@@ -1,7 +1,5 @@
 """Read the fields of a `Config` from a Hugging Face configuration by a row of hf_config.toml."""
 
-from __future__ import annotations
-
 import re
 from math import prod
 from pathlib import Path

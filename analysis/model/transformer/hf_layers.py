@@ -1,7 +1,5 @@
 """Read how the layers of a Hugging Face configuration differ: their kind, window, experts and sizes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The path of a Hugging Face `config.json`: in a folder, or in the local cache of the hub."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

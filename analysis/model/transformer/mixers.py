@@ -1,7 +1,5 @@
 """Layers that keep a state of constant size, read from `mixers.toml`: widths and MACs."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Write layers with a state of constant size: state-space models and linear attention."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from analysis.model.ir.poly import Poly, product

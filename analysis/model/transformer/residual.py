@@ -1,8 +1,6 @@
 """Write what passes from layer to layer: a sum, several streams that each part mixes (arXiv 2512.24880, 2411.07501), or
 attention over the results of earlier blocks of layers (arXiv 2603.15031)."""
 
-from __future__ import annotations
-
 from analysis.model.ir.poly import product
 from analysis.model.operators.cost_rules import register
 from analysis.model.operators.operator_call import OperatorCall, OperatorCost

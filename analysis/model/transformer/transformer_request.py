@@ -1,7 +1,5 @@
 """Requests for transformers: `llama3_8b`, `llama3_8b:decode,kv=4096`, `decoder:hidden=4096,...`, `hf:FOLDER:tp=8`."""
 
-from __future__ import annotations
-
 import os
 from functools import lru_cache
 from pathlib import Path

@@ -2,8 +2,6 @@
 
 Lengths stated in a file are checked against its size."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Capture a model, of your own or not: coverage, and a file to open elsewhere."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from pathlib import Path

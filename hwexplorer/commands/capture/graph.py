@@ -1,7 +1,5 @@
 """The operators as a graph with what each costs, for networkx, yEd, Gephi."""
 
-from __future__ import annotations
-
 import argparse
 
 from analysis.model.ir.coverage import uncovered_note

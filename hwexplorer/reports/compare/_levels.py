@@ -6,8 +6,6 @@ kernel hides behind another takes no time of its own: where several devices hide
 product. Equal figures are a tie without a winner.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

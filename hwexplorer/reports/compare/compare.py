@@ -1,7 +1,5 @@
 """Compare devices for one model: latency, energy, EDP, and which is best."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Rank models on one device, with their published accuracy."""
 
-from __future__ import annotations
-
 from analysis.document import columns
 from analysis.estimate.figures import Figures
 from analysis.explore.deployment_cost import settings

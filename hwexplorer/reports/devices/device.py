@@ -1,7 +1,5 @@
 """Show one device with the source of each fact, or write its file: -o mine.toml."""
 
-from __future__ import annotations
-
 import argparse
 from itertools import zip_longest
 from pathlib import Path

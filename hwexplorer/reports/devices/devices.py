@@ -1,7 +1,5 @@
 """List the devices."""
 
-from __future__ import annotations
-
 import msgspec
 
 from analysis.document import Column, record

@@ -1,7 +1,5 @@
 """List the configurations that no other beats in both energy and latency."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from analysis.explore.search.candidates import Candidate, Pareto, select_measured

@@ -1,7 +1,5 @@
 """Find devices, batches and precisions within limits such as --max-power 20W."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

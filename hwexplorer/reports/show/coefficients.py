@@ -1,7 +1,5 @@
 """List the energy of each hardware event of a device, with spread and source."""
 
-from __future__ import annotations
-
 import msgspec
 
 from analysis.document import Column

@@ -5,8 +5,6 @@ time; the speed-up of branches is total work / critical path. Each subgraph is e
 (clocks, caches and memory bandwidth unchanged, before any power limit).
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

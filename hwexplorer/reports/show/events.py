@@ -1,7 +1,5 @@
 """Count hardware events (operations, bytes, cycles) and their energy."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 from typing import Annotated

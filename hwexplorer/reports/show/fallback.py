@@ -1,7 +1,5 @@
 """Show which operators an accelerator's compiler leaves to the CPU or GPU beside it, and what that costs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from analysis.document import columns

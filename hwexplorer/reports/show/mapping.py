@@ -3,8 +3,6 @@
 The predicted run is also written in the trace event format, which Perfetto and chrome://tracing show.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any

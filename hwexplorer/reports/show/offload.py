@@ -1,7 +1,5 @@
 """Show how a language model runs that keeps layers or experts in the memory of the host."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

@@ -1,7 +1,5 @@
 """Print the points of a plot: roofline, roofs, batch, pareto, memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -4,8 +4,6 @@ The roofs of a kernel are the memory bandwidth and the peak of the busier unit i
 any efficiency. Arithmetic intensity is FLOP per byte of memory traffic; a kernel whose data stays on chip has none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Show an operator as it runs on several machines: phases, cycles, energy, and what moves at a moment."""
 
-from __future__ import annotations
-
 from analysis.document import Column, columns
 from analysis.explore.wavefront_phases import Wavefront, WavefrontPhase, make_wavefront
 from hardware.errors import RequestError

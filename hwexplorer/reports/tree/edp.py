@@ -5,8 +5,6 @@ compute or memory, whichever bounds it. The rest (launch, dispatch, waiting) bel
 used then.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

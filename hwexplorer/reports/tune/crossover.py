@@ -4,8 +4,6 @@ The size of a change is the logarithm of its factor. Costs have steps (tiles, wa
 tried over its whole range.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -3,8 +3,6 @@
 Elasticities are computed on the unchanged device. The curve changes one knob and keeps the present changes of others.
 """
 
-from __future__ import annotations
-
 from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS

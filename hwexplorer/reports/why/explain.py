@@ -3,8 +3,6 @@
 The parts of the difference add up; in words stands each cause that explains a tenth of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

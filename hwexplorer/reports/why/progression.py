@@ -4,8 +4,6 @@ Energy is divided by the families of events that all architectures share; each s
 causes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise, repeat

@@ -4,8 +4,6 @@ A verb is run on the state on screen: `:roofline`, `:explain h100_sxm tpu_v4`, `
 and down recall earlier lines.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 

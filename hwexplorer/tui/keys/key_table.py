@@ -5,8 +5,6 @@ is the method `do_EFFECT` of the focused pane, the session, the screen or the ap
 default keys, or those of the user's settings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 
 import msgspec

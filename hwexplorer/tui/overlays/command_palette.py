@@ -1,7 +1,5 @@
 """The command palette: it finds tasks, actions, models, devices, verbs, settings and terms by words, and does them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 

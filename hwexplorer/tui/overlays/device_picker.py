@@ -1,7 +1,5 @@
 """The catalogue of devices, which typing narrows; space adds or removes a device."""
 
-from __future__ import annotations
-
 from hardware.errors import RequestError
 from hardware.names import matching_places
 from hardware.operating_point import split_operating_point

@@ -1,8 +1,6 @@
 """Overlays: the base class with one pane and a footer (prompt, message or keys), and a reader of searchable text (help,
 a device sheet, the text of a report)."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Protocol
 
 import msgspec

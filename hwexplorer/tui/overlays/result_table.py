@@ -1,7 +1,5 @@
 """An overlay with the rows of a report. The user applies or pins one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partialmethod
 from typing import ClassVar

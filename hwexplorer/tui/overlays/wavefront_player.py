@@ -1,7 +1,5 @@
 """An overlay that plays an operator as it runs on several machines, beside each other."""
 
-from __future__ import annotations
-
 from functools import partialmethod
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The panes of the explorer: a class NamePane for each name of hwexplorer.state.PANES, here or in NAME_pane.py."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from hwexplorer.state import PANES

@@ -1,7 +1,5 @@
 """The pane of the models, which typing narrows."""
 
-from __future__ import annotations
-
 from hwexplorer.state import replace
 from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session.view_cache import Views

@@ -1,7 +1,5 @@
 """The pane of the model as a tree, whose open branches are part of the state."""
 
-from __future__ import annotations
-
 from hardware.errors import RequestError
 from hwexplorer.state import SORTS, replace
 from hwexplorer.tui.panes.view_panes import ViewPane

@@ -1,7 +1,5 @@
 """The base class of the prompts (in prompt_kinds.py), and the footer that shows one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from time import monotonic
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The message after an action: what it changed, in a few words."""
 
-from __future__ import annotations
-
 from analysis.estimate.metrics import METRICS
 from analysis.text.headline import describe_change
 from hardware.what_if import split_changes

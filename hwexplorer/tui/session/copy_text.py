@@ -1,7 +1,5 @@
 """The text that the copy keys put on the clipboard."""
 
-from __future__ import annotations
-
 from analysis.document import Column
 from hardware.safe_text import safe
 from hwexplorer import state as states

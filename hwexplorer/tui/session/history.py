@@ -1,7 +1,5 @@
 """Undo and redo: the earlier states, and the states that were undone."""
 
-from __future__ import annotations
-
 import msgspec
 
 from hwexplorer.state import State, replace

@@ -4,8 +4,6 @@ Words are searched in names and keys. If no row contains all of them, their lett
 layer3.0.conv2). Conditions compare a column by its key or title; percentages and SI prefixes are understood.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """States saved under names, and the state that the last session ended with: a small JSON file, written atomically."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The layout of the panes on a screen of a given size, as a pure function: a resize is just another call."""
 
-from __future__ import annotations
-
 Box = tuple[int, int, int, int]  # x, y, width, height
 _MAIN = ("models", "compare", "tree")  # the tree, and panes that are never to the right of it
 KNOBS_HEIGHT = 18  # a screen this high has a line for the device above its knobs, which name it too

@@ -1,7 +1,5 @@
 """Pure functions that keys apply to the state and to the open branches of a tree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from functools import lru_cache
 

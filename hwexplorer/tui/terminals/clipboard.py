@@ -1,7 +1,5 @@
 """Copying through the platform's own clipboard program. Without one, the app uses the terminal's OSC 52."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -5,8 +5,6 @@ Textual's own driver ends with a traceback and exit code 0 on a byte that is not
 that has disappeared.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import select

@@ -1,7 +1,5 @@
 """A canvas of braille dots: two across and four down in every terminal cell."""
 
-from __future__ import annotations
-
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 

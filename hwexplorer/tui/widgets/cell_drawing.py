@@ -1,7 +1,5 @@
 """Single cells of the table (text, bars, marked matches), and which columns are not shown."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from rich.segment import Segment

@@ -1,7 +1,5 @@
 """The Textual widgets of panes and lines: a frame with a title around content that draws lines, and a status line."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.segment import Segment

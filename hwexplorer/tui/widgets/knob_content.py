@@ -1,7 +1,5 @@
 """The knobs of a chip: the curve of one knob, and the table of all. Cards compare the chip with the unchanged one."""
 
-from __future__ import annotations
-
 from math import log
 
 import msgspec

@@ -4,8 +4,6 @@ Textual's Input is not used: it edits when its own queue is read, so the second 
 line as it was, and mounting it takes 9 ms of the first `:`.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 LENGTH_MAX = 500

@@ -1,7 +1,5 @@
 """The plot of a pane: its cached drawing, its cursor, and the point that a click means."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from operator import itemgetter
 

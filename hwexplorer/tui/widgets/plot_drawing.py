@@ -1,7 +1,5 @@
 """A plot as lines of segments: axes, ticks, polylines, points and the one under the cursor."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Headed paragraphs, wrapped to the window and scrolled by lines."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.segment import Segment

@@ -1,7 +1,5 @@
 """Read a file with the two widths of a linear layer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the operators are called, by length: a report of one file."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec
