@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.text.headline import describe_change, ratio
-from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, parse, replace
-from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import strip_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip, shorter_names
@@ -15,6 +13,7 @@ from hwexplorer.tui.widgets.cell_drawing import TRACE, stacked
 from hwexplorer.tui.widgets.table_columns import PERCENT
 from hwexplorer.views.cause_looks import LOOKS, cells
 from hwexplorer.views.device_cards import cards
+from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 from tests.waiting import settle_until
 
@@ -86,8 +85,7 @@ def test_a_name_never_loses_its_model_number(name: str, model_number: str) -> No
 
 async def test_devices_stand_by_rank_and_two_changes_of_a_chip_keep_their_amounts() -> None:
     changed = "h100_sxm{memory_bandwidth*2},h100_sxm{memory_bandwidth*1.6}"
-    app = HwExplorer(parse(f"resnet50@b32,fp16/xeon_8490h,h100_sxm,tpu_v4,{changed}"), ScreenQueries())
-    async with app.run_test(size=(80, 24)):
+    async with on_screen(f"resnet50@b32,fp16/xeon_8490h,h100_sxm,tpu_v4,{changed}", size=(80, 24)) as (app, _):
         strip = app.explorer.strip
         names = ["".join(text for text, *_ in strip._title(card, 22)) for card in strip.cards]
     assert [card.rank for card in strip.cards] == [1, 2, 3, 0, 0]
@@ -95,8 +93,8 @@ async def test_devices_stand_by_rank_and_two_changes_of_a_chip_keep_their_amount
 
 
 async def test_caps_of_a_chip_are_ranked_and_keep_their_amounts() -> None:
-    app = HwExplorer(parse("resnet50@b32,fp16/h100_sxm,h100_sxm@400W,h100_sxm@300W@1.4GHz,tpu_v4"), ScreenQueries())
-    async with app.run_test(size=(80, 24)) as pilot:
+    devices = "h100_sxm,h100_sxm@400W,h100_sxm@300W@1.4GHz,tpu_v4"
+    async with on_screen(f"resnet50@b32,fp16/{devices}", size=(80, 24)) as (app, pilot):
         strip = app.explorer.strip
         names = {card.key: "".join(text for text, *_ in strip._title(card, 22)) for card in strip.cards}
         await pilot.press(":")
@@ -118,8 +116,7 @@ def test_the_verdict_begins_with_the_figure_that_ranks(metric: str) -> None:
 
 
 async def test_a_screen_as_of_a_telephone_has_the_answer_and_figures_of_every_device() -> None:
-    app = HwExplorer(parse("resnet50@b1,fp32/h100_sxm,l4"), ScreenQueries())
-    async with app.run_test(size=(44, 40)) as pilot:
+    async with on_screen("resnet50@b1,fp32/h100_sxm,l4", size=(44, 40)) as (app, pilot):
         await pilot.pause()
         strip = app.explorer.strip
         lines = [strip.render_line(y).text for y in range(strip.size.height)]
@@ -168,8 +165,7 @@ def test_every_device_of_the_default_has_a_card() -> None:
 
 @pytest.mark.parametrize("model", ["resnet50@b8,fp16", "llama3_70b@fp8", "vit_b_16@b1"])
 async def test_the_bars_of_the_tree_say_something_at_120_columns(model: str) -> None:
-    app = HwExplorer(parse(model), ScreenQueries(), opens_heaviest=True)
-    async with app.run_test(size=(120, 40)):
+    async with on_screen(model, opens_heaviest=True) as (app, _):
         widths = dict(
             zip((c.key for c in app.explorer.outline.table.columns), app.explorer.outline._widths, strict=True)
         )
@@ -184,8 +180,7 @@ async def test_the_bars_of_the_tree_say_something_at_120_columns(model: str) -> 
     "model", ["resnet50@b8,fp16", "llama3_8b:request@fp16/h100_sxm,a100_sxm4_80gb,tpu_v4,kpu_t100"]
 )
 async def test_every_device_has_its_name_and_edp_at_any_size(model: str, size: tuple[int, int]) -> None:
-    app = HwExplorer(parse(model), ScreenQueries())
-    async with app.run_test(size=size) as pilot:
+    async with on_screen(model, size=size) as (app, pilot):
         strip = app.explorer.strip
         await settle_until(pilot, lambda: bool(strip.answer))
         drawn = [strip.render_line(y).text for y in range(strip.size.height)]
@@ -216,8 +211,7 @@ def test_a_limit_does_not_hide_that_a_service_falls_behind() -> None:
 @pytest.mark.parametrize("key", ["up", "m"])
 async def test_on_a_small_screen_no_best_device_is_hidden_and_hidden_ones_are_named(key: str) -> None:
     devices = "xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,a100_sxm4_80gb,l40s,t4,l4"
-    app = HwExplorer(parse(f"resnet50@b1,fp16/{devices}"), ScreenQueries())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with on_screen(f"resnet50@b1,fp16/{devices}", size=(80, 24)) as (app, pilot):
         await pilot.press(key)
         await pilot.pause()
         strip = app.explorer.strip
@@ -231,15 +225,13 @@ async def test_on_a_small_screen_no_best_device_is_hidden_and_hidden_ones_are_na
 
 
 async def test_five_devices_have_a_line_each_on_a_small_screen() -> None:
-    app = HwExplorer(parse("resnet50@b1,fp16/xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,l4"), ScreenQueries())
-    async with app.run_test(size=(80, 24)):
+    async with on_screen("resnet50@b1,fp16/xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,l4", size=(80, 24)) as (app, _):
         assert len([row for row in app.explorer.strip._rows() if not isinstance(row, str)]) == 5
 
 
 async def test_beside_a_pin_the_verdict_begins_where_a_line_is_free() -> None:
     devices = "l4,h100_sxm,rtx_4090"
-    app = HwExplorer(parse(f"resnet50@b1,fp16/{devices}?on=l4&pin=h100_sxm@b1,fp16"), ScreenQueries())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with on_screen(f"resnet50@b1,fp16/{devices}?on=l4&pin=h100_sxm@b1,fp16", size=(80, 24)) as (app, pilot):
         await pilot.pause()
         strip = app.explorer.strip
         lines = [strip.render_line(y).text.strip() for y in range(strip._answer_height)]
@@ -249,8 +241,7 @@ async def test_beside_a_pin_the_verdict_begins_where_a_line_is_free() -> None:
 
 
 async def test_beside_a_pin_the_verdict_keeps_its_odds() -> None:
-    app = HwExplorer(parse("resnet50?on=tpu_v4&pin=h100_sxm"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("resnet50?on=tpu_v4&pin=h100_sxm") as (app, pilot):
         await pilot.pause()
         strip = app.explorer.strip
         lines = " ".join(strip.render_line(y).text.strip() for y in range(strip._answer_height))
@@ -268,8 +259,7 @@ def test_a_changed_baseline_is_compared_with_the_chip_as_it_is() -> None:
 
 
 async def test_a_request_keeps_its_tokens_per_second_on_a_small_screen() -> None:
-    app = HwExplorer(parse("llama3_8b:request@fp16"), ScreenQueries())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with on_screen("llama3_8b:request@fp16", size=(80, 24)) as (app, pilot):
         await pilot.pause()
         assert " tok/s " in screen_text(app)
 

@@ -19,6 +19,7 @@ from hwexplorer.tui.overlays.result_table import ResultTable
 from hwexplorer.tui.prompts.prompt_kinds import OverwritePrompt
 from hwexplorer.tui.session.saved_sessions import SavedSessions
 from tests.tui.fake import Fake
+from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 from tests.waiting import settle_until
 
@@ -154,8 +155,7 @@ async def test_a_removed_setting_is_left_out_and_said_wherever_a_state_is_read(
     keeper.save("old", parse(whole), "4.1 ms")
     keeper.path.write_text(keeper.path.read_text().replace("&find=conv", "&fold=2&find=conv"))
     gone = "the setting fold no longer exists"
-    app = HwExplorer(parse("resnet50@b8"), Fake(), saved_sessions=keeper)
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet50@b8", Fake(), saved_sessions=keeper) as (app, pilot):
         for line in ("load old", "state resnet50@b8?by=kind&fold=2&find=conv"):
             app = await typed(pilot, line)
             assert app.state == parse(whole)
@@ -171,8 +171,7 @@ async def test_a_removed_setting_is_left_out_and_said_wherever_a_state_is_read(
 
 async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
     keeper = SavedSessions(tmp_path / "deep" / "sessions.json")
-    app = HwExplorer(parse("resnet50@b8"), Fake(), saved_sessions=keeper)
-    async with app.run_test(size=GRID) as pilot:
+    async with on_screen("resnet50@b8", Fake(), saved_sessions=keeper) as (app, pilot):
         await typed(pilot, "save monday")
         await pilot.press("]", "]")
         await typed(pilot, "sessions")

@@ -6,15 +6,14 @@ import re
 
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
-from hwexplorer.tui.app import HwExplorer
+from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 
 STATE = "llama3_8b:serve,in=256,out=32,rate=5/h100_sxm,l4*2"
 
 
 async def test_the_batch_keys_turn_the_load() -> None:
-    app = HwExplorer(parse(STATE), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(STATE) as (app, pilot):
         text = screen_text(app)
         assert "5 requests/s" in text
         assert "batch 1" not in text
@@ -26,12 +25,10 @@ async def test_the_batch_keys_turn_the_load() -> None:
         await pilot.press("[", "[")
         assert app.state.load == "rate=2"
         assert "2 requests/s" in screen_text(app)
-    assert app.session.failures == []
 
 
 async def test_a_load_follows_the_phases_of_a_model() -> None:
-    app = HwExplorer(parse("llama3_8b:request@b8,fp8/l4"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen("llama3_8b:request@b8,fp8/l4") as (app, pilot):
         assert "1,024 prompt and 256 output tokens" in screen_text(app)
         await pilot.press("r")
         assert (app.state.model, app.state.load) == ("llama3_8b:request", "rate=1")
@@ -39,24 +36,21 @@ async def test_a_load_follows_the_phases_of_a_model() -> None:
         assert "1 request/s" in screen_text(app)
         await pilot.press("r")
         assert (app.state.model, app.state.load) == ("llama3_8b", "")
-    assert app.session.failures == []
 
 
 async def test_devices_stand_in_the_order_of_the_load_with_the_verdict() -> None:
-    app = HwExplorer(parse(STATE + "?pane=compare&metric=energy"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(STATE + "?pane=compare&metric=energy") as (app, pilot):
         await pilot.pause()
         text = screen_text(app)
         assert re.search(r"TTFT p50.*TPOT p99.*J/tok", text)
         assert re.search(r"L4 x 2 (is|leads).*joules per token", text)
         assert "To confirm it: measure this load of llama3_8b on " in text
         assert text.index("l4*2  ") < text.index("h100_sxm  ", text.index("TTFT p50"))
-    assert app.session.failures == []
 
 
 async def test_on_a_small_screen_the_verdicts_of_a_load_are_whole_and_its_keys_are_named() -> None:
-    app = HwExplorer(parse("llama3_8b:serve,in=1024,out=256,rate=5/h100_sxm,tpu_v4,xeon_8490h"), ScreenQueries())
-    async with app.run_test(size=(80, 24)) as pilot:
+    load = "llama3_8b:serve,in=1024,out=256,rate=5"
+    async with on_screen(f"{load}/h100_sxm,tpu_v4,xeon_8490h", size=(80, 24)) as (app, pilot):
         await pilot.pause()
         strip, foot = app.explorer.strip, screen_text(app).splitlines()[-1]
         text = [strip.render_line(y).text for y in range(strip.size.height)]
@@ -66,25 +60,21 @@ async def test_on_a_small_screen_the_verdicts_of_a_load_are_whole_and_its_keys_a
 
 
 async def test_why_says_what_the_slow_requests_wait_for() -> None:
-    app = HwExplorer(parse(STATE + "?pane=why&zoom=1"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(STATE + "?pane=why&zoom=1") as (app, pilot):
         await pilot.press("space")
         text = screen_text(app)
         assert "What the slowest 1 % of requests wait for" in text
         assert "its own decode steps" in text
         assert re.search("decoding +[\u2581-\u2588]{20}", text)
-    assert app.session.failures == []
 
 
 async def test_the_plot_over_the_load_has_the_knee_and_the_limits() -> None:
-    app = HwExplorer(parse(STATE + "?pane=plot&zoom=1&plot=batch&metric=latency&limits=tpot<20ms"), ScreenQueries())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with on_screen(STATE + "?pane=plot&zoom=1&plot=batch&metric=latency&limits=tpot<20ms") as (app, pilot):
         await pilot.pause()
         text = screen_text(app)
         assert "Requests/s" in text
         assert "knee: h100_sxm" in text
         assert re.search(r"tpot<20ms kept by h100_sxm up to [0-9.]+/s, l4\*2 at no load", text)
-    assert app.session.failures == []
 
 
 def test_a_request_seen_after_its_load_has_its_own_name_in_the_tree() -> None:
