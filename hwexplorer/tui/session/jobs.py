@@ -28,8 +28,8 @@ STOP_S = 2.0  # how long a verb may take to end its children before all of them 
 
 
 class BackgroundJob(ABC):
-    """Runs in its own thread, since starting may take a moment. The thread that polls calls `finish` with the job once
-    it is done. `progress` is (phase, fraction done); the fraction is negative if unknown."""
+    """The thread that polls calls `finish` with the job once it is done. `progress` is (phase, fraction done); the
+    fraction is negative if unknown."""
 
     replaces_model: ClassVar[bool]  # True if the screen shows an old model until the job is done
     stop_message: ClassVar[str]
@@ -38,14 +38,10 @@ class BackgroundJob(ABC):
         self.name, self.finish = name, finish
         self.progress = (name, -1.0)
         self.started = monotonic()
-        self._thread = Thread(target=self._run, daemon=True)
-
-    def start(self) -> None:
-        """Start the job without waiting."""
-        self._thread.start()
 
     @abstractmethod
-    def _run(self) -> None: ...
+    def start(self) -> None:
+        """Start the job without waiting."""
 
     @abstractmethod
     def is_done(self) -> bool:
@@ -73,25 +69,18 @@ class ModelCaptureJob(BackgroundJob):
         self.state, self._capture, self._keep = state, provider.capture(state), provider.keep
         super().__init__(state.model, finish)
         self._failure = ""
-        self._has_started = False
 
-    def _run(self) -> None:
-        try:
-            self._capture.start()
-        except Exception as error:  # shown on screen by `error`
-            self._failure = str(error) or type(error).__name__
-        self._has_started = True
+    def start(self) -> None:
+        self._capture.start()
 
     def is_done(self) -> bool:
-        if self._failure or not self._has_started:
-            return bool(self._failure)
         phase, fraction = self._capture.progress
         self.progress = (f"{self.state.model}: {phase}", fraction)
         if not self._capture.is_done:
             return False
         try:
             self._keep(self.state, self._capture.result())
-        except Exception as error:
+        except Exception as error:  # shown on screen by `error`
             self._failure = str(error) or type(error).__name__
         return True
 
@@ -116,6 +105,10 @@ class VerbJob(BackgroundJob):
         self._out, self._err = b"", b""
         self._code: int | None = None
         self._is_cancelled = False
+        self._thread = Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
 
     def _run(self) -> None:
         try:
