@@ -129,10 +129,15 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         """The generation whose instructions the kernels of a GPU use, by its facts."""
         if self.vendor != "NVIDIA":
             return self.vendor.lower()
-        stated = self.facts.get("synchronous_matrix_rate")
-        if stated is None or stated.value == 1.0:
+        if not self.has_bulk_instructions:
             return "ampere"  # warps wait for all products, on Ada and workstation Blackwell too
         return "blackwell" if ("matrix", "fp4") in self.peaks else "hopper"
+
+    @cached_property
+    def has_bulk_instructions(self) -> bool:
+        """True if the matrix units have instructions that no warp waits for, beside which the others reach less than
+        the peak: kernels for these came with Hopper."""
+        return self.values.get("synchronous_matrix_rate", 1.0) < 1.0
 
     def ends(self, name: str) -> tuple[float, float, float]:
         """Return a fact with its low and high: the file's, else by the relative spread of its field."""

@@ -89,19 +89,12 @@ def fitted_software() -> dict[str, Software]:
 def software_rates(software: str) -> tuple[FittedRate, ...]:
     """Return the fitted efficiencies of a class of software, by the names of efficiency.toml."""
     shipped = fitted_software()[software]
-    rates = [
-        FittedRate(
-            part,
-            name,
-            tuple(
-                i for i, op in enumerate(OpClass.__members__) if op == name or (name == "other" and op not in section)
-            ),
-            *ends[1:],
-        )
-        for part, section in (("compute", shipped.compute), ("bandwidth", shipped.bandwidth))
-        for name, ends in section.items()
-        if name not in (shipped.not_fitted or ())
-    ]
+    rates = []
+    for part, section in (("compute", shipped.compute), ("bandwidth", shipped.bandwidth)):
+        rest = tuple(int(op) for op in OpClass if op.name not in section)
+        for name, (_, low, high) in section.items():
+            if name not in (shipped.not_fitted or ()):
+                rates.append(FittedRate(part, name, rest if name == "other" else (int(OpClass[name]),), low, high))
     if shipped.fits_nchw:
         rates.append(FittedRate("nchw", "nchw", (), *shipped.nchw[1:]))
     return tuple(rates)

@@ -225,13 +225,7 @@ def class_errors(points: Iterable[PredictionPoint]) -> tuple[ClassErrors, ...]:
     )
     order = [kind.name for kind in work_classes()]
     keys = sorted(members, key=lambda key: (QUANTITIES.index(key[0]), order.index(key[1]) if key[1] in order else 0))
+    devices = {key: len({point.device for point in members[key]}) for key in keys}
     return tuple(
-        measure_errors(
-            ClassErrors,
-            members[quantity, name],
-            name=name,
-            quantity=quantity,
-            devices=len({point.device for point in members[quantity, name]}),
-        )
-        for quantity, name in keys
+        measure_errors(ClassErrors, members[key], name=key[1], quantity=key[0], devices=devices[key]) for key in keys
     )

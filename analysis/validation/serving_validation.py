@@ -191,7 +191,8 @@ class HostFit:
         self.deployments = list(group_by(rows, lambda row: row.deployment.key).values())
         self.rows = [row for rows in self.deployments for row in rows]
         self.setups = [row.deployment for row in self.rows for name in FITTED if name in row.measured]
-        owned = [[key for key in host_times(setup) if shipped_time(key).value] for setup in self.setups]
+        owned = [{key: time for key, time in host_times(setup).items() if time.value} for setup in self.setups]
+        self.times = {key: time for times in owned for key, time in times.items()}
         self.fit = FactorFit(owned, self._errors, STEP, progress)
         self.factors = self._solve(np.ones(len(self.setups), dtype=np.bool_))
 
@@ -219,29 +220,23 @@ class HostFit:
         return np.array([np.log(sides[n] / row.measured[n]) for row, sides in pairs for n in FITTED if n in sides])
 
     def _solve(self, rows: Bools) -> Factors:
-        times = [(key, shipped_time(key)) for key in self.fit.keys]
+        times = [(key, self.times[key]) for key in self.fit.keys]
         rates = [FittedRate(*key, (), max(t.low / t.value, 0.1), t.high / t.value) for key, t in times]
         return self.fit.solve(rows, rates, PULL)
 
     def _transfer(self, engine: str) -> Factors:
-        seconds = {key: factor * shipped_time(key).value for key, factor in self.factors.items()}
+        seconds = {key: factor * self.times[key].value for key, factor in self.factors.items()}
         transferred = dict(self.factors)
         for owner, name in (key for key in seconds if key[0].startswith(engine)):
             others = [time for key, time in seconds.items() if key[1] == name and not key[0].startswith(engine)]
-            transferred[owner, name] = float(np.exp(np.mean(np.log(others)))) / shipped_time((owner, name)).value
+            transferred[owner, name] = float(np.exp(np.mean(np.log(others)))) / self.times[owner, name].value
         return transferred
 
 
-def host_times(setup: Deployment) -> list[Key]:
-    """Return the times of a host: those of its scheduler, then those of its runtime."""
-    return [*((setup.scheduler, name) for name in SCHEDULED), *((setup.runtime, name) for name in STEPPED)]
-
-
-def shipped_time(key: Key) -> SourcedValue:
-    """Return the shipped time."""
-    owner, name = key
-    value: SourcedValue = getattr(schedulers()[owner] if name in SCHEDULED else runtimes()[owner], name)
-    return value
+def host_times(setup: Deployment) -> dict[Key, SourcedValue]:
+    """Return the shipped times of a host: those of its scheduler, then those of its runtime."""
+    scheduled = {(setup.scheduler, name): getattr(schedulers()[setup.scheduler], name) for name in SCHEDULED}
+    return scheduled | {(setup.runtime, name): getattr(runtimes()[setup.runtime], name) for name in STEPPED}
 
 
 def served_evidence(predicted: Sequence[PredictedLoad], progress: Progress = lambda _: None) -> list[ClassEvidence]:
@@ -253,7 +248,8 @@ def served_evidence(predicted: Sequence[PredictedLoad], progress: Progress = lam
     loads = [load for load in predicted if load.is_fitted]
     fit = HostFit([load.row for load in loads], progress)
     for key, factor in fit.factors.items():
-        progress(f"{' '.join(key)}: {shipped_time(key).value:.3g} -> {factor * shipped_time(key).value:.3g}")
+        shipped_s = fit.times[key].value
+        progress(f"{' '.join(key)}: {shipped_s:.3g} -> {factor * shipped_s:.3g}")
     left_out = {axis: dict(zip(map(id, fit.rows), fit.leave_out(axis), strict=True)) for axis in AXES}
     for load in loads:
         for point in load.points:

@@ -126,12 +126,8 @@ def predict_kernels(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
 ) -> tuple[list[PredictionPoint], Counter[str]]:
     """Return the predicted rows of a table, in families by operator and format, and the number of others by reason."""
-
-    def predict(members: Sequence[TimedKernels]) -> list[PredictionPoint]:
-        """Return the predicted rows of a setup."""
-        return predict_group(_make_group(folders, members))
-
-    points, skipped = map_groups(rows, partial(_read, folders), lambda row: row.setup, predict, tick)
+    read, predict = partial(_read, folders), lambda members: predict_group(_make_group(folders, members))
+    points, skipped = map_groups(rows, read, lambda row: row.setup, predict, tick)
     return sorted(points, key=lambda point: point.family), skipped
 
 

@@ -139,8 +139,7 @@ def class_factors(
     coverage: dict[Axis, float] = {}
     if band is None:
         band, coverage = narrowest_band(rows, AXES, spread)
-        if quantity == "latency" and name in _host_classes():
-            band = widen_by_hosts(band)
+        band = widen_by_hosts(band, name) if quantity == "latency" else band
     measured, predicted = (np.array([getattr(row.point, key) for row in rows]) for key in ("measured", "predicted"))
     return ClassEvidence(
         name=name,
@@ -199,29 +198,23 @@ def measure_device(key: tuple[str, str, str, str], rows: Sequence[Residual]) -> 
     # Rows that were in sight when constants were set are no evidence for other models on the device.
     if not is_enough or not all(row.is_left_out for row in rows):
         return DeviceEvidence(*key, len(rows), error, None)
-    band = narrowest_band(rows, ("family",))[0]
-    return DeviceEvidence(*key, len(rows), error, widen_by_hosts(band) if key[1] in _host_classes() else band)
+    return DeviceEvidence(*key, len(rows), error, widen_by_hosts(narrowest_band(rows, ("family",))[0], key[1]))
 
 
-def _host_classes() -> set[str]:
-    return {kind.name for kind in work_classes() if kind.waits_for_host}
-
-
-def widen_by_hosts(band: Factors) -> Factors:
-    """Return the band widened by the spread between hosts that the fact `dispatch_s` states."""
+def widen_by_hosts(band: Factors, work_class: str) -> Factors:
+    """Return the band of a class of work, widened by the spread between hosts that the fact `dispatch_s` states if such
+    work waits for its host."""
+    if not any(kind.waits_for_host for kind in work_classes() if kind.name == work_class):
+        return band
     fact = known_architectures.get(known_architectures.BASELINE).data.facts["dispatch_s"]
-    assert fact.value
-    assert fact.low
-    assert fact.high
-    low, high = (
-        np.hypot(*np.log(pair)) for pair in ((band[0], fact.low / fact.value), (band[1], fact.high / fact.value))
-    )
-    return float(np.exp(-low)), float(np.exp(high))
+    value, low, high = (number or 1.0 for number in (fact.value, fact.low, fact.high))
+    below, above = (np.hypot(*np.log(pair)) for pair in ((band[0], low / value), (band[1], high / value)))
+    return float(np.exp(-below)), float(np.exp(above))
 
 
 def encode_trust(trust: TrustTable) -> str:
     """Return the table as JSON with one row per line and numbers of four digits."""
-    parts = [f'"{name}": [\n' + encode_rows(getattr(trust, name)) + "\n]" for name in ("classes", "measured")]
+    parts = [f'"{name}": [\n{encode_rows(getattr(trust, name))}\n]' for name in ("classes", "measured")]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 

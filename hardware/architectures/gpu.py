@@ -125,7 +125,7 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
 
 def _step_s(device: Device) -> float:
     """Return the seconds in which a block of a product that waits for memory advances by a step of K."""
-    kind = "bulk_step_cycles" if device.synchronous_matrix_rate < 1.0 else "step_cycles"
+    kind = "bulk_step_cycles" if device.has_bulk_instructions else "step_cycles"
     return device.arch.data.assumed(kind) / device.clock_hz
 
 
@@ -162,7 +162,7 @@ def _delivery(device: Device) -> _Delivery:
     assumed = device.arch.data.assumed
     macs, sums = assumed("matrix_instruction_macs"), assumed("matrix_instruction_write_bytes")
     tile, warp = assumed("preferred_tile"), assumed("matrix_warp_tile")
-    if device.synchronous_matrix_rate == 1.0:
+    if not device.has_bulk_instructions:
         reads = assumed("matrix_instruction_read_bytes")
         return _Delivery(macs, macs, reads, sums, (warp, warp), tile)
     sides = assumed("bulk_tile_rows"), assumed("bulk_tile_columns")
@@ -195,7 +195,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     # Count operand traffic for the tile that software prefers: a smaller tile is for parallelism, and the L2 serves
     # its repeated reads. The count must not fall when a size grows and a larger tile is chosen.
     tile = delivery.tile
-    panel = assumed("panel_tile" if device.synchronous_matrix_rate == 1.0 else "bulk_panel_tile")
+    panel = assumed("bulk_panel_tile" if device.has_bulk_instructions else "panel_tile")
     g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
     tiles = g * np.ceil(m / tile) * np.ceil(n / tile)
     elementwise = np.ceil(demand.elements / assumed("elements_per_block"))
@@ -246,7 +246,7 @@ def _padding(demand: Demand, device: Device) -> Floats:
     """Return the multiply-adds on rows without data over those on rows with data, (n,): instructions have a least
     number of rows, and so have blocks of one expert's tokens and of queries."""
     assumed = device.arch.data.assumed
-    queries = assumed("bulk_decoding_rows" if device.synchronous_matrix_rate < 1.0 else "decoding_rows")
+    queries = assumed("bulk_decoding_rows" if device.has_bulk_instructions else "decoding_rows")
     least = np.where(demand.is_expert, assumed("expert_rows"), assumed("instruction_rows"))
     least = np.where(demand.is_attention, queries, least)
     rows = np.maximum(demand.gemm[1:3].min(axis=0), 1.0)

@@ -64,7 +64,7 @@ def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficien
 
 
 def _has_tensor_memory(device: Device) -> bool:
-    return ("matrix", "fp4") in device.peaks and device.synchronous_matrix_rate < 1.0
+    return ("matrix", "fp4") in device.peaks and device.has_bulk_instructions
 
 
 class _Blocks(NamedTuple):
@@ -101,7 +101,7 @@ def _tile_seconds(
     products_s: Floats = demand.macs[index] / macs_per_s / rates.compute[:, demand.op_class[index]]
     softmax_s = demand.special[index] / (device.units * device.special_per_clock * device.vector_clock_hz)
     # From Hopper on, the rest of a softmax hides behind products that no warp waits for.
-    if _has_tensor_memory(device) or device.synchronous_matrix_rate == 1.0:
+    if _has_tensor_memory(device) or not device.has_bulk_instructions:
         lane_flops = (demand.vector_flops - demand.special)[index]
         softmax_s = softmax_s + lane_flops / (device.units * device.mac_rate("vector", BASE))
     alternates = _has_tensor_memory(device) & (values <= kernels.rows)  # two blocks of rows fit into tensor memory

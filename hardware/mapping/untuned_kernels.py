@@ -18,10 +18,6 @@ from hardware.mapping.tiling import Bools
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.setup import Setup
 
-_WINDOW = 32.0  # elements of a window that a thread reads alone
-_SUITED = 32.0  # most channels of a group that has a kernel of its own, and columns of the smallest tile of others
-_REARRANGED = 3.0  # a tensor is read and written once more
-
 
 class UntunedTimes(msgspec.Struct, frozen=True):
     """Seconds of each operator, (n,): the least of its vector work, those that its rows add, and the starts of
@@ -46,15 +42,12 @@ def framework_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTime
     if setup.device.vendor != "NVIDIA" or not setup.device.arch.has_layouts:
         return demand, None
     if setup.layout == "channels_last" and setup.is_narrow:
-        # Other groups fill a part of a general kernel's tile: RegNets with groups of 24 channels take up to 1.8 times
-        # as long as their smallest tiles on an RTX 4090 and an RTX 5090 (timm's results).
-        columns = np.ceil(np.maximum(demand.gemm[2], 1.0) / _SUITED) * _SUITED
+        suited = setup.device.arch.data.assumed("grouped_suited_columns")
+        columns = np.ceil(np.maximum(demand.gemm[2], 1.0) / suited) * suited
         share = np.minimum(columns / setup.device.arch.data.assumed("preferred_tile"), 1.0)
-        is_general = _is_dense(demand, setup) & (demand.gemm[0] > 1.0) & ~_is_suited(demand)
+        is_general = _is_dense(demand, setup) & (demand.gemm[0] > 1.0) & ~_is_suited(demand, setup)
         demand = demand.with_values(product_rate=demand.product_rate * np.where(is_general, share, 1.0))
     elif setup.layout == "nchw" and ("matrix", "fp4") in setup.device.peaks:
-        # cuDNN 9 under PyTorch 2.9.1 (timm's results): convolutions in NCHW take 1.6 to 1.8 times those with channels
-        # last on an RTX 5090, 1.35 on an RTX 4090.
         demand, _ = _rearrange(demand, setup)
     return demand, None
 
@@ -63,7 +56,7 @@ def _untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes
     device, assumed = setup.device, setup.device.arch.data.assumed
     cycles = device.units * device.clock_hz
     is_norm = (demand.op_class == OpClass.NORM) & (demand.element_bytes < FORMATS[BASE].bytes)
-    is_pool = (demand.op_class == OpClass.POOL) & (demand.vector_flops <= _WINDOW * demand.elements)
+    is_pool = (demand.op_class == OpClass.POOL) & (demand.vector_flops <= assumed("pool_window") * demand.elements)
     is_strided = _strided(demand)
     values = np.where(is_norm | is_strided, demand.elements, demand.vector_flops * is_pool)
     rates = [assumed(name) for name in ("norm_rate", "strided_rate", "pool_rate")]
@@ -100,9 +93,9 @@ def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     rate = np.minimum(columns / assumed("rule_columns"), 1.0)
     is_thin = demand.gemm[3] / window * setup.plan.operand_bytes < assumed("few_channels_bytes")
     rate = np.where(is_thin, assumed("few_channels_rate"), rate)
-    if device.synchronous_matrix_rate < 1.0:
+    if device.has_bulk_instructions:
         rate = rate * assumed("rule_kernels_rate")
-    is_suited = _is_suited(demand) & (setup.plan.operand_bytes <= FORMATS[WIDE].bytes)
+    is_suited = _is_suited(demand, setup) & (setup.plan.operand_bytes <= FORMATS[WIDE].bytes)
     grouped = np.where(is_suited, assumed("grouped_suited_rate"), assumed("grouped_rate"))
     grouped = grouped * device.matrix_clock_hz / device.mac_rate(*setup.plan.convolution)
     rate = np.where(demand.gemm[0] > 1.0, np.minimum(grouped, 1.0), rate)
@@ -124,9 +117,10 @@ def _is_dense(demand: Demand, setup: Setup) -> Bools:
     return is_dense
 
 
-def _is_suited(demand: Demand) -> Bools:
+def _is_suited(demand: Demand, setup: Setup) -> Bools:
     """Return where groups have kernels of their own in 16 bits: of 4 to 32 channels, powers of two, (n,)."""
-    is_suited: Bools = _SUITED % np.maximum(demand.gemm[2], 1.0) == 0.0
+    suited = setup.device.arch.data.assumed("grouped_suited_columns")
+    is_suited: Bools = suited % np.maximum(demand.gemm[2], 1.0) == 0.0
     return is_suited
 
 
@@ -135,5 +129,6 @@ def _rearrange(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     is_narrow = demand.element_bytes <= FORMATS[WIDE].bytes
     rearranged = _is_dense(demand, setup) & ((np.prod(demand.windows[2:4], axis=0) > 1.0) | is_narrow)
     is_moved = rearranged[demand.transfers.op] & (demand.transfers.role != READ_WEIGHT)
-    size_bytes = demand.transfers.size_bytes * np.where(is_moved, _REARRANGED, 1.0)
+    passes = setup.device.arch.data.assumed("rearranged_passes")
+    size_bytes = demand.transfers.size_bytes * np.where(is_moved, passes, 1.0)
     return demand.with_transfers(size_bytes=size_bytes), rearranged

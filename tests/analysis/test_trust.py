@@ -265,7 +265,7 @@ def test_a_device_has_a_band_of_its_own_only_from_rows_that_were_left_out() -> N
 
 def test_hosts_widen_the_band_of_work_that_waits_for_them() -> None:
     """Others' hosts took up to 1.85 times as long to start a kernel as the mean of those measured."""
-    low, high = trust_bands.widen_by_hosts((0.9, 1.1))
+    low, high = trust_bands.widen_by_hosts((0.9, 1.1), "vision, GPU framework, batch 1")
     assert low < 0.9 * 0.65
     assert 1.8 < high < 2.1
     assert [each.name for each in trust.work_classes() if each.waits_for_host] == ["vision, GPU framework, batch 1"]
