@@ -138,13 +138,13 @@ def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) ->
     device = catalogue_device(name, folders)
     if device is None:
         raise Unpredictable("device is not in the catalogue")
-    known = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {})
-    unstated = known.get("unstated", {})
+    modes = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {})
+    unstated = modes.get("unstated", {})
     number = re.fullmatch(r"nvpmodel PM(\d+)", mode)
-    numbers = {n for each in device.file.power_modes.values() for n in each.nvpmodel}
+    numbers = {n for power_mode in device.file.power_modes.values() for n in power_mode.nvpmodel}
     if number and numbers and int(number[1]) not in numbers:
         raise Unpredictable("the board has no power mode of this number")
-    mapped = f"pm{number[1]}" if number and numbers else known.get(mode, "")
+    mapped = f"pm{number[1]}" if number and numbers else modes.get(mode, "")
     mapped = mapped or next((to for begin, to in unstated.items() if not mode and source.startswith(begin)), "")
     if mapped.startswith("!"):
         raise Unpredictable(mapped[1:])
@@ -179,8 +179,8 @@ def first_rule(rules: Sequence[dict[str, Any]], cells: Mapping[str, str]) -> dic
     """Return the first rule that holds, {} if none does: each cell that it names contains its word, or one of several
     words. A rule names cells in `of`, or beside its answers."""
     for rule in rules:
-        named = ((cells.get(name) or "", words) for name, words in rule.get("of", rule).items() if name not in ANSWERS)
-        if all(any(word in cell for word in ([words] if isinstance(words, str) else words)) for cell, words in named):
+        parts = ((cells.get(name) or "", words) for name, words in rule.get("of", rule).items() if name not in ANSWERS)
+        if all(any(word in cell for word in ([words] if isinstance(words, str) else words)) for cell, words in parts):
             return rule
     return {}
 

@@ -112,8 +112,8 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
         wall = row_rules()["wall"]  # MLPerf meters the whole system, but the estimate covers the module
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
     device = use_threads(device, row, folders, least=0.5)  # a core of few reaches more in vision than the fitted rates
-    named = find_runtime_name(framework, device.vendor) or "fused"
-    execution = check_runtime(named, device, "encoder" if row["sequence"] else "vision")
+    runtime = find_runtime_name(framework, device.vendor) or "fused"
+    execution = check_runtime(runtime, device, "encoder" if row["sequence"] else "vision")
     # MLPerf records engines as graphs, with plugins for BERT; others enqueue.
     if execution == "tensorrt" and "graphs" not in framework:
         execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row["sequence"] else execution
@@ -139,14 +139,14 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
 
 def _devices(row: Cells, folders: tuple[Path, ...]) -> tuple[Device, int]:
     """Return the device, and the number of devices that share the throughput. Each query runs on one device."""
-    name, about = row["device"], (row["device_mode"], row["source"], folders)
+    name, facts = row["device"], (row["device_mode"], row["source"], folders)
     several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
     try:
-        return find_device(name, *about), parse_count(row, "n_devices") or 1
+        return find_device(name, *facts), parse_count(row, "n_devices") or 1
     except Unpredictable:
         if several is None:
             raise
-        return find_device(several[1], *about), int(several[2])
+        return find_device(several[1], *facts), int(several[2])
 
 
 def use_threads(device: Device, row: Cells, folders: tuple[Path, ...], least: float = 0.0) -> Device:
@@ -163,8 +163,8 @@ def use_threads(device: Device, row: Cells, folders: tuple[Path, ...], least: fl
 def _invalid_figures(row: Cells) -> str:
     """Return the figures of a row that are not positive numbers, in words."""
     names = ("latency_ms", "throughput_per_s", "energy_mJ_per_inference")
-    stated = [f"{name} {cell.strip()[:20]}" for name in names if (cell := row[name]).strip()]
-    return f"{', '.join(stated)}: not a positive number; the row is left out" if stated else ""
+    figures = [f"{name} {cell.strip()[:20]}" for name in names if (cell := row[name]).strip()]
+    return f"{', '.join(figures)}: not a positive number; the row is left out" if figures else ""
 
 
 def _vision_precision(row: Cells) -> str:
@@ -243,9 +243,9 @@ def _is_per_token(row: Cells) -> bool:
 
 
 def _latency_s(row: Cells, batch: int) -> float | None:
-    stated, rate = parse_cell(row, "latency_s"), parse_cell(row, "throughput_tokens_per_s")
-    if stated is not None or rate is None:
-        return stated
+    latency, rate = parse_cell(row, "latency_s"), parse_cell(row, "throughput_tokens_per_s")
+    if latency is not None or rate is None:
+        return latency
     prompt, output = (parse_cell(row, name) or 0.0 for name in ("prompt_tokens", "output_tokens"))
     tokens = {"decode": 1.0, "prefill": prompt, "end_to_end": output}[row["phase"]]
     return batch * tokens / rate if tokens else None

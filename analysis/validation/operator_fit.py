@@ -8,7 +8,7 @@ a fact that no other device of its generation shows.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import NormalDist
@@ -35,9 +35,9 @@ FARTHEST = 3.0  # most by which a number changes
 LEAST = 20  # rows that a number is fitted to at least
 LEFT_OUT = ", without its "  # in names of families, before an axis
 PULL = 1e-4  # of the weight of all rows, to the start
-AXES: dict[str, Callable[[TimedGroup], str]] = {
-    "device": lambda group: group.setup.device.id,
-    "generation": lambda group: group.setup.device.kernel_generation,
+AXES: dict[str, Callable[[Setup], str]] = {
+    "device": lambda setup: setup.device.id,
+    "generation": lambda setup: setup.device.kernel_generation,
 }
 
 
@@ -46,26 +46,25 @@ class OperatorFit:
 
     def __init__(self, groups: Sequence[TimedGroup], progress: Progress) -> None:
         self.groups = groups
-        self.numbers = [dict(_numbers(group)) for group in groups]
-        self.sizes = [len(group.members) for group in groups]
+        self.numbers = [_numbers(setup) for setup, _ in groups]
+        self.sizes = [len(rows) for _, rows in groups]
         owned = [numbers for numbers, size in zip(self.numbers, self.sizes, strict=True) for _ in range(size)]
         self.fit = FactorFit(owned, self._errors, STEP, progress)
 
     def leave_out(self, axis: str) -> Iterator[PredictionPoint]:
         """Yield the operators, predicted by fits without those that share their device or generation."""
-        labels = [AXES[axis](group) for group in self.groups]
+        labels = [AXES[axis](setup) for setup, _ in self.groups]
         for label in dict.fromkeys(labels):
             factors = self._solve(np.repeat([own_label != label for own_label in labels], self.sizes))
-            for group, numbers, own_label in zip(self.groups, self.numbers, labels, strict=True):
+            for (setup, rows), numbers, own_label in zip(self.groups, self.numbers, labels, strict=True):
                 if own_label == label:
-                    group = msgspec.structs.replace(group, is_known=group.is_known and axis == "device")
-                    for point in predict_group(_scale(group, numbers, factors)):
+                    for point in predict_group(_scale(setup, numbers, factors), rows, is_new=axis == "generation"):
                         yield msgspec.structs.replace(point, family=f"{point.family}{LEFT_OUT}{axis}")
 
-    def _errors(self, factors: Mapping[Key, float]) -> Floats:
+    def _errors(self, factors: Factors) -> Floats:
         pairs = zip(self.groups, self.numbers, strict=True)
-        points = (point for group, numbers in pairs for point in predict_group(_scale(group, numbers, factors)))
-        return np.array([np.log(point.predicted / point.measured) for point in points])
+        groups = (predict_group(_scale(setup, numbers, factors), rows) for (setup, rows), numbers in pairs)
+        return np.array([np.log(point.predicted / point.measured) for points in groups for point in points])
 
     def _solve(self, rows: Bools) -> Factors:
         keys = self.fit.keys
@@ -74,8 +73,8 @@ class OperatorFit:
         starts = np.zeros(len(keys))
         for place, (owner, name) in enumerate(keys):
             kind = owner.partition(" ")[0]
-            alike = [key for key, is_fit in zip(keys, is_known, strict=True) if is_fit and key[1] == name]
-            alike = [key for key in alike if key[0].startswith(kind)]
+            others = zip(keys, is_known, strict=True)
+            alike = [key for key, is_fit in others if is_fit and key[1] == name and key[0].startswith(kind)]
             if not is_known[place] and alike:
                 starts[place] = np.mean([shipped[key] for key in alike]) - shipped[owner, name]
         ends = (np.exp(np.minimum(starts, 0.0)) / FARTHEST, np.exp(np.maximum(starts, 0.0)) * FARTHEST, np.exp(starts))
@@ -91,41 +90,36 @@ def predict_left_out(
     return [point for axis in AXES for point in fit.leave_out(axis)]
 
 
-def _numbers(group: TimedGroup) -> Iterator[tuple[Key, float]]:
-    """Yield the numbers by which a group is predicted."""
-    device, (use,) = group.setup.device, group.setup.runtime.uses
+def _numbers(setup: Setup) -> dict[Key, float]:
+    """Return the numbers by which operators of a setup are predicted."""
+    device, (use,) = setup.device, setup.runtime.uses
     is_experts = "moe" in use.operator
     library = (expert_libraries() if is_experts else attention_libraries())[use.library]
-    owner = f"{'experts' if is_experts else 'attention'} {use.library}"
-    yield from (((owner, name), value) for name in LIBRARY if (value := getattr(library, name, 0.0)))
-    yield from (
-        ((f"on {group.setup.device.kernel_generation}", name), device.facts[name].value)
-        for name in FACTS
-        if name in device.facts
-    )
-    yield from ((("software", name), 1.0) for name in RATES)
+    owner, generation = f"{'experts' if is_experts else 'attention'} {use.library}", f"on {device.kernel_generation}"
+    numbers = {(owner, name): value for name in LIBRARY if (value := getattr(library, name, 0.0))}
+    numbers |= {(generation, name): device.facts[name].value for name in FACTS if name in device.facts}
+    return numbers | {("software", name): 1.0 for name in RATES}
 
 
-def _scale(group: TimedGroup, numbers: Mapping[Key, float], factors: Mapping[Key, float]) -> TimedGroup:
-    """Return a group with its numbers multiplied."""
+def _scale(setup: Setup, numbers: Collection[Key], factors: Factors) -> Setup:
+    """Return a setup with its numbers multiplied."""
     times = {key[1]: factors[key] for key in numbers if key in factors}
-    device, (use,) = group.setup.device, group.setup.runtime.uses
+    device, (use,) = setup.device, setup.runtime.uses
     facts = {
         name: msgspec.structs.replace(device.facts[name], value=device.facts[name].value * times[name])
         for name in FACTS
         if name in times
     }
-    software = device.software
     tables = {
-        name: {op: (ends[0] * times[name], *ends[1:]) for op, ends in getattr(software, name).items()}
+        name: {op: (ends[0] * times[name], *ends[1:]) for op, ends in getattr(device.software, name).items()}
         for name in RATES
         if name in times
     }
-    file = msgspec.structs.replace(device.file, rates=msgspec.structs.replace(software, **tables))
+    file = msgspec.structs.replace(device.file, rates=msgspec.structs.replace(device.software, **tables))
     device = msgspec.structs.replace(device, facts=device.facts | facts, file=file)
     use = msgspec.structs.replace(use, factors=tuple((name, times[name]) for name in LIBRARY if name in times))
-    setup, runtime = group.setup, msgspec.structs.replace(group.setup.runtime, uses=(use,))
-    return msgspec.structs.replace(group, setup=Setup(device, setup.plan, runtime, setup.layout))
+    runtime = msgspec.structs.replace(setup.runtime, uses=(use,))
+    return Setup(device, setup.plan, runtime, setup.layout)
 
 
 def main() -> None:
@@ -133,7 +127,7 @@ def main() -> None:
     argument names."""
     groups, _ = read_groups(read_rows([Path(sys.argv[1])]))
     fit = OperatorFit(groups, partial(print, file=sys.stderr))
-    generations = {group.setup.device.key: group.setup.device.kernel_generation for group in groups}
+    generations = {setup.device.key: setup.device.kernel_generation for setup, _ in groups}
     rows = [
         make_residual(msgspec.structs.replace(point, device=generations[point.device]))
         for point in fit.leave_out("generation")

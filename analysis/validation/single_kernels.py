@@ -59,10 +59,11 @@ def _convolution(shape: Shape) -> SingleKernel:
         shape = size | {"stride": shape["Stride"], "pad": shape["Padding"]}
     groups, window = shape["groups"], shape["r"] ** 2
     rows, channels = shape["n"] * _side(shape) ** 2, shape["c"] / groups
-    few = groups > 1 and max(channels, shape["k"] / groups) <= DEPTHWISE_CHANNELS
+    is_depthwise = groups > 1 and max(channels, shape["k"] / groups) <= DEPTHWISE_CHANNELS
+    op_class = OpClass.DEPTHWISE if is_depthwise else OpClass.CONV
     patches = shape["n"] * np.ceil(_side(shape) / 4) ** 2 if (shape["r"], shape["stride"], groups) == (3, 1, 1) else 0.0
     return SingleKernel(
-        OpClass.DEPTHWISE if few else OpClass.CONV, (groups, rows, shape["k"] / groups, channels * window), 0, 0,
+        op_class, (groups, rows, shape["k"] / groups, channels * window), 0, 0,
         count_elements(shape), shape["k"] * channels * window, rows * shape["k"], patches, window, _side(shape) ** 2,
     )  # fmt: skip
 
@@ -160,34 +161,34 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
     """Return the demand of independent kernels, each repeated on the same data, so that only a kernel's other data and
     the weights of other `layers` are between two uses."""
     n, index = len(kernels), np.arange(len(kernels))
-    of = {name: np.array([getattr(k, name) for k in kernels]).T for name in SingleKernel.__struct_fields__}
+    fields = {name: np.array([getattr(k, name) for k in kernels]).T for name in SingleKernel.__struct_fields__}
     read, weights, cached, written, links, expert_rows = (
-        of[name] for name in ("read", "weights", "cached", "written", "links", "expert_rows")
+        fields[name] for name in ("read", "weights", "cached", "written", "links", "expert_rows")
     )
-    moved: Floats = np.stack(
+    traffic: Floats = np.stack(
         [read * widths.activations + cached * widths.cache, weights * widths.weights, written * widths.activations],
         axis=1,
     )
-    others: Floats = moved.sum(axis=1, keepdims=True) - moved
-    others[:, 1] += (of["layers"] - 1.0) * np.maximum(moved[:, 1], 1.0)
+    others: Floats = traffic.sum(axis=1, keepdims=True) - traffic
+    others[:, 1] += (fields["layers"] - 1.0) * np.maximum(traffic[:, 1], 1.0)
     unpack_ops = weights * widths.unpack_weights + cached * widths.unpack_cache
     windows, zeros, ones = np.ones((6, n)), np.zeros(n), np.ones(n)
-    windows[0], windows[2] = of["image"], of["window"]
+    windows[0], windows[2] = fields["image"], fields["window"]
     return Demand(
-        op_class=of["op_class"],
+        op_class=fields["op_class"],
         macs=np.array([np.prod(k.gemm) if k.macs is None else k.macs for k in kernels], dtype=np.float64),
-        vector_flops=of["flops"],
-        special=of["special"],
+        vector_flops=fields["flops"],
+        special=fields["special"],
         elements=written,
-        gemm=of["gemm"].copy(),
+        gemm=fields["gemm"].copy(),
         local_bytes=zeros,
-        weight_bytes=moved[:, 1],
+        weight_bytes=traffic[:, 1],
         kernel=index,
         head=np.ones(n, dtype=np.bool_),
         n_kernels=n,
         transfers=Transfers(
             op=np.repeat(index, 3),
-            size_bytes=moved.ravel(),
+            size_bytes=traffic.ravel(),
             role=np.tile(np.array([READ, READ_WEIGHT, WRITE]), n),
             distance=others.ravel(),
             previous=np.full(3 * n, -1),
@@ -195,12 +196,12 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
         element_bytes=widths.activations,
         right_bytes=np.where(weights > 0, widths.weights, np.where(cached > 0, widths.cache, widths.activations)),
         unpack_ops=unpack_ops if unpack_ops.any() else None,
-        calls=Calls(begins=zeros, sequences=zeros, prompts=of["is_prompt"] * 1.0, dispatched=ones, parts=ones),
+        calls=Calls(begins=zeros, sequences=zeros, prompts=fields["is_prompt"] * 1.0, dispatched=ones, parts=ones),
         model=np.zeros(n, dtype=np.int64),
         batch=np.ones(n, dtype=np.int64),
         lag=zeros,
         windows=windows,
-        patches=of["patches"],
+        patches=fields["patches"],
         is_expert=expert_rows[0] > 0,
         expert_rows=expert_rows,
         links=links if links.any() else None,

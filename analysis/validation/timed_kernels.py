@@ -84,12 +84,7 @@ class TimedKernels(NamedTuple):
     kernels: _Kernels
 
 
-class TimedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of one setup. `is_known` says that constants were set by operators of its device."""
-
-    setup: Setup
-    is_known: bool
-    members: Sequence[TimedKernels]
+TimedGroup = tuple[Setup, Sequence[TimedKernels]]
 
 
 def _rules() -> dict[str, Any]:
@@ -119,36 +114,33 @@ def read_groups(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = ()
 ) -> tuple[list[TimedGroup], Counter[str]]:
     """Return the rows of a table in groups, and the number of other rows by reason."""
-    return map_groups(rows, partial(_read, folders), lambda row: row.setup, lambda rows: [_make_group(folders, rows)])
+    read = partial(_read, folders)
+    return map_groups(rows, read, lambda row: row.setup, lambda rows: [(rows[0].setup.open(folders), rows)])
 
 
 def predict_kernels(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
 ) -> tuple[list[PredictionPoint], Counter[str]]:
     """Return the predicted rows of a table, in families by operator and format, and the number of others by reason."""
-    read, predict = partial(_read, folders), lambda members: predict_group(_make_group(folders, members))
+    read, predict = partial(_read, folders), lambda members: predict_group(members[0].setup.open(folders), members)
     points, skipped = map_groups(rows, read, lambda row: row.setup, predict, tick)
     return sorted(points, key=lambda point: point.family), skipped
 
 
-def _make_group(folders: tuple[Path, ...], rows: Sequence[TimedKernels]) -> TimedGroup:
-    setup = rows[0].setup.open(folders)
-    return TimedGroup(setup=setup, is_known=setup.device.id in _rules()["devices"], members=rows)
-
-
-def predict_group(group: TimedGroup) -> list[PredictionPoint]:
-    """Return the predicted rows of a group. The band is that of single kernels, or that of the family of operators."""
-    setup, rows = group.setup, group.members
+def predict_group(setup: Setup, rows: Sequence[TimedKernels], is_new: bool = False) -> list[PredictionPoint]:
+    """Return the predicted rows of a setup. The band is that of single kernels, or that of the family of operators,
+    which is wider if no constant was set by operators of the device, or if its generation `is_new`."""
+    place = 2 if is_new or setup.device.id not in _rules()["devices"] else 0
     started = [kernel for row in rows for kernel in row.kernels]
     kernel_s = execute(kernels.kernel_demand(started, setup.plan.widths), setup).kernel_s
-    first = np.cumsum([0, *(len(row.kernels) for row in rows)])[:-1]
-    predicted = np.add.reduceat(kernel_s + [kernel.waits_s for kernel in started], first).tolist()
+    starts = np.cumsum([0, *(len(row.kernels) for row in rows)])[:-1]
+    seconds_of_rows = np.add.reduceat(kernel_s + [kernel.waits_s for kernel in started], starts).tolist()
     work, runtime = work_class(setup, "kernel", 1, False), setup.runtime
     usual = find_trust(setup, work)[0].band
     bands = _rules()["bands"] if runtime.uses and setup.device.vendor == "NVIDIA" else {}
     points = []
-    for row, seconds in zip(rows, predicted, strict=True):
-        low, high = bands[row.family][0 if group.is_known else 2 :][:2] if row.family in bands else usual
+    for row, seconds in zip(rows, seconds_of_rows, strict=True):
+        low, high = bands[row.family][place : place + 2] if row.family in bands else usual
         labels = setup.device.key, row.family, runtime.id, runtime.mode, work
         points.append(PredictionPoint(work, "latency", *labels, row.seconds, seconds, (low * seconds, high * seconds)))
     return points
@@ -195,14 +187,14 @@ def _read_operator(row: Cells) -> TimedKernels:
     rules, operator, engine = _rules(), row["operator"], row["engine"]
     if engine not in rules["engines"] or operator not in _OPERATORS:
         raise Unpredictable(f"unknown engine or operator: {engine[:20]} {operator[:20]}")
-    stored, multiplied = row["weights_format"], row["activations_format"]
+    weights, multiplied = row["weights_format"], row["activations_format"]
     family, form = operator, "bf16 bf16"
     if cache := row["cache_format"]:
         family, form = f"{operator}, cache {cache}", f"cache {cache}"
-    elif stored:
-        family, form = f"{operator}, {stored} x {multiplied}", f"{stored} {multiplied}"
-    beside = _rule_of(row, "beside")
-    precision = beside.get("precision") or rules["precision"].get(form)
+    elif weights:
+        family, form = f"{operator}, {weights} x {multiplied}", f"{weights} {multiplied}"
+    extra = _rule_of(row, "beside")
+    precision = extra.get("precision") or rules["precision"].get(form)
     if precision is None:
         raise Unpredictable(f"format of {operator}: {form}")
     sizes = defaultdict(float, {name: parse_cell(row, name) or 0.0 for name in row} | rules["sizes"].get(operator, {}))
@@ -214,7 +206,7 @@ def _read_operator(row: Cells) -> TimedKernels:
         raise Unpredictable(f"a size or the time of {operator} is missing")
     changes = {
         "uses": (KernelUse(operator=("moe",) if operator == "moe" else _ATTENTION, library=_use(row, sizes).library),),
-        "dispatch": exact_value(beside.get("dispatch", 0.0)),
+        "dispatch": exact_value(extra.get("dispatch", 0.0)),
         "prompt_dispatch": exact_value(0.0),
         "library_collectives": engine not in runtimes(),
     }

@@ -123,8 +123,8 @@ def _step_row(row: Row) -> Row:
     gap_s = row["tpot_s" if mean and median < mean * _BUNCHED else "itl_median_s"]
     rate = row["output_tokens_per_s"]
     running = row["concurrency"] or (str(max(round(float(rate) * float(gap_s)), 1)) if rate and gap_s else "")
-    same = ("source", "device", "model", "runtime", "prompt_tokens", "output_tokens")
-    return {name: row[name] for name in same} | {
+    columns = ("source", "device", "model", "runtime", "prompt_tokens", "output_tokens")
+    return {name: row[name] for name in columns} | {
         "n_devices": row["tensor_parallel"] or "1", "phase": "decode", "batch": running, "latency_s": gap_s,
         "note": row["source"], "weights_format": row["weights_format"] or "bf16",
     }  # fmt: skip
