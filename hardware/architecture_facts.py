@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from hardware import file_access
 from hardware.demand import Floats, OpClass
@@ -327,6 +328,12 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def timed_rows(self) -> list[int]:
         """Rows of the events by time, counted in cycles of units."""
         return [i for i, event in enumerate(self.events) if event.is_by_time]
+
+    @cached_property
+    def event_marks(self) -> tuple[NDArray[np.bool_], ...]:
+        """True for events on chip, for those by time and for static ones, (e,) each."""
+        marks = [(event.is_on_chip, event.is_by_time, event.is_static) for event in self.events]
+        return tuple(np.array(marks).T)
 
     @cached_property
     def static_rows(self) -> list[int]:

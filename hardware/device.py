@@ -165,14 +165,17 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         caches are larger than those of a core with narrower ones. 1 for accelerators."""
         return min(self.file.fma_per_clock["vector"][BASE].value / 16.0, 1.0) if self.arch.is_host else 1.0
 
-    def voltage_at(self, clock_hz: float) -> float:
-        """Return the voltage at a clock over that at the nominal clock, at which prices are stated: the clock of the
-        architecture at this node, or that of the device."""
-        assumed = self.arch.data.assumed
-        stated = (self.facts.get("nominal_clock_hz") or self.file.facts["clock_hz"]).value
+    @cached_property
+    def _voltage_line(self) -> tuple[float, float]:
+        """The slope of the voltage, and the clock at which prices are stated: that of the architecture at this node, or
+        that of the device."""
+        assumed, stated = self.arch.data.assumed, self.facts.get("nominal_clock_hz") or self.file.facts["clock_hz"]
         at_node = (assumed("price_node") / self.process_nm) ** assumed("price_clock_gain")
-        nominal_hz = assumed("price_clock") * at_node or stated
-        slope: float = price_table()["voltage"]["slope"]
+        return price_table()["voltage"]["slope"], assumed("price_clock") * at_node or stated.value
+
+    def voltage_at(self, clock_hz: float) -> float:
+        """Return the voltage at a clock over that at the nominal clock."""
+        slope, nominal_hz = self._voltage_line
         return 1.0 - slope * (1.0 - clock_hz / nominal_hz)
 
     @cached_property

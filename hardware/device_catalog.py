@@ -24,7 +24,7 @@ from hardware.operating_point import set_operating_point, split_operating_point
 from hardware.what_if import apply_changes, parse_changes, split_changes
 
 _WORDS = file_access.table(Path(__file__).with_name("product_names.toml"))
-_OF_ANY_PRODUCT = re.compile("|".join(_WORDS["of_any_product"]))
+_OF_ANY_PRODUCT = "|".join(_WORDS["of_any_product"])
 _CAPACITY = re.compile(r"\b([0-9]+) ?(?:gb|gib|g)\b")
 FORMS = frozenset(_WORDS["forms"])
 _OFTEN_OMITTED = FORMS | frozenset(_WORDS["often_omitted"])
@@ -68,7 +68,7 @@ def product_name(name: str) -> ProductName:
     """Parse the name of a product. A name in brackets, as lspci prints it, replaces the name of the chip before it."""
     name = name.casefold().replace("_", " ")
     bracketed = re.findall(r"\[([^\]]+)\]", name)
-    name = _OF_ANY_PRODUCT.sub(" ", bracketed[-1] if bracketed else name)
+    name = re.sub(_OF_ANY_PRODUCT, " ", bracketed[-1] if bracketed else name)
     for word, synonym in _WORDS["synonyms"].items():
         name = re.sub(synonym, word, name)
     capacities = frozenset(int(size) for size in _CAPACITY.findall(name))

@@ -219,9 +219,12 @@ def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tup
     return _scale(value, scale), f"{source}; x {scale:.2f} at the voltage of {clock_hz / 1e9:.3g} GHz"
 
 
-def _with_activity(device: Device, plan: Plan, event: Event, value: Triple, source: str) -> tuple[Triple, str]:
-    """Return the price at the activity of the data, from the price with random data."""
-    zeros, ends = device.arch.data.zeros[event.label], device.ends("data_activity")
+def _with_activity(
+    device: Device, plan: Plan, event: Event, zeros: Triple, value: Triple, source: str
+) -> tuple[Triple, str]:
+    """Return the price at the activity of the data, from the price with random data. `zeros` are the shares of it that
+    zeros cost."""
+    ends = device.ends("data_activity")
     is_integer = event.family == "tensor_mac" and FORMATS[plan.matrix].kind == "integer"
     own = device.arch.data.assumed("integer_activity") if is_integer else 1.0
     scales = [zero + (1.0 - zero) * min(own * end, 1.0) for zero, end in zip(zeros, ends, strict=True)]
@@ -232,8 +235,9 @@ def _with_activity(device: Device, plan: Plan, event: Event, value: Triple, sour
 def _stated_price(device: Device, plan: Plan, event: Event) -> Fact | None:
     """Return the device file's own price of an event, `"tile.mac"` or `"tile.mac:bf16"`, or None. A design target
     counts in the mode DESIGNER alone."""
+    if not (stated := device.file.coefficients):
+        return None
     format_ = plan.matrix if event.argument == "matrix" else plan.vector
-    stated = device.file.coefficients
     found = stated.get(f"{event.label}:{format_}") or stated.get(event.label)
     is_hope = found is not None and found.quality == DESIGN_TARGET and device.power_mode != DESIGNER
     return None if is_hope else found
@@ -254,16 +258,17 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
         triple, source, quality = _sram(device, event)
     else:
         triple, source, quality = _RESOLVE[event.family](device, event)
-    if event.label in device.arch.data.zeros:
-        triple, source = _with_activity(device, plan, event, triple, source)
+    label = event.label
+    if zeros_cost := device.arch.data.zeros.get(label):
+        triple, source = _with_activity(device, plan, event, zeros_cost, triple, source)
     if event.is_on_chip:
         triple, source = _at_voltage(device, event, triple, source)
     hierarchy, zeros = device.file.hierarchy, device.values.get("zero_inputs", 0.0)
-    if hierarchy and zeros and event.label in hierarchy.gated:
+    if hierarchy and zeros and label in hierarchy.gated:
         triple, source = _scale(triple, 1.0 - zeros), f"{source}; {percent(zeros)} of inputs are zero and gated"
     if device.file.price_factors:
         factors, format_ = device.file.price_factors, plan.matrix if event.argument == "matrix" else plan.vector
-        triple = _scale(triple, factors.get(event.label, 1.0) * factors.get(f"{event.label}:{format_}", 1.0))
+        triple = _scale(triple, factors.get(label, 1.0) * factors.get(f"{label}:{format_}", 1.0))
     group = event.family if event.family != "logic" else f"logic.{event.category}"
     if not (device.silicon or event.is_by_time or event.component == "static"):
         paper = price_table()["paper"]  # prices of a chip that was never measured err together
@@ -286,8 +291,5 @@ def coefficients(device: Device, plan: Plan) -> Coefficients:
         np.array([row.value_j for row in rows]),
         np.array([row.low_j for row in rows]),
         np.array([row.high_j for row in rows]),
-        *(
-            np.array([getattr(event, name) for event in device.arch.events])
-            for name in ("is_on_chip", "is_by_time", "is_static")
-        ),
+        *device.arch.event_marks,
     )

@@ -151,6 +151,7 @@ def exact_value(value: float) -> SourcedValue:
     return SourcedValue(value=value, low=value, high=value, source="", quality="")
 
 
+@cache
 def price_table() -> dict[str, Any]:
     """Return the table of published prices, coefficients.toml."""
     return file_access.shipped(COEFFICIENTS)

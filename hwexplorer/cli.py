@@ -10,12 +10,10 @@ import argparse
 import gc
 import os
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import takewhile
-from shutil import get_terminal_size
 from typing import Any, NoReturn
 
 from hardware.errors import RequestError, unknown
@@ -168,8 +166,11 @@ def _sections(verb: str) -> str:
 
 def _help_line(name: str, help: str) -> str:
     """Return a line of a list, wrapped to the width that argparse uses."""
+    from shutil import get_terminal_size  # imported late: takes a millisecond
+    from textwrap import fill
+
     indent = " " * (len(name) + 3)
-    return textwrap.fill(help, get_terminal_size().columns - 2, initial_indent=f"  {name} ", subsequent_indent=indent)
+    return fill(help, get_terminal_size().columns - 2, initial_indent=f"  {name} ", subsequent_indent=indent)
 
 
 def _section_names(verb: str) -> str:

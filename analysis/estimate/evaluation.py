@@ -176,12 +176,10 @@ def _join_column(records: Sequence[Any], name: str) -> Any:
     known = next((column for column in columns if isinstance(column, np.ndarray)), None)
     if known is None:
         return columns[0]
-    shape, neutral = known.shape[:-1], float(name == "mean_work")  # a factor; the others are amounts
-    filled = (
-        np.full((*shape, one.n), neutral) if column is None else column
-        for one, column in zip(records, columns, strict=True)
-    )
-    return np.concatenate(list(filled), axis=-1)
+    for place, column in enumerate(columns):
+        if column is None:  # `mean_work` is a factor, the others are amounts
+            columns[place] = np.full((*known.shape[:-1], records[place].n), float(name == "mean_work"))
+    return np.concatenate(columns, axis=-1)
 
 
 class Evaluation(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Workload
-from analysis.model.transformer.hf_config import WEIGHT_FORMATS
+from analysis.model.transformer.config import WEIGHT_FORMATS
 from hardware import file_access
 from hardware.demand import Ints
 from hardware.memo import memoize

@@ -4,7 +4,6 @@ A chunk is a few models on all devices: plain data that any process turns into t
 group, then device, batch, precision and model.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache, partial
@@ -222,8 +221,14 @@ def _writer(form: str, columns: Sequence[str]) -> Callable[[tuple[Any, ...]], st
         return lambda names: ",".join(map(_quote_cell, names))
     if form == "csv":
         return ",".join(["%s"] * len(columns)).__mod__
+    from json import dumps  # imported late: few sweeps are written as JSON
+
+    def cell(value: Any) -> str:
+        """Return a value in JSON."""
+        return "null" if isinstance(value, float) and not math.isfinite(value) else dumps(value)
+
     cells = ", ".join(f'"{name}": %s' for name in columns)
-    return lambda values: cells % tuple(map(_json_cell, values))
+    return lambda values: cells % tuple(map(cell, values))
 
 
 @lru_cache(maxsize=4096)
@@ -231,7 +236,3 @@ def _quote_cell(name: str) -> str:
     """Return a name as a CSV cell that a spreadsheet does not execute: a user may give a device file any name."""
     text = inert(name)
     return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"') else text
-
-
-def _json_cell(value: Any) -> str:
-    return "null" if isinstance(value, float) and not math.isfinite(value) else json.dumps(value)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # OWNER/NAME in the address of a model's page or file, with what precedes it.
 _OWNED = r"[\w.-]+/[\w.-]+"
-_HUB_ADDRESS = re.compile(r"^(hf:)?https?://[^/\s]+/([\w.-]+/[\w.-]+)(?:/(?:tree|blob|resolve|raw)/[^:@?\s]*|/)?", re.I)
+_HUB_ADDRESS = r"(?i)^(hf:)?https?://[^/\s]+/([\w.-]+/[\w.-]+)(?:/(?:tree|blob|resolve|raw)/[^:@?\s]*|/)?"
 _LOAD = re.compile(r"[:,] *(serve|rate=|concurrency=|requests=)", re.I)  # in a name that states a load
 # The meaning of a name: a frozen value. `str` gives a name that is parsed to the same value.
 ModelRef: TypeAlias = "zoo.Spec | Target | Request"
@@ -46,7 +46,7 @@ def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
 def _published(text: str) -> str:
     """Return the name of a model for its address on a hub, and for `hf:OWNER/NAME` of a known one that is not here.
     Raises a `ModelSpecError` for an unknown one."""
-    text = _known_on_hub(_HUB_ADDRESS.sub(r"\g<1>\g<2>", text))
+    text = _known_on_hub(text)
     if (owner := _elsewhere(text)) and not text.partition(owner)[2].startswith("/"):
         raise ModelSpecError(f"hf: {owner[:80]} is neither a folder nor in the local hub cache{_near(owner)}")
     return text
@@ -54,6 +54,8 @@ def _published(text: str) -> str:
 
 def _elsewhere(text: str) -> str:
     """Return the OWNER/NAME after `hf:` if neither such a folder nor such a model is on this machine; else ''."""
+    if "/" not in text:
+        return ""
     from analysis.model.transformer import hub_files
 
     owned = re.match(rf"hf:\s*({_OWNED})(?=[@?:]|$)", text, re.I)
@@ -61,11 +63,12 @@ def _elsewhere(text: str) -> str:
 
 
 def _known_on_hub(text: str) -> str:
-    """Return the name here of a model after `hf:` that is not on this machine but known, else the text."""
+    """Return the name here of a model after `hf:` that is not on this machine but known, else the text without the
+    address of a hub."""
+    if "/" not in text or not _elsewhere(text := re.sub(_HUB_ADDRESS, r"\g<1>\g<2>", text)):
+        return text
     from analysis.model.transformer import transformer_request
 
-    if not _elsewhere(text):
-        return text
     model = aliases.model(text[3:].strip(), names())
     name = re.split("[@?/:]", model, maxsplit=1)[0]
     return model if zoo.find_name(name) or transformer_request.handles(name) else text
@@ -211,7 +214,7 @@ def configuration_of_weights(text: str) -> str:
 
 def plain(text: str) -> str:
     """Return a model's name, or a state string that begins with one, with the canonical name in it."""
-    text = _known_on_hub(_HUB_ADDRESS.sub(r"\g<1>\g<2>", text.strip()))
+    text = _known_on_hub(text.strip())
     word = text.partition("@")[0].partition("?")[0].partition("/")[0].partition(":")[0]
     # A path is never another model.
     is_file = re.match(r"[./~]|[^@?]*\.(onnx|pt2|gguf)\b", text) or targets.has_reader(text.partition("@")[0])

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from math import gcd
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer.mixers import Mixer, kinds
+from hardware import file_access
 
+FAMILIES = Path(__file__).with_name("transformers.toml")
+WEIGHT_FORMATS = Path(__file__).with_name("weight_formats.toml")
 MAX_SIZE = 1 << 24
 MAX_LAYERS = 1024
 
@@ -284,3 +289,8 @@ def degrees(config: Config) -> list[int]:
     if config.kv_lora:  # one latent vector serves all heads: each device keeps it
         return fits
     return [d for d in fits if config.kv_heads % d == 0 or d % config.kv_heads == 0]
+
+
+def family(name: str) -> dict[str, Any]:
+    """Return the fields of a Config that the models of a family share."""
+    return dict(file_access.shipped(FAMILIES)["families"][name])

@@ -14,7 +14,7 @@ import msgspec
 from analysis.model.ir.coverage import ALONE
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import hub_files
-from analysis.model.transformer.config import Config
+from analysis.model.transformer.config import WEIGHT_FORMATS, Config
 from analysis.model.transformer.hf_fields import config_fields, keys_of, row
 from analysis.model.transformer.hf_layers import TABLE as _TABLE
 from analysis.model.transformer.hf_layers import Raw
@@ -24,7 +24,6 @@ from hardware.precision import find, parse
 
 _MAX_BYTES = 4 << 20
 _ALIKE = 4  # letters that names of one family have in common, as in qwen3_5 and qwen3_7
-WEIGHT_FORMATS = Path(__file__).with_name("weight_formats.toml")
 _NUMBER = re.compile(r"\.\d+\.")  # of a layer
 _SIZE = re.compile(r"^num_|_(size|dim|layers|heads|experts|rank) is ")  # a key of a number, in a message
 

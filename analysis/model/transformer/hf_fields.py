@@ -2,18 +2,15 @@
 
 import re
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import hf_layers
-from analysis.model.transformer.config import MAX_LAYERS, Config
+from analysis.model.transformer.config import MAX_LAYERS, Config, family
 from analysis.model.transformer.hf_layers import TABLE, Raw, value_at
-from hardware import file_access
 
-FAMILIES = Path(__file__).with_name("transformers.toml")
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Config) if not field.required}
 _RULES_BY_WINDOW = ("full", "windowed")  # sub-tables of a row: rules of layers without and with a window
 
@@ -77,11 +74,6 @@ def _share_caches(raw: Raw, own: list[Raw], usual: int) -> None:
         sizes |= {"reuses_cache": 1, "ffn": wide * sizes.get("ffn", usual)}
     for sizes in own[: len(own) - shared] if shared else ():
         sizes |= {"reuses_cache": 0}
-
-
-def family(name: str) -> Raw:
-    """Return the fields of a Config that the models of a family share."""
-    return dict(file_access.shipped(FAMILIES)["families"][name])
 
 
 def row(raw: Raw, kind: str) -> Raw:

@@ -6,10 +6,8 @@ from functools import cache
 
 import msgspec
 
-from analysis.model.transformer.config import Config
-from analysis.model.transformer.hf_config import parse_config
-from analysis.model.transformer.hf_fields import FAMILIES as _FILE
-from analysis.model.transformer.hf_fields import family
+from analysis.model.transformer.config import FAMILIES as _FILE
+from analysis.model.transformer.config import Config, family
 from hardware import file_access
 from hardware.file_access import convert_record
 
@@ -43,6 +41,8 @@ def preset(name: str) -> Preset:
     """Return the preset of a name. Its row states the fields of a Config, or as `hub` those of a config.json."""
     row = file_access.shipped(_FILE)[name]
     if "hub" in row:
+        from analysis.model.transformer.hf_config import parse_config  # not needed for most presets
+
         full = msgspec.structs.replace(parse_config(row["hub"]), wide=tuple(row.get("wide", ())))
     else:
         config = family(row["like"]) if "like" in row else {}

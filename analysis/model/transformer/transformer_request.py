@@ -10,8 +10,7 @@ import msgspec
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import presets
-from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, StepSettings
-from analysis.model.transformer.hf_fields import family
+from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, StepSettings, family
 from analysis.model.transformer.load_spec import ARRIVALS, LoadSpec, parse_load
 from analysis.model.transformer.load_spec import OPTIONS as LOAD_OPTIONS
 from hardware import file_access
