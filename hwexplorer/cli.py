@@ -206,8 +206,9 @@ def _wrong_word(word: str, parser: _Parser) -> RequestError:
     listing = f"`{parser.prog} --help` lists them"
     if word.startswith("-"):
         flag = word.partition("=")[0]
-        flags = [each for each in parser._option_string_actions if each.startswith("--") == flag.startswith("--")]
-        return unknown("option", flag, nearest(flag, flags, cutoff=0.6), listing=listing)
+        flags = [name for name in parser._option_string_actions if flag[2:] in name or len(name) < len(flag) + 3]
+        alike = [name for name in nearest(flag, flags, cutoff=0.6) if name.startswith("--") == flag.startswith("--")]
+        return unknown("option", flag, alike, listing=listing)
     return RequestError(f"unexpected word {word[:80]!r} ({listing.replace('lists them', 'says what it takes')})")
 
 

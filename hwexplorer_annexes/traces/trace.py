@@ -28,6 +28,7 @@ def _document(state: State, file: Path) -> TraceReport:
 
 def _run(arguments: argparse.Namespace) -> None:
     if arguments.model is None:
+        load_trace(str(arguments.file))  # says what is wrong with the file
         raise RequestError("the traced model is unknown: name it with --model MODEL")
     answers.print_report("trace", arguments)
 

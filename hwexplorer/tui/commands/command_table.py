@@ -389,7 +389,7 @@ COMMANDS: dict[str, LineCommand] = {
         pane: LineCommand(pane, f"go to the {pane} pane", partial(_go_to_pane, pane))
         for pane in states.PANES if pane != "plot"
     },
-    "models": LineCommand("models [TEXT]", "go to the models pane, narrowed to these words", _narrow_models, _models),
+    "models": LineCommand("models [TEXT]", "go to the models pane, narrowed to these words", _narrow_models),
 }  # fmt: skip
 ALIASES = {
     "q": "quit",
