@@ -1,8 +1,6 @@
 """Memoized results, stored in the record they depend on (a frozen struct with `dict=True`, or any object) and freed
 with it. Records share (`share_memos`) the `shared` results that do not depend on how they differ."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar

@@ -7,8 +7,6 @@ The largest x at which the energy fits into the time is the clock; below the lea
 chip that may throttle is never slower than at a lower clock, and work that waits for memory slows down only when the
 clock has fallen until its arithmetic takes as long."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

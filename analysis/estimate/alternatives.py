@@ -5,8 +5,6 @@ select the one that compare, why and advise recommend. The objective is the gain
 the ratio of latencies and the ratio of energies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from math import log, sqrt
 

@@ -5,8 +5,6 @@ an element-wise operator joins the one that made its input when nothing else rea
 not join a contraction, whose tiles hold no complete rows.
 """
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

@@ -1,7 +1,5 @@
 """Comparison of one model on several devices: figures, recommendations, and insights with their numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -4,8 +4,6 @@ Their bands are from published runs, with devices and models left out: `python -
 analysis.validation.serving_validation` writes load_trust.json.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from pathlib import Path

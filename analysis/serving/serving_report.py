@@ -1,7 +1,5 @@
 """A report on loads that devices have served: the best device, the load that fits within limits, and the knee."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Reasons why a node costs what it costs, in words chosen by the numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from analysis.estimate.estimate import Estimate

@@ -1,7 +1,5 @@
 """Headlines that say how a device differs from others, as `1st · 1.5x faster · 4x less energy`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Sentences that a reader of a comparison should notice, each with its numbers."""
 
-from __future__ import annotations
-
 from analysis.estimate.alternatives import Alternative, best_setting, widest_that_fits
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import serving

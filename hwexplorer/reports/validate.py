@@ -1,7 +1,5 @@
 """Compare predictions with published measurements."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial

@@ -4,8 +4,6 @@ Everything before this module is SI (seconds, joules, bytes); everything after i
 text exporters both go through here, so they cannot disagree. A number with its unit is `hardware.quantity.quantity`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Captions: the subject of figures in words, with model, scenario, node and device."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

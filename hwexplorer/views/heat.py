@@ -1,7 +1,5 @@
 """The tree with one metric on every device side by side, and which device wins each row."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

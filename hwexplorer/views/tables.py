@@ -1,7 +1,5 @@
 """Tables of the rows of a document. The field that a column names is the source of its cells."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """The EDP tree as rows: by module, subgraph or kind of operator, sorted by `state.sort`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

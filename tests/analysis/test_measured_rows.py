@@ -1,7 +1,5 @@
 """Rows of the measured tables as requests: language models, encoders, CPUs, accelerators, kernels."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

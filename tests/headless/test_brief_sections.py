@@ -1,7 +1,5 @@
 """The text of each report about one estimate: one screen by default, the whole with --all."""
 
-from __future__ import annotations
-
 import json
 import re
 

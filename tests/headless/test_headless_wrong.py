@@ -1,7 +1,5 @@
 """Wrong input: exit code 2, one line on standard error with the nearest match, nothing written, no traceback."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

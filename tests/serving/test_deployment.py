@@ -1,7 +1,5 @@
 """Devices that serve a load together, and what verbs say of a load in a model's name."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

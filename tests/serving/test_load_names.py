@@ -1,7 +1,5 @@
 """A load in the name of a model: what it says, how it is written, what is wrong with it in one line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

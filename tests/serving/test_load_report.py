@@ -1,7 +1,5 @@
 """`hwexplorer show load`: what a user sees of a language model under load."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

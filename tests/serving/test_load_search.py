@@ -1,7 +1,5 @@
 """A search for the devices and the layout of one load, and a sweep over loads."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A provider with made-up figures that behave: they add up, follow the settings, and refuse what is wrong."""
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """The screen on a language model under load."""
 
-from __future__ import annotations
-
 import re
 
 from hwexplorer.screen_queries import ScreenQueries

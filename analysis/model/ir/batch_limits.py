@@ -1,7 +1,5 @@
 """The batches for which a workload has figures: all, one, or up to a maximum, as its notes state."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

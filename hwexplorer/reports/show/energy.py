@@ -4,8 +4,6 @@ Efficiency is the dynamic part of the energy. Energy lost to idle resources is t
 device that does nothing: static x (1 - utilisation). Peak power is the power of the kernel that draws most.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -3,8 +3,6 @@
 Other verbs show it over several loads, changes, devices and layouts if the model is under a load.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Explain why a node costs what it costs."""
 
-from __future__ import annotations
-
 import math
 import re
 from functools import partial

@@ -1,7 +1,5 @@
 """The base class of panes that show a view of the session, and all panes except models and tree."""
 
-from __future__ import annotations
-
 from functools import partialmethod
 from typing import Any, ClassVar
 

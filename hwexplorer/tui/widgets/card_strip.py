@@ -1,7 +1,5 @@
 """The strip above the panes: the answer in words, then a line per device with its figures, bar and phrase."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache

@@ -4,8 +4,6 @@ The action of a click is in the style of the text, so Textual finds it. Textual'
 the first frame, and does not drop keys by importance.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from functools import lru_cache

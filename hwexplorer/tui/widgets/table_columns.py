@@ -1,7 +1,5 @@
 """The columns of a table: their widths, which of them are left out for lack of room, and their heads."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 

@@ -4,8 +4,6 @@ It holds no terminal and no widget: `line` turns a row of the window into segmen
 depend on how many rows there are, and a test can print it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from rich.segment import Segment
