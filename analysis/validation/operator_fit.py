@@ -19,7 +19,7 @@ import numpy as np
 from analysis.model.ir.workload import Bools, Floats
 from analysis.validation.factor_fit import FactorFit, Factors, FittedRate, Key, Progress
 from analysis.validation.measured_rows import read_rows
-from analysis.validation.prediction_errors import PredictionPoint
+from analysis.validation.row_validation import PredictionPoint
 from analysis.validation.timed_kernels import TimedGroup, predict_group, read_groups
 from analysis.validation.trust_bands import TARGET, make_residual, narrowest_band, spread_between_devices
 from hardware.grouping import group_by

@@ -1,29 +1,29 @@
 """Validation of predictions: every measured row is predicted, or counted by the reason why it cannot be.
 
-A group is (source, device, mode, framework, precision, scenario). The summary is the median over larger groups.
-"""
+Each measured quantity is a point, with its prediction and band. Errors are those of points of a class of work, or of a
+group: (source, device, mode, framework, precision, scenario)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
+import numpy as np
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.trust import work_classes
 from analysis.model import store
-from analysis.model.ir.workload import INPUT, Workload
+from analysis.model.ir.workload import INPUT, Floats, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.validation.measured_rows import Tick, Unpredictable, interpret_each
 from analysis.validation.model_rows import GROUP
 from analysis.validation.model_rows import MeasuredRow as MeasuredRow
 from analysis.validation.model_rows import interpret_row as interpret_row
-from analysis.validation.prediction_errors import PredictionErrors, PredictionPoint, SkippedRows, measure_errors
 from hardware.architecture_facts import common
 from hardware.device_catalog import load_device
 from hardware.grouping import group_by
@@ -33,6 +33,48 @@ _MOST_MEMORY = 1.3  # of the device: what was measured may free tensors earlier
 LARGE = 10  # least rows of a group from which a figure follows
 Ends = tuple[float, float, float]  # nominal, low, high
 QUANTITIES = ("latency", "energy")
+Group = TypeVar("Group")
+
+
+class PredictionErrors(msgspec.Struct, frozen=True, kw_only=True):
+    """Errors as fractions: median and 90th percentile of the absolute error; `bias`, the median of predicted / measured
+    - 1; `spearman`, the rank correlation; `band_coverage`, the share of rows inside the stated band; and
+    `band_half_width`, the median half-width of that band over the prediction."""
+
+    n: Annotated[int, column("Rows", "count")]
+    median_ape: Annotated[float, column("Median err", "%", help="median absolute error")]
+    p90_ape: Annotated[float, column("90th", "%", keep=1)]
+    bias: Annotated[float, column("Bias", "%", role="delta", keep=1, help="median of predicted / measured - 1")]
+    spearman: Annotated[float | None, column("Rank corr", keep=2, help="1: the order is right")]
+    band_coverage: Annotated[float, column("Held", "%", help="share of rows inside the stated band")]
+    band_half_width: Annotated[float, column("Band", "%", keep=1, help="median half-width of the stated band")]
+
+
+class PredictionPoint(msgspec.Struct, frozen=True):
+    """One measured quantity with its prediction and band."""
+
+    name: str
+    quantity: str
+    device: str
+    family: str
+    runtime: str
+    mode: str
+    work_class: str
+    measured: float
+    predicted: float
+    band: tuple[float, float]
+
+
+class SkippedRows(msgspec.Struct, frozen=True):
+    """A number of rows and the reason why they are counted separately."""
+
+    reason: str
+    rows: int
+
+    @classmethod
+    def count(cls, numbers: Counter[str]) -> tuple[SkippedRows, ...]:
+        """Return the numbers of rows by reason, the largest first."""
+        return tuple(cls(reason, n) for reason, n in numbers.most_common())
 
 
 class RowPoint(PredictionPoint, frozen=True):
@@ -229,3 +271,40 @@ def class_errors(points: Iterable[PredictionPoint]) -> tuple[ClassErrors, ...]:
     return tuple(
         measure_errors(ClassErrors, members[key], name=key[1], quantity=key[0], devices=devices[key]) for key in keys
     )
+
+
+def measure_errors(kind: Callable[..., Group], points: Sequence[PredictionPoint], **fields: str | int) -> Group:
+    """Return the errors of a group of points as a struct of type `kind`; `fields` are its other fields."""
+    measured, predicted, bands = (
+        np.array([getattr(point, name) for point in points]) for name in ("measured", "predicted", "band")
+    )
+    error = predicted / measured - 1.0
+    inside = (measured >= bands[:, 0]) & (measured <= bands[:, 1])
+    half = (bands[:, 1] - bands[:, 0]) / 2.0 / predicted
+    return kind(
+        **fields,
+        n=len(points),
+        median_ape=float(np.median(np.abs(error))),
+        p90_ape=float(np.quantile(np.abs(error), 0.9)),
+        bias=float(np.median(error)),
+        spearman=spearman(measured, predicted),
+        band_coverage=float(inside.mean()),
+        band_half_width=float(np.median(half)),
+    )
+
+
+def spearman(a: Floats, b: Floats) -> float | None:
+    """Return the rank correlation. Return None for fewer than three rows or for constant values."""
+    if len(a) < 3:
+        return None
+    x, y = _ranks(a), _ranks(b)
+    if x.std() == 0 or y.std() == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _ranks(values: Floats) -> Floats:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    ranks: Floats = ((ends - counts + ends - 1) / 2.0)[inverse]
+    return ranks

@@ -22,7 +22,7 @@ from analysis.serving.served_load import EVIDENCE, load_evidence
 from analysis.serving.serving_report import find_knee
 from analysis.validation.factor_fit import FactorFit, Factors, FittedRate, Key, Progress
 from analysis.validation.measured_rows import SHIPPED, Tick, family_of, map_groups, read_rows
-from analysis.validation.prediction_errors import PredictionErrors, PredictionPoint, SkippedRows, measure_errors
+from analysis.validation.row_validation import PredictionErrors, PredictionPoint, SkippedRows, measure_errors
 from analysis.validation.serving_rows import TABLE, Deployment, ServedRow, interpret_served_row, make_server
 from analysis.validation.trust_bands import Residual, class_factors, encode_rows, make_residual
 from hardware import file_access

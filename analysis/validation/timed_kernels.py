@@ -31,7 +31,7 @@ from analysis.validation.measured_rows import (
     parse_cell,
     read_rows,
 )
-from analysis.validation.prediction_errors import PredictionPoint
+from analysis.validation.row_validation import PredictionPoint
 from analysis.validation.single_kernels import KERNEL_KINDS, Shape, SingleKernel, product
 from hardware import file_access
 from hardware.demand import OpClass

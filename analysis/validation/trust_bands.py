@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from analysis.estimate.trust import ENGINEERING, ClassEvidence, DeviceEvidence, Factors, TrustTable, work_classes
 from analysis.model.ir.workload import Floats
-from analysis.validation.prediction_errors import PredictionPoint, spearman
-from analysis.validation.row_validation import LARGE
+from analysis.validation.row_validation import LARGE, PredictionPoint, spearman
 from hardware import known_architectures
 from hardware.grouping import group_by
 

@@ -15,8 +15,7 @@ from analysis.validation import efficiency_fit
 from analysis.validation.efficiency_fit import CrossValidation
 from analysis.validation.measured_rows import FITTED_ON, SHIPPED, Tick, read_rows, shipped_rows
 from analysis.validation.operator_fit import predict_left_out
-from analysis.validation.prediction_errors import PredictionPoint
-from analysis.validation.row_validation import LARGE, ClassErrors, Validation, validate
+from analysis.validation.row_validation import LARGE, ClassErrors, PredictionPoint, Validation, validate
 from analysis.validation.serving_rows import TABLE as SERVED_TABLE
 from analysis.validation.serving_validation import ServedErrors, ServedGroups, predict_served, validate_served
 from analysis.validation.timed_kernels import is_kernel_table, is_operator_table, predict_kernels, shipped_kernels

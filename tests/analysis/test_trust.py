@@ -16,8 +16,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.serving.served_load import load_evidence
 from analysis.validation import trust_bands
-from analysis.validation.prediction_errors import PredictionPoint
-from analysis.validation.row_validation import LARGE
+from analysis.validation.row_validation import LARGE, PredictionPoint
 from analysis.validation.trust_bands import (
     BEYOND,
     TAILS,

@@ -15,7 +15,6 @@ from analysis.validation import (
     efficiency_fit,
     measured_rows,
     operator_fit,
-    prediction_errors,
     row_validation,
     timed_kernels,
 )
@@ -91,12 +90,12 @@ def _kind(name: str) -> str:
 
 def test_spearman_by_hand() -> None:
     a = np.array([1.0, 2.0, 3.0, 4.0])
-    assert prediction_errors.spearman(a, a * 7) == pytest.approx(1.0)
-    assert prediction_errors.spearman(a, a[::-1].copy()) == pytest.approx(-1.0)
-    assert prediction_errors.spearman(a, np.array([1.0, 1.0, 1.0, 1.0])) is None
-    assert prediction_errors.spearman(a[:2], a[:2]) is None
+    assert row_validation.spearman(a, a * 7) == pytest.approx(1.0)
+    assert row_validation.spearman(a, a[::-1].copy()) == pytest.approx(-1.0)
+    assert row_validation.spearman(a, np.array([1.0, 1.0, 1.0, 1.0])) is None
+    assert row_validation.spearman(a[:2], a[:2]) is None
     # Ranks of b are 1.5, 1.5, 3, 4: covariance 4.5 over sqrt(5 * 4.5).
-    assert prediction_errors.spearman(a, np.array([5.0, 5.0, 6.0, 7.0])) == pytest.approx(4.5 / (5 * 4.5) ** 0.5)
+    assert row_validation.spearman(a, np.array([5.0, 5.0, 6.0, 7.0])) == pytest.approx(4.5 / (5 * 4.5) ** 0.5)
 
 
 BASE = {"source": "me", "device": "h100_sxm", "model": "resnet50", "batch": "8", "framework": "pytorch eager"}
