@@ -46,7 +46,8 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     demand, framework = framework_kernels(demand, setup)
     mapping = architecture_of(setup.device).map_operators(demand, setup, rates)
     if framework is not None:
-        mapping = framework.add_to(mapping, demand)
+        mapping = msgspec.structs.replace(mapping, vector_s=np.maximum(mapping.vector_s, framework.least_s))
+        mapping = add_serial(mapping, demand, blocks_s=framework.rows_s, starts_s=framework.starts_s)
     mapping = _with_library_rates(mapping, demand, setup, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
     mapping = time_attention(mapping, demand, setup, rates)
     mapping = quantise_activations(mapping, demand, setup, rates)

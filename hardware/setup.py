@@ -53,10 +53,14 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         return Setup(self.device, make_plan(self.device, self.plan.stored, self.runtime), self.runtime, self.layout)
 
     @property
+    def is_synchronous(self) -> bool:
+        """True if warps wait for each matrix instruction of its products."""
+        return self.plan.operand in self.products.synchronous_operands
+
+    @property
     def product_share(self) -> float:
         """The share of the matrix unit's peak that the instructions of its products reach."""
-        is_synchronous = self.plan.operand in self.products.synchronous_operands
-        return self.device.synchronous_matrix_rate if is_synchronous else 1.0
+        return self.device.synchronous_matrix_rate if self.is_synchronous else 1.0
 
     @property
     def is_narrow(self) -> bool:

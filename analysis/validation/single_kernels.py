@@ -21,8 +21,8 @@ class SingleKernel(msgspec.Struct, frozen=True):
     functions, and elements read, of weights, and written. `patches` are the 4 x 4 patches of the result of a 3 x 3
     convolution at stride 1, `window` the values of an input channel that one result takes, `image` the results of an
     image in each channel. `macs` is None if it is the product of `gemm`. `cached` elements are read in the format of
-    the cache. Weights of so many `layers` are read in turn. `links` and `expert_rows` are those of a Demand. In
-    `waits_s` no unit works."""
+    the cache. Weights of so many `layers` and `inputs` are read in turn. `links` and `expert_rows` are those of a
+    Demand. In `waits_s` no unit works."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -37,6 +37,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     macs: float | None = None
     cached: float = 0.0
     layers: float = 1.0
+    inputs: float = 1.0
     expert_rows: tuple[float, float, float] = (0.0, 0.0, 0.0)
     is_prompt: bool = False
     waits_s: float = 0.0
@@ -159,7 +160,7 @@ def parse_shape(text: str) -> Shape:
 
 def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
     """Return the demand of independent kernels, each repeated on the same data, so that only a kernel's other data and
-    the weights of other `layers` are between two uses."""
+    other `inputs` and the weights of other `layers` are between two uses."""
     n, index = len(kernels), np.arange(len(kernels))
     fields = {name: np.array([getattr(k, name) for k in kernels]).T for name in SingleKernel.__struct_fields__}
     read, weights, cached, written, links, expert_rows = (
@@ -170,7 +171,8 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
         axis=1,
     )
     others: Floats = traffic.sum(axis=1, keepdims=True) - traffic
-    others[:, 1] += (fields["layers"] - 1.0) * np.maximum(traffic[:, 1], 1.0)
+    for role, name in ((0, "inputs"), (1, "layers")):
+        others[:, role] += (fields[name] - 1.0) * np.maximum(traffic[:, role], 1.0)
     unpack_ops = weights * widths.unpack_weights + cached * widths.unpack_cache
     windows, zeros, ones = np.ones((6, n)), np.zeros(n), np.ones(n)
     windows[0], windows[2] = fields["image"], fields["window"]

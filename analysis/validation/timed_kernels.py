@@ -3,7 +3,7 @@
 One shipped table has fp32 PyTorch kernels; the other has products, attention and the operators between them in language
 models, in 16 and 8 bit. Both exclude host dispatch. The first repeats a kernel on the same data, which stays in the
 last-level cache if it fits. In the second, weights come from memory. Kernels of a framework in a layout of tensors
-(`n=32 c=64 h=56 w=56 r=3 stride=2 pad=1`) take all data from memory, as in a graph. Of operators of engines (products,
+(`n=32 c=64 h=56 w=56 r=3 stride=2 pad=1`) read all from memory, in bursts. Of operators of engines (products,
 attention, experts, collectives), weights come from memory; what else is read stays in the cache if it fits."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _gather, _round = (kernels.rowwise(kind, 1, 0, 0) for kind in (OpClass.GATHER, O
 class KernelSetup(NamedTuple):
     """The facts that set up a prediction, equal for rows that are predicted together: the runtime or mode with
     `changes` of its fields, the format, whose plan is that of the runtime unless it `plans_alone`, the layout, and the
-    format of attention if it differs."""
+    format of attention if it differs. A burst is shorter than the time over which a device limits its mean power."""
 
     device: str
     runtime: str
@@ -63,6 +63,7 @@ class KernelSetup(NamedTuple):
     plans_alone: bool = False
     layout: str = "blocked"
     attended: str = ""
+    in_burst: bool = False
 
     def open(self, folders: tuple[Path, ...]) -> Setup:
         """Return the setup."""
@@ -132,7 +133,8 @@ def predict_group(setup: Setup, rows: Sequence[TimedKernels], is_new: bool = Fal
     which is wider if no constant was set by operators of the device, or if its generation `is_new`."""
     place = 2 if is_new or setup.device.id not in _rules()["devices"] else 0
     started = [kernel for row in rows for kernel in row.kernels]
-    kernel_s = execute(kernels.kernel_demand(started, setup.plan.widths), setup).kernel_s
+    run = execute(kernels.kernel_demand(started, setup.plan.widths), setup)
+    kernel_s = run.unthrottled_s if rows[0].setup.in_burst else run.kernel_s
     starts = np.cumsum([0, *(len(row.kernels) for row in rows)])[:-1]
     seconds_of_rows = np.add.reduceat(kernel_s + [kernel.waits_s for kernel in started], starts).tolist()
     work, runtime = work_class(setup, "kernel", 1, False), setup.runtime
@@ -169,7 +171,8 @@ def _read_kernel(row: Cells) -> TimedKernels:
     wide = 4.0 if (op, form) == ("gemm", "int8") and layout is not None else 1.0  # results are sums in 32 bits
     try:
         kernel = KERNEL_KINDS[op](kernels.parse_shape(row["shape"]))
-        kernel = msgspec.structs.replace(kernel, layers=layers, written=wide * kernel.written)
+        inputs = 1.0 if layout is None else np.inf
+        kernel = msgspec.structs.replace(kernel, layers=layers, inputs=inputs, written=wide * kernel.written)
     except KeyError as missing:
         raise Unpredictable(f"{op[:40]}: {missing.args[0]} is not known") from None
     if layout is None:  # fp32 also in matrix products and, with TF32 off, convolutions
@@ -178,7 +181,7 @@ def _read_kernel(row: Cells) -> TimedKernels:
         return TimedKernels(KernelSetup(row["device"], "fused", (waits,), exact, True), op, seconds, (kernel,))
     # Kernels of 8 bits are products of a library that a framework does not choose.
     is_narrow = form in FORMATS and FORMATS[form].bits < FORMATS[WIDE].bits
-    setup = KernelSetup(row["device"], "eager_graph", (), form, is_narrow, layout or "channels_last")
+    setup = KernelSetup(row["device"], "eager_graph", (), form, is_narrow, layout or "channels_last", in_burst=True)
     return TimedKernels(setup, f"{op}, {form}", seconds, (kernel,))
 
 

@@ -73,15 +73,22 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
         times = times * np.where(columns > 0.0, columns / np.maximum(sizes[2], 1.0), 1.0)
         whole = msgspec.structs.replace(demand, gemm=sizes)
         vars(whole)["shapes"] = distinct_shapes(sizes, sizes[0] > 0.0)
-    # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them.
-    fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) * is_narrow
-    store_s = _store_s(device, demand.element_bytes) if is_served or has_own else 0.0
-    timing = {"operand_s": fed_s, "store_s": store_s}
+    # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them. Loads of others are
+    # hidden in part, except in convolutions, whose windows overlap. Synchronous sums pass shared memory.
+    fed_bytes = plan.operand_bytes if is_narrow else min(plan.operand_bytes, FORMATS[plan.matrix].bytes)
+    fed_s = fed_bytes / (device.operand_bytes_per_clock * device.clock_hz)
+    is_staged = setup.is_synchronous and not setup.products.scaling_ops
+    stored_bytes = demand.element_bytes * (is_staged or is_served or has_own) + FORMATS[BASE].bytes * is_staged
+    step_s = _step_s(device, setup.is_synchronous)
+    timing = {"operand_s": fed_s * is_narrow, "store_s": _store_s(device, stored_bytes)}
     if is_served:
-        fill_s = device.arch.data.assumed("fill_steps") * _step_s(device)
-        timing |= {"step_s": _step_s(device), "split_s": device.light_start_s, "refill_s": fill_s}
+        fill_s = device.arch.data.assumed("fill_steps") * step_s
+        timing |= {"step_s": step_s, "split_s": device.light_start_s, "refill_s": fill_s}
     elif not runtime.is_llm_engine:  # parts are written and read again
-        timing |= {"step_s": _step_s(device), "part_s": _store_s(device, 2.0 * FORMATS[BASE].bytes)}
+        timing |= {"step_s": step_s, "part_s": _store_s(device, 2.0 * FORMATS[BASE].bytes)}
+    if not is_narrow and device.vendor == "NVIDIA":
+        is_paired = ("matrix", "fp4") in device.peaks  # two units share their operands
+        sizes = np.concatenate((sizes, [is_product * (fed_s / 2.0 if is_paired else fed_s)]))
     matrix = tile_menu(whole, sizes, menu, device, rate, plan.operand_bytes, **timing)
     matrix = msgspec.structs.replace(matrix, seconds=matrix.seconds * times)
     grouped = is_product & demand.is_expert & (demand.gemm[0] > 1.0) & runtime.is_llm_engine
@@ -94,7 +101,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     if demand.unpack_ops is not None:
         few = (demand.unpack_ops > 0) & ~grouped & (rows <= assumed("packed_rows"))
         matrix = _few_rows(demand, few, device, matrix, rate)
-    elif is_narrow and plan.operand in setup.products.synchronous_operands:
+    elif is_narrow and setup.is_synchronous:
         matrix = _few_rows(demand, is_product & ~grouped & (rows <= assumed("vector_rows")), device, matrix, rate)
     return matrix, demand
 
@@ -123,9 +130,10 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
     return choose(grouped, tiled, matrix), demand
 
 
-def _step_s(device: Device) -> float:
+def _step_s(device: Device, is_synchronous: bool = False) -> float:
     """Return the seconds in which a block of a product that waits for memory advances by a step of K."""
-    kind = "bulk_step_cycles" if device.has_bulk_instructions else "step_cycles"
+    is_bulk = device.has_bulk_instructions and not is_synchronous
+    kind = "bulk_step_cycles" if is_bulk else "step_cycles"
     return device.arch.data.assumed(kind) / device.clock_hz
 
 

@@ -98,7 +98,8 @@ class TileChoices(msgspec.Struct, frozen=True):
 
 
 def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
-    """Return the fastest tiles for each contraction (G, M, N, K), (n,). Their seconds never fall as sizes grow."""
+    """Return the fastest tiles for each contraction (G, M, N, K), (n,). Their seconds never fall as sizes grow. A fifth
+    row has the seconds in which a unit loads a value of a row or column, if multiplication hides them in part."""
     every, columns = _evaluate_tiles(gemm, choices), np.arange(gemm.shape[1])
     best = every[0].reshape(-1, len(columns)).argmin(axis=0)
     tile, way = np.divmod(best, len(choices.splits))
@@ -110,7 +111,7 @@ def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
 def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     """Return seconds, blocks, waves and units, (t, s, n) each, for t tiles with s splits of K."""
     device, units = choices.device, choices.device.units
-    g, m, n, k = gemm
+    g, m, n, k, *feed_s = gemm
     tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))
     split = np.array(choices.splits, dtype=np.float64)[None, :, None]
     tiles_m = np.maximum(m / tm + choices.partly_full, 1.0) if choices.partly_full else np.ceil(m / tm)
@@ -120,7 +121,11 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     rate = rate * np.where(split > 1, device.arch.data.assumed("split_rate"), 1.0)
     seconds = waves * depth
     # A small tile reuses its operands too little: the last on-chip level cannot feed the unit at full rate.
-    seconds *= np.maximum(tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s)
+    multiply_s, load_s = tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s
+    if feed_s:
+        exponent = device.arch.data.assumed("feed_overlap")
+        multiply_s = multiply_s * (1.0 + ((tm + tn) * feed_s[0] / multiply_s) ** exponent) ** (1.0 / exponent)
+    seconds *= np.maximum(multiply_s, load_s)
     if choices.step_s:  # blocks that share a unit wait for memory at the same time
         blocks_per_unit = device.arch.data.assumed("grouped_blocks")
         rounds = np.ceil(blocks / (units * blocks_per_unit))

@@ -5,33 +5,28 @@ after, but not those of a product (1 x 1) in TF32. On Blackwell, a library that 
 Rules choose the kernel: fewer shapes have a good one where instructions are new. With few input channels, as in the
 first layer, each value is loaded alone. Pools and batch norms in 16 bits spend most instructions on addresses, as do
 copies to another order and operations on tensors of different shapes. Two kernels widen the parameters of such a norm.
-Layer norms take time for each row, however short, and softmax for each value, however narrow."""
+Norms of rows take time for the operations of each row, however short, and wait for memory twice; softmax takes time for
+each value, however narrow."""
 
 from __future__ import annotations
 
-import msgspec
+from typing import NamedTuple
+
 import numpy as np
 
 from hardware.demand import READ_WEIGHT, WRITE, Demand, Floats, OpClass
-from hardware.mapping.common import Mapping, add_serial
 from hardware.mapping.tiling import Bools
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.setup import Setup
 
 
-class UntunedTimes(msgspec.Struct, frozen=True):
+class UntunedTimes(NamedTuple):
     """Seconds of each operator, (n,): the least of its vector work, those that its rows add, and the starts of
     auxiliary kernels."""
 
     least_s: Floats
     rows_s: Floats
     starts_s: Floats
-
-    def add_to(self, mapping: Mapping, demand: Demand) -> Mapping:
-        """Return the mapping with these times."""
-        vector_s = np.maximum(mapping.vector_s, self.least_s)
-        mapping = msgspec.structs.replace(mapping, vector_s=vector_s)
-        return add_serial(mapping, demand, blocks_s=self.rows_s, starts_s=self.starts_s)
 
 
 def framework_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes | None]:
@@ -56,18 +51,22 @@ def _untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes
     device, assumed = setup.device, setup.device.arch.data.assumed
     cycles = device.units * device.clock_hz
     is_norm = (demand.op_class == OpClass.NORM) & (demand.element_bytes < FORMATS[BASE].bytes)
-    is_pool = (demand.op_class == OpClass.POOL) & (demand.vector_flops <= assumed("pool_window") * demand.elements)
+    is_pool = demand.op_class == OpClass.POOL
+    is_alone = demand.vector_flops <= assumed("pool_window") * demand.elements
     is_strided = _strided(demand)
     values = np.where(is_norm | is_strided, demand.elements, demand.vector_flops * is_pool)
-    rates = [assumed(name) for name in ("norm_rate", "strided_rate", "pool_rate")]
-    rate = np.where(is_norm, rates[0], np.where(is_strided, rates[1], rates[2]))
+    names = ("norm_rate", "strided_rate", "pool_rate", "reduce_rate")
+    rate = np.select((is_norm, is_strided, is_alone), [assumed(name) for name in names[:3]], assumed(names[3]))
     rows = np.where(demand.op_class == OpClass.ROW_NORM, demand.special, 0.0)  # a root for each
+    operations = demand.vector_flops / np.maximum(demand.elements, 1.0)
+    row_cycles = assumed("norm_latency_cycles") + assumed("norm_value_cycles") * demand.elements / np.maximum(rows, 1.0)
     casts = np.where(is_norm, assumed("norm_casts"), 0.0)
     demand, rearranged = _choose_convolutions(demand, setup)
     raised = np.where(demand.op_class == OpClass.SOFTMAX, demand.elements, 0.0)
+    least_s = np.maximum(values / rate, raised / assumed("softmax_rate")) / cycles
     times = UntunedTimes(
-        least_s=np.maximum(values / rate, raised / assumed("softmax_rate")) / cycles,
-        rows_s=rows * assumed("norm_row_cycles") / cycles,
+        least_s=np.where(rows > 0.0, row_cycles / device.clock_hz, least_s),
+        rows_s=rows * operations * assumed("norm_row_cycles") / cycles,
         starts_s=(casts + 2.0 * rearranged) * device.light_start_s,
     )
     elements = np.where(np.isin(demand.op_class, (OpClass.ROW_NORM, OpClass.SOFTMAX)), demand.elements, values)
