@@ -52,25 +52,28 @@ class Transfers(msgspec.Struct, frozen=True, kw_only=True):
 
 class Calls(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of a runtime, (n,): `begins` is 1 where a call of the model begins; `sequences` is the batch there;
-    `prompts` is 1 for operators that read the prompt of a language model; `dispatched` is 0 for those that the call of
+    `prompts` is 1 for operators that read the prompt of a language model, `interpreted` for those of them that an
+    engine starts from an interpreter, uncompiled; `dispatched` is 0 for those that the call of
     another operator starts, as the bias of a convolution; `parts` are the kernels of an operator in parts, else 1."""
 
     begins: Floats
     sequences: Floats
     prompts: Floats
+    interpreted: Floats
     dispatched: Floats
     parts: Floats
 
 
 class KernelStarts(NamedTuple):
     """The starts of kernels, (k,): those that only move or compute element by element (`is_light`), and sums of Calls:
-    calls that begin, their sequences, dispatched operators, operators of prompts, and parts."""
+    calls that begin, their sequences, dispatched operators, operators of prompts, interpreted ones, and parts."""
 
     is_light: NDArray[np.bool_]
     begins: Floats
     sequences: Floats
     dispatched: Floats
     prompts: Floats
+    interpreted: Floats
     parts: Floats
 
 
@@ -220,7 +223,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def starts(self) -> KernelStarts:
         """The starts of each kernel."""
         calls, works = self.calls, self.macs if self.links is None else self.macs + self.links[0]
-        once = calls.dispatched, calls.prompts, calls.parts
+        once = calls.dispatched, calls.prompts, calls.interpreted, calls.parts
         rows = works, calls.begins, calls.sequences, *(self.head * each for each in once)
         work, *host = self.per_kernel(np.array(rows))
         return KernelStarts(work == 0.0, *host)

@@ -279,7 +279,8 @@ def _overhead(kernels: _KernelSums, setup: Setup, start_s: Floats) -> tuple[Floa
     if dispatch:
         dispatch = device.dispatch_s * dispatch * starts.dispatched
     if runtime.prompt_dispatch.value:
-        dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * starts.prompts
+        started = starts.prompts + (runtime.interpreted_dispatch.value - 1.0) * starts.interpreted
+        dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * started
     if device.arch.is_host:
         return launch + dispatch, 0.0
     return launch, dispatch

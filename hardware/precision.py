@@ -49,31 +49,32 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return (self.bits + (self.scale_bits / self.block if self.block else 0.0)) / 8.0
 
 
-ACTIVATION, QUANTIZED, KEPT, CACHE, EXCLUDED = range(5)  # the roles of tensors
+ACTIVATION, QUANTIZED, KEPT, CACHE, EXCLUDED, IN_8_BITS = range(6)  # the roles of tensors
 
 
 class Widths(msgspec.Struct, frozen=True):
     """Bytes of a value in memory by the role of its tensor; `kept` are parameters that stay wide, `excluded` those that
-    stay wide if the others have 4 bits. Before a value can be multiplied it takes `unpack_weights` or `unpack_cache`
-    vector operations."""
+    stay wide if the others have 4 bits, `in_8_bits` those that have 8 bits then. Before a value can be multiplied it
+    takes `unpack_weights` or `unpack_cache` vector operations."""
 
     activations: float
     weights: float
     kept: float
     cache: float
     excluded: float
+    in_8_bits: float
     unpack_weights: float = 0.0
     unpack_cache: float = 0.0
 
     @property
-    def by_role(self) -> tuple[float, float, float, float, float]:
+    def by_role(self) -> tuple[float, ...]:
         """The bytes in the order of the roles."""
-        return self.activations, self.weights, self.kept, self.cache, self.excluded
+        return self.activations, self.weights, self.kept, self.cache, self.excluded, self.in_8_bits
 
 
 def uniform(value_bytes: float) -> Widths:
     """Return widths with the same bytes for every role and nothing to unpack."""
-    return Widths(*(value_bytes,) * 5)
+    return Widths(*(value_bytes,) * 6)
 
 
 class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,8 +137,8 @@ _CACHE = re.compile(r"(.+?)[-_. ]?kv[-_. ]?([0-9]{1,2})", re.IGNORECASE)
 
 def make_widths(activations: str, weights: str, kept: str, cache: str) -> Widths:
     """Return the bytes of values in these formats."""
-    excluded = kept if FORMATS[weights].bits <= FORMATS["fp4"].bits else weights
-    return Widths(*(FORMATS[name].bytes for name in (activations, weights, kept, cache, excluded)))
+    wide = (kept, "fp8") if FORMATS[weights].bits <= FORMATS["fp4"].bits else (weights, weights)
+    return Widths(*(FORMATS[name].bytes for name in (activations, weights, kept, cache, *wide)))
 
 
 def _complete(name: str, row: Precision) -> Precision:

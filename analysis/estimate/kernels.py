@@ -22,6 +22,7 @@ from analysis.estimate.operator_facts import (
     collective_links,
     expert_rows,
     is_expert,
+    is_interpreted,
     mean_work,
     right_roles,
     roles,
@@ -33,7 +34,7 @@ from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import BUFFER, WEIGHT, Bools, Floats, Ints, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers, distinct_shapes
 from hardware.memo import memoize
-from hardware.precision import CACHE, EXCLUDED, QUANTIZED, Widths, uniform
+from hardware.precision import CACHE, EXCLUDED, IN_8_BITS, QUANTIZED, Widths, uniform
 
 _Move = tuple[int, int, int, int, int, int, bool]  # op, role, row of numel, tensor, kernel, previous, wraps
 _SMOOTH = {"silu", "sigmoid", "hardswish", "hardsigmoid", "tanh"}  # activations that do not only clamp
@@ -346,7 +347,12 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
             op=moves.op, size_bytes=moved, role=moves.role, distance=_distances(s, moved), previous=moves.previous
         ),
         calls=Calls(
-            begins=s.begins, sequences=s.begins * attended, prompts=s.prompts, dispatched=s.dispatched, parts=s.parts
+            begins=s.begins,
+            sequences=s.begins * attended,
+            prompts=s.prompts,
+            interpreted=s.prompts * is_interpreted(workload),
+            dispatched=s.dispatched,
+            parts=s.parts,
         ),
         links=collective_links(workload, elements * widths.activations),
         right_bytes=np.array(widths.by_role)[right_roles(workload)],
@@ -383,7 +389,8 @@ def _unpack_ops(moves: Moves, point: Floats, widths: Widths, n: int) -> Floats |
         return None
     each = np.zeros(len(widths.by_role))
     each[[QUANTIZED, CACHE]] = widths.unpack_weights, widths.unpack_cache
-    each[EXCLUDED] = widths.unpack_weights * (widths.excluded == widths.weights)
+    for role in (EXCLUDED, IN_8_BITS):
+        each[role] = widths.unpack_weights * (widths.by_role[role] == widths.weights)
     is_fixed = (moves.fixed_bytes > 0) | (moves.role == WRITE)
     operations = np.where(is_fixed, 0.0, (moves.numel @ point) * each[moves.precision_role])
     return np.bincount(moves.op, operations, minlength=n).astype(np.float64, copy=False)

@@ -19,7 +19,7 @@ from analysis.model.transformer.config import WEIGHT_FORMATS
 from hardware import file_access
 from hardware.demand import Ints
 from hardware.memo import memoize
-from hardware.precision import ACTIVATION, CACHE, EXCLUDED, KEPT, QUANTIZED, Widths
+from hardware.precision import ACTIVATION, CACHE, EXCLUDED, IN_8_BITS, KEPT, QUANTIZED, Widths
 
 HEAD = "lm_head"  # the layer that makes logits, in every language model here
 # Heights and widths, plain first: the first that fits is taken. If results share no inputs, 1 x 1 fits as well.
@@ -55,7 +55,7 @@ def _weight_role(path: str, workload: Workload) -> int:
     if path.rpartition(".")[2] in file_access.shipped(WEIGHT_FORMATS)["wide"]["layers"]:
         return KEPT
     is_wide = any(f".{part}." in f".{path}." for part in workload.wide)
-    return (KEPT if workload.is_wide_in_8_bits else EXCLUDED) if is_wide else QUANTIZED
+    return workload.wide_role if is_wide else QUANTIZED
 
 
 @memoize(shared=True)
@@ -64,7 +64,7 @@ def right_roles(workload: Workload) -> Ints:
     ops, of_tensor = workload.operators, roles(workload)
     role_of = np.full(workload.n_operators, ACTIVATION, dtype=np.intp)
     reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
-    for role in (KEPT, EXCLUDED, QUANTIZED, CACHE):
+    for role in (KEPT, EXCLUDED, IN_8_BITS, QUANTIZED, CACHE):
         role_of[reader[of_tensor[ops.in_tensor] == role]] = role
     return role_of
 
@@ -158,6 +158,16 @@ def is_expert(workload: Workload) -> Bools:
     inside = np.array([".experts." in f"{path}." for path in workload.operators.path])
     moves: Bools = inside | [target.startswith("hwexplorer.expert_") for target in workload.operators.target]
     return moves
+
+
+@memoize(shared=True)
+def is_interpreted(workload: Workload) -> Bools:
+    """Return True for the operators of experts, their routers and latent attention, (n,), which engines of language
+    models start from an interpreter where they compile the rest."""
+    paths = workload.operators.path
+    latent = {path.rpartition(".")[0] for path in paths if path.endswith(".kv_a_proj")}
+    inside = [".router" in path or path.rpartition(".")[0] in latent for path in paths]
+    return is_expert(workload) | np.array(inside, dtype=np.bool_)
 
 
 def mean_work(workload: Workload, batch: int, prompts: Floats) -> Floats | None:

@@ -227,7 +227,8 @@ class BatchEngine:
             self.prompt_left[request] = left - piece
         tokens = sum(tokens_of)
         mean = self.decode_cache / held if held else 0.0
-        time_s, energy_j = self.costs.uneven(decoding, mean, tokens_of, pairs_of)
+        is_recorded = decoding + tokens <= self.scheduler.recorded_tokens
+        time_s, energy_j = self.costs.uneven(decoding, mean, tokens_of, pairs_of, is_recorded)
         self.held = 0
         self._spend(time_s, energy_j, decoding + pieces, 1, time_s)
         # Decoding sequences wait for the prompts of others: the whole step if it holds none of their own tokens.

@@ -85,25 +85,29 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     expert_token_s: float = 0.0
     started: Floats | None = None
 
-    def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
+    def mixed(
+        self, sequences: int, cached: float, tokens: int, pairs: float, is_recorded: bool = False
+    ) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step that also holds `tokens` of prompts, which attend to `pairs` earlier
-        tokens in total."""
-        time_s, energy_j = self.without_attention(sequences + tokens, True)
+        tokens in total. Its kernels are started one by one, unless they are `is_recorded` in a graph."""
+        time_s, energy_j = self.without_attention(sequences + tokens, not is_recorded)
         if sequences:
             with_s, with_j = self.line(sequences).step(cached)
             without_s, without_j = self.without_attention(sequences)
             time_s, energy_j = time_s + with_s - without_s, energy_j + with_j - without_j
         return time_s + float(self.pair[0]) * pairs, energy_j + float(self.pair[1]) * pairs
 
-    def uneven(self, sequences: int, cached: float, tokens: list[int], pairs: list[float]) -> tuple[float, float]:
+    def uneven(
+        self, sequences: int, cached: float, tokens: list[int], pairs: list[float], is_recorded: bool = False
+    ) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step whose copies of attention hold `tokens` (copies,) of prompts with
         `pairs`. The busiest copy sets the time of all parts but the experts; the others wait."""
         total = sum(tokens)
-        time_s, energy_j = self.mixed(sequences, cached, total, sum(pairs))
+        time_s, energy_j = self.mixed(sequences, cached, total, sum(pairs), is_recorded)
         if len(tokens) == 1:
             return time_s, energy_j
         highest = self.copies * max(tokens)
-        busiest_s = self.mixed(sequences, cached, highest, self.copies * max(pairs))[0]
+        busiest_s = self.mixed(sequences, cached, highest, self.copies * max(pairs), is_recorded)[0]
         waits_s = max(busiest_s - self.expert_token_s * (highest - total) - time_s, 0.0)
         return time_s + waits_s, energy_j + waits_s * self.static_w
 

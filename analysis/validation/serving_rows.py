@@ -47,6 +47,9 @@ AS_SHIPPED: HostFactors = {}
 Timed = TypeVar("Timed", Scheduler, Runtime)
 WHOLE = "_whole"  # ends the name of a scheduler that does not divide prompts
 PAGE = 16  # tokens of a page of the cache; the last page of a cached prompt is computed again
+# vLLM and SGLang refuse to divide an expert where a part has no whole blocks of 128 x 128 weights with one scale
+# ("not divisible by weight quantization block_n"): its experts are on separate devices, whatever a row states.
+BLOCK, ENGINES_OF_BLOCKS = 128, ("vllm", "sglang")
 MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, if flags allow one prompt per step
 
 
@@ -139,6 +142,9 @@ def interpret_served_row(cells: dict[str, str], folders: tuple[Path, ...] = ()) 
     per_worker = _devices_per_worker(row, is_split=prefill_workers > 0)
     prefill_devices = int(parse_cell(row, "devices_per_prefill_worker") or per_worker)
     experts, copies = (int(parse_cell(row, f"{name}_parallel") or 1) for name in ("expert", "attention_data"))
+    if row["weights_format"].startswith("fp8") and row["runtime"] in ENGINES_OF_BLOCKS:
+        config = parse(str(refer(model))).config
+        experts = per_worker if config.experts and config.expert_ffn % (BLOCK * per_worker) else experts
     workers = {"prefill": prefill_workers, "decode": decode_workers} if prefill_workers else {}
     deployment = Deployment(
         device=device,
@@ -239,8 +245,7 @@ def _scheduler(row: Cells, deployment: Deployment, setup: dict[str, Any], load: 
     for words, name in (("max_num_seqs", "max_sequences"), ("chunk", "max_tokens")):
         if match := re.search(rf"\b{words} (\d+)", row["note"]):
             changes[name] = int(match[1])
-    if "max_tokens" in setup:
-        changes["max_tokens"] = setup["max_tokens"]
+    changes |= {name: setup[name] for name in ("max_tokens", "recorded_tokens") if name in setup}
     holds = setup.get("holds_steps_of_copies" if copies > 1 else "holds_steps", 0)
     if isinstance(holds, list):
         holds = next(steps for least, steps in holds if least <= load.concurrency)

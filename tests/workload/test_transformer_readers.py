@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from analysis.model.transformer import hf_config, presets
+from hardware.precision import EXCLUDED, KEPT
 from tests.sampling import for_each
 
 PUBLISHED: dict[str, dict[str, Any]] = {
@@ -120,7 +121,7 @@ def test_parts_that_a_configuration_excludes_stay_wide(names: list[str], wide: s
         for method in ("mxfp4", "fp8"):
             config = hf_config.parse_config(_SMALL | {"quantization_config": {"quant_method": method, key: names}})
             assert config.wide == tuple(wide.split())
-            assert config.is_wide_in_8_bits == (method == "fp8")
+            assert config.wide_role == (KEPT if method == "fp8" else EXCLUDED)
 
 
 def test_parts_left_out_are_said(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware.memo import memoize, share_memos
+from hardware.precision import EXCLUDED
 
 DECODING = "_decoding"
 EXPERTS, EXPERT_ROWS = "experts", "expert_rows"
@@ -208,7 +209,7 @@ class Parallel(msgspec.Struct, frozen=True):
 class Workload(msgspec.Struct, frozen=True, dict=True):
     """A captured model. `parameters` counts elements; `origin` names its source.
 
-    `wide` names parts whose weights stay wide in checkpoints of 4 bits, or also in those of 8 bits.
+    `wide` names parts whose weights have the role `wide_role`: they are wider in checkpoints of 4 bits.
     `defaults` are values of symbolic dimensions other than the batch, `windows` the lengths in tokens that limit
     attention. `repeats` (n, m) is how often each operator runs in one inference, `scratch` (n, m) elements that PyTorch
     on a CPU allocates in addition to its tensors.
@@ -233,7 +234,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     routing: Routing | None = None
     parallel: Parallel | None = None
     wide: tuple[str, ...] = ()
-    is_wide_in_8_bits: bool = False
+    wide_role: int = EXCLUDED
     asked: tuple[str, ...] = ()  # command-line words, if its name is not enough
 
     @property

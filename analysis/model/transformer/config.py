@@ -11,6 +11,7 @@ import msgspec
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer.mixers import Mixer, kinds
 from hardware import file_access
+from hardware.precision import EXCLUDED
 
 FAMILIES = Path(__file__).with_name("transformers.toml")
 WEIGHT_FORMATS = Path(__file__).with_name("weight_formats.toml")
@@ -63,7 +64,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `out_groups`: groups of heads have projections to `out_lora` values each, before that of all.
     `residual`: layers add to one vector or mix `streams` of them (residual.py); `depth`: each part reads a weighted sum
     of the results of earlier blocks of `block_layers`. `laurel`: rank of a projection beside attention. `wide` names
-    parts whose weights have 16 bits in checkpoints of 4 bits, with `is_wide_in_8_bits` also in those of 8 bits.
+    parts whose weights are wider in checkpoints of 4 bits, and `wide_role` how: EXCLUDED of hardware/precision.py has
+    16 bits, IN_8_BITS has 8, KEPT has 16 in checkpoints of 8 bits too.
     """
 
     hidden: int
@@ -139,7 +141,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     block_layers: int = 0
     laurel: int = 0
     wide: tuple[str, ...] = ()
-    is_wide_in_8_bits: bool = False
+    wide_role: int = EXCLUDED
     sub_norm: bool = False
     layer_input: int = 0
     layer_vocab: int = 0

@@ -20,7 +20,7 @@ from analysis.model.transformer.hf_layers import TABLE as _TABLE
 from analysis.model.transformer.hf_layers import Raw
 from hardware import file_access
 from hardware.names import hint, match_name
-from hardware.precision import find, parse
+from hardware.precision import EXCLUDED, IN_8_BITS, KEPT, find, parse
 
 _MAX_BYTES = 4 << 20
 _ALIKE = 4  # letters that names of one family have in common, as in qwen3_5 and qwen3_7
@@ -62,9 +62,7 @@ def parse_config(raw: Raw) -> Config:
     try:
         notes = _notes(raw) if kind == stated else [_note_of_kind(stated, kind), *_notes(raw)]
         fields = config_fields(raw, kind)
-        fields |= {"notes": notes, "wide": _wide_parts(raw, fields["layers"])}
-        section = raw.get("quantization_config")
-        fields["is_wide_in_8_bits"] = isinstance(section, dict) and _stored_format(raw, section)[0] == 8
+        fields |= {"notes": notes, "wide": _wide_parts(raw, fields["layers"]), "wide_role": _wide_role(raw)}
         return msgspec.convert(fields, Config)
     except KeyError as error:
         raise ModelSpecError(f"config.json of type {kind!r} has no {error.args[0]}") from None
@@ -206,12 +204,23 @@ def _precision_of(raw: Raw, stated: Raw) -> str:
 
 
 def _wide_parts(raw: Raw, layers: int) -> list[str]:
-    """Return the parts that `quantization_config` excludes in all layers, or in most by their numbers."""
+    """Return the parts that `quantization_config` excludes in all layers, or in most by their numbers; all but experts
+    if these alone have 4 bits."""
+    if raw.get("expert_dtype") == "fp4":
+        return ["attention", "shared_expert"]
     section, table = raw.get("quantization_config"), file_access.shipped(WEIGHT_FORMATS)["wide"]
     lists = [section.get(key) for key in table["lists"]] if isinstance(section, dict) else []
     counts = Counter(_NUMBER.sub(".0.", str(name)) for names in lists if isinstance(names, list) for name in names)
     common = [name for name, times in counts.items() if ".0." not in name or 2 * times > layers]
     return [part for part, rule in table["parts"].items() if any(re.search(rule, name) for name in common)]
+
+
+def _wide_role(raw: Raw) -> int:
+    """Return the role of the weights of wide parts."""
+    section = raw.get("quantization_config")
+    if raw.get("expert_dtype") == "fp4":
+        return IN_8_BITS
+    return KEPT if isinstance(section, dict) and _stored_format(raw, section)[0] == 8 else EXCLUDED
 
 
 def _weight_notes(raw: Raw) -> list[str]:

@@ -43,7 +43,8 @@ def preset(name: str) -> Preset:
     if "hub" in row:
         from analysis.model.transformer.hf_config import parse_config  # not needed for most presets
 
-        full = msgspec.structs.replace(parse_config(row["hub"]), wide=tuple(row.get("wide", ())))
+        full = parse_config(row["hub"])
+        full = msgspec.structs.replace(full, wide=tuple(row.get("wide", full.wide)))
     else:
         config = family(row["like"]) if "like" in row else {}
         full = convert_record(_FILE, name, config | row["config"], Config)

@@ -96,7 +96,7 @@ def build(
         defaults={name: value for name, value in lengths.items() if name in graph.dims},
         windows=windows(config),
         wide=config.wide,
-        is_wide_in_8_bits=config.is_wide_in_8_bits,
+        wide_role=config.wide_role,
         routing=_routing(config, run.ep) if config.experts else None,
         parallel=Parallel(max(run.tp, run.ep), run.link) if max(run.tp, run.ep) > 1 else None,
     )

@@ -24,7 +24,7 @@ from analysis.estimate.operator_facts import roles, tensor_bytes
 from analysis.estimate.peak_memory import Lifetimes, allocation_bytes, cache_bytes, lifetimes, storage_roots
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
 from hardware.device import Device
-from hardware.precision import ACTIVATION, CACHE, EXCLUDED, KEPT, QUANTIZED, parse
+from hardware.precision import ACTIVATION, CACHE, EXCLUDED, IN_8_BITS, KEPT, QUANTIZED, parse
 from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
@@ -174,15 +174,17 @@ def _timeline(result: Estimate) -> tuple[Moment, ...]:
 
 def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
     workload, plan, tensors, peak = result.workload, result.plan, result.workload.tensors, result.memory.peak_bytes
-    excluded = QUANTIZED if plan.widths.excluded == plan.widths.weights else KEPT
     of_tensor, lives = roles(workload), lifetimes(workload, result.joins)
-    of_tensor = np.where(of_tensor == EXCLUDED, excluded, of_tensor)
+    for wide, stays in ((EXCLUDED, KEPT), (IN_8_BITS, IN_8_BITS)):
+        is_narrow = plan.widths.by_role[wide] == plan.widths.weights
+        of_tensor = np.where(of_tensor == wide, QUANTIZED if is_narrow else stays, of_tensor)
     values = tensors.numel @ workload.value_at(batch=result.scenario.batch)
     size = values * tensor_bytes(workload, plan.widths)
     parameter = np.isin(tensors.role, (WEIGHT, BUFFER))
     live = np.isin(np.arange(len(values)), lives.tensor[(lives.first <= at) & (lives.last >= at)])
     parts = (
         ("weights", plan.weights, parameter & (of_tensor == QUANTIZED)),
+        ("weights in 8 bits", "fp8", parameter & (of_tensor == IN_8_BITS)),
         ("other parameters", plan.kept, parameter & (of_tensor == KEPT)),
         ("buffers", plan.stored, parameter & (of_tensor == ACTIVATION)),
         ("key-value cache", plan.cache, live & (of_tensor == CACHE)),
