@@ -108,7 +108,11 @@ def test_bytes_are_those_of_the_formats(on: str, precision: str) -> None:
         ("gpt_oss_20b", "mxfp4", "router q_proj k_proj v_proj o_proj"),
         ("deepseek_v3", "nvfp4", "router q_a_proj q_b_proj kv_a_proj kv_b_query kv_b_value"),
         ("deepseek_v3", "fp8kv16", "router"),
-        ("deepseek_v4_flash", "mxfp4", "router fn weights_proj scores"),
+        (
+            "deepseek_v4_flash",
+            "mxfp4",
+            "router fn weights_proj scores q_a_proj q_proj k_proj kv_proj o_a_proj o_proj gate_proj up_proj down_proj",
+        ),
     ],
 )
 def test_products_that_checkpoints_keep_wide_run_wide(model: str, precision: str, wide: str) -> None:

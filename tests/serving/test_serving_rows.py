@@ -103,7 +103,7 @@ def test_runs_of_vllm_schedule_a_step_ahead_as_their_version_or_flag_says() -> N
         interpret_served_row(row(source=PLAIN["source"], runtime="vllm", model="gpt_oss_120b", runtime_version=version))
         for version in ("0.11.2", "0.18.0")
     )
-    assert [each.deployment.runtime for each in (energy, asked, newer)] == ["vllm_2025", "vllm", "vllm"]
+    assert [each.deployment.runtime for each in (energy, asked, newer)] == ["vllm_2025", "vllm_2025_ahead", "vllm"]
 
 
 def test_a_run_that_two_sources_keep_counts_once() -> None:
@@ -202,6 +202,6 @@ def test_a_fit_finds_the_times_of_a_slower_host() -> None:
     rows = [msgspec.structs.replace(row, measured=row.predict(serve(row))) for row in rows]
     fit = HostFit(rows, lambda _: None)
     assert fit.factors["vllm", "request_s"] == pytest.approx(1.8, rel=0.2)
-    assert fit.factors["vllm", "call_s"] == pytest.approx(1.5, rel=0.2)
+    assert fit.factors["vllm_2025_ahead", "call_s"] == pytest.approx(1.5, rel=0.2)
     for row, figures in zip(fit.rows, fit.predict(lambda _: fit.factors), strict=True):
         assert figures == pytest.approx(row.measured, rel=0.05)
