@@ -89,7 +89,7 @@ class FactorFit:
         self.slopes = np.array([slopes[key[1]] * [key in keys for keys in owned] for key in self.keys]).T
 
     def solve(self, rows: Bools, rates: Sequence[FittedRate], pull: float, is_known: Bools | float = 1.0) -> Factors:
-        """Return the factors that are fitted to some rows. Of numbers that are not known, no row shows the factor."""
+        """Return the factors that are fitted to some rows. A number that is not known depends on no row."""
         ones = np.ones(len(self.keys))
         fit = LinearFit(tuple(rates), np.ones(len(self.errors)), ones, self.errors, self.slopes * is_known, pull)
         return dict(zip(self.keys, fit.values_at(rows).tolist(), strict=True))

@@ -85,7 +85,7 @@ class TimedKernels(NamedTuple):
     kernels: _Kernels
 
 
-TimedGroup = tuple[Setup, Sequence[TimedKernels]]
+TimedGroup = tuple[Setup, Sequence[TimedKernels]]  # rows that are predicted together
 
 
 def _rules() -> dict[str, Any]:
