@@ -127,9 +127,7 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
         idle_w = (self.stages - batches) * self.micro_batch.static_w
         return StepLine(time_s, one.slope_s, energy_j, batches * one.slope_j + idle_w * one.slope_s)
 
-    def mixed(
-        self, sequences: int, cached: float, tokens: int, pairs: float, is_recorded: bool = False
-    ) -> tuple[float, float]:
+    def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step that also holds prompts, divided among as few micro-batches as can hold
         them."""
         filled = min(self.stages, max(math.ceil(tokens / self.max_tokens), 1))
@@ -138,7 +136,7 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
         batches = min(self.stages, max(sequences, filled))
         share, prompt = math.ceil(sequences / batches), math.ceil(tokens / filled)
         time_s, energy_j = self._pass_stages(
-            *self.micro_batch.mixed(share, cached, prompt, pairs / filled, is_recorded), filled, share + prompt
+            *self.micro_batch.mixed(share, cached, prompt, pairs / filled), filled, share + prompt
         )
         if batches > filled:  # micro-batches without prompts wait for the others, and take less energy
             alone_s, alone_j = self.micro_batch.line(share).step(cached)

@@ -227,8 +227,7 @@ class BatchEngine:
             self.prompt_left[request] = left - piece
         tokens = sum(tokens_of)
         mean = self.decode_cache / held if held else 0.0
-        is_recorded = decoding + tokens <= self.scheduler.recorded_tokens
-        time_s, energy_j = self.costs.uneven(decoding, mean, tokens_of, pairs_of, is_recorded)
+        time_s, energy_j = self.costs.uneven(decoding, mean, tokens_of, pairs_of)
         self.held = 0
         self._spend(time_s, energy_j, decoding + pieces, 1, time_s)
         # Decoding sequences wait for the prompts of others: the whole step if it holds none of their own tokens.

@@ -61,12 +61,13 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Figures are (time_s, energy_j) along a first axis of 2.
 
     `tokens` (t,) and `linear` (2, t): a step of so many tokens without attention. `started` (2, t): the additional cost
-    of steps that hold prompts, whose kernels the host starts one by one. `sequences` (b,) and `decoding` (2, 2, b): the
-    cost of a step of so many sequences beyond its tokens (sampling, and the host's work on each sequence), and for
-    each token of their mean cache (attention). `pair` (2,): one prompt token that attends to one earlier token.
-    `static_w` is drawn between steps. The server holds `cache_tokens` of `token_bytes` each, and the states of
-    `most_sequences`. Each sequence takes the memory of `sequence_tokens` tokens in addition to its own. `copies`
-    devices compute attention, each for its sequences; all share the experts, which take `expert_token_s` per token.
+    of steps with prompts of more than `recorded_tokens`, whose kernels the host starts one by one. `sequences` (b,) and
+    `decoding` (2, 2, b): the cost of a step of so many sequences beyond its tokens (sampling, and the host's work on
+    each sequence), and for each token of their mean cache (attention). `pair` (2,): one prompt token that attends to
+    one earlier token. `static_w` is drawn between steps. The server holds `cache_tokens` of `token_bytes` each, and the
+    states of `most_sequences`. Each sequence takes the memory of `sequence_tokens` tokens in addition to its own.
+    `copies` devices compute attention, each for its sequences; all share the experts, which take `expert_token_s` per
+    token.
     """
 
     tokens: Floats
@@ -84,37 +85,35 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     copies: int = 1
     expert_token_s: float = 0.0
     started: Floats | None = None
+    recorded_tokens: int = 0
 
-    def mixed(
-        self, sequences: int, cached: float, tokens: int, pairs: float, is_recorded: bool = False
-    ) -> tuple[float, float]:
+    def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step that also holds `tokens` of prompts, which attend to `pairs` earlier
-        tokens in total. Its kernels are started one by one, unless they are `is_recorded` in a graph."""
-        time_s, energy_j = self.without_attention(sequences + tokens, not is_recorded)
+        tokens in total."""
+        time_s, energy_j = self.without_attention(sequences + tokens, True)
         if sequences:
             with_s, with_j = self.line(sequences).step(cached)
             without_s, without_j = self.without_attention(sequences)
             time_s, energy_j = time_s + with_s - without_s, energy_j + with_j - without_j
         return time_s + float(self.pair[0]) * pairs, energy_j + float(self.pair[1]) * pairs
 
-    def uneven(
-        self, sequences: int, cached: float, tokens: list[int], pairs: list[float], is_recorded: bool = False
-    ) -> tuple[float, float]:
+    def uneven(self, sequences: int, cached: float, tokens: list[int], pairs: list[float]) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step whose copies of attention hold `tokens` (copies,) of prompts with
         `pairs`. The busiest copy sets the time of all parts but the experts; the others wait."""
         total = sum(tokens)
-        time_s, energy_j = self.mixed(sequences, cached, total, sum(pairs), is_recorded)
+        time_s, energy_j = self.mixed(sequences, cached, total, sum(pairs))
         if len(tokens) == 1:
             return time_s, energy_j
         highest = self.copies * max(tokens)
-        busiest_s = self.mixed(sequences, cached, highest, self.copies * max(pairs), is_recorded)[0]
+        busiest_s = self.mixed(sequences, cached, highest, self.copies * max(pairs))[0]
         waits_s = max(busiest_s - self.expert_token_s * (highest - total) - time_s, 0.0)
         return time_s + waits_s, energy_j + waits_s * self.static_w
 
     @memoize()
     def without_attention(self, tokens: int, has_prompts: bool = False) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step of so many tokens without attention."""
-        values = self.linear if self.started is None or not has_prompts else self.linear + self.started
+        started = self.started if has_prompts and tokens > self.recorded_tokens else None
+        values = self.linear if started is None else self.linear + started
         time_s, energy_j = _along(self.tokens, values, tokens).tolist()
         return time_s, energy_j
 
@@ -210,6 +209,7 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
         tokens=tokens,
         linear=linear,
         started=started if started.any() else None,
+        recorded_tokens=scheduler.recorded_tokens,
         sequences=np.array(sequences, dtype=np.float64),
         decoding=np.maximum.accumulate(decoding, axis=2),
         pair=pair,

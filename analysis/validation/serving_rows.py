@@ -272,6 +272,7 @@ def make_server(rows: Sequence[ServedRow], factors: HostFactors = AS_SHIPPED) ->
     except RequestError as error:
         raise Unpredictable(str(error).partition(";")[0]) from None
     costs = speculate(server.costs, setup.drafts, ACCEPT)
+    costs = msgspec.structs.replace(costs, recorded_tokens=rows[0].scheduler.recorded_tokens)
     server = msgspec.structs.replace(server, costs=costs, prompt_costs=prompts, layout=setup.layout)
     return lambda row: msgspec.structs.replace(server, scheduler=_scale(row.scheduler, factors)).serve(row.load)
 

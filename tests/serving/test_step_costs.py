@@ -108,9 +108,11 @@ def test_the_host_starts_the_kernels_of_prompts_alone(runtime: str, is_started: 
     scenario = Scenario(precision="bf16", execution=runtime)
     steps = StepModel(prefill=prefill, decode=decode, device=load_device("h200_sxm"), scenario=scenario)
     costs = step_costs(steps, steps.estimate(1), 4096, find_scheduler(runtime, 141e9))
-    added_s = costs.without_attention(256, True)[0] - costs.without_attention(256)[0]
+    added_s = costs.without_attention(600, True)[0] - costs.without_attention(600)[0]
     assert (1e-3 < added_s < 60e-3) if is_started else added_s == 0.0
-    assert costs.mixed(0, 0.0, 256, 0.0)[0] == costs.without_attention(256, True)[0]
+    assert costs.mixed(0, 0.0, 600, 0.0)[0] == costs.without_attention(600, True)[0]
+    is_recorded = costs.without_attention(256, True) == costs.without_attention(256)
+    assert is_recorded == (runtime != "sglang")  # vLLM records steps of up to 512 tokens
     assert costs.line(256).step(1.0)[0] == pytest.approx(steps.decoding([256], [1])[0, 0, 0], rel=0.1)
 
 
