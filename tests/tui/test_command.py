@@ -34,7 +34,7 @@ SETS = {
     "image_size 320": "resnet50@b8,i320",
     "sequence 128": "resnet50@b8,s128",
     "kv 64": "resnet50@b8,kv64",
-    "model alexnet": "alexnet@b8",
+    "model alexnet@b2,int8": "alexnet@b2,int8",
     "on tpu_v4": "resnet50@b8?on=tpu_v4",
     "devices tpu_v4,kpu_t256": "resnet50@b8/tpu_v4,kpu_t256",
     "remove tpu_v4": "resnet50@b8/xeon_8490h,h100_sxm,kpu_t256",
@@ -47,7 +47,7 @@ SETS = {
     "plot pareto": "resnet50@b8?pane=plot&plot=pareto",
     "pin tpu_v4@b8": "resnet50@b8?pin=tpu_v4@b8",
     "state alexnet@fp16": "alexnet@fp16",
-    "filter res": "resnet50@b8?pane=models&filter=res",
+    "models res": "resnet50@b8?pane=models&filter=res",
     "events": "resnet50@b8?pane=events",
 }
 

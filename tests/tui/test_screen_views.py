@@ -17,6 +17,7 @@ from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PLOTS, RANKS, State, parse, pinned, replace
 from hwexplorer.tui import program
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
+from hwexplorer.tui.widgets.table_columns import fit_widths, measure_table
 from hwexplorer.views import heat, tree_view
 from hwexplorer.views.answer_lines import lines as verdict_lines
 from hwexplorer.views.answer_lines import verdict
@@ -107,6 +108,15 @@ def test_heat_columns_are_what_each_device_has() -> None:
         assert by.endswith("less") == (figures[target] < figures[winner])
         ahead.add(by.endswith("less"))
     assert ahead == {True, False}  # a design target may take less, and still wins nothing
+
+
+def test_a_device_that_wins_a_row_is_named_if_its_column_has_no_room() -> None:
+    table = heat.view(parse("resnet18/h100_sxm,tpu_v4,l4,rtx_4090,jetson_agx_orin?heat=1"))
+    for total, hidden in ((80, True), (140, False)):
+        measures = measure_table(table, 20, total)
+        widths = dict(zip((m.column.key for m in measures), fit_widths(measures, total)[0], strict=True))
+        assert widths["on:tpu_v4"]
+        assert (not widths["on:jetson_agx_orin"], bool(widths["wins"])) == (hidden, True)
 
 
 def test_nothing_is_won_where_the_model_does_not_fit() -> None:

@@ -167,11 +167,9 @@ class ComparePane(ViewPane):
         if key != self._table_key:
             names = tuple(card.name for card in views.cards)
             here = views.device_name(self.state.on)
-            own, others = (
-                [line for line in lines if not line.startswith(names)] for lines in (table.footer, table.notes)
-            )
             lines = [line for line in (*table.footer, *table.notes) if line.startswith(here)]
-            lines += [*own, *views.answer, *others]
+            lines += [line for line in table.footer if not line.startswith(names)]
+            lines += [*views.answer, *(line for line in table.notes if not line.startswith(names))]
             self._table_key, self._row_table = key, replace(table, footer=tuple(lines), notes=())
         return self._row_table
 

@@ -31,7 +31,7 @@ def measure_table(table: Table, names: int, total: int) -> list[Measure]:
     for place, column in enumerate(table.columns):
         if column.key == "wins":
             widths, _ = fit_widths(measures, total)
-            hidden = {each.key for each, width in zip(table.columns, widths, strict=True) if not width}
+            hidden = {measure.column.key for measure, width in zip(measures, widths, strict=True) if not width}
             if any(f"on:{row.cells[place]}" in hidden for row in table.rows):
                 measures[place] = replace(measures[place], column=replace(column, keep=1))
     return measures
