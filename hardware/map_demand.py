@@ -65,7 +65,8 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 def link_seconds(links: Floats, device: Device, by_library: bool = False, start_s: float = 0.0) -> Floats:
     """Return the seconds of collectives, (n,), from `links` (4, n) of a Demand. Take the lesser of two protocols: small
     messages in words with flags (LL), and blocks with acknowledgement (Simple), for which an exchange waits in each
-    round, a library's ring once. Without links of all devices with each other, collectives are a library's."""
+    round, a library's ring once. Own kernels exchange by threads, of which two devices occupy a part. Without links of
+    all devices with each other, collectives are a library's."""
     sent, messages, stated, peers = links
     speed, assumed = np.where(stated > 0, stated, device.link_bandwidth), device.arch.data.assumed
     is_pair = speed <= assumed("pair_link_bandwidth")
@@ -76,9 +77,10 @@ def link_seconds(links: Floats, device: Device, by_library: bool = False, start_
     message_s = np.where(is_library, max(device.link_latency_s, device.library_message_s), device.link_latency_s)
     starts_s = np.where(messages > 0, start_s + is_library * device.library_start_s, 0.0)
     wait_s = np.where(is_library & (peers == 0), assumed("library_block_s"), messages * assumed("link_block_s"))
-    blocks = np.where(is_pair, assumed("pair_blocks_reached"), assumed("link_blocks_reached"))
-    seconds: Floats = np.minimum(in_words, sent / (speed * blocks) + wait_s) + messages * message_s + starts_s
-    return seconds
+    in_blocks = speed * np.where(is_pair, assumed("pair_blocks_reached"), assumed("link_blocks_reached"))
+    by_threads = np.minimum(speed * assumed("exchange_reached"), peers * device.units * assumed("exchange_bandwidth"))
+    in_blocks = np.where((peers > 0) & ~is_library, by_threads, in_blocks)
+    return np.asarray(np.minimum(in_words, sent / in_blocks + wait_s) + messages * message_s + starts_s)
 
 
 def _with_engine_formats(demand: Demand, setup: Setup) -> Demand:
