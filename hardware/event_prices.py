@@ -261,7 +261,7 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     label = event.label
     if zeros_cost := device.arch.data.zeros.get(label):
         triple, source = _with_activity(device, plan, event, zeros_cost, triple, source)
-    if event.is_on_chip:
+    if event.is_on_chip and not (event.argument == "controller" and device.memory_technology.startswith("GDDR")):
         triple, source = _at_voltage(device, event, triple, source)
     hierarchy, zeros = device.file.hierarchy, device.values.get("zero_inputs", 0.0)
     if hierarchy and zeros and label in hierarchy.gated:

@@ -157,6 +157,10 @@ def test_voltage_follows_the_clock_of_a_power_mode() -> None:
         if event.component != "static" and not event.is_by_time:  # whose share is capped by the limit of the mode
             expected = voltage**2 if event.is_on_chip else 1.0
             assert b == pytest.approx(a * expected), event.name
+    slow, fast = (coefficients(load_device(name), runs).value for name in ("rtx_4090@1400MHz", "rtx_4090"))
+    place = {event.name: i for i, event in enumerate(full.arch.events)}
+    assert slow[place["l2_read"]] < 0.9 * fast[place["l2_read"]]
+    assert slow[place["dram_controller"]] == fast[place["dram_controller"]]  # wires to GDDR
 
 
 def test_prices_follow_the_activity_of_the_data() -> None:
