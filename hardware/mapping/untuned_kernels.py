@@ -34,7 +34,7 @@ def framework_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTime
     runtime has others."""
     if setup.products.is_untuned:
         return _untuned_kernels(demand, setup)
-    if setup.device.vendor != "NVIDIA" or not setup.device.arch.has_layouts:
+    if setup.device.vendor != "NVIDIA" or not setup.device.arch.has_layouts or setup.device.arch.is_host:
         return demand, None
     if setup.layout == "channels_last" and setup.is_narrow:
         suited = setup.device.arch.data.assumed("grouped_suited_columns")
