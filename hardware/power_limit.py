@@ -7,6 +7,8 @@ The largest x at which the energy fits into the time is the clock; below the lea
 chip that may throttle is never slower than at a lower clock, and work that waits for memory slows down only when the
 clock has fallen until its arithmetic takes as long."""
 
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 
@@ -25,7 +27,7 @@ class PowerBudget(msgspec.Struct, frozen=True):
     least_clock: float
 
 
-class KernelNeeds(msgspec.Struct, frozen=True):
+class KernelNeeds(NamedTuple):
     """Kernels take this at the full clock, each (k,): energy of work on chip, by time, of instructions while units
     wait, and in memory; seconds, the part of them at work, the arithmetic in that part, and the part of a kernel's
     start that takes cycles."""
@@ -40,7 +42,7 @@ class KernelNeeds(msgspec.Struct, frozen=True):
     start_s: Floats
 
 
-class Throttled(msgspec.Struct, frozen=True):
+class Throttled(NamedTuple):
     """Kernels within a power budget, each (k,): seconds, and the factors of prices on chip, of cycles of units, and of
     the instructions of units that wait."""
 
@@ -53,16 +55,14 @@ class Throttled(msgspec.Struct, frozen=True):
 def lower_clocks(needs: KernelNeeds, budget: PowerBudget, least_s: Floats | float) -> Throttled:
     """Return the kernels at the highest clocks that keep each within the budget. `least_s` are seconds that a kernel
     takes in any case, because it waits for its host."""
-    n = len(needs.own_s)
-    found = Throttled(needs.own_s.copy(), *np.ones((3, n)))
+    found = np.ones((len(Throttled._fields), len(needs.own_s)))
+    found[0] = needs.own_s
     energy_j = needs.chip_j + needs.timed_j + needs.waiting_j + needs.memory_j
     over = np.flatnonzero(energy_j > budget.watts * np.maximum(needs.own_s, least_s))
     if len(over):
-        part = KernelNeeds(*(getattr(needs, name)[over] for name in KernelNeeds.__struct_fields__))
-        limited = _solve(part, budget, (np.zeros(n) + least_s)[over])
-        for name in Throttled.__struct_fields__:
-            getattr(found, name)[over] = getattr(limited, name)
-    return found
+        limits_s = (np.zeros(len(needs.own_s)) + least_s)[over]
+        found[:, over] = _solve(KernelNeeds(*np.array(needs)[:, over]), budget, limits_s)
+    return Throttled(*found)
 
 
 def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttled:
