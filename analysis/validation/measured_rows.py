@@ -36,7 +36,7 @@ Tick = Callable[[int, int], None]  # shows how many rows are done, of how many
 
 def family_of(model: str) -> str:
     """Return the family of a model: `resnet` of wide_resnet50_2."""
-    return re.sub(r"[\d_:].*", "", model.removeprefix("wide_"))
+    return re.sub(r"[\d_:].*", "", re.sub("^(wide_|timm:)", "", model))
 
 
 class Unpredictable(Exception):

@@ -79,7 +79,8 @@ def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measur
     cells = {name: (text or "").lower() for name, text in row.items() if name}
     if rule := first_rule(row_rules()["unfit"], cells):
         raise Unpredictable(rule["reason"])
-    known_row = Cells(row | first_rule(row_rules()["corrected"], cells).get("was", {}))
+    was = first_rule(row_rules()["corrected"], cells).get("was", {})
+    known_row = Cells(row | {name: text.format(model=row.get("model")) for name, text in was.items()})
     try:
         return (
             _interpret_language_row(known_row, folders) if "phase" in row else _interpret_vision_row(known_row, folders)
@@ -124,7 +125,7 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
     return MeasuredRow(
         group=tuple(row[name] for name in GROUP),
         model=f"{row['model']}:sequence={int(sequence)}" if sequence else row["model"],
-        image_size=int(parse_cell(row, "image_size") or 0) or None,
+        image_size=int(parse_cell(row, "image_size") or parse_cell(row, "pixels") or 0) or None,
         device=device,
         scenario=Scenario(batch, _vision_precision(row), execution, "nchw" if is_nchw else "channels_last"),
         latency_s=latency,

@@ -84,7 +84,8 @@ class ProductLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Kernels of matrix products and convolutions. Tables are by class of software of the device.
 
     Warps wait for each matrix instruction with `synchronous_operands`; fp16 products are summed in fp16 with
-    `narrow_sums`. `is_untuned`: rules choose a kernel, no timing. `has_winograd` on CPUs. Products reach at most
+    `narrow_sums`. `is_untuned`: rules choose a kernel, no timing. `has_winograd` on CPUs. If it `packs_images`, a
+    kernel writes the channels of an image, fp32 in NCHW, in groups that tensor cores load. Products reach at most
     `largest_peak_share` of the peak, and have at most `bytes_in_flight` on their way per unit and clock. Of packed
     weights: lanes execute `scaling_ops` for each block of K and value of the result, `unpack_rows` of activations share
     one unpacking, and lanes that unpack execute `unpack_ops_factor` times the operations of the format."""
@@ -95,6 +96,7 @@ class ProductLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     narrow_sums: bool = False
     is_untuned: bool = False
     has_winograd: bool = False
+    packs_images: bool = False
     largest_peak_share: dict[str, SourcedValue] = {}
     bytes_in_flight: dict[str, SourcedValue] = {}
     scaling_ops: dict[str, SourcedValue] = {}

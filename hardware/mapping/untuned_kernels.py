@@ -1,4 +1,5 @@
-"""Kernels of a framework that neither times those of its library against each other nor keeps parameters in fp32.
+"""Kernels of a library beside those of its products: above all of a framework that neither times those of its library
+against each other nor keeps parameters in fp32.
 
 On matrix units, kernels of convolutions want channels last: others rearrange the tensors of a model in NCHW before and
 after, but not those of a product (1 x 1) in TF32. On Blackwell, a library that times its kernels has no others either.
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardware.demand import READ_WEIGHT, WRITE, Demand, Floats, OpClass
+from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, OpClass
 from hardware.mapping.tiling import Bools
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.setup import Setup
@@ -31,11 +32,13 @@ class UntunedTimes(NamedTuple):
 
 def framework_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes | None]:
     """Return the demand with the rates, address operations and bytes of such kernels, and their times, None if the
-    runtime has others."""
+    library has none."""
     if setup.products.is_untuned:
         return _untuned_kernels(demand, setup)
     if setup.device.vendor != "NVIDIA" or not setup.device.arch.has_layouts or setup.device.arch.is_host:
         return demand, None
+    if setup.products.packs_images:
+        return _pack_images(demand, setup)
     if setup.layout == "channels_last" and setup.is_narrow:
         suited = setup.device.arch.data.assumed("grouped_suited_columns")
         columns = np.ceil(np.maximum(demand.gemm[2], 1.0) / suited) * suited
@@ -73,6 +76,26 @@ def _untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes
     return demand.with_values(address_ops=elements * assumed("address_ops")), times
 
 
+def _pack_images(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes]:
+    """Return the demand with the bytes of the kernel that packs the channels of an image, and its start."""
+    channel_bytes, moves = _channel_bytes(demand, setup), demand.transfers
+    group = setup.device.arch.data.assumed("few_channels_bytes")
+    is_thin = _is_dense(demand, setup) & (channel_bytes > 0.0) & (channel_bytes < group)
+    padded = group / np.where(is_thin, channel_bytes, group)
+    is_image = is_thin[moves.op] & (moves.previous < 0) & (moves.role == READ)
+    packed = FORMATS[BASE].bytes / demand.element_bytes + 2.0 * padded[moves.op]  # read as given, written, read again
+    demand = demand.with_transfers(size_bytes=moves.size_bytes * np.where(is_image, packed, 1.0))
+    starts_s = np.where(is_thin, setup.device.light_start_s, 0.0)
+    return demand, UntunedTimes(np.zeros(demand.n), np.zeros(demand.n), starts_s)
+
+
+def _channel_bytes(demand: Demand, setup: Setup) -> Floats:
+    """Return the bytes of the input channels of each convolution in one place of a window, (n,)."""
+    window = np.maximum(np.prod(demand.windows[2:4], axis=0), 1.0)
+    channel_bytes: Floats = demand.gemm[3] / window * setup.plan.operand_bytes
+    return channel_bytes
+
+
 def _strided(demand: Demand) -> Bools:
     """Return where a kernel copies a tensor to another order, or operates on tensors of different shapes, (n,)."""
     is_read = (demand.transfers.role != WRITE) & (demand.transfers.size_bytes > 0.0)
@@ -87,10 +110,9 @@ def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     """Return the demand with the rates and bytes of convolutions, and where kernels rearrange their tensors, (n,)."""
     device, assumed = setup.device, setup.device.arch.data.assumed
     is_dense = _is_dense(demand, setup)
-    window = np.maximum(np.prod(demand.windows[2:4], axis=0), 1.0)
     columns = np.maximum(demand.gemm[2], 1.0)
     rate = np.minimum(columns / assumed("rule_columns"), 1.0)
-    is_thin = demand.gemm[3] / window * setup.plan.operand_bytes < assumed("few_channels_bytes")
+    is_thin = _channel_bytes(demand, setup) < assumed("few_channels_bytes")
     rate = np.where(is_thin, assumed("few_channels_rate"), rate)
     if device.has_bulk_instructions:
         rate = rate * assumed("rule_kernels_rate")

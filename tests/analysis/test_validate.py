@@ -145,8 +145,17 @@ def test_engines_of_mlperf_are_recorded_as_graphs() -> None:
 
 def test_a_detector_takes_the_image_size_of_a_row() -> None:
     row = {**BASE, "model": "yolov8n", "latency_ms": "1", "device": "l4", "framework": "TensorRT 8", "batch": "1"}
-    small, large = (row_validation.estimate_row(interpret_row(row | {"image_size": size})) for size in ("320", "640"))
+    stated = ({"image_size": "320"}, {"pixels": "640"})
+    small, large = (row_validation.estimate_row(interpret_row(row | size)) for size in stated)
     assert large.demand.macs.sum() == pytest.approx(4.0 * small.demand.macs.sum(), rel=0.01)
+
+
+def test_rows_of_a_source_are_read_as_what_ran() -> None:
+    kit = {**BASE, "source": "trtutils benchmark", "device": "jetson_agx_orin_32gb", "framework": "tensorrt"}
+    timm = {**BASE, "source": "timm results", "model": "vgg11"}
+    ran, built = (interpret_row(row | {"latency_ms": "1"}) for row in (kit, timm))
+    assert (ran.device.id, ran.scenario.precision) == ("jetson_agx_orin", "fp16")
+    assert (built.model, built.family) == ("timm:vgg11", "vgg")
 
 
 def test_an_input_pipeline_is_added_on_a_cpu_and_hidden_beside_an_accelerator() -> None:

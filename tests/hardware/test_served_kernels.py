@@ -139,6 +139,19 @@ def test_activations_stay_in_a_large_cache() -> None:
     assert result.throughput_per_s > 35_000
 
 
+def test_an_engine_that_python_calls_packs_its_image() -> None:
+    """A pixel of three fp32 values is read, and written and read again as eight values of 16 bits."""
+    workload = store.ready("resnet50", None)
+    assert workload is not None
+    recorded, called = (
+        estimate(workload.bound(), load_device("jetson_agx_orin"), Scenario(32, "fp16", name)).run.mapping.traffic
+        for name in ("tensorrt", "tensorrt_enqueue")
+    )
+    more = called.chip_read - recorded.chip_read
+    assert more[0] == pytest.approx(32 * 224 * 224 * (3 * 4 + 2 * 16 - 3 * 2))
+    assert not more[1:].any()
+
+
 def test_frameworks_of_2020_cast_weights_and_store_scores() -> None:
     """BERT-large on a V100 in fp16 under TensorFlow takes 9.5 to 10.1 ms for 128 tokens."""
     workload = store.ready("bert_large", None)
