@@ -250,7 +250,7 @@ def _busy(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> tuple[Floats,
         return busy_s, np.zeros_like(busy_s)
     doubling_s = device.thread_join_s * setup.runtime.launch.value * kernels.regions
     best = kernels.core_s * np.log(2.0) / np.maximum(doubling_s, 1e-12)
-    useful = kernels.core_s / np.maximum(kernels.resources.max(axis=1), 1e-12)
+    useful = kernels.core_s / np.maximum(busy_s, 1e-12)  # so the sum below is least, and never falls with more work
     threads = np.maximum(np.minimum(best, useful), 1.0)
     return np.maximum(busy_s, kernels.core_s / threads), doubling_s * np.log2(threads)
 
