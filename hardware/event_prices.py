@@ -3,8 +3,6 @@
 Prices of arithmetic and SRAM are interpolated between published nodes and capacities. Static prices and those of
 events by time follow from idle and active power."""
 
-from __future__ import annotations
-
 import math
 import re
 from functools import cached_property, lru_cache

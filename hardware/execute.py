@@ -5,8 +5,6 @@ power limit, the clock falls, and the voltage with it, until it does not: see ha
 share the busy time by their use of the resource that bounds it; the overhead belongs to the operator that it was
 started for. Energy follows events."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 """The mapping of a demand to a device as the runtime executes it: weights that stay on chip, the operators on the
 units of the architecture, and what the kernels of the runtime's libraries do beside them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,8 +1,6 @@
 """Number formats, and the precisions that users name: the formats of weights, activations and cache (precision.toml).
 The formats that units multiply follow from the precision and the device (hardware/plan.py)."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from pathlib import Path

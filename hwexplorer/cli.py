@@ -4,8 +4,6 @@ Exit codes: 0 done, 1 a correct request failed, 2 the request was wrong (one lin
 ended by signal n.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import os

@@ -8,8 +8,6 @@ both, but smooth activations leave a contraction. Values between the operators o
 transfers. Each has the traffic since its data was last touched, which decides whether a cache still holds it.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

@@ -6,8 +6,6 @@ wide, as in the checkpoints that serving programs load; in those of 4 bits also 
 have windows; experts have tokens, spread over devices, which exchange results over links.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ Steps between two events (an arrival that can start, an end, a full cache) have 
 a token per step, so they are evaluated at once.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections import deque

@@ -6,8 +6,6 @@ to the tokens before them. Each term is interpolated between estimates; energy l
 length of the caches: with a third length between, no median error of 1,018 published runs changed by 0.5 %.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

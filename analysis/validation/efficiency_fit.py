@@ -7,8 +7,6 @@ of predicted over measured. Each group of measurements has the same weight; leas
 analysis/estimate/trust.json.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

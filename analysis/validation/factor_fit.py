@@ -1,7 +1,5 @@
 """Linear fits: rates or factors that minimise absolute logarithms of predicted over measured, and fits without rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 
 import msgspec

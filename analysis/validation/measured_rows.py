@@ -1,7 +1,5 @@
 """Measured tables: their rows, the cells of a row, and the rules that say what these mean."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -3,8 +3,6 @@
 A row's framework determines the runtime, memory layout and, with its precision column, the number format. Rows with a
 phase are of language models: prefill, decoding, or both."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

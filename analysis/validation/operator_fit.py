@@ -5,8 +5,6 @@ predicted over measured. A library that no other device shows has the geometric 
 a fact that no other device of its generation shows.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Measured rows of services under load, as servers and loads; measured/serving.toml says how each source ran them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 The times that hosts of servers spend are fitted to these runs: factors on the shipped times of each scheduler and each
 runtime. Fits without a device, a family of models or an engine show how well these times transfer."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence

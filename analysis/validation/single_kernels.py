@@ -1,7 +1,5 @@
 """Single kernels from their sizes, and the demand of many that run one by one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

@@ -6,8 +6,6 @@ last-level cache if it fits. In the second, weights come from memory. Kernels of
 (`n=32 c=64 h=56 w=56 r=3 stride=2 pad=1`) read all from memory, in bursts. Of operators of engines (products,
 attention, experts, collectives), weights come from memory; what else is read stays in the cache if it fits."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial

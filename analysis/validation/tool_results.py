@@ -1,7 +1,5 @@
 """Read results of benchmark tools as rows in the format of the shipped tables; tool_results.toml lists the tools."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

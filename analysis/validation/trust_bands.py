@@ -6,8 +6,6 @@ runtime has a separate band, tested on left-out families of models. Rows that th
 predicted by a fit without their device or without their family.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from statistics import NormalDist

@@ -1,7 +1,5 @@
 """GPU, data-parallel SIMT: grids of blocks in waves over SMs, tensor cores where the format allows."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

@@ -1,7 +1,5 @@
 """Runtimes: how each joins operators into kernels, and what the host spends per kernel and per call."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from functools import lru_cache
 from itertools import product

@@ -1,7 +1,5 @@
 """Parts that all mappings share: off-chip traffic through a capacity, tiles and waves, vector work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec

@@ -4,8 +4,6 @@ Winograd's F(4 x 4, 3 x 3) has a quarter of the multiplications of a 3 x 3 convo
 transformed, 36 matrices multiplied, results transformed back (Lavin and Gray, arXiv 1509.09308), all through memory.
 Libraries of GPUs do it where convolutions run on the vector units in fp32; on CPUs the runtime says whether it does."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from hardware.demand import READ, WRITE, Demand, Floats, Ints, OpClass, Transfers

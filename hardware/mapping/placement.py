@@ -1,7 +1,5 @@
 """The placement of a network's layers on a chip: a compiler cuts the network into parts that fit, which run in turn."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

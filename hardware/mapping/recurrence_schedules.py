@@ -8,8 +8,6 @@ the cells, the rest streams through. So a projection along k keeps results, alon
 Blocks that keep their results follow each other without a gap: the wavefront fills and drains the fabric once. Blocks
 that keep an operand load it, fill and drain one by one, and add up their sums outside."""
 
-from __future__ import annotations
-
 import math
 
 import msgspec

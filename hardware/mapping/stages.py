@@ -1,7 +1,5 @@
 """The stages of one operator on the units of a device: what its schedule does in which cycles."""
 
-from __future__ import annotations
-
 import math
 
 import msgspec

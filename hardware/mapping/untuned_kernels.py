@@ -9,8 +9,6 @@ copies to another order and operations on tensors of different shapes. Two kerne
 Norms of rows take time for the operations of each row, however short, and wait for memory twice; softmax takes time for
 each value, however narrow."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Collectives over links: never quicker than the wires, slower for more messages, and the quicker of two ways."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

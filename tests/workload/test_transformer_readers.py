@@ -1,7 +1,5 @@
 """Published configurations, as their repositories have them, read as the models that are known by name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

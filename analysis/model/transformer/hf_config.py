@@ -1,7 +1,5 @@
 """`hf:FOLDER_OR_NAME`: a Hugging Face `config.json` read as plain data. No code of the folder is executed."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The transformers known by name, read from `transformers.toml`."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import msgspec

@@ -6,8 +6,6 @@ second embedding through a gate (Gemma 4). The end of this module has the costs 
 (attention to a cache, experts, rotation).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache

@@ -3,8 +3,6 @@
 Reuse of activation memory is the bytes of all values / the most bytes held at once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any

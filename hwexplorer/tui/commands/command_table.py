@@ -1,7 +1,5 @@
 """The commands of the `:` line besides the verbs of the shell: help, completion and KEYS.md come from this table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
