@@ -226,7 +226,7 @@ def test_calling_tensorflow_takes_as_long_as_several_layers() -> None:
 def _experts(precision: str, batch: int, layout: str = "tp=8,ep=8", device: str = "h100_sxm") -> Estimate:
     workload = store.ready(f"llama4_scout:decode,{layout}", None)
     assert workload is not None
-    return estimate(workload.bound(kv=460), load_device(device), Scenario(batch, precision, "vllm"))
+    return estimate(workload.bound(kv=460), load_device(device), Scenario(batch, precision, "vllm_2025"))
 
 
 def test_experts_that_devices_divide_run_by_default_tiles() -> None:
