@@ -8,27 +8,27 @@ import numpy as np
 
 from analysis.model.ir.workload import Floats, through_window
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL, DEPTHWISE_CHANNELS
+from analysis.model.operators.element_costs import ELEMENTWISE, NORM_FLOPS, RMS_NORM_FLOPS
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
 from hardware.precision import Widths
 
 Shape = dict[str, float]
+_OF_DEMAND = ("op_class", "gemm", "vector_flops", "special", "elements", "patches", "expert_rows")
 
 
 class SingleKernel(msgspec.Struct, frozen=True):
-    """The work of one kernel: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
-    functions, and elements read, of weights, and written. `patches` are the 4 x 4 patches of the result of a 3 x 3
-    convolution at stride 1, `window` the values of an input channel that one result takes, `image` the results of an
-    image in each channel. `macs` is None if it is the product of `gemm`. `cached` elements are read in the format of
-    the cache. Weights of so many `layers` and `inputs` are read in turn. `links` and `expert_rows` are those of a
-    Demand. In `waits_s` no unit works."""
+    """The work of one kernel, in fields of a Demand where they have these names (`macs` None: the product of `gemm`).
+    `elements` are written; other elements are read, of `weights`, and `cached` in the format of the cache. `window` are
+    the values of an input channel that one result takes, `image` the results of an image in each channel. Weights of so
+    many `layers` and `inputs` are read in turn. In `waits_s` no unit works."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
-    flops: float
+    vector_flops: float
     special: float
     read: float
     weights: float
-    written: float
+    elements: float
     patches: float = 0.0
     window: float = 1.0
     image: float = 1.0
@@ -121,6 +121,13 @@ def rowwise(
     return build
 
 
+def _operator(
+    name: str, operands: float = 1, op_class: OpClass = OpClass.ELEMENTWISE
+) -> Callable[[Shape], SingleKernel]:
+    """Return a builder of kernels of an operator, with its arithmetic by operators.toml."""
+    return rowwise(op_class, operands, *ELEMENTWISE[name][1:])
+
+
 def _self_attention(shape: Shape) -> SingleKernel:
     return attention({**shape, "q": shape["seq"], "dim_qk": shape["head_dim"], "dim_v": shape["head_dim"]})
 
@@ -131,17 +138,15 @@ KERNEL_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
     **dict.fromkeys(("conv", "conv2d"), _convolution),
     "attention_fwd": attention,
     **dict.fromkeys(("attention_decode", "attention_encoder", "attention_prefill"), _self_attention),
-    **dict.fromkeys(("add", "mul", "div", "residual_add"), rowwise(OpClass.ELEMENTWISE, 2, 1)),
-    **dict.fromkeys(("addu", "mulu", "divu", "relu"), rowwise(OpClass.ELEMENTWISE, 1, 1)),
-    **dict.fromkeys(("powu", "gelu", "tanh"), rowwise(OpClass.ELEMENTWISE, 1, 4, 1)),
-    "pow": rowwise(OpClass.ELEMENTWISE, 2, 4, 1),
-    "silu": rowwise(OpClass.ELEMENTWISE, 1, 4, 2),
-    "hardswish": rowwise(OpClass.ELEMENTWISE, 1, 5),
-    "activation": rowwise(OpClass.ELEMENTWISE, 2, 5, 2),  # gated: reads twice the width
-    "batch_norm": rowwise(OpClass.NORM, 1, 2),
-    **dict.fromkeys(("ln", "layer_norm"), rowwise(OpClass.ROW_NORM, 1, 8)),
-    **dict.fromkeys(("rms_norm", "rmsnorm_or_layernorm"), rowwise(OpClass.ROW_NORM, 1, 4)),
-    "softmax": rowwise(OpClass.SOFTMAX, 1, 5, 1),
+    **{name: _operator(name) for name in ("relu", "gelu", "tanh", "silu", "hardswish")},
+    **{name: _operator(name, 2) for name in ("add", "mul", "div", "pow")},
+    **{f"{name}u": _operator(name) for name in ("add", "mul", "div", "pow")},  # with a constant
+    "residual_add": _operator("add", 2),
+    "activation": _operator("swiglu", 2),  # gated: reads twice the width
+    "batch_norm": _operator("batch_norm", op_class=OpClass.NORM),
+    **dict.fromkeys(("ln", "layer_norm"), rowwise(OpClass.ROW_NORM, 1, NORM_FLOPS)),
+    **dict.fromkeys(("rms_norm", "rmsnorm_or_layernorm"), rowwise(OpClass.ROW_NORM, 1, RMS_NORM_FLOPS)),
+    "softmax": _operator("softmax", op_class=OpClass.SOFTMAX),
     **dict.fromkeys(("max_pool2d", "adaptive_avg_pool2d"), _pool),
     "cat": rowwise(OpClass.ELEMENTWISE),  # several tensors in their order
     **dict.fromkeys(("transpose_copy", "layout_copy", "heads_copy", "window_copy"), rowwise(OpClass.MOVEMENT)),
@@ -161,13 +166,11 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
     other `inputs` and the weights of other `layers` are between two uses."""
     n, index = len(kernels), np.arange(len(kernels))
     fields = {name: np.array([getattr(k, name) for k in kernels]).T for name in SingleKernel.__struct_fields__}
-    read, weights, cached, written, links, expert_rows = (
-        fields[name] for name in ("read", "weights", "cached", "written", "links", "expert_rows")
+    read, weights, cached, elements, links = (
+        fields[each] for each in ("read", "weights", "cached", "elements", "links")
     )
-    traffic: Floats = np.stack(
-        [read * widths.activations + cached * widths.cache, weights * widths.weights, written * widths.activations],
-        axis=1,
-    )
+    read_bytes = read * widths.activations + cached * widths.cache
+    traffic: Floats = np.stack([read_bytes, weights * widths.weights, elements * widths.activations], axis=1)
     others: Floats = traffic.sum(axis=1, keepdims=True) - traffic
     for role, name in ((0, "inputs"), (1, "layers")):
         others[:, role] += (fields[name] - 1.0) * np.maximum(traffic[:, role], 1.0)
@@ -175,12 +178,8 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
     windows, zeros, ones = np.ones((6, n)), np.zeros(n), np.ones(n)
     windows[0], windows[2] = fields["image"], fields["window"]
     return Demand(
-        op_class=fields["op_class"],
+        **{name: fields[name].copy() for name in _OF_DEMAND},
         macs=np.array([np.prod(k.gemm) if k.macs is None else k.macs for k in kernels], dtype=np.float64),
-        vector_flops=fields["flops"],
-        special=fields["special"],
-        elements=written,
-        gemm=fields["gemm"].copy(),
         local_bytes=zeros,
         weight_bytes=traffic[:, 1],
         kernel=index,
@@ -201,8 +200,6 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
         batch=np.ones(n, dtype=np.int64),
         lag=zeros,
         windows=windows,
-        patches=fields["patches"],
-        is_expert=expert_rows[0] > 0,
-        expert_rows=expert_rows,
+        is_expert=fields["expert_rows"][0] > 0,
         links=links if links.any() else None,
     )

@@ -170,7 +170,7 @@ def _read_kernel(row: Cells) -> TimedKernels:
     try:
         kernel = KERNEL_KINDS[op](kernels.parse_shape(row["shape"]))
         inputs = 1.0 if layout is None else np.inf
-        kernel = msgspec.structs.replace(kernel, layers=layers, inputs=inputs, written=wide * kernel.written)
+        kernel = msgspec.structs.replace(kernel, layers=layers, inputs=inputs, elements=wide * kernel.elements)
     except KeyError as missing:
         raise Unpredictable(f"{op[:40]}: {missing.args[0]} is not known") from None
     if layout is None:  # fp32 also in matrix products and, with TF32 off, convolutions
@@ -307,7 +307,7 @@ def _multiply(row: Cells, sizes: Shape) -> _Kernels:
     shape = (sizes["heads"], sizes["tokens"] or sizes["m"], sizes["n"], sizes["k"])
     rule = _rule_of(row, "beside")
     waits_s = shape[0] * shape[1] * rule.get("row_s", 0.0)
-    read = msgspec.structs.replace(_round({"tokens": shape[1], "width": shape[3]}), written=0.0)
+    read = msgspec.structs.replace(_round({"tokens": shape[1], "width": shape[3]}), elements=0.0)
     multiplied = msgspec.structs.replace(product(*shape), waits_s=waits_s, layers=sizes["layers"])
     return *_small_kernels(row), *(read,) * rule.get("reads", 0), multiplied
 
