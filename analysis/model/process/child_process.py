@@ -26,7 +26,7 @@ from hardware.safe_text import safe
 
 # The folder of our outermost package: `analysis`, or `hwexplorer` in an installed wheel, which contains it.
 _PACKAGES = Path(__file__).resolve().parents[__name__.count(".")]
-_LIMITED = str(Path(__file__).with_name("limited.py"))
+_LIMITED_COMMAND = str(Path(__file__).with_name("limited_command.py"))
 _LINE_MAX, _LINES_MAX, _ANSWER_MAX = 1 << 16, 10_000, 1 << 27
 _TEXT_MAX = 2000
 _POLL_S = 0.5
@@ -57,7 +57,7 @@ class Child:
         paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH", "")])]
         allowed = {"memory_bytes": limits.memory_bytes, "cpu_s": limits.seconds, "parent": os.getpid()}
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _LIMITED, json.dumps(allowed), *command],
+            [sys.executable, "-I", "-S", _LIMITED_COMMAND, json.dumps(allowed), *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=None if limits.show_output else subprocess.DEVNULL,

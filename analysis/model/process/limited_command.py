@@ -1,4 +1,4 @@
-"""Set limits of this process, then become a command: `python -I -S limited.py LIMITS COMMAND ..`.
+"""Set limits of this process, then become a command: `python -I -S limited_command.py LIMITS COMMAND ..`.
 
 The kernel limits the memory, the processor time and the size of files of each process. On Linux it kills the command
 when the thread that started it ends, so also when the program is killed. This is not a sandbox: the command has all
