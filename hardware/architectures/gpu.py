@@ -70,7 +70,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
         sizes[2] = np.where(columns > 0.0, demand.per_kernel(columns)[demand.kernel], sizes[2])
         times = times * np.where(columns > 0.0, columns / np.maximum(sizes[2], 1.0), 1.0)
         whole = msgspec.structs.replace(demand, gemm=sizes)
-        vars(whole)["shapes"] = distinct_shapes(sizes, sizes[0] > 0.0)
+        vars(whole)["shapes"] = distinct_shapes(np.array([*sizes, is_product]), sizes[0] > 0.0)  # what tiles depend on
     # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them. Loads of others are
     # hidden in part, except in convolutions, whose windows overlap. Synchronous sums pass shared memory.
     fed_bytes = plan.operand_bytes if is_narrow else min(plan.operand_bytes, FORMATS[plan.matrix].bytes)
