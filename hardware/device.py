@@ -135,8 +135,8 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def has_bulk_instructions(self) -> bool:
-        """True if the matrix units have instructions that no warp waits for, beside which the others reach less than
-        the peak: kernels for these came with Hopper."""
+        """True if the matrix units have instructions that no warp waits for, as since Hopper. Only these reach the
+        peak."""
         return self.values.get("synchronous_matrix_rate", 1.0) < 1.0
 
     def ends(self, name: str) -> tuple[float, float, float]:

@@ -63,8 +63,8 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 def link_seconds(links: Floats, device: Device, by_library: bool = False, start_s: float = 0.0) -> Floats:
     """Return the seconds of collectives, (n,), from `links` (4, n) of a Demand. Take the lesser of two protocols: small
     messages in words with flags (LL), and blocks with acknowledgement (Simple), for which an exchange waits in each
-    round, a library's ring once. Own kernels exchange by threads, of which two devices occupy a part. Without links of
-    all devices with each other, collectives are a library's."""
+    round, a library's ring once. In an exchange by an engine's own kernels, threads copy to each peer at a limited
+    rate. Without links of all devices with each other, collectives are a library's."""
     sent, messages, stated, peers = links
     speed, assumed = np.where(stated > 0, stated, device.link_bandwidth), device.arch.data.assumed
     is_pair = speed <= assumed("pair_link_bandwidth")

@@ -60,8 +60,8 @@ def lower_clocks(needs: KernelNeeds, budget: PowerBudget, least_s: Floats | floa
     energy_j = needs.chip_j + needs.timed_j + needs.waiting_j + needs.memory_j
     over = np.flatnonzero(energy_j > budget.watts * np.maximum(needs.own_s, least_s))
     if len(over):
-        limits_s = (np.zeros(len(needs.own_s)) + least_s)[over]
-        found[:, over] = _solve(KernelNeeds(*np.array(needs)[:, over]), budget, limits_s)
+        waits_s = (np.zeros(len(needs.own_s)) + least_s)[over]
+        found[:, over] = _solve(KernelNeeds(*np.array(needs)[:, over]), budget, waits_s)
     return Throttled(*found)
 
 

@@ -204,6 +204,7 @@ def _wrong_word(word: str, parser: _Parser) -> RequestError:
     listing = f"`{parser.prog} --help` lists them"
     if word.startswith("-"):
         flag = word.partition("=")[0]
+        # A short word is not like a long option that does not contain it.
         flags = [name for name in parser._option_string_actions if flag[2:] in name or len(name) < len(flag) + 3]
         alike = [name for name in nearest(flag, flags, cutoff=0.6) if name.startswith("--") == flag.startswith("--")]
         return unknown("option", flag, alike, listing=listing)

@@ -160,8 +160,8 @@ def is_expert(workload: Workload) -> Bools:
 
 @memoize(shared=True)
 def is_interpreted(workload: Workload) -> Bools:
-    """Return True for the operators of experts, their routers and latent attention, (n,), which engines of language
-    models start from an interpreter where they compile the rest."""
+    """Return True for the operators of experts, their routers and latent attention, (n,). Engines of language models
+    start these from an interpreter and compile the rest."""
     paths = workload.operators.path
     latent = {path.rpartition(".")[0] for path in paths if path.endswith(".kv_a_proj")}
     inside = [".router" in path or path.rpartition(".")[0] in latent for path in paths]

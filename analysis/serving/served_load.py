@@ -123,9 +123,8 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
             return f"falls behind by {plain_number(self.lag_per_s)} requests/s"
         if self.utilization >= 1.0 and not self.arrivals_per_s:
             return "full: more clients wait"
-        word = (
-            "keeps up" if self.utilization <= 1.0 else "serves a burst"
-        )  # a file whose requests come faster for a while
+        # Requests of a file may come faster for a while.
+        word = "keeps up" if self.utilization <= 1.0 else "serves a burst"
         return f"{word}: {percent(self.utilization)} of capacity"
 
     def band(self, figure_s: float, is_first: bool = False) -> tuple[float, float]:

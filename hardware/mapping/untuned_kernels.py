@@ -1,13 +1,13 @@
-"""Kernels of a library beside those of its products: above all of a framework that neither times those of its library
-against each other nor keeps parameters in fp32.
+"""Time kernels of a GPU library other than its products, and convolutions for which it has no suitable kernel.
 
 On matrix units, kernels of convolutions want channels last: others rearrange the tensors of a model in NCHW before and
 after, but not those of a product (1 x 1) in TF32. On Blackwell, a library that times its kernels has no others either.
-Rules choose the kernel: fewer shapes have a good one where instructions are new. With few input channels, as in the
-first layer, each value is loaded alone. Pools and batch norms in 16 bits spend most instructions on addresses, as do
-copies to another order and operations on tensors of different shapes. Two kernels widen the parameters of such a norm.
-Norms of rows take time for the operations of each row, however short, and wait for memory twice; softmax takes time for
-each value, however narrow."""
+An engine that takes images in NCHW packs their few channels first. The rest holds for a framework that does not time
+the kernels of its library against each other. Rules choose the kernel: fewer shapes have a good one where instructions
+are new. With few input channels, as in the first layer, each value is loaded alone. Pools and batch norms in 16 bits
+spend most instructions on addresses, as do copies to another order and operations on tensors of different shapes. Two
+kernels widen the parameters of such a norm. Norms of rows take time for the operations of each row, however short, and
+wait for memory twice. Softmax takes time for each value, however narrow."""
 
 from typing import NamedTuple
 
@@ -29,8 +29,8 @@ class UntunedTimes(NamedTuple):
 
 
 def framework_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes | None]:
-    """Return the demand with the rates, address operations and bytes of such kernels, and their times, None if the
-    library has none."""
+    """Return the demand with the rates, address operations and bytes of these kernels, and their times, None if they
+    add none."""
     if setup.products.is_untuned:
         return _untuned_kernels(demand, setup)
     if setup.device.vendor != "NVIDIA" or not setup.device.arch.has_layouts or setup.device.arch.is_host:

@@ -28,7 +28,7 @@ def _document(state: State, file: Path) -> TraceReport:
 
 def _run(arguments: argparse.Namespace) -> None:
     if arguments.model is None:
-        load_trace(str(arguments.file))  # says what is wrong with the file
+        load_trace(str(arguments.file))  # a wrong file is the first error
         raise RequestError("the traced model is unknown: name it with --model MODEL")
     answers.print_report("trace", arguments)
 

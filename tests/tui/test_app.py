@@ -172,7 +172,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("turn_up", "resnet50?pane=knobs")
 @case("turn_back", "resnet50?pane=knobs")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    """tests/tui/test_knobs.py turns knobs of real devices."""
+    """Check that keys of knobs change nothing on a device without knobs."""
     for key in ("right", "h", "backspace"):
         before = app.state
         await pilot.press(key)

@@ -139,9 +139,7 @@ def _remove_device(session: Session, words: list[str]) -> None:
 
 
 def _go_to_node(session: Session, words: list[str]) -> None:
-    name = words[0] if words else ""
-    if name in ("/", session.state.model):
-        name = ""
+    name = "" if not words or words[0] in ("/", session.state.model) else words[0]
     place = session.index.place
     if name not in place:  # the end of a path is enough if only one node has it
         ends = [key for key in place if key.endswith(("." + name, "/" + name))]
@@ -390,14 +388,8 @@ COMMANDS: dict[str, LineCommand] = {
     "models": LineCommand("models [TEXT]", "go to the models pane, narrowed to these words", _narrow_models),
 }  # fmt: skip
 ALIASES = {
-    "q": "quit",
-    "w": "export",
-    "e": "state",
-    "b": "batch",
-    "p": "precision",
-    "size": "image_size",
-    "filter": "models",
-}
+    "q": "quit", "w": "export", "e": "state", "b": "batch", "p": "precision", "size": "image_size", "filter": "models",
+}  # fmt: skip
 
 
 def names() -> list[str]:

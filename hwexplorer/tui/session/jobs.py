@@ -28,8 +28,8 @@ STOP_S = 2.0  # how long a verb may take to end its children before all of them 
 
 
 class BackgroundJob(ABC):
-    """The thread that polls calls `finish` with the job once it is done. `progress` is (phase, fraction done); the
-    fraction is negative if unknown."""
+    """A job beside the screen, which can be cancelled. The thread that polls it calls `finish` with it once it is done.
+    `progress` is (phase, fraction done); the fraction is negative if unknown."""
 
     replaces_model: ClassVar[bool]  # True if the screen shows an old model until the job is done
     stop_message: ClassVar[str]
