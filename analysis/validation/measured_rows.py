@@ -47,6 +47,31 @@ class Cells(dict[str, str]):
     def __missing__(self, name: str) -> str:
         return ""
 
+    def number(self, name: str, scale: float = 1.0) -> float | None:
+        """Return a cell as a positive number times `scale`, None for anything else."""
+        text = self[name] or ""
+        try:
+            value = float(text) if text.isascii() and "_" not in text else 0.0
+        except ValueError:
+            return None
+        return value * scale if LEAST < value < MOST else None
+
+    def whole(self, name: str, unstated: int = 0) -> int:
+        """Return a cell as a whole number, `unstated` for anything else."""
+        return int(self.number(name) or unstated)
+
+    def count(self, name: str) -> int:
+        """Return a cell as a whole number, 0 if it is empty. Raises Unpredictable for anything else."""
+        value = self.number(name)
+        if value is None and (self[name] or "").strip():
+            raise Unpredictable(f"{name} is not a number above 0")
+        return round(value or 0)
+
+    def unstated_prompt(self) -> tuple[int, bool]:
+        """Return the prompt tokens of a row that states none, and whether its benchmark is known for long prompts."""
+        tokens = next((tokens for name, tokens in row_rules()["prompt_of"].items() if name in self["note"]), 0)
+        return tokens or int(row_rules()["prompt_unstated"]), tokens > 0
+
 
 def row_rules() -> dict[str, Any]:
     """Return the rules by which rows become requests."""
@@ -147,30 +172,6 @@ def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) ->
     if mapped.startswith("!"):
         raise Unpredictable(mapped[1:])
     return load_device(f"{device.id}:{mapped}", folders) if mapped else device
-
-
-def parse_cell(row: dict[str, str], name: str, scale: float = 1.0) -> float | None:
-    """Return a cell as a positive number times `scale`, None for anything else."""
-    text = row.get(name) or ""
-    try:
-        value = float(text) if text.isascii() and "_" not in text else 0.0
-    except ValueError:
-        return None
-    return value * scale if LEAST < value < MOST else None
-
-
-def unstated_prompt(row: Cells) -> tuple[int, bool]:
-    """Return the prompt tokens of a row that states none, and whether its benchmark is known for long prompts."""
-    tokens = next((tokens for name, tokens in row_rules()["prompt_of"].items() if name in row["note"]), 0)
-    return tokens or int(row_rules()["prompt_unstated"]), tokens > 0
-
-
-def parse_count(row: dict[str, str], name: str) -> int:
-    """Return a cell as a whole number, 0 if it is empty. Raises Unpredictable for anything else."""
-    value = parse_cell(row, name)
-    if value is None and (row.get(name) or "").strip():
-        raise Unpredictable(f"{name} is not a number above 0")
-    return round(value or 0)
 
 
 def first_rule(rules: Sequence[dict[str, Any]], cells: Mapping[str, str]) -> dict[str, Any]:

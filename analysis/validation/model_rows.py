@@ -20,10 +20,7 @@ from analysis.validation.measured_rows import (
     find_precision,
     find_runtime_name,
     first_rule,
-    parse_cell,
-    parse_count,
     row_rules,
-    unstated_prompt,
 )
 from hardware import file_access
 from hardware.device import Device
@@ -80,9 +77,7 @@ def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measur
     was = first_rule(row_rules()["corrected"], cells).get("was", {})
     known_row = Cells(row | {name: text.format(model=row.get("model")) for name, text in was.items()})
     try:
-        return (
-            _interpret_language_row(known_row, folders) if "phase" in row else _interpret_vision_row(known_row, folders)
-        )
+        return (_interpret_language_row if "phase" in row else _interpret_vision_row)(known_row, folders)
     except RequestError as error:  # of the scenario
         raise Unpredictable(str(error)) from None
 
@@ -93,15 +88,15 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
     framework, kind = row["framework"].lower(), row["scenario"].lower()
     is_mlperf, is_module = row["source"].startswith("MLPerf"), device.software.shares_host_memory
     is_submission = is_mlperf and "n_devices" in row
-    batch = parse_count(row, "batch")
+    batch = row.count("batch")
     if kind in MANY_STREAMS and "openvino" in framework and not is_submission:
         batch = max(round(device.units), 1)  # one stream of one image per core
     elif not batch:
         batch = OFFLINE_BATCH if kind in MANY_STREAMS else 1
-    latency, energy = parse_cell(row, "latency_ms", 1e-3), parse_cell(row, "energy_mJ_per_inference", 1e-3)
+    latency, energy = row.number("latency_ms", 1e-3), row.number("energy_mJ_per_inference", 1e-3)
     if is_mlperf and not is_module:
         energy = None  # the row states the energy of the whole system: hosts, fans, supply
-    throughput = parse_cell(row, "throughput_per_s")
+    throughput = row.number("throughput_per_s")
     is_rate = latency is None and throughput is not None
     if latency is None and throughput:
         latency = batch * count / throughput
@@ -119,11 +114,11 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
     if row["precision"] == "fp32" and is_submission and execution.startswith(("tensorrt", "openvino")):
         raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
     is_nchw = ("nchw" in framework or "eager" in framework) and "channels_last" not in framework
-    sequence = parse_count(row, "sequence") or row_rules()["sequence_unstated"].get(row["model"])
+    sequence = row.count("sequence") or row_rules()["sequence_unstated"].get(row["model"])
     return MeasuredRow(
         group=tuple(row[name] for name in GROUP),
         model=f"{row['model']}:sequence={int(sequence)}" if sequence else row["model"],
-        image_size=int(parse_cell(row, "image_size") or parse_cell(row, "pixels") or 0) or None,
+        image_size=row.whole("image_size", row.whole("pixels")) or None,
         device=device,
         scenario=Scenario(batch, _vision_precision(row), execution, "nchw" if is_nchw else "channels_last"),
         latency_s=latency,
@@ -141,7 +136,7 @@ def _devices(row: Cells, folders: tuple[Path, ...]) -> tuple[Device, int]:
     name, facts = row["device"], (row["device_mode"], row["source"], folders)
     several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
     try:
-        return find_device(name, *facts), parse_count(row, "n_devices") or 1
+        return find_device(name, *facts), row.count("n_devices") or 1
     except Unpredictable:
         if several is None:
             raise
@@ -184,7 +179,7 @@ def _interpret_language_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRo
     """Return the request of a row of a language model. Energy covers all devices and one inference: one token in
     decoding, else the whole request."""
     device = use_threads(find_device(row["device"], row["device_mode"], row["source"], folders), row, folders)
-    count, batch = parse_count(row, "n_devices") or 1, parse_count(row, "batch")
+    count, batch = row.count("n_devices") or 1, row.count("batch")
     runtime = find_runtime_name(f"{row['runtime']} {row['weights_format']}", device.vendor, "language")
     if count > 1 and runtime.startswith("llama_cpp"):
         raise Unpredictable("layers are split over devices")
@@ -195,8 +190,8 @@ def _interpret_language_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRo
     tokens = lengths.get("output", 1)
     text = f"{_model(row['model'])}:{phase}" + (f",tp={count}" if count > 1 else "")
     text += f",ep={count}" if row["device_mode"] == f"EP{count}" else ""
-    latency, energy = _latency_s(row, batch), parse_cell(row, "energy_j_per_token")
-    if energy is None and (whole := parse_cell(row, "energy_j")):
+    latency, energy = _latency_s(row, batch), row.number("energy_j_per_token")
+    if energy is None and (whole := row.number("energy_j")):
         energy = whole / batch
     if latency is None:
         raise Unpredictable("row states neither latency nor energy")
@@ -206,7 +201,7 @@ def _interpret_language_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRo
         device=device,
         scenario=Scenario(batch, precision, check_runtime(runtime, device, "language") or "fused"),
         latency_s=latency * (tokens if _is_per_token(row) else 1),
-        energy_j=energy * tokens if energy and not (phase == "decode" and unstated_prompt(row)[1]) else None,
+        energy_j=energy * tokens if energy and not (phase == "decode" and row.unstated_prompt()[1]) else None,
         lengths=lengths,
     )
 
@@ -220,8 +215,7 @@ def _model(name: str) -> str:
 
 
 def _request(row: Cells) -> tuple[str, dict[str, int]]:
-    prompt, output = (int(parse_cell(row, name) or 0) for name in ("prompt_tokens", "output_tokens"))
-    start = prompt or unstated_prompt(row)[0]
+    prompt, output = (row.whole(name) for name in ("prompt_tokens", "output_tokens"))
     if row["phase"] == "prefill":
         if not prompt:
             raise Unpredictable("the length of the prompt is not stated")
@@ -230,21 +224,19 @@ def _request(row: Cells) -> tuple[str, dict[str, int]]:
         return "request", {"sequence": prompt, "output": output}
     if row["phase"] == "end_to_end" and not _is_per_token(row):
         raise Unpredictable("the lengths of the requests are not stated")
-    kv = parse_cell(row, "kv_tokens")
-    return "decode", {"kv": int(kv if kv is not None else start + output // 2)}
+    return "decode", {"kv": row.whole("kv_tokens", (prompt or row.unstated_prompt()[0]) + output // 2)}
 
 
 def _is_per_token(row: Cells) -> bool:
     """Return True if the row states the latency of a whole request divided by its output tokens."""
-    return (
-        row["phase"] == "end_to_end" and "output tokens, prefill included" in row["note"] and "latency=" in row["note"]
-    )
+    stated = ("output tokens, prefill included", "latency=")
+    return row["phase"] == "end_to_end" and all(words in row["note"] for words in stated)
 
 
 def _latency_s(row: Cells, batch: int) -> float | None:
-    latency, rate = parse_cell(row, "latency_s"), parse_cell(row, "throughput_tokens_per_s")
+    latency, rate = row.number("latency_s"), row.number("throughput_tokens_per_s")
     if latency is not None or rate is None:
         return latency
-    prompt, output = (parse_cell(row, name) or 0.0 for name in ("prompt_tokens", "output_tokens"))
-    tokens = {"decode": 1.0, "prefill": prompt, "end_to_end": output}[row["phase"]]
+    counted = {"prefill": "prompt_tokens", "end_to_end": "output_tokens"}
+    tokens = row.number(counted[row["phase"]]) if row["phase"] != "decode" else 1.0
     return batch * tokens / rate if tokens else None

@@ -25,8 +25,6 @@ from analysis.validation.measured_rows import (
     find_precision,
     find_runtime_name,
     first_rule,
-    parse_cell,
-    unstated_prompt,
 )
 from hardware import file_access
 from hardware.device import Device
@@ -135,11 +133,11 @@ def interpret_served_row(cells: dict[str, str], folders: tuple[Path, ...] = ()) 
     scheduler = runtimes()[runtime].scheduler
     if is_older and f"{scheduler}{WHOLE}" in schedulers() and device.vendor == "AMD":
         scheduler += WHOLE
-    decode_workers = int(parse_cell(row, "decode_workers") or 1)
-    prefill_workers = int(parse_cell(row, "prefill_workers") or 0)
+    decode_workers = row.whole("decode_workers", 1)
+    prefill_workers = row.whole("prefill_workers")
     per_worker = _devices_per_worker(row, is_split=prefill_workers > 0)
-    prefill_devices = int(parse_cell(row, "devices_per_prefill_worker") or per_worker)
-    experts, copies = (int(parse_cell(row, f"{name}_parallel") or 1) for name in ("expert", "attention_data"))
+    prefill_devices = row.whole("devices_per_prefill_worker", per_worker)
+    experts, copies = (row.whole(f"{name}_parallel", 1) for name in ("expert", "attention_data"))
     if row["weights_format"].startswith("fp8") and row["runtime"] in ENGINES_OF_BLOCKS:
         config = parse(str(refer(model))).config
         experts = per_worker if config.experts and config.expert_ffn % (BLOCK * per_worker) else experts
@@ -155,20 +153,20 @@ def interpret_served_row(cells: dict[str, str], folders: tuple[Path, ...] = ()) 
         kernel=setup.get("kernel", ""),
         drafts=0 if prefill_workers else setup.get("drafts_of_copies" if copies > 1 else "drafts", 0),
     )
-    if not (output := int(parse_cell(row, "output_tokens") or 0)):
+    if not (output := row.whole("output_tokens")):
         raise Unpredictable("the lengths of the requests are not stated")
-    prompt = int(parse_cell(row, "prompt_tokens") or unstated_prompt(row)[0])
+    prompt = row.whole("prompt_tokens", row.unstated_prompt()[0])
     lengths = Lengths(prompt=prompt, output=output, spread=setup["spread"])
     load = _load(row, lengths, setup)
-    rate = parse_cell(row, "output_tokens_per_s")
-    if rate is None and (total := parse_cell(row, "total_tokens_per_s")):
+    rate = row.number("output_tokens_per_s")
+    if rate is None and (total := row.number("total_tokens_per_s")):
         rate = total * float(load.output.sum() / (load.output.sum() + load.prompt.sum()))
-    running = parse_cell(row, "running_batch")
+    running = row.number("running_batch")
     mean_s = running / rate if running and rate else None  # a median gap between tokens leaves out waits for prompts
     measured = {
-        "TTFT": None if "queue" in row["flag"] else parse_cell(row, "ttft_s"),
-        "TPOT": parse_cell(row, "tpot_s") or mean_s or parse_cell(row, "itl_median_s"),
-        "energy": parse_cell(row, "energy_j_per_output_token"),
+        "TTFT": None if "queue" in row["flag"] else row.number("ttft_s"),
+        "TPOT": row.number("tpot_s") or mean_s or row.number("itl_median_s"),
+        "energy": row.number("energy_j_per_output_token"),
         "throughput": None if prefill_workers else rate,  # some of these contradict the times of their rows
     }
     return ServedRow(
@@ -190,8 +188,8 @@ def _setup(row: Cells, model: str, device: Device) -> dict[str, Any]:
 
 
 def _devices_per_worker(row: Cells, is_split: bool) -> int:
-    degrees = [int(parse_cell(row, f"{name}_parallel") or 1) for name in ("tensor", "attention_data", "expert")]
-    devices = int(parse_cell(row, "devices_per_decode_worker" if is_split else "n_devices") or 1)
+    degrees = [row.whole(f"{name}_parallel", 1) for name in ("tensor", "attention_data", "expert")]
+    devices = row.whole("devices_per_decode_worker" if is_split else "n_devices", 1)
     return max(degrees[0] * degrees[1], degrees[2], devices)
 
 
@@ -210,8 +208,8 @@ def _precision(row: Cells, model: str) -> str:
 
 
 def _load(row: Cells, lengths: Lengths, setup: dict[str, Any]) -> Load:
-    requests = int(parse_cell(row, "requests") or 0)
-    if rate := parse_cell(row, "request_rate_per_s"):
+    requests = row.whole("requests")
+    if rate := row.number("request_rate_per_s"):
         if not requests:
             raise Unpredictable("requests at a rate, but not how many, are stated")
         random = np.random.default_rng(lengths.seed)
@@ -221,7 +219,7 @@ def _load(row: Cells, lengths: Lengths, setup: dict[str, Any]) -> Load:
         means = lengths.prompt, lengths.output
         prompt, output = (np.ceil(random.exponential(mean, requests)).astype(np.int64) for mean in means)
         return msgspec.structs.replace(load, prompt=prompt, output=output)
-    clients = round(parse_cell(row, "running_batch") or parse_cell(row, "concurrency") or 0)
+    clients = round(row.number("running_batch") or row.number("concurrency") or 0)
     if not clients:
         raise Unpredictable("neither a rate of requests nor how many run at once is stated")
     if row["load_kind"] == "one batch":

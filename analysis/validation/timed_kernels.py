@@ -26,7 +26,6 @@ from analysis.validation.measured_rows import (
     catalogue_device,
     first_rule,
     map_groups,
-    parse_cell,
     read_rows,
 )
 from analysis.validation.row_validation import PredictionPoint
@@ -160,7 +159,7 @@ def _read(folders: tuple[Path, ...], cells: dict[str, str]) -> TimedKernels:
 def _read_kernel(row: Cells) -> TimedKernels:
     """Return the kernel of a row of a framework. Raises Unpredictable for what is not known."""
     op, form, layout = row["op"], (row["format"] or "fp32").partition(" ")[0], row.get("layout")
-    seconds = parse_cell(row, "seconds") or parse_cell(row, "latency_ms", 1e-3)
+    seconds = row.number("seconds") or row.number("latency_ms", 1e-3)
     if seconds is None:
         raise Unpredictable(f"{op[:40]}: the time is not a number")
     # The sources of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or
@@ -198,7 +197,7 @@ def _read_operator(row: Cells) -> TimedKernels:
     precision = extra.get("precision") or rules["precision"].get(form)
     if precision is None:
         raise Unpredictable(f"format of {operator}: {form}")
-    sizes = defaultdict(float, {name: parse_cell(row, name) or 0.0 for name in row} | rules["sizes"].get(operator, {}))
+    sizes = defaultdict(float, {name: row.number(name) or 0.0 for name in row} | rules["sizes"].get(operator, {}))
     try:
         started = _OPERATORS[operator](row, sizes)
     except (ZeroDivisionError, ValueError, IndexError):
