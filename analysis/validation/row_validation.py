@@ -1,6 +1,7 @@
 """Validation of predictions: every measured row is predicted, or counted by the reason why it cannot be.
 
-Each measured quantity is a point, with its prediction and band. Errors are those of points of a class of work."""
+Each measured quantity is a point, with its prediction and band. Errors are those of points of a class of work, or of a
+group: (source, device, mode, framework, precision, scenario)."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from analysis.model import store
 from analysis.model.ir.workload import INPUT, Floats, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.validation.measured_rows import Tick, Unpredictable, interpret_each
+from analysis.validation.model_rows import GROUP
 from analysis.validation.model_rows import MeasuredRow as MeasuredRow
 from analysis.validation.model_rows import interpret_row as interpret_row
 from hardware.architecture_facts import common
@@ -81,6 +83,18 @@ class RowPoint(PredictionPoint, frozen=True):
     row: MeasuredRow
 
 
+class ErrorGroup(PredictionErrors, frozen=True, kw_only=True):
+    """Errors of one group and quantity."""
+
+    source: Annotated[str, column("Source", keep=5)]
+    device: Annotated[str, column("Device")]
+    device_mode: Annotated[str, column("Mode", keep=3)]
+    framework: Annotated[str, column("Framework", keep=2)]
+    precision: Annotated[str, column("Precision", keep=3)]
+    scenario: Annotated[str, column("Scenario", keep=4)]
+    quantity: Annotated[str, column("Quantity")]
+
+
 class ClassErrors(PredictionErrors, frozen=True, kw_only=True):
     """Errors of a class of work over all of its rows."""
 
@@ -90,9 +104,11 @@ class ClassErrors(PredictionErrors, frozen=True, kw_only=True):
 
 
 class Validation(msgspec.Struct, frozen=True):
-    """Errors of classes of work, skipped rows, and the numbers of rows that are predicted and not (`summary`)."""
+    """Errors of classes of work and groups, skipped rows, and the numbers of rows that are predicted and not
+    (`summary`)."""
 
     classes: tuple[ClassErrors, ...]
+    groups: tuple[ErrorGroup, ...]
     skipped: tuple[SkippedRows, ...]
     summary: dict[str, int]
 
@@ -201,13 +217,18 @@ def validate(
     kernels: Sequence[PredictionPoint] = (),
     unread: Mapping[str, int] | None = None,
 ) -> Validation:
-    """Predict every row and summarise errors by class of work. `kernels` are predicted single kernels,
+    """Predict every row and summarise errors by class of work and by group. `kernels` are predicted single kernels,
     `unread` the number of others of their table, by reason."""
     points, skipped = predict_rows(rows, folders, tick)
     skipped.update(unread or {})
     predicted = len({id(point.row) for point in points}) + len(kernels)
     return Validation(
         classes=class_errors((*points, *kernels)),
+        groups=tuple(
+            measure_errors(ErrorGroup, members, quantity=quantity, **dict(zip(GROUP, group, strict=True)))
+            for group, of_group in group_by(points, lambda point: point.row.group).items()
+            for quantity, members in group_by(of_group, lambda point: point.quantity).items()
+        ),
         skipped=SkippedRows.count(skipped),
         summary={"predicted": predicted, "kernels": len(kernels), "skipped": skipped.total()},
     )

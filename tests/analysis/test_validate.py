@@ -3,7 +3,6 @@
 import csv
 import os
 import re
-from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -39,8 +38,8 @@ ROWS = measured_rows.shipped_rows(measured_rows.FITTED_ON)
 
 
 @pytest.fixture(scope="module")
-def found() -> tuple[list[row_validation.RowPoint], Counter[str]]:
-    return row_validation.predict_rows(ROWS)
+def found() -> row_validation.Validation:
+    return row_validation.validate(ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +52,13 @@ def fitted(observed: dict[str, list[FitRow]]) -> Callable[[str], RateFit]:
     return cache(lambda software: fit_software(software, observed[software]))
 
 
-def test_every_row_is_predicted_or_counted(found: tuple[list[row_validation.RowPoint], Counter[str]]) -> None:
-    assert len({id(point.row) for point in found[0]}) == len(ROWS) - found[1].total()
+def test_every_row_is_predicted_or_counted(found: row_validation.Validation) -> None:
+    skipped = sum(s.rows for s in found.skipped)
+    assert found.summary["predicted"] == len(ROWS) - skipped
     tables = measured_rows.row_rules().values()
     rules = [rule for table in tables if isinstance(table, list) for rule in table]
     others = {rule["reason"] for rule in rules if "reason" in rule}  # of something else
-    assert set(found[1]) - others == {"device is not in the catalogue"}
+    assert {s.reason for s in found.skipped} - others == {"device is not in the catalogue"}
 
 
 MOST = {  # median error of groups by kind of device and quantity
@@ -68,10 +68,9 @@ MOST = {  # median error of groups by kind of device and quantity
 }  # fmt: skip
 
 
-def test_errors_ranks_and_bands_of_groups(found: tuple[list[row_validation.RowPoint], Counter[str]]) -> None:
-    groups = group_by(found[0], lambda point: (point.row.group, point.quantity)).values()
-    large = [_measure_group(points) for points in groups if len(points) >= row_validation.LARGE]
-    kinds = group_by(large, lambda group: (_kind(group.name), group.quantity))
+def test_errors_ranks_and_bands_of_groups(found: row_validation.Validation) -> None:
+    large = [group for group in found.groups if group.n >= row_validation.LARGE]
+    kinds = group_by(large, lambda group: (_kind(group.device), group.quantity))
     for key, most in MOST.items():
         assert np.median([group.median_ape for group in kinds[key]]) <= most, key
     ranks = [group.spearman for group in kinds["gpu", "latency"] if group.spearman is not None]
@@ -79,13 +78,8 @@ def test_errors_ranks_and_bands_of_groups(found: tuple[list[row_validation.RowPo
     assert 0.70 <= np.average([g.band_coverage for g in large], weights=[g.n for g in large]) <= 0.95
     # Bands that followed from rows as fitted were narrower (0.33) and held 55 % of what was measured elsewhere.
     assert np.median([group.band_half_width for group in large]) <= 0.45
-    far = {group.name for key, most in MOST.items() for group in kinds[key] if group.median_ape > 2 * most}
+    far = {group.device for key, most in MOST.items() for group in kinds[key] if group.median_ape > 2 * most}
     assert far <= {"CPU: 13th Gen Intel(R) Core(TM) i9-13900K"}  # measured/README.md says why
-
-
-def _measure_group(points: list[row_validation.RowPoint]) -> row_validation.ClassErrors:
-    labels = {"name": points[0].row.group[1], "quantity": points[0].quantity, "devices": 1}
-    return row_validation.measure_errors(row_validation.ClassErrors, points, **labels)
 
 
 def _kind(name: str) -> str:
@@ -111,7 +105,7 @@ def test_repeats_that_differ_are_counted_not_averaged() -> None:
     rows = [{**BASE, "latency_ms": value} for value in ("1.0", "1.9", "2.1")]
     result = row_validation.validate(rows)
     assert [(s.reason, s.rows) for s in result.skipped] == [("repeats of one configuration differ by more than 2x", 3)]
-    assert row_validation.validate(rows[:2]).classes[0].n == 2
+    assert row_validation.validate(rows[:2]).groups[0].n == 2
 
 
 @pytest.mark.parametrize(
