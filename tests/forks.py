@@ -1,7 +1,7 @@
 """Captures by forks of one process that has loaded torch: to load it takes a capture alone four seconds.
 
-The jobs of a test run what asks that process under their warden, and read the lines that its fork writes. What a
-capture is held to (memory, time, processes it leaves) holds for who asks alone: tests of that do without.
+The subprocess of a capture job asks that process for a fork, whose lines the job reads. The limits of the job (memory,
+time, processes that it leaves) hold for the subprocess alone, so tests of these limits use no forks.
 """
 
 import gc
@@ -64,7 +64,7 @@ def _serve(place: str) -> None:
                 pid = os.fork()
                 if pid:
                     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                    with suppress(OSError):  # its warden ends who asked as soon as there is an answer
+                    with suppress(OSError):  # its job ends who asked as soon as there is an answer
                         asking.send(bytes([code & 255]))
                     os._exit(0)
                 asking.close()
