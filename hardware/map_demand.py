@@ -19,7 +19,7 @@ from hardware.mapping.common import (
     usable_last_level_bytes,
     wide_products,
 )
-from hardware.mapping.untuned_kernels import framework_kernels
+from hardware.mapping.untuned_kernels import library_kernels
 from hardware.memo import memoize
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.quantity import SourcedValue
@@ -41,11 +41,11 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     if runtime.bandwidth:
         shares = _class_rates(setup, "bandwidth", "narrow" if setup.is_narrow else "")
         rates = msgspec.structs.replace(rates, bandwidth=rates.bandwidth * shares)
-    demand, framework = framework_kernels(demand, setup)
+    demand, times = library_kernels(demand, setup)
     mapping = architecture_of(setup.device).map_operators(demand, setup, rates)
-    if framework is not None:
-        mapping = msgspec.structs.replace(mapping, vector_s=np.maximum(mapping.vector_s, framework.least_s))
-        mapping = add_serial(mapping, demand, blocks_s=framework.rows_s, starts_s=framework.starts_s)
+    if times is not None:
+        mapping = msgspec.structs.replace(mapping, vector_s=np.maximum(mapping.vector_s, times.least_s))
+        mapping = add_serial(mapping, demand, blocks_s=times.rows_s, starts_s=times.starts_s)
     mapping = _with_library_rates(mapping, demand, setup, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
     mapping = time_attention(mapping, demand, setup, rates)
     mapping = quantise_activations(mapping, demand, setup, rates)

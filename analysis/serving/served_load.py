@@ -146,7 +146,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def spoken_name(self) -> str:
         """The name of its devices, or the change that is served on them."""
-        is_change = self.row.key == "now" or " " in self.row.key
+        is_change = self.row.key == "now" or " " in self.row.key  # `l4*8` spells devices, `runtime sglang` a change
         return self.row.key if is_change else self.server.name
 
     @property

@@ -19,7 +19,7 @@ from hardware.precision import BASE, FORMATS, WIDE
 from hardware.setup import Setup
 
 
-class UntunedTimes(NamedTuple):
+class LibraryTimes(NamedTuple):
     """Seconds of each operator, (n,): the least of its vector work, those that its rows add, and the starts of
     auxiliary kernels."""
 
@@ -28,7 +28,7 @@ class UntunedTimes(NamedTuple):
     starts_s: Floats
 
 
-def framework_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes | None]:
+def library_kernels(demand: Demand, setup: Setup) -> tuple[Demand, LibraryTimes | None]:
     """Return the demand with the rates, address operations and bytes of these kernels, and their times, None if they
     add none."""
     if setup.products.is_untuned:
@@ -48,7 +48,7 @@ def framework_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTime
     return demand, None
 
 
-def _untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes]:
+def _untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, LibraryTimes]:
     device, assumed = setup.device, setup.device.arch.data.assumed
     cycles = device.units * device.clock_hz
     is_norm = (demand.op_class == OpClass.NORM) & (demand.element_bytes < FORMATS[BASE].bytes)
@@ -65,7 +65,7 @@ def _untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes
     demand, rearranged = _choose_convolutions(demand, setup)
     raised = np.where(demand.op_class == OpClass.SOFTMAX, demand.elements, 0.0)
     least_s = np.maximum(values / rate, raised / assumed("softmax_rate")) / cycles
-    times = UntunedTimes(
+    times = LibraryTimes(
         least_s=np.where(rows > 0.0, row_cycles / device.clock_hz, least_s),
         rows_s=rows * operations * assumed("norm_row_cycles") / cycles,
         starts_s=(casts + 2.0 * rearranged) * device.light_start_s,
@@ -74,7 +74,7 @@ def _untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes
     return demand.with_values(address_ops=elements * assumed("address_ops")), times
 
 
-def _pack_images(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes]:
+def _pack_images(demand: Demand, setup: Setup) -> tuple[Demand, LibraryTimes]:
     """Return the demand with the bytes of the kernel that packs the channels of an image, and its start."""
     channel_bytes, moves = _channel_bytes(demand, setup), demand.transfers
     group = setup.device.arch.data.assumed("few_channels_bytes")
@@ -84,7 +84,7 @@ def _pack_images(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes]:
     packed = FORMATS[BASE].bytes / demand.element_bytes + 2.0 * padded[moves.op]  # read as given, written, read again
     demand = demand.with_transfers(size_bytes=moves.size_bytes * np.where(is_image, packed, 1.0))
     starts_s = np.where(is_thin, setup.device.light_start_s, 0.0)
-    return demand, UntunedTimes(np.zeros(demand.n), np.zeros(demand.n), starts_s)
+    return demand, LibraryTimes(np.zeros(demand.n), np.zeros(demand.n), starts_s)
 
 
 def _channel_bytes(demand: Demand, setup: Setup) -> Floats:

@@ -67,7 +67,7 @@ class NodeGain(msgspec.Struct, frozen=True):
 
     @property
     def short(self) -> str:
-        """Return `try b16: 6.6x as fast/inf`."""
+        """Return `try b16: 6.6x as fast/inf`, of a token `/tok`, of a request `/req`."""
         short_name = self.setting if self.name.startswith("batch") else self.name.replace(" requests", "")
         return str(self).replace(self.name, short_name).replace(f" per {self.work}", f"/{self.work[:3]}")
 
