@@ -1,7 +1,7 @@
 """Runtimes: how each joins operators into kernels, and what the host spends per kernel and per call."""
 
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
@@ -70,6 +70,10 @@ class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             and multiplied.issuperset(self.matrix_has)
             and multiplied.isdisjoint(self.matrix_lacks)
         )
+
+
+# Returns the table of formats by runtime and kind of operator.
+format_rules = lru_cache(partial(read_list, PATH, "formats", FormatRule))
 
 
 class Joining(StrEnum):
@@ -190,12 +194,6 @@ def _make_records(path: Path, rows: dict[str, dict[str, Any]]) -> dict[str, Runt
             if name not in names:
                 raise ValueError(f"{path.name}: runtimes.{key}.{field}: unknown name {name!r} ({hint(name, names)})")
     return records
-
-
-@lru_cache(maxsize=1)
-def format_rules() -> tuple[FormatRule, ...]:
-    """Return the table of formats by runtime and kind of operator."""
-    return read_list(PATH, "formats", FormatRule)
 
 
 def format_rule(device: Chip, kernels: tuple[str, ...], asked: str, operator: str) -> FormatRule | None:

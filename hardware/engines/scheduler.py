@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -46,10 +46,7 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return msgspec.structs.replace(self, **limits)
 
 
-@lru_cache(1)
-def schedulers() -> dict[str, Scheduler]:
-    """Return all schedulers by name."""
-    return read_records(PATH, "schedulers", Scheduler)
+schedulers = lru_cache(partial(read_records, PATH, "schedulers", Scheduler))  # returns all by name
 
 
 def find_scheduler(name: str, memory_bytes: float) -> Scheduler:

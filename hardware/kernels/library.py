@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -164,22 +164,10 @@ Library = TypeVar("Library", AttentionLibrary, ExpertLibrary)
 _NO_USE = KernelUse(operator=(), library="default")
 
 
-@lru_cache(maxsize=1)
-def attention_libraries() -> dict[str, AttentionLibrary]:
-    """Return all libraries of attention by name."""
-    return read_records(PATH, "attention", AttentionLibrary)
-
-
-@lru_cache(maxsize=1)
-def product_libraries() -> dict[str, ProductLibrary]:
-    """Return all libraries of products by name."""
-    return read_records(PATH, "products", ProductLibrary)
-
-
-@lru_cache(maxsize=1)
-def expert_libraries() -> dict[str, ExpertLibrary]:
-    """Return all libraries of experts by name."""
-    return read_records(PATH, "experts", ExpertLibrary)
+# Functions that return all libraries of a kind by name.
+attention_libraries = lru_cache(partial(read_records, PATH, "attention", AttentionLibrary))
+product_libraries = lru_cache(partial(read_records, PATH, "products", ProductLibrary))
+expert_libraries = lru_cache(partial(read_records, PATH, "experts", ExpertLibrary))
 
 
 class EngineKernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
