@@ -40,7 +40,6 @@ from hardware.setup import Setup
 STEP = 0.05  # of the logarithm of a rate, for derivatives
 ROUNDS = 8
 PULL = 0.03  # of the weight of all rows, to the middles of ranges: what rows of few kinds of operators leave open
-Labels = dict[str, list[str]]  # by axis (device, family, runtime), the label of each row
 
 
 class FitRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +152,8 @@ def shipped_latency(rows: Sequence[FitRow], shipped: Efficiency) -> Floats:
 def fit_software(software: str, rows: Sequence[FitRow], progress: Progress = lambda _: None) -> RateFit:
     """Fit the efficiencies of a class of software, with equal weight for each group of rows."""
     shipped = fitted_software()[software].efficiency
-    return fit_rates(software, rows, software_rates(software), shipped, group_weights(rows), progress)
+    weight = trust_bands.row_weights(row.group for row in rows)
+    return fit_rates(software, rows, software_rates(software), shipped, weight, progress)
 
 
 def fit_rates(
@@ -183,12 +183,6 @@ def fit_rates(
     return best
 
 
-def group_weights(rows: Sequence[FitRow]) -> Floats:
-    """Return the weight of each row: one over the size of its group, so that all groups have equal weight."""
-    counts = Counter(row.group for row in rows)
-    return np.array([1.0 / max(counts[row.group], row_validation.LARGE) for row in rows])
-
-
 def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str]) -> Floats:
     """Return the latency (rows,) of each row, predicted by a fit without the rows that share its label.
 
@@ -201,9 +195,8 @@ def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str
     return selected
 
 
-def recorded_cross_validation() -> tuple[CrossValidation, ...]:
-    """Return the recorded errors of the fit of the shipped efficiencies (hardware/efficiency.toml)."""
-    return read_list(EFFICIENCY, "cross_validation", CrossValidation)
+# Returns the recorded errors of the fit of the shipped efficiencies.
+recorded_cross_validation = partial(read_list, EFFICIENCY, "cross_validation", CrossValidation)
 
 
 def cross_validate(
@@ -223,7 +216,7 @@ def cross_validate_fit(
 ) -> tuple[CrossValidation, dict[str, Floats]]:
     """Return the errors of a class of software and latencies (rows,) by name: `fitted` by the full fit, `shipped`, and
     by fits without the `device`, `family` or `runtime` of each row."""
-    labels: Labels = {
+    labels = {
         "device": [row.setup.device.id for row in rows],
         "family": [row.family for row in rows],
         "runtime": [row.setup.runtime.id for row in rows],

@@ -7,13 +7,13 @@ predicted by a fit without their device or without their family.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from statistics import NormalDist
 from typing import Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.estimate.trust import ENGINEERING, ClassEvidence, DeviceEvidence, Factors, TrustTable, work_classes
 from analysis.model.ir.workload import Floats
@@ -72,7 +72,7 @@ def left_out_coverage(rows: Sequence[Residual], axis: Axis) -> Floats | None:
     weight. Return None if fewer than JUDGED can be left out with LARGE rows remaining."""
     labels = np.array([getattr(row.point, axis) for row in rows])
     errors = np.array([getattr(row, axis) for row in rows])
-    weights, judged, names = row_weights(labels), 0.0, 0
+    weights, judged, names = row_weights(labels.tolist()), 0.0, 0
     inside = np.zeros(len(TAILS) + len(BEYOND))
     for name in dict.fromkeys(labels.tolist()):
         is_member = labels == name
@@ -86,10 +86,10 @@ def left_out_coverage(rows: Sequence[Residual], axis: Axis) -> Floats | None:
     return share if names >= JUDGED else None
 
 
-def row_weights(labels: NDArray[np.str_]) -> Floats:
+def row_weights(labels: Iterable[Hashable]) -> Floats:
     """Return the weight of each row: one over the number of rows with its label, at most 1 / LARGE."""
-    _, place, count = np.unique(labels, return_inverse=True, return_counts=True)
-    return 1.0 / np.maximum(count[place], LARGE)
+    counts = Counter(labels := list(labels))
+    return np.array([1.0 / max(counts[label], LARGE) for label in labels])
 
 
 def spread_between_devices(classes: Iterable[Sequence[Residual]]) -> float:
@@ -110,7 +110,7 @@ def narrowest_band(
     """Return the narrowest band that holds the share TARGET of left-out rows on every axis, else the band that holds
     most, and its share by axis. Each end of a candidate band is the furthest over the axes. Rows of too few devices say
     nothing about others, which differ by the standard deviation `spread` as those of other classes do."""
-    weights = row_weights(np.array([row.point.device for row in rows]))
+    weights = row_weights(row.point.device for row in rows)
     tried = [candidate_ends(np.array([getattr(row, axis) for row in rows]), weights) for axis in axes]
     low, high = np.min([ends[0] for ends in tried], axis=0), np.max([ends[1] for ends in tried], axis=0)
     coverage = {axis: shares for axis in axes if (shares := left_out_coverage(rows, axis)) is not None}

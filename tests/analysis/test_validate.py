@@ -29,6 +29,7 @@ from analysis.validation.factor_fit import mean_error
 from analysis.validation.measured_rows import Unpredictable, catalogue_device, read_rows
 from analysis.validation.model_rows import interpret_row
 from analysis.validation.timed_kernels import predict_kernels
+from analysis.validation.trust_bands import row_weights
 from hardware.errors import RequestError
 from hardware.grouping import group_by
 from hwexplorer.cli import main
@@ -234,7 +235,7 @@ def test_shipped_values_are_the_fitted_ones(
     """Rounded by hand: no worse than a new fit by more than a hundredth. The medians above hold those of GPUs too."""
     assert set(observed) == {"cpu", "gpu_integrated", "gpu"}
     rows = observed[software]
-    weight = efficiency_fit.group_weights(rows)
+    weight = row_weights(row.group for row in rows)
     measured = np.array([row.measured_s for row in rows])
     shipped = np.log(
         efficiency_fit.predict_latency(
