@@ -5,6 +5,8 @@ power limit, the clock falls, and the voltage with it, until it does not: see ha
 share the busy time by their use of the resource that bounds it; the overhead belongs to the operator that it was
 started for. Energy follows events."""
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -103,13 +105,14 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         chip_j, timed_j = chip_j + worked * timed_j, (1.0 - worked) * timed_j
     static_w = float(prices.value[statics].sum())
     budget = device.power_budget(static_w)
-    kernel_s = _dispatched_s(own_s, floor, starts, setup)
+    dispatched = partial(_dispatched_s, dispatch_s=floor, starts=starts, setup=setup)
+    kernel_s = dispatched(own_s)
     throttled_s, (price_scale, cycles, waits) = own_s, np.ones((3, demand.n))
-    if (demand.per_kernel(chip_j + timed_j + waiting_j + memory_j) > budget.watts * kernel_s).any():
+    joules = demand.per_kernel(np.array((chip_j, timed_j, waiting_j, memory_j)))
+    if (joules.sum(axis=0) > budget.watts * kernel_s).any():
         work_s, follows_s = _clocked_part(kernels, setup, overlapped_s)
-        chip, by_time, waits_j, memory = (demand.per_kernel(each) for each in (chip_j, timed_j, waiting_j, memory_j))
-        needs = KernelNeeds(chip, by_time, waits_j, memory, own_s, work_s, follows_s, start_cycles_s)
-        throttled, kernel_s = _throttle(needs, budget, floor, starts, setup)
+        needs = KernelNeeds._make((*joules, own_s, work_s, follows_s, start_cycles_s))
+        throttled, kernel_s = _throttle(needs, budget, kernel_s, dispatched)
         throttled_s, price_scale = throttled.seconds, throttled.price_scale[demand.kernel]
         cycles, waits = throttled.cycle_scale[demand.kernel], throttled.waiting_scale[demand.kernel]
         counts[timed] *= cycles if worked_s is None else worked + (1.0 - worked) * cycles
@@ -300,19 +303,19 @@ def _clocked_part(kernels: _KernelSums, setup: Setup, busy_s: Floats) -> tuple[F
 
 
 def _throttle(
-    needs: KernelNeeds, budget: PowerBudget, floor_s: Floats | float, starts: KernelStarts, setup: Setup
+    needs: KernelNeeds, budget: PowerBudget, waits_s: Floats, dispatched: Callable[[Floats], Floats]
 ) -> tuple[Throttled, Floats]:
     """Return the kernels within the power budget and their seconds with waits for the host, (k,): a kernel that waits
-    has that time for its energy too. A kernel that takes longer leaves the next ones less to wait for."""
-    waits_s = _dispatched_s(needs.own_s, floor_s, starts, setup)
+    has that time for its energy too (`waits_s` at the full clock). A kernel that takes longer leaves the next ones less
+    to wait for."""
     for _ in range(_SCHEDULES):
         throttled = lower_clocks(needs, budget, waits_s)
-        kernel_s = _dispatched_s(throttled.seconds, floor_s, starts, setup)
+        kernel_s = dispatched(throttled.seconds)
         if (kernel_s >= waits_s).all():
             return throttled, kernel_s
         waits_s = np.minimum(waits_s, kernel_s)
     throttled = lower_clocks(needs, budget, 0.0)
-    return throttled, _dispatched_s(throttled.seconds, floor_s, starts, setup)
+    return throttled, dispatched(throttled.seconds)
 
 
 def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, starts: KernelStarts, setup: Setup) -> Floats:
@@ -321,13 +324,13 @@ def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, starts: KernelStart
     seconds: Floats = np.maximum(own_s, dispatch_s)
     if not setup.runtime.dispatches_ahead or not np.any(dispatch_s):
         return seconds
-    n = len(starts.begins)
-    host_s, calls = np.broadcast_to(dispatch_s, n), np.append(np.flatnonzero(starts.begins), n)
-    for first, last in pairwise(calls.tolist()):  # the host waits for the result of a call before the next
+    host_s, calls = np.zeros(len(starts.begins)) + dispatch_s, np.flatnonzero(starts.begins).tolist()
+    for first, last in pairwise((*calls, len(host_s))):  # the host waits for the result of a call before the next
         own = own_s[..., first + 1 : last]
-        ahead = np.cumsum(host_s[first + 1 : last]) - np.cumsum(own, axis=-1) + own
+        ahead = host_s[first + 1 : last].cumsum() - own.cumsum(axis=-1) + own
         latest = np.maximum.accumulate(np.maximum(ahead, 0.0), axis=-1)
-        seconds[..., first + 1 : last] = own + np.diff(latest, axis=-1, prepend=0.0)
+        latest[..., 1:] -= latest[..., :-1]
+        seconds[..., first + 1 : last] = own + latest
     return seconds
 
 

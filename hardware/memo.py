@@ -10,6 +10,7 @@ Record = TypeVar("Record")
 Result = TypeVar("Result")
 Function = Callable[Concatenate[Record, P], Result]
 
+_ABSENT: Any = object()
 _STORES = {False: "_remembered", True: "_shared"}
 
 
@@ -29,13 +30,11 @@ def memoize(
             if kwargs:
                 raise TypeError(f"{function.__name__} is remembered by positional arguments")
             results: dict[Any, Result] = vars(record).setdefault(name, {}).setdefault(key, {})
-            if args in results:
-                if keep is not None:
-                    results[args] = results.pop(args)
-                return results[args]
-            result = function(record, *args, **kwargs)
-            if keep is not None and len(results) >= keep:
-                results.pop(next(iter(results)))
+            result: Result = results.get(args, _ABSENT) if keep is None else results.pop(args, _ABSENT)
+            if result is _ABSENT:
+                result = function(record, *args, **kwargs)
+                if keep is not None and len(results) >= keep:
+                    results.pop(next(iter(results)))
             results[args] = result
             return result
 

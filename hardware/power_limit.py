@@ -85,7 +85,7 @@ def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttle
         step = np.maximum(over_j, 0.0) / np.maximum(steepness, 1e-300)
         step[step < _SMALL] = 0.0  # each kernel by itself, whatever others are solved with it
         clock = np.maximum(clock - step, 0.0)
-        before, highest = highest, clock.max(axis=0)
+        before, highest = highest, np.maximum.reduce(clock)
         if (highest == before).all():  # the lower ones no longer matter
             break
     lowest = np.maximum(highest, budget.least_clock)

@@ -326,7 +326,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
     inside = s.inside.size_bytes(point, widths)
     activations = np.bincount(moves.kernel, np.where(moves.is_weight, 0.0, moved), minlength=s.n_kernels)
     macs, elements = ops.macs @ point, s.elements @ point
-    gemm, shape = np.ascontiguousarray((ops.gemm @ point).T), windows(workload)
+    gemm, shape = (ops.gemm.reshape(4 * n, len(point)) @ point).reshape(n, 4).T.copy(), windows(workload)
     return Demand(
         op_class=s.op_class,
         kernel=s.kernel,

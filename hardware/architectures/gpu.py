@@ -39,10 +39,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     sorting_kernels = 0.0 if serving_experts(demand, setup).is_fused else device.arch.data.assumed("routing_kernels")
     # The start of a kernel holds the mean fill of a product's pipeline: replace it by the first steps of K.
     fill_s = device.arch.data.assumed("fill_steps") * _step_s(device) + device.light_start_s - device.kernel_start_s
-    starts_s = np.where(demand.is_expert, sorting_kernels * device.kernel_start_s, fill_s * is_served) * (
-        demand.head & on_matrix
-    )
-    starts_s = np.where(demand.op_class == OpClass.GEMM, starts_s, 0.0)
+    is_product = demand.head & on_matrix & (demand.op_class == OpClass.GEMM)
+    starts_s = np.where(demand.is_expert, sorting_kernels * device.kernel_start_s, fill_s * is_served) * is_product
     zeros_s = zero_rows_s(demand, setup, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
     return common.add_serial(mapping, demand, passes_s=zeros_s, starts_s=starts_s)
 
@@ -70,7 +68,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
         sizes[2] = np.where(columns > 0.0, demand.per_kernel(columns)[demand.kernel], sizes[2])
         times = times * np.where(columns > 0.0, columns / np.maximum(sizes[2], 1.0), 1.0)
         whole = msgspec.structs.replace(demand, gemm=sizes)
-        vars(whole)["shapes"] = distinct_shapes(np.array([*sizes, is_product]), sizes[0] > 0.0)  # what tiles depend on
+        vars(whole)["shapes"] = distinct_shapes(np.array((demand.shapes[1], sizes[2])), sizes[0] > 0.0)
     # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them. Loads of others are
     # hidden in part, except in convolutions, whose windows overlap. Synchronous sums pass shared memory.
     fed_bytes = plan.operand_bytes if is_narrow else min(plan.operand_bytes, FORMATS[plan.matrix].bytes)
@@ -86,7 +84,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
         timing |= {"step_s": step_s, "part_s": _store_s(device, 2.0 * FORMATS[BASE].bytes)}
     if not is_narrow and device.vendor == "NVIDIA":
         is_paired = ("matrix", "fp4") in device.peaks  # two units share their operands
-        sizes = np.concatenate((sizes, [is_product * (fed_s / 2.0 if is_paired else fed_s)]))
+        sizes, timing["operand_s"] = np.concatenate((sizes, [is_product])), fed_s / 2.0 if is_paired else fed_s
     matrix = tile_menu(whole, sizes, menu, device, rate, plan.operand_bytes, **timing)
     matrix = msgspec.structs.replace(matrix, seconds=matrix.seconds * times)
     grouped = is_product & demand.is_expert & (demand.gemm[0] > 1.0) & runtime.is_llm_engine
@@ -203,15 +201,15 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     tile = delivery.tile
     panel = assumed("bulk_panel_tile" if device.has_bulk_instructions else "panel_tile")
     g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
-    tiles = g * np.ceil(m / tile) * np.ceil(n / tile)
+    tiles_m, tiles_n = np.ceil(m / tile), np.ceil(n / tile)
     elementwise = np.ceil(demand.elements / assumed("elements_per_block"))
-    blocks = np.where(tiling.tile_m > 0, tiles, elementwise)
+    blocks = np.where(tiling.tile_m > 0, g * tiles_m * tiles_n, elementwise)
     left, right = g * depth * m * plan.element_bytes, g * depth * n * demand.right_bytes
-    staged = left * np.ceil(n / tile) + right * np.ceil(m / tile)
+    staged = left * tiles_n + right * tiles_m
     l2_read = np.maximum(left * np.ceil(n / panel) + right * np.ceil(m / panel), flow.chip_read)
     multiplied = operands * sum(1.0 / side for side in delivery.sharing)
     in_lanes = cuda_macs * ~demand.is_depthwise * plan.element_bytes * 2.0 / assumed("vector_register_tile")
-    line = assumed("warp_bytes")
+    lines = (l2_read + flow.chip_write) / assumed("warp_bytes")
 
     counts[row["compute.tensor_core_mac"]] = tensor_macs
     counts[row["compute.tensor_core_padding"]] = tensor_macs * _padding(demand, device)
@@ -239,10 +237,10 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["memory.sampling"]] = sampled_s * device.memory_bandwidth
     counts[row["memory.l2_far"]] = flow.dram_bytes * (1.0 - 1.0 / device.l2_partitions)
     counts[row["simt_control.divergence"]] = instructions * assumed("divergent")
-    counts[row["simt_control.coalescing"]] = (l2_read + flow.chip_write) / line
+    counts[row["simt_control.coalescing"]] = lines
     barriers = np.ceil(depth / assumed("barrier_k_step")) * assumed("barriers_per_k_step")
     counts[row["simt_control.barrier"]] = blocks * np.where(demand.macs > 0, barriers, demand.head)
-    counts[row["simt_control.coherence"]] = (l2_read + flow.chip_write) / line
+    counts[row["simt_control.coherence"]] = lines
     counts[row["launch.kernel_launch"]] = demand.head * demand.calls.parts
     counts[row["launch.grid_drain"]] = np.where(demand.head, units, 0.0)
     return counts
@@ -255,7 +253,7 @@ def _padding(demand: Demand, device: Device) -> Floats:
     queries = assumed("bulk_decoding_rows" if device.has_bulk_instructions else "decoding_rows")
     least = np.where(demand.is_expert, assumed("expert_rows"), assumed("instruction_rows"))
     least = np.where(demand.is_attention, queries, least)
-    rows = np.maximum(demand.gemm[1:3].min(axis=0), 1.0)
+    rows = np.maximum(np.minimum(demand.gemm[1], demand.gemm[2]), 1.0)
     share: Floats = np.ceil(rows / least) * least / rows - 1.0
     return share
 

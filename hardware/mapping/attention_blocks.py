@@ -151,20 +151,19 @@ def _choose_kernels(setup: Setup, is_prompt: Bools, rows: Floats, width: Floats,
     """Return the constants of the libraries that the engine uses for operators of `rows`, heads of a `width`, and
     `values` of a width, (a,) each."""
     if not setup.kernels.uses:  # all have the same
-        return _Kernels(*np.array([_constants(setup, "", 0.0, 0.0)]).T)
+        return _Kernels(*np.array([_constants(setup, False, False, 0.0, 0.0)]).T)
     is_latent = np.abs(values - width) > 0.5  # keys and values differ in width
-    columns = (is_latent.tolist(), is_prompt.tolist(), width.tolist(), rows.tolist())
-    kinds = [
-        (f"{'mla' if latent else 'attention'}_{'prefill' if prompt else 'decode'}", size, 0.0 if prompt else group)
-        for latent, prompt, size, group in zip(*columns, strict=True)
-    ]
-    constants = {kind: _constants(setup, *kind) for kind in set(kinds)}  # most layers are alike
-    return _Kernels(*np.array([constants[kind] for kind in kinds]).T)
+    columns = (is_latent.tolist(), is_prompt.tolist(), width.tolist(), (rows * ~is_prompt).tolist())
+    kinds = list(zip(*columns, strict=True))
+    distinct = list(set(kinds))  # most layers are alike
+    constants = np.array([_constants(setup, *kind) for kind in distinct])
+    return _Kernels(*constants.T[:, [distinct.index(kind) for kind in kinds]])
 
 
 @memoize(keep=64)
-def _constants(setup: Setup, operator: str, width: float, group: float) -> tuple[float, ...]:
+def _constants(setup: Setup, is_latent: bool, is_prompt: bool, width: float, group: float) -> tuple[float, ...]:
     device, plan, assumed = setup.device, setup.plan, setup.device.arch.data.assumed
+    operator = f"{'mla' if is_latent else 'attention'}_{'prefill' if is_prompt else 'decode'}"
     library = setup.kernels.attention(operator, width, group)
     is_synchronous = library.is_synchronous or not setup.runtime.asynchronous
     computed = library.computes if ("matrix", library.computes) in device.peaks else plan.attention

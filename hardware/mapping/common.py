@@ -1,6 +1,7 @@
 """Parts that all mappings share: off-chip traffic through a capacity, tiles and waves, vector work."""
 
 from collections.abc import Callable
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -16,7 +17,7 @@ Seconds = Floats | float
 CONTRACTIONS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)
 
 
-class Traffic(msgspec.Struct, frozen=True):
+class Traffic(msgspec.Struct, frozen=True, dict=True):
     """Bytes per operator, shape (n,). `dram_*` cross the memory interface; `chip_*` cross the last on-chip
     level, whether or not they came from memory."""
 
@@ -26,12 +27,12 @@ class Traffic(msgspec.Struct, frozen=True):
     chip_write: Floats
     weight_read: Floats
 
-    @property
+    @cached_property
     def dram_bytes(self) -> Floats:
         """Bytes that cross the memory interface either way."""
         return self.dram_read + self.dram_write
 
-    @property
+    @cached_property
     def chip_bytes(self) -> Floats:
         """Bytes that cross the last on-chip level either way."""
         return self.chip_read + self.chip_write
@@ -174,7 +175,7 @@ def overlapped(resources: Floats, exponent: float) -> Floats:
 
     Near the ridge point overlap is imperfect: combine both with a high exponent. The smaller time is hidden entirely
     below half of the larger."""
-    compute, memory = resources[:, :2].max(axis=1), resources[:, 2:].max(axis=1)
+    compute, memory = np.maximum(resources[:, 0], resources[:, 1]), np.maximum(resources[:, 2], resources[:, 3])
     larger, smaller = np.maximum(compute, memory), np.minimum(compute, memory)
     ratio = np.maximum(2.0 * smaller / np.where(larger > 0, larger, 1.0) - 1.0, 0.0)
     combined: Floats = larger * (1.0 + ratio**exponent) ** (1.0 / exponent)
@@ -220,11 +221,12 @@ def assemble(
     if (relative != 1.0).any():
         compute_rate = np.where(demand.op_class == OpClass.CONV, compute_rate * relative, compute_rate)
     contraction = demand.macs > 0
+    chosen = choose(on_matrix, matrix, vector) if (contraction & ~on_matrix).any() else matrix
     # A contraction without GEMM dimensions (recurrent cells) runs at the rate of its unit, untiled.
     padded = np.multiply.reduce(demand.gemm)
     scale = np.where((padded > 0) & ~demand.is_depthwise, demand.macs / np.maximum(padded, 1.0), 1.0)
     ideal = 2.0 * demand.macs / np.where(on_matrix, setup.matrix_flops, setup.vector_mac_flops)
-    tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale / demand.product_rate
+    tiled = chosen.seconds * scale / demand.product_rate
     contraction_s = np.where(tiled > 0, tiled, ideal / np.maximum(demand.product_rate, 1.0))
     if plan.attention != plan.contraction[1]:
         slower = np.where(demand.is_attention, _attention_s(setup), 1.0)
@@ -245,7 +247,6 @@ def assemble(
         unpacked_s = unpack_seconds(demand, setup)
         vector_s, vector_ideal_s = vector_s + unpacked_s / compute_rate, vector_ideal_s + unpacked_s
         demand = demand.with_values(vector_flops=demand.vector_flops + unpack_flops(demand, device))
-    chosen = choose(on_matrix, matrix, vector)
     units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
     return Mapping(
         matrix_s=matrix_s,

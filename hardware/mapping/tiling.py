@@ -49,7 +49,7 @@ def by_shape(demand: Demand, gemm: Floats, tiled: Callable[[Floats], Tiling]) ->
     taken = np.flatnonzero(sizes[0])
     if not len(taken):
         return Tiling(*np.zeros((len(Tiling.__struct_fields__), demand.n)))
-    tiling, places = tiled(sizes[:, taken]), taken + 1
+    tiling, places = tiled(sizes[:, taken]), taken + 1 if len(taken) < len(first) else slice(1, None)
     tiles = np.zeros((len(Tiling.__struct_fields__), len(first) + 1))
     for row, name in zip(tiles, Tiling.__struct_fields__, strict=True):
         row[places] = getattr(tiling, name)
@@ -99,56 +99,58 @@ class TileChoices(msgspec.Struct, frozen=True):
 
 def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
     """Return the fastest tiles for each contraction (G, M, N, K), (n,). Their seconds never fall as sizes grow. A fifth
-    row has the seconds in which a unit loads a value of a row or column, if multiplication hides them in part."""
-    every, columns = _evaluate_tiles(gemm, choices), np.arange(gemm.shape[1])
-    best = every[0].reshape(-1, len(columns)).argmin(axis=0)
+    row is 1 where multiplication hides `operand_s` in part, 0 where it hides them whole."""
+    every, n = _evaluate_tiles(gemm, choices), gemm.shape[1]
+    best = every[0].reshape(-1, n).argmin(axis=0)
     tile, way = np.divmod(best, len(choices.splits))
-    seconds, blocks, waves, units = (each.reshape(-1, len(columns))[best, columns] for each in every)
-    tile_m, tile_n = choices.tiles[tile, :2].T
+    place = best * n + np.arange(n)
+    seconds, blocks, waves = (each.ravel()[place] for each in every)
+    units, (tile_m, tile_n) = np.minimum(blocks, choices.device.units), choices.tiles[tile, :2].T
     return Tiling(seconds, blocks, waves, units, tile_m, tile_n, np.array(choices.splits, dtype=np.float64)[way])
 
 
 def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
-    """Return seconds, blocks, waves and units, (t, s, n) each, for t tiles with s splits of K."""
-    device, units = choices.device, choices.device.units
-    g, m, n, k, *feed_s = gemm
+    """Return seconds, blocks and waves, (t, s, n) each, for t tiles with s splits of K."""
+    units, assumed = choices.device.units, choices.device.arch.data.assumed
+    g, m, n, k, *is_fed = gemm
     tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))
     split = np.array(choices.splits, dtype=np.float64)[None, :, None]
+    is_split = split > 1
     tiles_m = np.maximum(m / tm + choices.partly_full, 1.0) if choices.partly_full else np.ceil(m / tm)
     results = g * tiles_m * np.ceil(n / tn)
     blocks, waves = results * split, np.ceil(results * (split / units))
     depth = np.ceil(k / split / choices.k_step) * choices.k_step
-    rate = rate * np.where(split > 1, device.arch.data.assumed("split_rate"), 1.0)
+    rate = rate * np.where(is_split, assumed("split_rate"), 1.0)
     seconds = waves * depth
     # A small tile reuses its operands too little: the last on-chip level cannot feed the unit at full rate.
     multiply_s, load_s = tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s
-    if feed_s:
-        exponent = device.arch.data.assumed("feed_overlap")
-        multiply_s = multiply_s * (1.0 + ((tm + tn) * feed_s[0] / multiply_s) ** exponent) ** (1.0 / exponent)
-    seconds *= np.maximum(multiply_s, load_s)
+    step_s = np.maximum(multiply_s, load_s)
+    if is_fed:
+        exponent = assumed("feed_overlap")
+        fed_s = multiply_s * (1.0 + (load_s / multiply_s) ** exponent) ** (1.0 / exponent)
+        step_s = np.where(is_fed[0] > 0.0, fed_s, multiply_s)
+    seconds *= step_s
     if choices.step_s:  # blocks that share a unit wait for memory at the same time
-        blocks_per_unit = device.arch.data.assumed("grouped_blocks")
-        rounds = np.ceil(blocks / (units * blocks_per_unit))
+        rounds = np.ceil(blocks / (units * assumed("grouped_blocks")))
         seconds = np.maximum(seconds, rounds * depth * choices.step_s) + (rounds - 1.0) * choices.refill_s
-    stored_s = choices.store_s + np.where(split > 1, choices.part_s, 0.0)
-    seconds = seconds + waves * tm * tn * stored_s + np.where(split > 1, choices.split_s, 0.0)
+    stored_s = choices.store_s + is_split * choices.part_s
+    seconds = seconds + waves * (tm * tn) * stored_s + is_split * choices.split_s
     # K is divided among units that would idle: if the result alone fills them all, a split only adds blocks.
-    np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
+    np.copyto(seconds, np.inf, where=is_split & (results >= units))
     if side := choices.ruled_side:
         is_ruled = [(tile == side) | (tile < side) & (size <= tile) for tile, size in ((tm, m), (tn, n))]
         np.copyto(seconds, np.inf, where=~(is_ruled[0] & is_ruled[1]))
-    return seconds, blocks, waves, np.minimum(blocks, units)
+    return seconds, blocks, waves
 
 
 def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: float) -> tuple[Floats, Floats]:
     """Return the seconds of element-wise work at the vector units' full rate, in rounds of blocks, and busy units."""
-    per_block = device.arch.data.assumed("elements_per_block")
-    blocks = np.ceil(np.maximum(demand.elements, 1.0) / per_block)
+    per_block, elements = device.arch.data.assumed("elements_per_block"), np.maximum(demand.elements, 1.0)
+    blocks = np.ceil(elements / per_block)
     rounds = np.ceil(blocks / device.units)
-    per_element = flops / np.maximum(demand.elements, 1.0)
+    per_element = flops / elements
     # A unit works a whole block even if the last is partly empty; small tensors leave units idle.
-    unit_rate = peak_flops / device.units
-    full = rounds * np.minimum(per_block, np.maximum(demand.elements, 1.0)) * per_element / unit_rate
+    full = rounds * np.minimum(per_block, elements) * per_element / (peak_flops / device.units)
     return full, np.minimum(blocks, device.units)
 
 
@@ -162,13 +164,12 @@ def vector_tiling(demand: Demand, setup: Setup, elsewhere: Bools | None = None) 
     feed = device.facts.get("operand_bytes_per_clock")
     narrowest = min(plan.widths.weights, demand.element_bytes)
     fed_s = narrowest / (feed.value * device.clock_hz) if feed else 0.0
-    sizes = demand.gemm * tiled
     timing = {"operand_s": fed_s, "ruled_side": data.assumed("rule_tile") if setup.products.is_untuned else 0.0}
-    dense = tile_menu(demand, sizes, data.tiles["vector"], device, unit_rate, demand.element_bytes, **timing)
+    menu = data.tiles["vector"]
+    dense = tile_menu(demand, demand.gemm * tiled, menu, device, unit_rate, demand.element_bytes, **timing)
     if not depthwise.any():
         return dense
-    peak = 2.0 * unit_rate * device.units
-    seconds, units = vector_seconds(demand, device, 2.0 * demand.macs, peak)
+    seconds, units = vector_seconds(demand, device, 2.0 * demand.macs, 2.0 * unit_rate * device.units)
     blocks = np.ceil(demand.elements / data.assumed("elements_per_block"))
     zero = np.zeros(demand.n)
     lanes = Tiling(seconds, blocks, np.ceil(blocks / device.units), units, zero, zero, zero + 1.0)

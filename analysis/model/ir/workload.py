@@ -300,7 +300,7 @@ def _point(workload: Workload, dims: tuple[tuple[str, int], ...]) -> Floats:
     point = np.array([values[name] for name in workload.dims], dtype=np.float64)
     shape = len(workload.monomials), len(workload.dims)
     exponents = np.array(workload.monomials, dtype=np.float64).reshape(shape)
-    monomials = np.asarray(np.prod(point**exponents, axis=1), dtype=np.float64)
+    monomials = np.asarray(np.multiply.reduce(point**exponents, axis=1), dtype=np.float64)
     monomials.flags.writeable = False
     return monomials
 
