@@ -54,7 +54,8 @@ class Calls(msgspec.Struct, frozen=True):
     """The calls of a runtime, (n,): `begins` is 1 where a call of the model begins; `sequences` is the batch there;
     `prompts` is 1 for operators that read the prompt of a language model, and `interpreted` for those of them that an
     engine starts from an interpreter; `dispatched` is 0 for those that the call of another operator starts, as the bias
-    of a convolution; `parts` are the kernels of an operator in parts, else 1."""
+    of a convolution, and the number of parts for one that the host starts in parts after it has waited for the device;
+    `parts` are the kernels of an operator in parts, else 1."""
 
     begins: Floats
     sequences: Floats

@@ -320,12 +320,14 @@ def _throttle(
 
 def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, starts: KernelStarts, setup: Setup) -> Floats:
     """Return the seconds of each kernel, (s, k) or (k,), with its wait for the host. The host dispatches all
-    kernels of a call ahead of the device, or each during the kernel before, as the runtime states."""
+    kernels of a call ahead of the device, or each during the kernel before, as the runtime states. It waits for the
+    device before a call, and before an operator that takes several dispatches."""
     seconds: Floats = np.maximum(own_s, dispatch_s)
     if not setup.runtime.dispatches_ahead or not np.any(dispatch_s):
         return seconds
-    host_s, calls = np.zeros(len(starts.begins)) + dispatch_s, np.flatnonzero(starts.begins).tolist()
-    for first, last in pairwise((*calls, len(host_s))):  # the host waits for the result of a call before the next
+    awaits = (starts.begins > 0.0) | (starts.dispatched > 1.0)
+    host_s, calls = np.zeros(len(awaits)) + dispatch_s, np.flatnonzero(awaits).tolist()
+    for first, last in pairwise((*calls, len(host_s))):
         own = own_s[..., first + 1 : last]
         ahead = host_s[first + 1 : last].cumsum() - own.cumsum(axis=-1) + own
         latest = np.maximum.accumulate(np.maximum(ahead, 0.0), axis=-1)

@@ -18,6 +18,7 @@ from analysis.estimate.dependencies import row_lags
 from analysis.estimate.operator_facts import (
     Values,
     collective_links,
+    dispatches,
     expert_rows,
     is_expert,
     is_interpreted,
@@ -44,6 +45,7 @@ _PARTS = {
     # To fp32, which is twice as wide, a square, a product, to 16 bits; two products, halves negated and joined.
     "modules": {"norm": 7, "hwexplorer.rotary.default": 4},
 }
+_PARTS["awaited"] = _PARTS["modules"]
 _KEEP = 16  # cached demands per workload: neighbouring batches and precisions while a user steps through them
 
 
@@ -200,7 +202,7 @@ def structure(workload: Workload, execution: str) -> Structure:
     read_inside: set[int] = set()
     rows: list[_Move] = []
     passes_of, of_tensor, op_class = _PARTS.get(execution, {}), roles(workload), op_classes(workload)
-    parts = np.ones(n)
+    parts, is_python = np.ones(n), execution in ("modules", "awaited")
     for k, i in order:
         for e in range(in_ptr[i], in_ptr[i + 1]):
             t = in_tensor[e]
@@ -214,7 +216,7 @@ def structure(workload: Workload, execution: str) -> Structure:
             role, previous = READ_WEIGHT if is_weight else READ, seen[-1] if seen else made_in
             rows.append((i, role, e, t, k, previous, is_weight and not seen))
             touched.setdefault(t, []).append(k)
-            if execution == "modules" and of_tensor[t] == CACHE and producer[t] < 0:  # joined with what is new
+            if is_python and of_tensor[t] == CACHE and producer[t] < 0:  # joined with what is new
                 rows += [(i, role, e, t, k, k, False) for role in (WRITE, READ)]
                 parts[i] += 1.0
     for k, i in order:
@@ -249,7 +251,7 @@ def structure(workload: Workload, execution: str) -> Structure:
         elements=written,
         begins=_begins(workload, runs),
         prompts=_prompts(workload),
-        dispatched=np.array([float(kind != "bias") for kind in ops.kind]),
+        dispatched=dispatches(workload, awaits=execution == "awaited"),
         parts=parts,
         times=_times(workload, kernel),
     )

@@ -19,6 +19,9 @@ from hardware.demand import Ints
 from hardware.memo import memoize
 from hardware.precision import ACTIVATION, CACHE, EXCLUDED, IN_8_BITS, KEPT, QUANTIZED, Widths
 
+# The host waits until the device has the value of a mask, then starts two products, its copy, the mask and its sum, a
+# softmax and a copy: transformers 4.28, modeling_gpt_neox.py, GPTNeoXAttention._attn.
+_AWAITED = 7.0
 HEAD = "lm_head"  # the layer that makes logits, in every language model here
 # Heights and widths, plain first: the first that fits is taken. If results share no inputs, 1 x 1 fits as well.
 _SIDES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 31, 32)
@@ -166,6 +169,16 @@ def is_interpreted(workload: Workload) -> Bools:
     latent = {path.rpartition(".")[0] for path in paths if path.endswith(".kv_a_proj")}
     inside = [".router" in path or path.rpartition(".")[0] in latent for path in paths]
     return is_expert(workload) | np.array(inside, dtype=np.bool_)
+
+
+def dispatches(workload: Workload, awaits: bool) -> Floats:
+    """Return the operators that a framework starts for each, (n,): none for a bias. If it `awaits` the device, several
+    for the attention of GPT-NeoX, which stands beside the FFN and has a norm apart from the FFN's."""
+    paths, kinds = workload.operators.path, workload.operators.kind
+    started = np.array([float(kind != "bias") for kind in kinds])
+    if awaits and {"layers.0.mlp_norm", "layers.0.parallel_add"} <= set(paths):
+        started[[kind == "attention" for kind in kinds]] = _AWAITED
+    return started
 
 
 def mean_work(workload: Workload, batch: int, prompts: Floats) -> Floats | None:

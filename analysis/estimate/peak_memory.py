@@ -200,7 +200,7 @@ def _last_needed_kernel(
     tensors = workload.tensors
     if tensors.is_output[t]:
         return n_kernels - 1
-    if execution in ("eager", "apart", "split", "modules") or tensors.role[t] == INPUT:
+    if execution in ("eager", "apart", "split", "modules", "awaited") or tensors.role[t] == INPUT:
         return max(kernel[int(tensors.live_until[t])], touched)
     return touched
 

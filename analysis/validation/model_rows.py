@@ -37,8 +37,9 @@ MANY_STREAMS = ("offline", "throughput")  # scenarios that reach this throughput
 
 class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row as a request and its measured figures: `latency_s` of the batch, `energy_j` of an inference. `lengths`
-    are lengths of a language model by symbolic dimension. `is_rate` is True if the latency follows from a stated
-    throughput. `light` has the facts of the device while it ran calls shorter than `below_s`."""
+    are lengths of a language model by symbolic dimension. `answer` is the tokens among which the energy of a prompt is
+    divided, if that of decoding has it. `is_rate` is True if the latency follows from a stated throughput. `light` has
+    the facts of the device while it ran calls shorter than `below_s`."""
 
     group: tuple[str, ...]
     model: str
@@ -50,6 +51,7 @@ class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
     copies_input: bool = False
     decodes_input: bool = False
     lengths: dict[str, int] = {}
+    answer: int = 0
     is_rate: bool = False
     light: dict[str, float] = {}
 
@@ -203,6 +205,7 @@ def _interpret_language_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRo
         latency_s=latency * (tokens if _is_per_token(row) else 1),
         energy_j=energy * tokens if energy and not (phase == "decode" and row.unstated_prompt()[1]) else None,
         lengths=lengths,
+        answer=row.count("output_tokens") if "steady state, prefill included" in row["note"] else 0,
     )
 
 

@@ -158,9 +158,9 @@ def predict_row(row: MeasuredRow) -> list[RowPoint]:
     model_s = (result.latency_s * follows, *(end * follows for end in result.latency_band_s))
     latency_s = [max(t + extra, least) for t, extra, least in zip(model_s, adds, floor, strict=True)]
     waits_s = [t - kernel for t, kernel in zip(latency_s, model_s, strict=True)]
-    waiting_w = _time_power_w(result)
+    waiting_w, prompt_j = _time_power_w(result), _prompt_j(row)
     energy_j = [
-        (j + wait * waiting_w) / batch
+        (j + wait * waiting_w) / batch + prompt_j
         for j, wait in zip((result.energy_j, *result.energy_band_j), waits_s, strict=True)
     ]
     figures = [
@@ -177,6 +177,15 @@ def predict_row(row: MeasuredRow) -> list[RowPoint]:
         for quantity, name, measured, (predicted, low, high) in figures
         if measured
     ]
+
+
+def _prompt_j(row: MeasuredRow) -> float:
+    """Return the energy of a prompt for each token of its answer, if the row's energy has it."""
+    if not row.answer:
+        return 0.0
+    model, prompt = row.model.replace(":decode", ":prefill"), row.lengths["kv"] - row.answer // 2
+    result = estimate_row(msgspec.structs.replace(row, model=model, lengths={"sequence": prompt}))
+    return result.energy_j / row.scenario.batch / row.answer
 
 
 def input_s(row: MeasuredRow, result: Estimate) -> tuple[Ends, Ends]:

@@ -85,13 +85,14 @@ class Joining(StrEnum):
     BIAS_APART = "apart"  # as eager, and the bias of a convolution is a kernel
     SMOOTH_SPLIT = "split"  # as eager, and activations such as SiLU are several kernels
     MODULES = "modules"  # as eager, and norms of root mean squares, rotations and growing caches are Python's operators
+    AWAITED = "awaited"  # as modules, and the host waits for the device in the attention of GPT-NeoX
     SMOOTH_APART = "clamped"  # as fused, but activations such as SiLU are kernels of their own
     SERVED = "served"  # as compiled, and products of one input are joined
 
 
 _MODE_OF = {
-    Joining.BIAS_APART: "eager", Joining.SMOOTH_SPLIT: "eager", Joining.MODULES: "eager", Joining.SMOOTH_APART: "fused",
-    Joining.SERVED: "fused",
+    Joining.BIAS_APART: "eager", Joining.SMOOTH_SPLIT: "eager", Joining.MODULES: "eager", Joining.AWAITED: "eager",
+    Joining.SMOOTH_APART: "fused", Joining.SERVED: "fused",
 }  # fmt: skip
 
 
