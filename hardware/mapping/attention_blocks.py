@@ -26,19 +26,12 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     which its blocks and further kernels start."""
     if "special_per_clock" not in setup.device.facts or not demand.is_attention.any():
         return mapping
-    if not setup.runtime.plain_attention:
-        if not (demand.is_attention & mapping.on_matrix).any():
-            return mapping
-        mapping, blocks_s, starts_s = _time_blocks(mapping, demand, setup, rates)
-    else:
-        mapping, blocks_s, starts_s = _store_scores(mapping, demand, setup, rates)
-    return add_serial(mapping, demand, blocks_s=blocks_s, starts_s=starts_s)
+    if setup.runtime.plain_attention:
+        return _store_scores(mapping, demand, setup, rates)
+    return _time_blocks(mapping, demand, setup, rates) if (demand.is_attention & mapping.on_matrix).any() else mapping
 
 
-_Timed = tuple[Mapping, Floats, Floats]  # the mapping, and the seconds in which blocks and further kernels start, (n,)
-
-
-def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> _Timed:
+def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Time fused attention, block by block."""
     device, is_attention = setup.device, demand.is_attention & mapping.on_matrix
     index = np.flatnonzero(is_attention)
@@ -60,7 +53,8 @@ def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficien
     # A kernel adds up divided keys.
     more = max(setup.runtime.attention_kernels.value - 1.0, float(_has_tensor_memory(device)))
     starts_s = np.where(is_attention, more * device.kernel_start_s, 0.0)
-    return msgspec.structs.replace(mapping, matrix_s=matrix_s, matrix_ideal_s=ideal_s), blocks_s, starts_s
+    mapping = msgspec.structs.replace(mapping, matrix_s=matrix_s, matrix_ideal_s=ideal_s)
+    return add_serial(mapping, demand, blocks_s=blocks_s, starts_s=starts_s)
 
 
 def _has_tensor_memory(device: Device) -> bool:
@@ -181,7 +175,7 @@ def _constants(setup: Setup, is_latent: bool, is_prompt: bool, width: float, gro
     )
 
 
-def _store_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> _Timed:
+def _store_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Time attention as two products and a softmax, each of which stores all scores for the next."""
     device = setup.device
     g, rows, seen, _ = demand.gemm
@@ -191,4 +185,5 @@ def _store_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficie
     passing_s = memory_seconds_of(device, 4.0 * far, rates.bandwidth[:, OpClass.SOFTMAX, None])
     passing_s = passing_s + last_level_seconds(device, 4.0 * (scores - far))
     starts_s = np.where(demand.is_attention, 2.0 * device.kernel_start_s, 0.0)
-    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + passing_s), np.zeros(demand.n), starts_s
+    mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + passing_s)
+    return add_serial(mapping, demand, starts_s=starts_s)

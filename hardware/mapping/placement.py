@@ -53,7 +53,8 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
             alike.setdefault(tuple(each.tobytes() for each in network), []).append((kernels, of))
     for runs in alike.values():
         kernels, of = runs[0]
-        shared = {each: np.stack([getattr(steps, each)[some] for some, _ in runs], axis=1) for each in _OF_BATCH}
+        of_batch = ("need_s", "stream_s", "lag")
+        shared = {name: np.stack([getattr(steps, name)[some] for some, _ in runs], axis=1) for name in of_batch}
         many = Steps(weight_bytes=steps.weight_bytes[kernels], **shared)
         handed_s = np.stack([seconds[each] for _, each in runs], axis=1)
         found = quickest(many, begins[of] - kernels.start, ends[of] - kernels.start, handed_s, room)
@@ -105,6 +106,3 @@ def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room
             parts.append(end)
         found.append(parts)
     return found
-
-
-_OF_BATCH = ("need_s", "stream_s", "lag")  # steps that depend on the batch
