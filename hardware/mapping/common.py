@@ -98,12 +98,10 @@ def traffic(
 
     `reorder` is how many more times a convolution's weights and activations pass the last level because software
     rearranges them. The part that the level cannot hold goes to memory."""
-    managed = device.arch.is_managed
-    capacity = usable_last_level_bytes(device) if most is None else most
+    capacity: Floats | float = usable_last_level_bytes(device) if most is None else most
     size, distance = demand.transfers.size_bytes, demand.transfers.distance
-    room: Floats | float = capacity
-    left = room
-    if managed:
+    room = left = capacity
+    if device.arch.is_managed:
         room, distance = _pinned(demand, capacity * device.arch.data.assumed("pinned_share"), capacity)
         left = room[demand.transfers.op]
     missed = np.maximum(size - np.maximum(left - distance, 0.0), 0.0)
@@ -149,11 +147,6 @@ def vector_work(demand: Demand, special_flops: float) -> Floats:
     return demand.vector_flops + demand.special * (special_flops - 1.0)
 
 
-def memory_seconds(device: Device, flow: Traffic, bandwidth: Floats) -> tuple[Floats, Floats]:
-    """Return the seconds per operator at the memory interface (s, n) and at the last on-chip level (n,)."""
-    return memory_seconds_of(device, flow.dram_bytes, bandwidth), last_level_seconds(device, flow.chip_bytes)
-
-
 def last_level_seconds(device: Device, moved_bytes: Floats) -> Floats:
     """Return the seconds to move bytes at the last on-chip level, at the reachable share of its bandwidth."""
     reached = device.last_level_bandwidth * device.arch.data.assumed("last_level_reached")
@@ -196,9 +189,8 @@ def on_matrix_unit(demand: Demand, plan: Plan) -> Bools:
 
 def wide_products(demand: Demand, plan: Plan) -> Bools:
     """Return True for products whose right operand is wider than weights are, (n,): they run in the wide format."""
-    if plan.widths.weights >= plan.widths.activations:
-        return np.zeros(demand.n, dtype=np.bool_)
-    is_wide: Bools = (demand.op_class == OpClass.GEMM) & (demand.right_bytes > plan.widths.weights)
+    stored = plan.widths.weights if plan.widths.weights < plan.widths.activations else np.inf
+    is_wide: Bools = (demand.op_class == OpClass.GEMM) & (demand.right_bytes > stored)
     return is_wide
 
 
@@ -241,7 +233,7 @@ def assemble(
     matrix_s = np.where(on_matrix, product_s, 0.0)
     vector_s = np.where(on_matrix, 0.0, product_s) + elementwise_s / rates.compute[:, demand.vector_class]
     vector_ideal_s = np.where(on_matrix, 0.0, ideal) + demand.vector_flops / setup.vector_flops
-    dram_s, chip_s = memory_seconds(device, flow, bandwidth)
+    dram_s, chip_s = memory_seconds_of(device, flow.dram_bytes, bandwidth), last_level_seconds(device, flow.chip_bytes)
     if demand.unpack_ops is not None:
         # Unpacking is part of the product's kernel, and as efficient as the rest of it.
         unpacked_s = unpack_seconds(demand, setup)

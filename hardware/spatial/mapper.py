@@ -44,7 +44,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     lanes_s = common.vector_work(demand, special) / setup.vector_flops / rates.compute[:, [OpClass.ELEMENTWISE]]
     work = _work(demand, device, machine, rates, setup.prices.value, least, ideal_s, lanes_s[0])
     flow = _flow(demand, least, work)
-    dram_s, chip_s = common.memory_seconds(device, flow, rates.bandwidth[:, demand.op_class])
+    dram_s = common.memory_seconds_of(device, flow.dram_bytes, rates.bandwidth[:, demand.op_class])
+    chip_s = common.last_level_seconds(device, flow.chip_bytes)
     array_s, units = np.zeros(demand.n), np.full(demand.n, device.units)
     found_s = work.needs.seconds(work.costs, np.arange(len(work.which))) * work.scale
     array_s[work.which], chip_s[work.which] = found_s[0], found_s[2]
@@ -119,7 +120,8 @@ def _other_work(
     demand: Demand, device: Device, rates: Efficiency, prices: Floats, least: Traffic
 ) -> tuple[Floats, Floats]:
     """Return the seconds (n,) of each kernel's operators besides its contraction, and J that no mapping changes."""
-    passing_s = np.maximum(*common.memory_seconds(device, least, rates.bandwidth[:1, demand.op_class]))[0]
+    passing_s = common.memory_seconds_of(device, least.dram_bytes, rates.bandwidth[0, demand.op_class])
+    passing_s = np.maximum(passing_s, common.last_level_seconds(device, least.chip_bytes))
     unmapped_j = np.sum(prices[:, None] * _unmapped_counts(demand, device, least), axis=0)
     beside_s, rest_j = (demand.per_kernel(each)[demand.kernel] for each in (passing_s * (demand.macs <= 0), unmapped_j))
     return beside_s, rest_j
