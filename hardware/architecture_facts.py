@@ -214,12 +214,9 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     matrix_follows: tuple[str, ...] = ()
 
     @cached_property
-    def _assumed(self) -> dict[str, float]:
-        return {name: constant.value for name, constant in self.assumptions.items()}
-
-    def assumed(self, name: str) -> float:
-        """Return the value of a structural constant."""
-        return self._assumed[name]
+    def assumed(self) -> Callable[[str], float]:
+        """The values of structural constants, by name."""
+        return {name: constant.value for name, constant in self.assumptions.items()}.__getitem__
 
     def software_for(self, memory_technology: str) -> str:
         """Return the class of software of devices with this memory: the first made for it, else the general one."""

@@ -109,7 +109,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     kernel_s = dispatched(own_s)
     throttled_s, (price_scale, cycles, waits) = own_s, np.ones((3, demand.n))
     joules = demand.per_kernel(np.array((chip_j, timed_j, waiting_j, memory_j)))
-    if (joules.sum(axis=0) > budget.watts * kernel_s).any():
+    if (np.add.reduce(joules) > budget.watts * kernel_s).any():
         work_s, follows_s = _clocked_part(kernels, setup, overlapped_s)
         needs = KernelNeeds._make((*joules, own_s, work_s, follows_s, start_cycles_s))
         throttled, kernel_s = _throttle(needs, budget, kernel_s, dispatched)
@@ -248,7 +248,7 @@ def _busy(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> tuple[Floats,
     if busy_s is None:
         busy_s = overlapped(kernels.resources, device.software.overlap.value)
     if kernels.core_s is None:
-        return busy_s, np.zeros_like(busy_s)
+        return busy_s, np.zeros(busy_s.shape)
     doubling_s = device.thread_join_s * setup.runtime.launch.value * kernels.regions
     best = kernels.core_s * np.log(2.0) / np.maximum(doubling_s, 1e-12)
     useful = kernels.core_s / np.maximum(busy_s, 1e-12)  # so the sum below is least, and never falls with more work

@@ -372,7 +372,7 @@ def _distances(s: Structure, moved: Floats) -> Floats:
     """Return the bytes that other traffic moves between two uses of the data of each transfer, (t,)."""
     moves = s.moves
     each = np.bincount(moves.kernel, moved, minlength=s.n_kernels)
-    until = np.concatenate([[0.0], np.cumsum(each)])
+    until = np.concatenate([[0.0], each.cumsum()])
     first, last = moves.between
     distance, total = until[last] - until[first], until[-1]
     if s.times is not None:  # merged layers move data each time they run, except between two uses inside them

@@ -163,7 +163,7 @@ def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:
     """Return the bytes of the allocations that are live while each kernel runs, shape (k,)."""
     n = max(n_kernels, 1)
     change = np.bincount(lives.first, size, minlength=n + 1) - np.bincount(lives.last + 1, size, minlength=n + 1)
-    held: Floats = np.cumsum(change)[:n_kernels]
+    held: Floats = change.cumsum()[:n_kernels]
     return held
 
 

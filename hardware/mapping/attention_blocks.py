@@ -40,7 +40,7 @@ def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficien
     is_prompt = demand.calls.prompts[index] > 0.0
     kernels = _choose_kernels(setup, is_prompt, rows, width, values)
     is_apart = (kernels.is_packed == 0.0) & ~is_prompt  # each query head has blocks of its own
-    g, rows = np.where(is_apart, (g * rows, np.ones_like(rows)), (g, rows))
+    g, rows = np.where(is_apart, g * rows, g), np.where(is_apart, 1.0, rows)
     blocks = _divide_blocks(g, rows, seen, kernels, device)
     tiles_s = _tile_seconds(demand, index, values, kernels, setup, rates)
     start_s, rounds_s = _start_seconds(demand, index, (seen, width, values), blocks, kernels, setup)
@@ -79,7 +79,7 @@ def _divide_blocks(g: Floats, rows: Floats, seen: Floats, kernels: _Kernels, dev
     # Keys are divided among idle units where the rows of one head are a single block.
     idle = np.minimum(np.floor(np.maximum(device.units / blocks, 1.0)), kernels.parts)
     tiles = seen / kernels.columns + assumed("attention_partial_tile")
-    splits = np.where(rows <= assumed("attention_rows"), np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
+    splits = np.where(rows <= assumed("attention_rows"), np.minimum(np.maximum(idle, 1.0), np.ceil(tiles)), 1.0)
     # A block reads one tile at least, if there are so many keys.
     tiles_each = np.maximum(tiles / splits, np.minimum(tiles, 1.0))
     padding = tiles_each * kernels.columns * tile_rows * np.ceil(blocks / device.units) * device.units
@@ -121,7 +121,7 @@ def _start_seconds(
     start_s = (cycles + carried / device.bytes_per_clock_per_unit) / device.clock_hz
     most = np.floor(device.l1_bytes_per_unit * assumed("shared_part") / (key_bytes * kernels.columns))
     is_shared = blocks.is_step & _has_tensor_memory(device)
-    blocks_per_unit = np.where(is_shared, np.clip(most, 1.0, kernels.blocks_per_unit), 1.0)
+    blocks_per_unit = np.where(is_shared, np.minimum(np.maximum(most, 1.0), kernels.blocks_per_unit), 1.0)
     return start_s, np.ceil(blocks.number / (device.units * blocks_per_unit)) * start_s
 
 

@@ -145,7 +145,7 @@ def test_sixteen_bit_floats_take_two_bytes_on_every_cpu() -> None:
     for device in cpus:
         for precision in ("fp16", "bf16"):
             result = make_plan(device, precision)
-            assert result.widths.by_role == (2.0,) * 5, (device.id, precision)
+            assert set(result.widths.by_role) == {2.0}, (device.id, precision)
             assert bool(result.widths.unpack_weights) == (FORMATS[result.contraction[1]].bits > 16)
 
 
