@@ -156,7 +156,8 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def shapes(self) -> tuple[Ints, Ints]:
         """The distinct shapes of contractions: see `distinct_shapes`."""
-        return distinct_shapes(np.stack([*self.gemm, self.macs, self.op_class, self.patches]), self.gemm[0] > 0)
+        right = np.broadcast_to(self.right_bytes, self.n)
+        return distinct_shapes(np.stack([*self.gemm, self.macs, self.op_class, self.patches, right]), self.gemm[0] > 0)
 
     @cached_property
     def transfers_by_role(self) -> tuple[tuple[Ints, Ints], ...]:

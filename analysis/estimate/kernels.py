@@ -20,6 +20,7 @@ from analysis.estimate.operator_facts import (
     collective_links,
     dispatches,
     expert_rows,
+    fixed_weight_bytes,
     is_expert,
     is_interpreted,
     mean_work,
@@ -316,7 +317,8 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
 def _batch_independent(workload: Workload, execution: str) -> dict[str, Any]:
     """Return the attributes that all demands of these operators share. Equal polynomials are equal shapes."""
     ops, n = workload.operators, workload.n_operators
-    polynomials = np.column_stack([ops.gemm.reshape(n, -1), ops.macs, op_classes(workload), windows(workload)[6]])
+    kinds = op_classes(workload), windows(workload)[6], right_roles(workload), fixed_weight_bytes(workload)
+    polynomials = np.column_stack([ops.gemm.reshape(n, -1), ops.macs, *kinds])
     shapes = distinct_shapes(polynomials.T, (ops.gemm[:, 0] != 0).any(axis=1))
     return _evaluate(workload, 1, uniform(1.0), execution).batch_independent | {"shapes": shapes}
 
@@ -355,7 +357,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
             parts=s.parts,
         ),
         links=collective_links(workload, elements * widths.activations),
-        right_bytes=np.array(widths.by_role)[right_roles(workload)],
+        right_bytes=np.maximum(np.array(widths.by_role)[right_roles(workload)], fixed_weight_bytes(workload)),
         unpack_ops=_unpack_ops(moves, point, widths, n),
         model=np.zeros(s.n_kernels, dtype=np.intp),
         batch=np.full(n, attended),

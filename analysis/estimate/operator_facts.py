@@ -14,6 +14,7 @@ import numpy as np
 
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Workload
 from analysis.model.transformer.config import WEIGHT_FORMATS
+from analysis.model.transformer.graph_writer import FIXED_FP32
 from hardware import file_access
 from hardware.demand import Ints
 from hardware.memo import memoize
@@ -68,6 +69,16 @@ def right_roles(workload: Workload) -> Ints:
     for role in (KEPT, EXCLUDED, IN_8_BITS, QUANTIZED, CACHE):
         role_of[reader[of_tensor[ops.in_tensor] == role]] = role
     return role_of
+
+
+@memoize(shared=True)
+def fixed_weight_bytes(workload: Workload) -> Ints:
+    """Return the bytes of a value of the weights of each operator that the model keeps in fp32, else 0, (n,)."""
+    ops, tensors, fixed = workload.operators, workload.tensors, np.zeros(workload.n_operators, dtype=np.intp)
+    is_fp32 = np.array([dtype == FIXED_FP32 for dtype in tensors.dtype], dtype=np.bool_) & (tensors.role == WEIGHT)
+    reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))[is_fp32[ops.in_tensor]]
+    fixed[reader] = tensors.fixed_bytes[ops.in_tensor[is_fp32[ops.in_tensor]]]
+    return fixed
 
 
 class Values(msgspec.Struct, frozen=True, kw_only=True, dict=True):

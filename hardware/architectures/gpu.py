@@ -21,8 +21,16 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to tiled products, one block per SM and wave; map the rest to one thread per element."""
     device = setup.device
     demand, staged_s = rewrite_convolutions(move_expert_rows(demand, setup), setup, rates)
-    on_matrix = common.on_matrix_unit(demand, setup.plan) & ~demand.is_depthwise
+    exact = device.arch.data.tiles["exact"]  # products whose weights the model keeps in fp32
+    is_exact = (demand.op_class == OpClass.GEMM) & (demand.right_bytes >= FORMATS[BASE].bytes)
+    is_exact &= setup.is_narrow and device.vendor == exact.vendor
+    on_matrix = common.on_matrix_unit(demand, setup.plan) & ~demand.is_depthwise & ~is_exact
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
+    if is_exact.any():
+        rate = device.mac_rate("vector", BASE)
+        timing = {"split_s": device.light_start_s, "ruled_side": exact.sizes[0][0]}
+        tiles = tile_menu(demand, demand.gemm * is_exact, exact, device, rate, FORMATS[BASE].bytes, **timing)
+        vector = choose(is_exact, tiles, vector)
     is_wide = common.wide_products(demand, setup.plan) & on_matrix
     matrix, demand = _tile_products(demand, setup, on_matrix & ~is_wide) if on_matrix.any() else (vector, demand)
     if is_wide.any():

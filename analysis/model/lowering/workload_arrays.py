@@ -15,7 +15,7 @@ from analysis.model.operators.operator_call import OperatorCost
 _FIXED_BYTES = {
     "int64": 8, "uint64": 8, "int32": 4, "uint32": 4, "int16": 2, "uint16": 2, "int8": 1, "uint8": 1,
     "bool": 1, "complex64": 8, "complex128": 16,
-    "float32 state": 4,  # the recurrent state of a language model that keeps it in fp32 at any precision
+    "float32 fixed": 4,  # the recurrent state and the routers of language models that keep them in fp32
 }  # fmt: skip
 
 

@@ -50,7 +50,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     follow each residual add (BERT); `sandwich_norm`: before and after each part. `sinks`: a learned score per head.
     `pattern`: a letter per layer, repeated cyclically: attention (a), a recurrent `mixer` (r) or both in parallel (p),
     each followed by an FFN; A, R, M, n: attention, mixer, FFN alone, nothing. `state_*`: sizes of the mixer (`Mixer`),
-    whose state is kept in fp32 with `state_fp32`, else in the type of activations.
+    whose state is kept in fp32 with `state_fp32`, else in the type of activations. `router_fp32`: so are weights and
+    products of routers.
     `per_layer`: fields that differ by layer, with their values, repeated cyclically. Only `sparse` layers have experts.
     `idle_experts` take part in the choice and compute nothing. Experts work on `expert_hidden` values between two
     projections. `expert_norm`: a norm after the experts, or norms around them and after the FFN beside them.
@@ -100,6 +101,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     embed_norm: bool = False
     sinks: bool = False
     router_bias: bool = False
+    router_fp32: bool = False
     fused_qkv: bool = False
     qkv_bias: bool = False
     o_bias: bool = False

@@ -6,7 +6,7 @@ from analysis.model.ir.poly import dim, product
 from analysis.model.ir.workload import EXPERT_ROWS, EXPERTS
 from analysis.model.operators.cost_rules import register
 from analysis.model.operators.operator_call import OperatorCall, OperatorCost
-from analysis.model.transformer.graph_writer import StepWriter, Tensor
+from analysis.model.transformer.graph_writer import FIXED_FP32, StepWriter, Tensor
 
 
 def feed_forward(step: StepWriter, x: Tensor, layer: int, reduce: bool = True) -> Tensor:
@@ -57,7 +57,8 @@ def _routed(step: StepWriter, x: Tensor, given: Tensor) -> Tensor:
     """Write the choice of experts by `x` and what the chosen ones make of `given`."""
     c, w = step.config, step.w
     scored = w.norm("router_norm", x, c.norm) if c.expert_norm == "each" else x
-    logits = w.linear("router", scored, c.experts + c.idle_experts, c.router_bias)
+    dtype = FIXED_FP32 if c.router_fp32 else "float32"
+    logits = w.linear("router", scored, c.experts + c.idle_experts, c.router_bias, dtype=dtype)
     scores = w.call_in("router_softmax", "Softmax", "aten.softmax.int", logits.shape, self=logits, dim=-1)
     chosen = (*step.rows, c.active)
     with w.module("router_topk", "TopK"):

@@ -13,6 +13,7 @@ from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec, attende
 from analysis.model.transformer.config import Config, StepSettings
 
 Shape = Sequence[Poly | int]
+FIXED_FP32 = "float32 fixed"  # the type of values that stay in fp32 at any precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,9 @@ class Writer:
         self._storages += 1
         return self._storages
 
-    def weight(self, leaf: str, shape: Shape) -> Tensor:
+    def weight(self, leaf: str, shape: Shape, dtype: str = "float32") -> Tensor:
         """Return a parameter of the current module; all phases share it."""
-        return self._shared_tensor(self._path(leaf).removeprefix(self._phase), shape, WEIGHT)
+        return self._shared_tensor(self._path(leaf).removeprefix(self._phase), shape, WEIGHT, dtype)
 
     def buffer(self, label: str, shape: Shape) -> Tensor:
         """Return an untrained table of the model; modules that use the same label share it."""
@@ -150,10 +151,15 @@ class Writer:
 
     # --- the modules that every transformer has -----------------------------------------------------------
 
-    def linear(self, name: str, x: Tensor, width: int, bias: bool = False, tied: Tensor | None = None) -> Tensor:
+    def linear(
+        self, name: str, x: Tensor, width: int, bias: bool = False, tied: Tensor | None = None, dtype: str = "float32"
+    ) -> Tensor:
         """Write a linear layer. `tied` is the weight of another module to use instead of a new one."""
+        if dtype == FIXED_FP32:
+            with self.module(f"{name}_cast", "Cast"):
+                x = self.calls("aten._to_copy.default", [x.shape], [dtype], self=x)[0]
         with self.module(name, "Linear"):
-            args: dict[str, Any] = {"input": x, "weight": tied or self.weight("weight", (width, x.shape[-1]))}
+            args: dict[str, Any] = {"input": x, "weight": tied or self.weight("weight", (width, x.shape[-1]), dtype)}
             if bias:
                 args["bias"] = self.weight("bias", (width,))
             return self.call("aten.linear.default", (*x.shape[:-1], width), **args)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from analysis.model.ir.poly import Poly, product
 from analysis.model.operators.cost_rules import register
 from analysis.model.operators.operator_call import ZERO, OperatorCall, OperatorCost
-from analysis.model.transformer.graph_writer import StepWriter, Tensor
+from analysis.model.transformer.graph_writer import FIXED_FP32, StepWriter, Tensor
 from analysis.model.transformer.mixers import Mixer
 
 
@@ -42,7 +42,7 @@ def _convolved(step: StepWriter, m: Mixer, wide: Tensor, layer: int) -> Tensor:
 
 def _recurred(step: StepWriter, m: Mixer, mixed: Tensor, low: Tensor, layer: int) -> Tensor:
     w, kind, resumes = step.w, m.kind, step.run.phase == "decode"
-    dtype = "float32 state" if step.config.state_fp32 else "float32"
+    dtype = FIXED_FP32 if step.config.state_fp32 else "float32"
     state = w.state(f"layers.{layer}.mixer.state_cache", (step.batch, m.heads, m.keys, m.values), dtype)
     steps = (*step.rows, m.heads)
     gates = w.view(low, steps)
