@@ -290,16 +290,16 @@ def _overhead(kernels: _KernelSums, setup: Setup, start_s: Floats) -> tuple[Floa
 def _clocked_part(kernels: _KernelSums, setup: Setup, busy_s: Floats) -> tuple[Floats, Floats]:
     """Return the seconds of each kernel in which work and memory overlap, and those of its work that follow the clock
     of its units, (k,) each."""
-    device = setup.device
+    device, work_s = setup.device, busy_s - kernels.staged_s
     if device.arch.places_models and device.layers_at_once > 1.0:  # some layer always works
-        return busy_s, busy_s
+        return work_s, work_s
     # The matrix unit may run below the other clocks, which then fall first. Products below its peak wait for what has
     # another clock.
     ratio = device.matrix_clock_hz / device.vector_clock_hz
     bound_s = kernels.ideal_s[0] / device.arch.data.assumed("matrix_clock_bound")
     matrix_s, vector_s = kernels.resources[0, :2]
     product_s = np.minimum(matrix_s * min(ratio, 1.0), bound_s * ratio)
-    return busy_s - kernels.staged_s, np.maximum(product_s, vector_s - kernels.staged_s)
+    return work_s, np.maximum(product_s, vector_s - kernels.staged_s)
 
 
 def _throttle(

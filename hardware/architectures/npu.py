@@ -95,6 +95,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         busy_s=taken_s + demand.per_kernel(fill_s + waits_s + switch_s),
         fill_s=demand.per_kernel(fill_s[0]),
         is_resident=~placed.reloads,
+        staged_s=waits_s[0] + switch_s,
         clocked_s=unit_work_s / device.units,  # blocks without a layer or without data are not clocked
     )
 
