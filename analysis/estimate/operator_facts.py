@@ -75,6 +75,8 @@ def right_roles(workload: Workload) -> Ints:
 def fixed_weight_bytes(workload: Workload) -> Ints:
     """Return the bytes of a value of the weights of each operator that the model keeps in fp32, else 0, (n,)."""
     ops, tensors, fixed = workload.operators, workload.tensors, np.zeros(workload.n_operators, dtype=np.intp)
+    if not tensors.dtype:  # a workload may lack descriptions
+        return fixed
     is_fp32 = np.array([dtype == FIXED_FP32 for dtype in tensors.dtype], dtype=np.bool_) & (tensors.role == WEIGHT)
     reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))[is_fp32[ops.in_tensor]]
     fixed[reader] = tensors.fixed_bytes[ops.in_tensor[is_fp32[ops.in_tensor]]]

@@ -51,8 +51,8 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     multiplications. `busy_s` (s, k) is set if kernels work at once and wait for each other; in its part `fill_s` (k,) a
     pipeline fills, while the batch before runs if the kernel `is_resident`. Nothing hides `serial_s` (3, n): waiting of
     units while blocks fill and drain, memory passes of auxiliary kernels, and their starts. `staged_s` (n,) are memory
-    passes within `vector_s` or `busy_s`, which no clock makes quicker. `clocked_s` (k,) is the time in which all units are clocked, if those without work are
-    not. `mark` says what a search left out."""
+    passes within `vector_s` or `busy_s`, which no clock makes quicker. `clocked_s` (k,) is the time in which all units
+    are clocked, if those without work are not. `mark` says what a search left out."""
 
     matrix_s: Floats
     vector_s: Floats
