@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ NOT_INSTALLED = (
     "measured tables are in the repository alone: `pip install -e .` in a clone of it, or name one (--data FILE)"
 )
 LEAST, MOST = 1e-9, 1e12  # range of latencies in ms, energies in mJ, rates and batches; other values are invalid
-DATA_MAX = 1 << 26  # most bytes of an unpacked table
+DATA_MAX, CELLS_MAX = 1 << 26, 4_000_000  # most bytes of an unpacked table; most cells, 50 times those of a shipped one
 FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # tables that the efficiencies are fitted to
 MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz")
 ANSWERS = ("reason", "is", "why")  # fields of a rule that name no cell
@@ -133,7 +134,9 @@ def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")
                 raise RequestError(f"{path.name}: column {missing[0]!r} is missing (it has {', '.join(present)[:80]})")
             if twice := [name for name, number in Counter(present).items() if name and number > 1]:
                 raise RequestError(f"{path.name}: column {twice[0]!r} is there twice")
-            rows.extend(reader)
+            rows.extend(islice(reader, CELLS_MAX // max(len(present), 1)))
+            if next(reader, None) is not None:  # short rows are filled to all columns
+                raise RequestError(f"{path.name}: has more than {CELLS_MAX:,} cells")
         except (OSError, csv.Error) as error:
             if isinstance(error, FileNotFoundError) and path.parent == SHIPPED:
                 raise RequestError(NOT_INSTALLED) from None

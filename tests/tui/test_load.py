@@ -79,4 +79,4 @@ def test_a_request_seen_after_its_load_has_its_own_name_in_the_tree() -> None:
     names = ("llama3_8b:serve,in=512,out=64,rate=2", "llama3_8b:request,in=512,out=64")
     trees = [ScreenQueries().tree(parse(f"{name}/h100_sxm")) for name in names]
     assert [str(tree.rows[0].cells[0]).partition(",")[0] for tree in trees] == ["llama3_8b:serve", "llama3_8b:request"]
-    assert any("requests at once; the devices above are under the load" in line for line in trees[0].footer)
+    assert any("of 1 request at once; the devices above are under the load" in line for line in trees[0].footer)
