@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hardware.file_access import read_list
-from hardware.grouping import group_by
 
 if TYPE_CHECKING:
     from analysis.document import Column
@@ -19,20 +18,26 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A term and its meaning. `keys` are columns that it explains if they have no help."""
 
     name: str
-    group: str
     says: str
     keys: tuple[str, ...] = ()
 
 
+class TermGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The terms under a heading, `name`."""
+
+    name: str
+    term: tuple[Term, ...]
+
+
 @lru_cache(1)
+def groups() -> tuple[TermGroup, ...]:
+    """Return all terms by heading, in the order of the file."""
+    return read_list(Path(__file__).with_suffix(".toml"), "group", TermGroup)
+
+
 def terms() -> tuple[Term, ...]:
     """Return all terms, in the order of the file."""
-    return read_list(Path(__file__).with_suffix(".toml"), "term", Term)
-
-
-def groups() -> dict[str, list[Term]]:
-    """Return group -> terms."""
-    return group_by(terms(), lambda term: term.group)
+    return tuple(term for group in groups() for term in group.term)
 
 
 def term_of_key(key: str) -> str:
@@ -53,4 +58,4 @@ def describe_column(column: Column) -> str:
 
 def sections() -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return headed lines, `name<tab>meaning`."""
-    return tuple((name, tuple(f"{term.name}\t{term.says}" for term in members)) for name, members in groups().items())
+    return tuple((group.name, tuple(f"{term.name}\t{term.says}" for term in group.term)) for group in groups())

@@ -74,9 +74,9 @@ def readme() -> str:
 def terms_page() -> str:
     """Return docs/terms.md."""
     lines = ["# Terms\n", "`?` shows them on the screen; `<` and `>` move to a column and explain it."]
-    for group, members in terms.groups().items():
-        lines += [f"\n## {group}\n", "| term | meaning |\n|---|---|"]
-        lines += [f"| {term.name} | {_md(term.says)} |" for term in members]
+    for group in terms.groups():
+        lines += [f"\n## {group.name}\n", "| term | meaning |\n|---|---|"]
+        lines += [f"| {term.name} | {_md(term.says)} |" for term in group.term]
     return "\n".join([*lines, ""])
 
 
