@@ -223,7 +223,7 @@ class Board:
 def _prepare_cases(plan: BenchmarkPlan, table: dict[str, Any], threads: int) -> Iterator[ReadyCase]:
     if plan.probes:
         efforts = EFFORTS[: EFFORTS.index(plan.effort) + 1]
-        for row in (row for row in table["probe"] if row["effort"] in efforts):
+        for row in (row for row in table["probe"] if row.get("effort", "quick") in efforts):
             yield from _prepare_probes(row, plan.device, threads)
     default = table["models"][plan.effort]
     models, batches = plan.models or tuple(default["names"]), plan.batches or tuple(default["batches"])

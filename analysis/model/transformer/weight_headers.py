@@ -110,7 +110,7 @@ def describe_safetensors(path: Path) -> str:
 
 def _raw(path: Path, held: WeightHeader) -> dict[str, Any]:
     kind = str(held.facts.get("general.architecture", ""))
-    known = table()["architectures"]
+    known = {name: name for name in table()["same"]} | table()["architectures"]
     if kind not in known:
         near = hint(kind[:40], known)
         raise UnreadableError(
