@@ -1,4 +1,4 @@
-"""Reports of a model in text and Markdown, and on every architecture. Keys and columns are in the golden files."""
+"""Reports of a model in text and Markdown, and on every architecture."""
 
 import json
 

@@ -17,7 +17,6 @@ from hwexplorer.declare import Report
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State
 from hwexplorer.tui.commands import command_table
-from tests.golden.test_golden import FILES
 from tests.plugged import plug_in
 from tests.reference.verbs import markdown
 
@@ -105,11 +104,3 @@ def test_from_python_the_answer_is_the_struct() -> None:
     answer = Answer("words", State("conv2d"), least=5)
     assert answer.document.longest == max(word.letters for word in answer.document.words)
     assert answer.to_dict() == {"schema": "hwexplorer/1", **msgspec.to_builtins(answer.document)}
-
-
-def test_reports_declare_examples_that_are_kept() -> None:
-    kept = {path.stem for path in FILES.iterdir()}
-    for name in registry.names():
-        verb = registry.load(name)
-        if isinstance(verb, Report) and name != "words":
-            assert verb.examples.keys() <= kept
