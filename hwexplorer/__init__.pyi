@@ -22,7 +22,6 @@ from analysis.explore.rule_check import Findings
 from analysis.explore.search.candidates import ConstrainedSearch
 from analysis.explore.search.candidates import Pareto
 from analysis.explore.search.candidates import Rank
-from analysis.explore.tuning.knob_curve import KnobReport
 from analysis.explore.wavefront_phases import Wavefront
 from analysis.serving.serving_report import ServingReport
 from analysis.validation.serving_validation import ServedGroups
@@ -40,7 +39,6 @@ from hwexplorer.reports.show.roofline import RooflineReport
 from hwexplorer.reports.sweep import Sweep
 from hwexplorer.reports.tree.edp import EdpReport
 from hwexplorer.reports.tree.partition import PartitionReport
-from hwexplorer.reports.tune.crossover import Crossover
 from hwexplorer.reports.validate import ModelGroups
 from hwexplorer.reports.why.diff import Diff
 from hwexplorer.reports.why.explain import Explanation
@@ -72,9 +70,6 @@ def concurrency(model: _Value, *, load: _Value = ..., batch: _Value = ..., preci
 def cost(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., electricity: _Value = ..., carbon: _Value = ..., overhead: _Value = ..., lifetime: _Value = ..., duty: _Value = ..., hourly: _Value = ..., price: _Value = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[CostReport]:
     """Compute money and carbon per million inferences, and the break-even of two devices."""
 
-def crossover(model: _Value, a: _Value, b: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., knob: _Value = ..., metric: _Value = ..., devices_dir: _Value = ...) -> Result[Crossover]:
-    """Find the least change of one fact with which a device matches another."""
-
 def design(*, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., base: _Value = ..., workload: _Value = ..., knobs: _Value = ..., metric: Literal["latency", "energy", "edp"] | None = ..., max_power: _Value = ..., max_area: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
     """Design search: a grid of changed chips over several models, best first, with area and cost."""
 
@@ -101,9 +96,6 @@ def explain(model: _Value, a: _Value, b: _Value, *, load: _Value = ..., batch: _
 
 def fallback(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., rest: _Value = ..., devices_dir: _Value = ...) -> Result[FallbackReport]:
     """Show which operators an accelerator's compiler leaves to the CPU or GPU beside it, and what that costs."""
-
-def knobs(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., knob: _Value = ..., devices_dir: _Value = ...) -> Result[KnobReport]:
-    """Show what each fact of a device does: effects of 1 %, and a curve over one of them."""
 
 def load(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., max_ttft: _Value = ..., max_tpot: _Value = ..., devices_dir: _Value = ...) -> Result[ServingReport]:
     """Show a language model under load: time to first token, time per token and joules of a stream of requests."""

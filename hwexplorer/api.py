@@ -175,14 +175,10 @@ def tune(
     device: str,
     model: str | Workload | Model,
     *,
-    match: str = "",
     grid: Sequence[str] | str | None = None,
     **options: Any,
 ) -> Result[Any]:
-    """Turn the knobs of a device; with `match` find the least change to match another device, with `grid` search
-    designs. Options are those of `hwexplorer tune SECTION --help`."""
-    if match:
-        return _ask("crossover", model, device, match, **options)
+    """Turn the knobs of a device, or with `grid` search designs, with the options of `hwexplorer tune`."""
     if grid:
         return _ask("design", base=device, workload=model, knobs=grid, **options)
-    return _ask("knobs", model, on=device, **options)
+    return _ask("tune", model, on=device, **options)

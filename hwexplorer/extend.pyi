@@ -21,7 +21,7 @@ from analysis.estimate.scenario import Scenario as Scenario
 from analysis.explore.constraint import Constraint as Constraint
 from analysis.explore.search.candidates import front as front
 from analysis.explore.search.catalogue_sweep import shipped_workload as shipped_workload
-from analysis.explore.tuning import knob_bench as knob_bench
+from analysis.explore import tuning as tuning
 
 # Measurements, and the fit of rates to them.
 from analysis.validation import efficiency_fit as efficiency_fit, measured_rows as measured_rows, row_validation as row_validation, tool_results as tool_results

@@ -34,8 +34,6 @@ TASKS = {
     "files": ("capture", "open", "completion", "mcp"),
 }
 
-OLD_NAMES = {"elasticity": "knobs"}  # old section -> its replacement: the old name works, but is not listed
-
 
 class _Module(NamedTuple):
     """The module that declares a verb, its folder's name if it is a section, and its entry point if it is a plug-in."""
@@ -74,9 +72,9 @@ def may_be_verb(word: str) -> bool:
 
 
 def is_verb(word: str) -> bool:
-    """Return True for a verb, a section or an old name, also one of an annex that is not installed."""
+    """Return True for a verb or a section, also one of an annex that is not installed."""
     groups = {module.group for module in _built_in().values()} - {""}
-    if any(word in names for names in (_built_in(), groups, OLD_NAMES, plugins.EXTRA["verbs"])):
+    if any(word in names for names in (_built_in(), groups, plugins.EXTRA["verbs"])):
         return True
     return may_be_verb(word) and (word in _modules() or word in verbs())
 
@@ -90,7 +88,6 @@ def full_name(name: str) -> str:
 def resolve(words: list[str]) -> list[str]:
     """Replace the verb that words begin with by the section that they mean: `show energy conv2d` is `energy conv2d`,
     `why conv2d l4 t4` is `explain conv2d l4 t4`. Raises RequestError."""
-    words = [*(OLD_NAMES.get(word, word) for word in words[:2]), *words[2:]]
     verb, rest = words[0], words[1:]
     members = tuple(name for name, module in _built_in().items() if module.group == verb)
     if not members or (rest and rest[0] not in members and may_be_verb(rest[0])):

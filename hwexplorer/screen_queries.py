@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hwexplorer.export.sheet import Sheet
     from hwexplorer.reports.why.why import NodeGain
 
+_REPORTS = {"knobs": "tune"}  # pane -> its report, where the names differ
 _FACT = re.compile(r"^(\S+) {2,}(.+?) {2,}")  # name and value in their columns
 
 
@@ -75,15 +76,15 @@ class ScreenQueries:
     def evaluate_knob(self, state: State) -> bool | None:
         """Evaluate one more knob, in some milliseconds. Return True if there is something new to show, None if nothing
         was left."""
-        from hwexplorer.reports.tune import knobs
+        from hwexplorer.reports.tune import tune
 
-        return knobs.evaluate_next_knob(state)
+        return tune.evaluate_next_knob(state)
 
     def turn_knob(self, state: State, by: int) -> State:
         """Step the knob up (1), down (-1), or to what the device has (0). Raises RequestError at the end."""
-        from hwexplorer.reports.tune import knobs
+        from hwexplorer.reports.tune import tune
 
-        return knobs.step_selected_knob(state, by)
+        return tune.step_selected_knob(state, by)
 
     def devices(self, state: State) -> Table:
         """Return the catalogue; devices of the state are keyed as they are spelt there."""
@@ -141,6 +142,7 @@ class ScreenQueries:
 
     def report(self, name: str, state: State) -> Table | Text | Page:
         """Return the answer of a report about a state, for a pane of its name."""
+        name = _REPORTS.get(name, name)
         report = registry.load(name, bool(state.load))
         pane = report.pane if isinstance(report, Report) else None
         view = pane(state) if pane is not None else Answer(name, state).view()
@@ -177,7 +179,7 @@ def _shown_answer(view: str, state: State) -> Answer[Any]:
 
         view = "progression" if events.compares_devices(state) else view
     if view == "knobs":
-        from hwexplorer.reports.tune import knobs
+        from hwexplorer.reports.tune import tune
 
-        state = replace(state, fact=knobs.select_state_knob(state))
-    return Answer(view, replace(state, at="") if view == "tree" else state)
+        state = replace(state, fact=tune.select_state_knob(state))
+    return Answer(_REPORTS.get(view, view), replace(state, at="") if view == "tree" else state)

@@ -38,7 +38,6 @@ DRAWN: dict[str, tuple[str, ...]] = {
     "image_by": ("module", "subgraph", "kind"),
     "language_by": ("module", "kind"),
     "metric": ("edp", "energy", "latency", "memory"),
-    "match": ("edp", "energy", "latency"),
     "plot": ("roofline", "roofs", "batch", "pareto", "memory"),
     "top": ("3", "10", "30"),
     "price": ("", "", "--electricity 0.3 --carbon 50", "--duty 50%", "--overhead 1.5 --lifetime 5"),
@@ -70,9 +69,7 @@ KINDS: dict[str, float] = {
     "sweep {model} --on {devices} --batches 1,16 --precisions fp32,bf16,int8": 0.5,
     "pareto {model} --on {devices} --batches 1,8,64 --precisions fp16,int8 --power-modes": 0.3,
     "advise {model} --on {device} --instead {devices}": 0.4,
-    "knobs {model} --on {device}": 0.3,
-    "elasticity {model} --on {device}": 0.3,
-    "crossover {model} {device} {device} --metric {match}": 0.2,
+    "tune {model} --on {device}": 0.3,
     "diff {model} {other} --on {device}": 0.4,
 }
 IMAGE_KINDS = {**KINDS, "report {model} --on {device}": 0.15, "graph {model} --on {device}": 0.3}
@@ -104,8 +101,8 @@ compare resnet50@b8,b9 | compare resnet50@q/h100_sxm | compare resnet50/h100_sxm
 compare resnet50/gpu,h100_sxm | compare resnet50?nokey=1 | compare ? | tree resnet50 --by layer |
 tree resnet50 --on a10,t4 | events resnet50 --node nowhere | why resnet50 --node layer9 | search resnet50 |
 explain resnet50 a10 | search resnet50 --max-energy 5ms | explain resnet50 a10 a10 |
-explain resnet50 a10 t4 --metric speed | coefficients --on x | crossover conv2d kpu_t256 |
-crossover conv2d kpu_t256 tpu_v4 --knob nofact | plot conv2d --plot pie | check conv2d | device |
+explain resnet50 a10 t4 --metric speed | coefficients --on x |
+plot conv2d --plot pie | check conv2d | device |
 check conv2d --rule energy | check conv2d --rule 'energy(x) < 1J' | check conv2d --rule 'energy(a10) < 1s' |
 device nothing | device h100_sxm{units} | device h100_sxm{nofact*2} | device h100_sxm{units*0} |
 device h100_sxm{units*2 | rank nomodel | compare llama3_8b:decode,kv=-1 | compare llama3_8b:decode,tp=7 |
@@ -116,7 +113,7 @@ pareto resnet50 --precisions fp1 | sweep resnet50 --batches , | design --base kp
 design --base kpu_t256 --workload conv2d --knobs units | diff conv2d | diff a.json b.json |
 trace nothing.json --model conv2d --on t4 | validate --data nothing.csv | cost conv2d --price h100_sxm |
 cost conv2d --electricity -1 | cost conv2d --duty 2 | compare conv2d --format xml | compare conv2d --nooption |
-energy conv2d --top 0 | memory conv2d --on jetson_nano:99w | knobs conv2d --on kpu_t256 --knob nothing | roofline |
+energy conv2d --top 0 | memory conv2d --on jetson_nano:99w | tune conv2d --on kpu_t256 --knob nothing | roofline |
 compare vgg16@i5 | compare '' | compare resnet50?limits=L<5 | compare resnet50?pin=nothing@b8 |
 compare conv2d --level all | models --format yaml | devices x | report conv2d --on h100_sxm:30w |
 partition conv2d --on h100_sxm | advise conv2d --aim speed
@@ -139,15 +136,14 @@ design --base h100_sxm --workload resnet18 --knobs units=64..256,memory_bandwidt
 --metric latency |
 design --base tpu_v4 --workload vit_b_16 --knobs array=64..256 |
 design --base kpu_t64 --workload mobilenet_v2 --knobs units=16..256,clock_hz=0.5G..2G |
-search resnet50 --max-latency 5ms | pareto conv2d | sweep conv2d | cost resnet50 |
-crossover conv2d kpu_t256 tpu_v4 --knob units,matrix
+search resnet50 --max-latency 5ms | pareto conv2d | sweep conv2d | cost resnet50
 """
 SLOW = ("validate", "validate --cross-validate")
 # Later requests of a group read what the first writes, or the trace that lies in each folder.
 CHAINS = """
 device h100_sxm{units*2,memory_bandwidth*1.5} | tree mobilenet_v2 --on h100_sxm{units*2} --batch 8 |
 device kpu_t256{units=300,array=16x16} | coefficients --on kpu_t256{units=300,array=16x16} |
-knobs bert_base --on kpu_t256{units=300,array=16x16} | report resnet18 --on h100_sxm -o base.json |
+tune bert_base --on kpu_t256{units=300,array=16x16} | report resnet18 --on h100_sxm -o base.json |
 diff base.json resnet34 --on h100_sxm | diff base.json vgg11 --on t4 |
 diff base.json resnet18@b8 --rule 'change(energy) < 5%' | tree conv2d --on t4 -o tree.json |
 diff tree.json conv2d:size=28 --on t4 | trace trace.json --model conv2d --on xeon_8490h |

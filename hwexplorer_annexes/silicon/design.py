@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 
-from hwexplorer.extend import METRICS, Constraint, RequestError, declare, document, engine, knob_bench, options
+from hwexplorer.extend import METRICS, Constraint, RequestError, declare, document, engine, options, tuning
 from hwexplorer.extend import quantity as quantity_module
 from hwexplorer_annexes.silicon.design_search import Design, DesignReport, DesignStudy, parse_knob, search_designs
 from hwexplorer_annexes.verb_parts import Rows, State, option, replace
@@ -143,7 +143,7 @@ VERB = declare.Report(
             "--knobs", required=True, type=lambda text: tuple(options.split_list(text)), metavar="K=A..B,..",
             help="facts with ranges (in powers of 2) or values: units=64..1024,array=8|16|32",
         ),
-        options.choice("--metric", knob_bench.KNOB_METRICS, metavar="M", dest="measure", help="what is made least"),
+        options.choice("--metric", tuning.KNOB_METRICS, metavar="M", dest="measure", help="what is made least"),
         option(
             "--max-power", type=options.amount("W"), metavar="W", help="limit of power; a lower clock holds it: 15W"
         ),

@@ -22,15 +22,15 @@ from hwexplorer.extend import (
     document,
     execute,
     front,
-    knob_bench,
     shipped_workload,
+    tuning,
     what_if,
 )
 from hwexplorer.extend import estimate as estimate_module
 
 BOUNDS = execute.BOUNDS
 Change = what_if.Change
-ModelCost = knob_bench.ModelCost
+ModelCost = tuning.ModelCost
 parse_value = what_if.parse_value
 
 DESIGNS_MAX = 1_000_000
@@ -173,7 +173,7 @@ def _evaluate(study: DesignStudy, device: Device, values: tuple[float, ...]) -> 
     size, weights = area(device), np.array([weight for _, weight in study.models])
     seconds = np.array([result.bound_s for result in results]).T @ weights
     binds = {BOUNDS[place]: float(seconds[place] / seconds.sum()) for place in np.argsort(-seconds) if seconds[place]}
-    costs = tuple(map(knob_bench.model_cost, results))
+    costs = tuple(map(tuning.model_cost, results))
     design = document.record(
         Design, size, device=device.key, values=values, costs=costs, score=1.0, binds=binds,
         second=_second(study, costs), power_w=max(result.average_power_w for result in results),

@@ -14,7 +14,7 @@ from test_estimate_physics import check_physics
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.tuning.knob_bench import change_knobs, facts, nearest_factor
+from analysis.explore.tuning import change_knobs, facts
 from hardware.device_catalog import catalogue_devices, load_device
 from hardware.errors import RequestError
 
@@ -36,7 +36,7 @@ def _changes(draw: st.DrawFn, changes: str = "") -> tuple[Estimate, dict[str, fl
     names = draw(st.lists(st.sampled_from(facts(device)), min_size=1, max_size=4, unique=True))
     batch, precision = draw(st.sampled_from((1, 16))), draw(st.sampled_from(("fp32", "fp16", "int8")))
     workload, scenario = grid.workload(draw(st.sampled_from(MODELS))), Scenario(batch=batch, precision=precision)
-    return estimate(workload, device, scenario), {name: nearest_factor(device, name, draw(FACTOR)) for name in names}
+    return estimate(workload, device, scenario), {name: draw(FACTOR) for name in names}
 
 
 def _run(unchanged: Estimate, factors: dict[str, float]) -> Estimate:
@@ -76,5 +76,5 @@ def test_more_is_never_slower_without_a_limit_of_power(
     unchanged, factors = asked
     factors = {name: factor for name, factor in factors.items() if not name.endswith("_w")}
     before = _run(unchanged, factors)
-    after = _run(unchanged, {**factors, knob: nearest_factor(unchanged.device, knob, factors.get(knob, 1.0) * more)})
+    after = _run(unchanged, {**factors, knob: factors.get(knob, 1.0) * more})
     assert after.latency_s <= before.latency_s * (1 + 1e-9) + _longer_joins_s(before, after)

@@ -26,7 +26,7 @@ _DEVICES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256")
 CASE_SECONDS = 20.0
 _OTHER = {
     *("models", "devices", "device", "validate", "coefficients", "search", "pareto", "sweep", "check", "rank", "trace"),
-    *("design", "diff", "crossover", "load", "calibrate", "mission", "fallback", "offload"),
+    *("design", "diff", "load", "calibrate", "mission", "fallback", "offload"),
 }
 _REPORTS = [name for name in registry.names() if name not in _OTHER and isinstance(registry.load(name), Report)]
 

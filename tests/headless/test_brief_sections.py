@@ -11,7 +11,7 @@ from tests.headless.conftest import Call
 
 SCREEN = 40
 ON = ("resnet50", "--on", "h100_sxm")
-VERBS = [(verb, *ON) for verb in ("events", "energy", "why", "roofline", "mapping", "concurrency", "report", "knobs")]
+VERBS = [(verb, *ON) for verb in ("events", "energy", "why", "roofline", "mapping", "concurrency", "report", "tune")]
 LOAD = "llama3_8b:serve,rate=1"
 OTHERS = (
     ("edp", *ON),
@@ -22,7 +22,7 @@ OTHERS = (
     ("explain", "resnet50", "h100_sxm", "tpu_v4"),
     ("explain", "resnet50", "h100_sxm", "tpu_v4", "--metric", "energy"),
     ("diff", "vgg11", "vgg13", "--on", "h100_sxm"),
-    ("knobs", *ON),
+    ("tune", *ON),
     ("models",),
     ("devices",),
     ("device", "h100_sxm"),
@@ -76,7 +76,7 @@ def test_int8_is_counted_in_operations_and_a_power_in_watts(call: Call) -> None:
     assert " 1979 TOPS" in next(line for line in device.splitlines() if "matrix int8" in line)
     assert "Int8 TOPS" in call("devices").out
     assert "105 W " in call("coefficients", "--on", "h100_sxm").out
-    assert "J/s" not in call("knobs", "resnet18", "--on", "h100_sxm").out
+    assert "J/s" not in call("tune", "resnet18", "--on", "h100_sxm").out
 
 
 def test_alike_kernels_are_one_row(call: Call) -> None:

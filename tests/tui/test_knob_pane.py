@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from analysis.explore.tuning.knob_curve import Changes, find_knee, knob_positions, knobs, step_knob
+from analysis.explore.tuning import Changes, find_knee, knob_positions, knobs, step_knob
 from hardware.errors import RequestError
 from hwexplorer import engine
-from hwexplorer.reports.tune.knobs import estimate_unchanged
+from hwexplorer.reports.tune.tune import estimate_unchanged
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, State, format, parse, replace
 from hwexplorer.tui.app import HwExplorer

@@ -93,7 +93,7 @@ def ready(app):
     app.early = {"prompt_kinds", "command_table", "view_export", "result_table", "clipboard"} & {
         name.rpartition(".")[2] for name in sys.modules if name.startswith("hwexplorer.tui.")
     }
-    late = {"hwexplorer.configurations", "hwexplorer.reports.tune.knobs", "analysis.model.process.workload_jobs"}
+    late = {"hwexplorer.configurations", "hwexplorer.reports.tune.tune", "analysis.model.process.workload_jobs"}
     app.early |= late & sys.modules.keys()
     app.exit()
 

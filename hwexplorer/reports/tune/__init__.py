@@ -1,37 +1,22 @@
-"""Change facts of a device: see what matters, match another device, search designs."""
+"""Change facts of a device: see what matters, turn one, search designs."""
 
 from hwexplorer.declare import Group
 
 
 def _choose(words: list[str]) -> list[str]:
-    """Return `DEVICE MODEL ..` as the words of a section: with --match B a crossover, with --grid a design search."""
+    """Return `DEVICE MODEL ..` as the words of a section: with --grid a design search, else the curve of a fact."""
     if len(words) < 2 or words[0].startswith("-") or words[1].startswith("-"):
-        return ["knobs", *words]
+        return ["tune", *words]
     device, model, *rest = words
-    match, rest = _take(rest, "--match")
-    if match:
-        return ["crossover", model, device, match, *rest]
-    grid, rest = _take(rest, "--grid")
-    if grid:
-        return ["design", "--base", device, "--workload", model, "--knobs", grid, *rest]
-    return ["knobs", model, "--on", device, *rest]
-
-
-def _take(words: list[str], flag: str) -> tuple[str, list[str]]:
-    """Return the value of an option, '' if it is absent, and the other words."""
-    for place, word in enumerate(words):
-        if word.startswith(f"{flag}="):
-            return word.partition("=")[2], [*words[:place], *words[place + 1 :]]
-        if word == flag and place + 1 < len(words):
-            return words[place + 1], [*words[:place], *words[place + 2 :]]
-    return "", words
+    flags = [word.partition("=")[0] for word in rest]
+    if "--grid" not in flags:
+        return ["tune", model, "--on", device, *rest]
+    place = flags.index("--grid")
+    rest[place] = rest[place].replace("--grid", "--knobs", 1)
+    return ["design", "--base", device, "--workload", model, *rest]
 
 
 VERB = Group(
     choose=_choose,
-    shown=(
-        "kpu_t256 resnet50 --knob clock_hz",
-        "xeon_8490h resnet50 --match h100_sxm --knob memory_bandwidth",
-        "kpu_t256 resnet50 --grid units=64..1024,array=8..64",
-    ),
+    shown=("kpu_t256 resnet50 --knob clock_hz", "kpu_t256 resnet50 --grid units=64..1024,array=8..64"),
 )

@@ -6,7 +6,7 @@ Elasticities are computed on the unchanged device. The curve changes one knob an
 from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.explore.tuning.knob_curve import (
+from analysis.explore.tuning import (
     CurvePoint,
     KnobReport,
     KnobRow,
@@ -143,7 +143,7 @@ VERB = Report(
         ),
     ),
     title="Knobs",
-    pane=lambda state: Answer("knobs", state, at_once=True).view(),  # without evaluations
+    pane=lambda state: Answer("tune", state, at_once=True).view(),  # without evaluations
     on_screen=False,
-    examples={"knobs": "conv2d --on kpu_t256{clock_hz*0.8} --knob clock_hz"},
+    examples={"tune": "conv2d --on kpu_t256{clock_hz*0.8} --knob clock_hz"},
 )  # fmt: skip
