@@ -50,10 +50,9 @@ bench: $(VENV)/.test
 	$(BIN)/python -m tests.bench_terminal
 	$(BIN)/python tests/bench_sweep.py
 
-# Gives 50,000 altered inputs to every reader of untrusted data; `make test` includes a short run of each.
-# ARGS="states devices --seed 7 --seconds 60" picks readers, seed and time; a new reader needs tests/fuzz/fuzz_NAME.py.
+# Gives thousands of altered inputs to every reader of untrusted data, new ones each time; ARGS="-k onnx" picks readers.
 fuzz: $(VENV)/.test
-	$(BIN)/python -m tests.fuzz $(ARGS)
+	ulimit -v 16777216; $(BIN)/python -m pytest -q tests/fuzz --hypothesis-profile=fuzz $(ARGS)
 
 screenshots: $(VENV)/.test
 	$(BIN)/python -m tests.screenshots screenshots

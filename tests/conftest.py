@@ -21,6 +21,7 @@ from tests import forks
 QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("suite", derandomize=True, database=None, **QUIET)
 settings.register_profile("random", print_blob=True, **QUIET)
+settings.register_profile("fuzz", print_blob=True, **QUIET)  # a hundred times as many examples of tests/fuzz
 settings.load_profile("suite")
 
 
