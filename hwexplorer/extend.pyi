@@ -1,8 +1,7 @@
 # The face of the house: all that annexes and plug-ins of others import. extend.py loads a name at its first use.
 
 # Models, for readers.
-from analysis.capture import runnable_model as runnable_model
-from analysis.model import model_errors as model_errors, reading_budget as reading_budget, store as store
+from analysis.model import model_errors as model_errors, reading_budget as reading_budget
 from analysis.model.ir import batch_limits as batch_limits, operator_graph as operator_graph, poly as poly, size_expressions as size_expressions, workload as workload
 from analysis.model.ir.operator_kinds import KINDS as KINDS
 from analysis.model.lowering.graph_lowering import lower_graph as lower_graph
@@ -27,7 +26,7 @@ from analysis.explore import tuning as tuning
 from analysis.validation import efficiency_fit as efficiency_fit, measured_rows as measured_rows, row_validation as row_validation, tool_results as tool_results
 
 # Devices, architectures and runtimes.
-from hardware import architecture as architecture, demand as demand, device_catalog as device_catalog, device_file as device_file, execute as execute, known_architectures as known_architectures, runtime_choice as runtime_choice, what_if as what_if
+from hardware import architecture as architecture, demand as demand, device_catalog as device_catalog, device_file as device_file, execute as execute, runtime_choice as runtime_choice, what_if as what_if
 from hardware.area import area as area
 from hardware.device import Device as Device
 from hardware.device_toml import device_toml as device_toml

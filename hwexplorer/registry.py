@@ -30,7 +30,7 @@ TASKS = {
     "look": ("compare", "tree", "show", "report", "models", "devices"),
     "decide": ("why", "advise", "search", "sweep", "cost", "check", "mission"),
     "what if": ("tune",),
-    "measure": ("measure", "trace", "validate"),
+    "measure": ("calibrate", "trace", "validate"),
     "files": ("capture", "open", "completion", "mcp"),
 }
 

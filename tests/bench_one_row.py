@@ -2,7 +2,7 @@
 
 Every device is left out in turn: of the fit of efficiencies and of the spreads. One random row of it is given back, and
 the other rows of its class of work and runtime are predicted without and with it. Prints the spreads over all devices,
-as hwexplorer_annexes/measure/spreads.toml has them, and the median errors by architecture."""
+as hwexplorer_annexes/calibration/spreads.toml has them, and the median errors by architecture."""
 
 import msgspec
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from analysis.validation import efficiency_fit, row_validation
 from analysis.validation.measured_rows import FITTED_ON, Unpredictable, shipped_rows
 from analysis.validation.model_rows import interpret_row
-from hwexplorer_annexes.measure import few_rows
+from hwexplorer_annexes.calibration import device_fit
 
 LIMITS = ("compute", "memory", "start")
 LEAST_ROWS = 5
@@ -28,7 +28,7 @@ class Row(msgspec.Struct):
     group: str
     cell: tuple[str, ...]
     error: float
-    shares: few_rows.Shares
+    shares: device_fit.Shares
 
     @property
     def bounded(self) -> float:
@@ -54,9 +54,9 @@ def collect() -> list[Row]:
         if row.latency_s and result.work_class:
             predicted = left_out.get(row.identity) or row_validation.predict_row(row)[0].predicted
             cell = (row.device.id, result.runtime.id, result.work_class, row.scenario.precision)
-            kind = few_rows.spread_group(result)
+            kind = device_fit.spread_group(result)
             error = float(np.log(row.latency_s / predicted))
-            rows[row.identity] = Row(row.device.id, kind, cell, error, few_rows.time_shares(result))
+            rows[row.identity] = Row(row.device.id, kind, cell, error, device_fit.time_shares(result))
     return list(rows.values())
 
 
@@ -96,7 +96,7 @@ def fit_spreads(cells: list[list[Row]]) -> dict[str, float]:
 
 def error_after(given: Row, row: Row, variances: dict[str, float]) -> float:
     """Return the absolute error of a row when another of its cell is known, a fraction."""
-    told = few_rows.condition([given.shares], [given.error], variances)
+    told = device_fit.condition([given.shares], [given.error], variances)
     moved = sum(share * told.parts.get(part, 0.0) for part, share in row.shares.items())
     return abs(float(np.expm1(moved - row.error)))
 

@@ -1,4 +1,4 @@
-"""The command that measures an estimate, by the tool of its runtime. `calibrate --from` reads what the tool writes."""
+"""The command that measures an estimate, by the tool of its runtime. `calibrate` reads what the tool writes."""
 
 import re
 from functools import lru_cache
@@ -42,11 +42,16 @@ def describe_measurement(result: Estimate, figure: str, load: LoadSpec | None = 
     key, name = result.device.key, model.partition(":")[0]
     what = f"run {model} at batch {scenario.batch}" if load is None else f"measure this load of {name}"
     words = f"{what} on {key} with {runtime.name}"
-    if tool is None or (load is not None and load.requests):
+    if load is not None and (tool is None or load.requests):
         columns = "device,model,batch,precision,framework,latency_ms"
-        return f"{words}; `hwexplorer calibrate --from FILE.csv --on {key}` reads its time ({columns})"
+        return f"{words}; `hwexplorer calibrate {key} FILE.csv` reads its time ({columns})"
+    if tool is None:
+        settings = f"--runtime {runtime.id} --precision {scenario.precision}"
+        return (
+            f'{words}; `hwexplorer calibrate {key} "TIME ms {model} batch {scenario.batch}" {settings}` reads its time'
+        )
     command = " ".join(tool.command.format(**_fields(tool, result, load)).split())
-    reads = f"; `hwexplorer calibrate --from {tool.result} --on {key}` reads it" if tool.result else ""
+    reads = f"; `hwexplorer calibrate {key} {tool.result}` reads it"
     meters = file_access.shipped(_PATH)["power"].get(result.device.software_class, {})
     meter = meters.get(result.device.vendor, "") if figure in ("energy", "edp", "power") else ""
     return f"{words}; `{command}`{f', and `{meter}` meanwhile' * bool(meter)}{reads}"
@@ -72,5 +77,4 @@ def _fields(tool: Tool, result: Estimate, load: LoadSpec | None) -> dict[str, ob
         "depth": depth, "prompt": prompt, "context": max(depth, prompt, 1), "output": output,
         "arrivals": f"--request-rate {rate:g}" if rate else f"--max-concurrency {clients}",
         "requests": max(clients * _ROUNDS, _REQUESTS if rate else 0),
-        "torch": result.device.architecture if result.device.arch.is_host else "cuda:0",
     }  # fmt: skip

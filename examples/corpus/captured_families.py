@@ -14,7 +14,6 @@ from torch import nn
 from analysis.capture import library_models
 from analysis.model.names import targets
 from hardware import file_access
-from tests.bench_models import Recurrent
 
 Build = Callable[[], tuple[Any, Any]]
 PACKAGES = (
@@ -26,6 +25,18 @@ _UNPACKED = Path("build/onnx")
 _PER_MODULE = 1  # of timm's modules; the first names are the small and plain ones
 _NAMES: dict[str, Any] = file_access.table(Path(__file__).with_suffix(".toml"))
 SIZES: dict[str, list[str]] = _NAMES["onnx"]
+
+
+class Recurrent(nn.Module):  # type: ignore[misc]
+    """Two layers over a sequence of 32, the last state classified."""
+
+    def __init__(self, cell: type[nn.Module], width: int = 256) -> None:
+        super().__init__()
+        self.cells = cell(width, width, num_layers=2, batch_first=True)
+        self.head = nn.Linear(width, 1000)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.cells(x)[0][:, -1])
 
 
 def _library(library: str, name: str) -> Build:

@@ -106,7 +106,7 @@ def test_exit_codes() -> None:
     )
     (found,) = near.json()["findings"]
     assert (near.code, found["verdict"], found["holds"]) == (0, "UNKNOWN", True)
-    assert "hwexplorer calibrate --from result.log --on h100_sxm" in found["next"]
+    assert "hwexplorer calibrate h100_sxm result.log" in found["next"]
     document = hwexplorer("check", "resnet18", "--rule", "latency(gpu) < 1ns", "--format", "json").json()
     assert document["holds"] is False
 

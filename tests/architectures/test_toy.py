@@ -67,7 +67,6 @@ NOT_ABOUT_DEVICES = {
     "validate",
     "trace",
     "completion",
-    "measure",
     "calibrate",
     "mission",
     "fallback",

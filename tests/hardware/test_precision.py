@@ -17,7 +17,6 @@ DTYPES = (
     "analysis/model/",
     "analysis/capture/",
     "hwexplorer_annexes/onnx/",
-    "hwexplorer_annexes/measure/benchmark.py",
 )
 
 

@@ -88,7 +88,7 @@ def test_results_of_tools_are_rows(name: str, tmp_path: Path, capsys: pytest.Cap
     assert main(["validate", "--data", str(file), "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert not document["skipped"]
-    assert main(["calibrate", "--from", str(file), "--on", "h100_sxm", "--name", "own", "--to", str(tmp_path)]) == 0
+    assert main(["calibrate", "h100_sxm", str(file), "--name", "own", "--to", str(tmp_path)]) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Make a device of measurements."""

@@ -1,0 +1,242 @@
+"""A device made of measurements: rates fitted or moved, the file found under its name, its next command."""
+
+import csv
+import json
+import re
+import shlex
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from hardware.device import Device
+from hardware.device_catalog import device_in_mode, load_device
+from hardware.device_toml import device_toml
+from hardware.errors import RequestError
+from hwexplorer import engine
+from hwexplorer.cli import main
+from hwexplorer_annexes.calibration import device_fit
+
+MODELS = ("resnet18", "mobilenet_v2", "squeezenet1_1", "vit_b_16", "densenet121", "vgg11", "alexnet", "resnet50")
+HEAD = ("device", "framework", "model", "batch", "precision", "latency_ms")
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HWEXPLORER_DEVICES_DIR", str(tmp_path / "data"))
+    engine.devices_changed()
+    return tmp_path / "data" / "devices"
+
+
+def true_device() -> Device:
+    """Return a device whose software is unlike what ships."""
+    base = load_device("ryzen9_7950x")
+    rates = base.software
+    compute = {name: tuple(end * 0.4 for end in ends) for name, ends in rates.compute.items()}
+    bandwidth = {name: tuple(end * 0.6 for end in ends) for name, ends in rates.bandwidth.items()}
+    overhead = {"other": (4e-6, 4e-6, 4e-6), "CONV": (30e-6, 30e-6, 30e-6)}
+    changed = msgspec.structs.replace(rates, compute=compute, bandwidth=bandwidth, overhead=overhead)
+    return device_in_mode(msgspec.structs.replace(base.file, rates=changed))
+
+
+def true_latency_s(model: str, batch: int = 1) -> float:
+    return estimate(store.ready(model), true_device(), Scenario(batch, "fp32", "pytorch_eager", "nchw")).latency_s
+
+
+def write_rows(path: Path, models: tuple[str, ...] = MODELS) -> Path:
+    """Write timings of models on the true device as a table."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEAD)
+        for model in models:
+            for batch in (1, 8):
+                latency_ms = true_latency_s(model, batch) * 1e3
+                writer.writerow(("ryzen9_7950x", "pytorch eager NCHW", model, batch, "fp32", latency_ms))
+    return path
+
+
+def test_ten_rows_fit_a_device_that_predicts_models_it_never_saw(
+    tmp_path: Path, own_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["calibrate", str(write_rows(tmp_path / "rows.csv")), "--name", "mine", "--format", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["error_after"] < 0.12 < made["error_before"]
+    assert made["file"] == str(own_folder / "mine.toml")
+    low, high = made["band"]
+    inside = [low * row["after_s"] <= row["measured_s"] <= high * row["after_s"] for row in made["rows"]]
+    assert sum(inside) >= 0.8 * len(inside)
+    assert main(["compare", "resnet18", "--on", "mine", "--format", "json"]) == 0
+    row = json.loads(capsys.readouterr().out)["rows"][0]
+    assert row["trust"]["level"] == "measured"
+    assert row["runtime"].startswith("PyTorch eager")  # 'auto' is what was measured
+    assert row["latency_s"] == pytest.approx(true_latency_s("resnet18"), rel=0.15)
+    assert main(["devices", "--format", "json"]) == 0
+    assert "mine" in capsys.readouterr().out
+
+
+def test_left_out_rows_are_predicted_by_a_fit_that_never_had_them(tmp_path: Path) -> None:
+    from analysis.validation.measured_rows import read_rows
+
+    base, models = load_device("ryzen9_7950x"), MODELS[:6]
+    rows, _ = device_fit.interpret_rows(read_rows([write_rows(tmp_path / "rows.csv", models)]), base)
+    rows = [
+        msgspec.structs.replace(row, latency_s=(row.latency_s or 0.0) * (4.0 if row.family == "mobilenet_v" else 1.0))
+        for row in rows
+    ]
+    made = device_fit.fit_rows(rows, base, "mine")
+    for family in ("resnet", "vgg"):
+        without = device_fit.fit_rows([row for row in rows if row.family != family], base, "without").device
+        for row in (row for row in made.rows if row.family == family):
+            asked = Scenario(row.batch, "fp32", "pytorch_eager", "nchw")
+            assert row.after_s == pytest.approx(estimate(store.ready(row.name), without, asked).latency_s, rel=0.5)
+
+
+def test_a_shipped_device_is_never_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("xeon_8490h", "../x", "A b"):
+        assert main(["calibrate", "l4", "9 ms resnet50", "--name", name]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_time_in_words_makes_a_device_with_a_name_of_its_own(
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["calibrate", "l4", "9.7 ms resnet50 batch 8", "--runtime", "tensorrt", "--precision", "fp16"]
+    assert main([*words, "--format", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["device"], made["name"]) == ("my_l4", "my_l4")
+    (row,) = made["rows"]
+    assert (row["name"], row["batch"], row["measured_s"]) == ("resnet50", 8, pytest.approx(9.7e-3))
+    assert made["next"].endswith("resnet50 --batch 8 --precision fp16 --runtime tensorrt --on l4,my_l4")
+    assert main([*shlex.split(made["next"])[1:], "--format", "json"]) == 0
+    assert [row["device"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["l4", "my_l4"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "needs the file of a measurement"),
+        (("l4",), "l4: cannot be read"),
+        (("l4", "0 ms resnet50"), "must be above 0"),
+        (("l4", "9 ms resnet5000"), "model is not known"),
+        (("9 ms resnet50",), "must name the device"),
+        (("l5", "9 ms resnet50"), "unknown device 'l5'"),
+    ],
+)
+def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calibrate", *words]) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+
+
+def test_one_row_moves_its_class_towards_it_and_narrows_its_band(
+    own_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = Scenario(32, "fp16", "tensorrt", "channels_last")
+    base = load_device("l40s")
+    before = {name: estimate(store.ready(name), base, scenario) for name in ("resnet50", "resnet101")}
+    measured_s = before["resnet50"].latency_s * 1.3
+    head = "device,framework,model,batch,precision,scenario,latency_ms"
+    (tmp_path / "row.csv").write_text(f"{head}\nl40s,TensorRT,resnet50,32,fp16,x,{measured_s * 1e3}\n")
+    assert main(["calibrate", str(tmp_path / "row.csv"), "--format", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert any("of convolutions takes" in note for note in made["notes"])
+    device = load_device("my_l40s", (own_folder,))
+    for name, one in before.items():
+        after = estimate(store.ready(name), device, scenario)
+        assert one.latency_s < after.latency_s < 1.3 * one.latency_s
+        assert after.trust.level == "measured"
+        assert after.trust.band[1] / after.trust.band[0] < one.trust.band[1] / one.trust.band[0]
+    other = Scenario(1, "fp16", "pytorch_eager")
+    assert estimate(store.ready("resnet50"), device, other).trust.level == "siblings"  # not of what was measured
+
+
+def test_one_row_moves_further_where_rows_of_one_software_agree(
+    own_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moved = {}
+    for framework in ("OpenVINO", "ncnn"):
+        row = f"device,framework,model,batch,precision,latency_ms\nxeon_8270,{framework},resnet50,8,fp32,90\n"
+        (tmp_path / "row.csv").write_text(row)
+        assert main(["calibrate", str(tmp_path / "row.csv"), "--name", "mine", "--format", "json"]) == 0
+        made = json.loads(capsys.readouterr().out)
+        assert any("rows of one device differ by" in note for note in made["notes"])
+        one = made["rows"][0]
+        moved[framework] = np.log(one["after_s"] / one["before_s"]) / np.log(one["measured_s"] / one["before_s"])
+    assert moved["OpenVINO"] > 1.5 * moved["ncnn"] > 0.0
+
+
+def test_a_row_far_beyond_the_spreads_moves_rates_by_a_smaller_share() -> None:
+    part = ("compute", "convolutions")
+    variances = device_fit.spreads("gpu")
+    moved = [
+        device_fit.condition([{part: 1.0}], [error], variances).parts[part] / error for error in (0.1, 0.2, 0.4, 0.8)
+    ]
+    assert moved[0] == pytest.approx(moved[1])
+    assert 1.0 > moved[1] > moved[2] > moved[3] > 0.0
+
+
+def test_a_row_in_one_format_says_nothing_of_the_rates_in_another(own_folder: Path, tmp_path: Path) -> None:
+    def latency_s(device: Device, precision: str) -> float:
+        scenario = Scenario(256, precision, "tensorrt", "channels_last")  # starts of kernels are a small part
+        return estimate(store.ready("resnet50"), device, scenario).latency_s
+
+    base = load_device("h100_sxm")
+    head = "device,framework,model,batch,precision,scenario,latency_ms"
+    row = f"h100_sxm,TensorRT,resnet50,256,int8,x,{latency_s(base, 'int8') * 1.3e3}"
+    (tmp_path / "row.csv").write_text(f"{head}\n{row}\n")
+    assert main(["calibrate", str(tmp_path / "row.csv")]) == 0
+    device = load_device("my_h100_sxm", (own_folder,))
+    assert latency_s(device, "int8") > 1.01 * latency_s(base, "int8")
+    assert latency_s(device, "fp16") == pytest.approx(latency_s(base, "fp16"), rel=0.003)
+    (own_folder / "my_h100_sxm.toml").write_text(device_toml(device).replace('["int8"]', '["int9"]'))
+    with pytest.raises(RequestError, match="rates_in: unknown format 'int9'"):
+        load_device("my_h100_sxm", (own_folder,))
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("device,model,latency\nl40s,resnet50,1.2\n", "each needs a model and latency_ms or throughput_per_s"),
+        ("Device,Model\nl40s,resnet50\n", "column 'device' is missing .it has Device, Model."),
+    ],
+)
+def test_a_table_without_a_usable_row_says_which_columns_are_needed(
+    tmp_path: Path, table: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "row.csv").write_text(table)
+    assert main(["calibrate", str(tmp_path / "row.csv")]) == 2
+    assert re.search(says, capsys.readouterr().err)
+
+
+def test_a_row_of_a_changed_device_keeps_its_mode_and_its_changes_once(own_folder: Path, tmp_path: Path) -> None:
+    expression = "jetson_agx_orin:30w{memory_bandwidth*2}"
+    head = "device,framework,model,batch,precision,scenario,latency_ms"
+    (tmp_path / "row.csv").write_text(f"{head}\nmine,TensorRT,resnet50,8,fp16,x,9\n")
+    assert main(["calibrate", str(tmp_path / "row.csv"), "--on", expression, "--name", "mine"]) == 0
+    made, base = load_device("mine", (own_folder,)), load_device(expression)
+    assert (made.power_mode, made.memory_bandwidth) == ("30w", base.memory_bandwidth)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (
+            "[rates.compute]\nGEMM = [0.5, 0.4, 0.6]\n[rates.bandwidth]\nother = [0.5, 0.4, 0.6]\n"
+            '[rates.overlap]\nvalue = 6\nlow = 3\nhigh = 9\nsource = ""',
+            "other is missing",
+        ),
+        ('[runtimes.nonsense]\nname = "x"\nmode = "eager"\nruns_on = []', "nonsense"),
+        ('[[trust]]\nruntime = "x"\nmode = "eager"\nrows = 3\nmedian_error = 0.1\nlow = 2.0\nhigh = 3.0', "hold 1"),
+    ],
+)  # fmt: skip
+def test_a_device_file_that_says_nonsense_of_itself(line: str, says: str, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "hardware/catalog/xeon_w2155.toml").read_text()
+    (tmp_path / "mine.toml").write_text(text.replace('"xeon_w2155"', '"mine"', 1) + "\n" + line + "\n")
+    with pytest.raises(RequestError, match=says) as error:
+        load_device("mine", (tmp_path,))
+    assert "\n" not in str(error.value)
