@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.quantity import Unit
+from hardware.base.text import Unit
 
 Cell = str | float | int | bool | None
 Role = Literal["text", "number", "quantity", "bar", "delta"]

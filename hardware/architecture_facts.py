@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.file_access import convert_record
 from hardware.demand import Floats, OpClass
 from hardware.efficiency import Efficiency
-from hardware.file_access import convert_record
 from hardware.hierarchy import Hierarchy
-from hardware.quantity import SourcedValue
+from hardware.published_prices import SourcedValue
 
 ARITHMETIC = ("mac", "tensor_mac", "flop", "special")
 

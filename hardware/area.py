@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.records import memoize
 from hardware.device import Device
-from hardware.memo import memoize
 from hardware.precision import FORMATS
 
 PATH = Path(__file__).with_name("area.toml")

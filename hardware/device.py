@@ -13,7 +13,7 @@ from hardware.architecture_facts import UNITS, ArchitectureFacts, Software
 from hardware.device_file import DeviceFile, Fact
 from hardware.power_limit import PowerBudget
 from hardware.precision import BASE
-from hardware.quantity import price_table
+from hardware.published_prices import price_table
 
 LEAST_CLOCK = 0.1  # relative to the clock of the device file: boards of NVIDIA take 210 MHz to 2 GHz
 ON_PAPER = " (paper)"  # follows the name of a design target, wherever it is shown

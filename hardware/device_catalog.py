@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hardware import file_access, known_architectures
+from hardware import known_architectures
 from hardware.area import silicon_watts
+from hardware.base import file_access
+from hardware.base.errors import RequestError, fold_name, match_name, nearest, unknown
 from hardware.device import ON_PAPER, Device
 from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete_facts, fail, read_device_file
-from hardware.errors import RequestError, unknown
-from hardware.names import fold_name, match_name, nearest
 from hardware.operating_point import set_operating_point, split_operating_point
 from hardware.what_if import apply_changes, parse_changes, split_changes
 

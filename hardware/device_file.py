@@ -8,16 +8,15 @@ from typing import Any, get_args
 
 import msgspec
 
-from hardware import file_access as storage
 from hardware import known_architectures
 from hardware.architecture_facts import Event, Field, Software
+from hardware.base import file_access as storage
+from hardware.base.errors import RequestError, hint, unknown
 from hardware.demand import OpClass
 from hardware.engines.runtime import MODES, Runtime, runtimes
-from hardware.errors import RequestError, unknown
 from hardware.hierarchy import TENSORS, Array, ArrayAxis, Hierarchy, Kind, Level, Stationary
-from hardware.names import hint
 from hardware.precision import BASE, FORMATS, UNITS
-from hardware.quantity import price_table
+from hardware.published_prices import price_table
 
 # The range of every figure of a device file except 0, whatever its SI unit: rates of a chip stay below 1e19, the
 # energy of an event above 1e-16 J. Products of several figures stay well within the range of a float.

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from hardware.base.errors import RequestError
 from hardware.device import Device
-from hardware.errors import RequestError
 
 
 def device_toml(device: Device) -> str:

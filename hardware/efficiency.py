@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import file_access
+from hardware.base import file_access
 from hardware.demand import Floats
 
 PATH = Path(__file__).parent / "efficiency.toml"

@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 
 from hardware.architecture_facts import Event
 from hardware.area import element_pitch_mm, level_mm2
+from hardware.base.errors import unknown
+from hardware.base.file_access import read_records
+from hardware.base.records import memoize
+from hardware.base.text import percent
 from hardware.device import Device
 from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
-from hardware.errors import unknown
-from hardware.file_access import read_records
-from hardware.memo import memoize
 from hardware.plan import Plan
 from hardware.precision import BASE, FORMATS
-from hardware.quantity import (
+from hardware.published_prices import (
     COEFFICIENTS,
     SourcedValue,
     Triple,
     log_interpolate,
     logic_scale,
-    percent,
     price_at_node,
     price_table,
 )

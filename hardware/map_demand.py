@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
+from hardware.base.records import memoize
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -20,9 +21,8 @@ from hardware.mapping.common import (
     wide_products,
 )
 from hardware.mapping.untuned_kernels import library_kernels
-from hardware.memo import memoize
 from hardware.precision import BASE, FORMATS, WIDE
-from hardware.quantity import SourcedValue
+from hardware.published_prices import SourcedValue
 from hardware.setup import Setup
 
 # Operators whose values stay in 16 bits if residuals do.

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from hardware.amount import parse_amount
+from hardware.base.errors import RequestError
+from hardware.base.text import parse_amount
 from hardware.device import Device
 from hardware.device_file import Fact
-from hardware.errors import RequestError
 
 # Not the `@` of a product's name, `CPU @ 3.40GHz`.
 _MARK = re.compile(r"(?<=\S)@(?=\S|$)|\s+@\s*(?=[0-9.]+ *k?w\b)", re.IGNORECASE)

@@ -2,9 +2,9 @@
 
 import msgspec
 
+from hardware.base.records import memoize
 from hardware.device import Device
 from hardware.engines.runtime import FormatRule, Runtime, format_rule
-from hardware.memo import memoize
 from hardware.precision import BASE, FORMATS, WIDE, Precision, Widths, canonical, make_widths, parse
 
 _LOADED = 16  # bits of the floats that every CPU widens as it loads them (F16C, FCVTL, a shift)

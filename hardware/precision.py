@@ -7,10 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import file_access
-from hardware.errors import unknown
-from hardware.names import match_name
-from hardware.quantity import Unit
+from hardware.base import file_access
+from hardware.base.errors import match_name, unknown
+from hardware.base.text import Unit
 
 PATH = Path(__file__).with_name("precision.toml")
 

@@ -4,11 +4,11 @@ from functools import lru_cache
 
 import msgspec
 
-from hardware import file_access
+from hardware.base import file_access
 from hardware.device import Device
 from hardware.engines.runtime import AUTO, MODES, PATH, WORK, Runtime, runtimes
 from hardware.precision import DEFAULT, FORMATS, parse
-from hardware.quantity import exact_value
+from hardware.published_prices import exact_value
 
 FRAMEWORK_MODES = {"eager": "pytorch_eager", "compiled": "torch_compile"}  # each with its typical runtime
 

@@ -1,13 +1,9 @@
 """Phrases shared by the sentences of several architectures: `401,408 x 64 x 147 product`, `3 waves`."""
 
+from hardware.base.text import whole
 from hardware.demand import Demand
 from hardware.mapping.common import Mapping
 from hardware.plan import Plan
-
-
-def whole(value: float) -> str:
-    """Return a whole number with thousands separators."""
-    return f"{value:,.0f}"
 
 
 def product(demand: Demand, i: int) -> str:
@@ -25,11 +21,6 @@ def elements(demand: Demand, i: int, what: str) -> str:
 def format_run(mapping: Mapping, plan: Plan, i: int) -> str:
     """Return the format in which an operator's multiply-accumulates run."""
     return plan.matrix if mapping.on_matrix[i] else plan.vector_mac
-
-
-def count_noun(count: float, what: str) -> str:
-    """Return a count with its noun, in the plural unless the count is 1."""
-    return f"{whole(count)} {what}{'s' if count != 1 else ''}"
 
 
 def split(mapping: Mapping, i: int) -> str:

@@ -7,14 +7,14 @@ from typing import TypeVar
 
 import msgspec
 
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.records import memoize
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.engines.runtime import LAYOUTS, Joining, Runtime, format_rule
 from hardware.event_prices import Coefficients, coefficients
 from hardware.kernels.library import PATH as LIBRARIES
 from hardware.kernels.library import EngineKernels, ProductLibrary
-from hardware.memo import memoize
 from hardware.plan import Plan, make_plan
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.runtime_choice import resolve_runtime

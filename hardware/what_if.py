@@ -10,17 +10,17 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import file_access, known_architectures
-from hardware.amount import parse_amount
+from hardware import known_architectures
 from hardware.architecture_facts import WHOLE
 from hardware.area import silicon_amount
+from hardware.base import file_access
+from hardware.base.errors import RequestError, match_name, split_list, unknown
+from hardware.base.text import parse_amount
 from hardware.device import Device
 from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_coefficients, check_physics, fraction_error
-from hardware.errors import RequestError, unknown
-from hardware.names import match_name, split_list
 from hardware.operating_point import CAPPED
 from hardware.precision import UNITS
-from hardware.quantity import logic_scale
+from hardware.published_prices import logic_scale
 
 RANGES = Path(__file__).with_name("what_if.toml")
 _CHANGE = r"(?P<name>[^=*/]+)(?P<how>[=*/])(?P<value>.+)"

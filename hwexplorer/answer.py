@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from analysis.model.ir.coverage import uncovered_note
-from hardware.errors import RequestError, unknown
+from hardware.base.errors import RequestError, unknown
 from hwexplorer import engine, registry
 from hwexplorer.declare import Report, Rows, Verb
 from hwexplorer.process import output

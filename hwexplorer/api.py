@@ -14,9 +14,9 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from analysis.model.ir.workload import Workload
-from hardware import plugins
-from hardware.errors import RequestError as RequestError
-from hardware.errors import unknown
+from hardware.base import plugins
+from hardware.base.errors import RequestError as RequestError
+from hardware.base.errors import unknown
 from hwexplorer import engine, registry
 from hwexplorer.answer import Answer as Result
 from hwexplorer.declare import DEVICE, Report

@@ -14,8 +14,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from hardware.errors import RequestError, unknown
-from hardware.names import nearest
+from hardware.base.errors import RequestError, nearest, unknown
 from hwexplorer import registry
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.process import signals

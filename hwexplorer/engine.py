@@ -25,10 +25,11 @@ from analysis.model.names import model_ref, targets
 from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
 from analysis.model.reading_budget import Progress
-from hardware import device_catalog, file_access
+from hardware import device_catalog
+from hardware.base import file_access
+from hardware.base.errors import RequestError
+from hardware.base.records import share_memos
 from hardware.device import Device
-from hardware.errors import RequestError
-from hardware.memo import share_memos
 from hwexplorer.state import State
 from hwexplorer.user_code import capture_limits
 

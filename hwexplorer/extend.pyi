@@ -35,10 +35,10 @@ from hardware.mapping import common as common, tiling as tiling
 from hardware.setup import Setup as Setup
 
 # Errors, files, numbers and words.
-from hardware import file_access as file_access, quantity as quantity, sentence as sentence
-from hardware.errors import RequestError as RequestError
-from hardware.grouping import group_by as group_by
-from hardware.memo import memoize as memoize
+from hardware import published_prices as published_prices, sentence as sentence
+from hardware.base import file_access as file_access, text as text
+from hardware.base.errors import RequestError as RequestError
+from hardware.base.records import group_by as group_by, memoize as memoize
 
 # Verbs and views.
 from hwexplorer import declare as declare, engine as engine, options as options, state as state

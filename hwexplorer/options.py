@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from hardware import precision as formats
-from hardware.amount import parse_amount as parse_amount
-from hardware.amount import parse_whole
+from hardware.base.errors import RequestError, unknown
+from hardware.base.errors import split_list as split_list
+from hardware.base.plugins import Names
+from hardware.base.text import parse_amount as parse_amount
+from hardware.base.text import parse_whole
 from hardware.engines.runtime import LIKE_FOR_LIKE
-from hardware.errors import RequestError, unknown
-from hardware.names import split_list as split_list
-from hardware.plugins import Names
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.settings import BATCH_MAX, SETTINGS, LoadSetting, NumberSetting, PrecisionSetting, Setting
 from hwexplorer.views.layout import wrap

@@ -16,8 +16,8 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from hardware import plugins
-from hardware.errors import RequestError, unknown
+from hardware.base import plugins
+from hardware.base.errors import RequestError, unknown
 
 if TYPE_CHECKING:
     from hwexplorer.declare import Group, Report, Verb

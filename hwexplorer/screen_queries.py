@@ -10,7 +10,7 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.coverage import uncovered_note
 from analysis.model.ir.workload import Workload
-from hardware.quantity import percent
+from hardware.base.text import percent
 from hwexplorer import engine, plots, registry, user_code
 from hwexplorer.answer import Answer
 from hwexplorer.declare import Report

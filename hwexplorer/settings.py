@@ -18,9 +18,9 @@ import msgspec
 
 from analysis.model import request_bounds
 from hardware import precision as formats
-from hardware.amount import parse_whole
+from hardware.base.errors import RequestError, unknown
+from hardware.base.text import parse_whole
 from hardware.engines.runtime import AUTO, LAYOUTS, MODES, runtime_names
-from hardware.errors import RequestError, unknown
 
 if TYPE_CHECKING:
     from analysis.model.transformer.load_spec import LoadSpec

@@ -21,8 +21,7 @@ import msgspec
 
 from analysis.estimate.metrics import ADDITIVE
 from hardware import precision as formats
-from hardware.errors import RequestError, unknown
-from hardware.names import split_list
+from hardware.base.errors import RequestError, split_list, unknown
 from hwexplorer import settings
 from hwexplorer.settings import SETTINGS
 

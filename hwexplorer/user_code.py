@@ -6,7 +6,7 @@ from analysis.model.names import targets
 from analysis.model.names.model_ref import ModelRef, user_target
 from analysis.model.names.targets import Target
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.text import next_command
 
 _ALLOWED: dict[str, ProcessLimits] = {}

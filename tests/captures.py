@@ -16,7 +16,7 @@ from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import refer
 from analysis.model.names.targets import Target
 from analysis.model.process.answering import one_line
-from hardware import file_access
+from hardware.base import file_access
 
 
 def crop_sizes(info: zoo.ModelInfo) -> list[int]:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hardware import known_architectures, plugins
+from hardware import known_architectures
+from hardware.base import plugins
 from hardware.engines.runtime import runtime_names, runtimes
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import file_access
+from hardware.base import file_access
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer

@@ -10,7 +10,7 @@ import torch
 from analysis.model.model_errors import CaptureError
 from analysis.model.names import targets, zoo
 from analysis.model.names.targets import Target
-from hardware.names import hint, match_name
+from hardware.base.errors import hint, match_name
 
 _USUAL, _DETECTED = 224, 640  # pixels of a classifier and of a detector, if the library states none
 

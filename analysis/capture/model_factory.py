@@ -14,7 +14,7 @@ import torch
 from analysis.capture import failure_text
 from analysis.model.model_errors import CaptureError
 from analysis.model.names import targets
-from hardware.names import hint
+from hardware.base.errors import hint
 
 Built = tuple[Any, Any]  # a module and the inputs that its factory returned with it, or None
 

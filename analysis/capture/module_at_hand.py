@@ -4,7 +4,7 @@ from typing import Any
 
 from analysis.model.ir.coverage import coverage
 from analysis.model.ir.workload import Workload
-from hardware.quantity import percent
+from hardware.base.text import percent
 
 
 class Captured(Workload, frozen=True, dict=True):
@@ -35,7 +35,7 @@ def capture(model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "
 
 
 def _summary(model: Captured) -> str:
-    from hardware.quantity import quantity
+    from hardware.base.text import quantity
 
     words = [
         f"{quantity(model.parameters, 'SI')} parameters",

@@ -13,11 +13,11 @@ import msgspec
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.model.ir.batch_limits import batch_words, refusal
 from analysis.model.ir.workload import Ints
+from hardware.base.errors import RequestError
+from hardware.base.records import forget_memos, memoize
 from hardware.device import Device
 from hardware.device_catalog import device_in_mode
 from hardware.engines.runtime import MODES, runtimes
-from hardware.errors import RequestError
-from hardware.memo import forget_memos, memoize
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, KEYS, NARROWER, Precision, parse
 

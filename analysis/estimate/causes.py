@@ -20,7 +20,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
 from analysis.model.ir.workload import Floats, Ints
 from hardware.architecture_facts import Event
-from hardware.memo import memoize
+from hardware.base.records import memoize
 
 FAMILIES = (
     "arithmetic",  # multiply-accumulates, element-wise operations and special functions

@@ -10,8 +10,8 @@ import numpy as np
 from analysis.estimate.operator_facts import tensor_bytes
 from analysis.estimate.subgraphs import Partition, op_classes, partition
 from analysis.model.ir.workload import Floats, Ints, Workload
+from hardware.base.records import memoize
 from hardware.demand import OpClass
-from hardware.memo import memoize
 from hardware.precision import Widths
 
 

@@ -20,11 +20,11 @@ from analysis.model.ir.coverage import Coverage, coverage
 from analysis.model.ir.workload import Floats, Workload
 from hardware import precision
 from hardware.architecture_facts import Event
+from hardware.base.records import memoize
 from hardware.demand import Demand
 from hardware.device import Device
 from hardware.engines.runtime import Runtime
 from hardware.execute import Execution
-from hardware.memo import memoize
 from hardware.plan import Plan
 from hardware.precision import Widths
 from hardware.runtime_choice import is_unsupported

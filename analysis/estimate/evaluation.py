@@ -11,10 +11,10 @@ import numpy as np
 from analysis.estimate.kernels import demand, usual_joins
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Bools, Floats, Workload
+from hardware.base.records import memoize
 from hardware.demand import WRITE, Calls, Demand, Transfers
 from hardware.device import Device
 from hardware.execute import BOUNDS, Execution, execute, repeat_kernels
-from hardware.memo import memoize
 from hardware.precision import Widths
 from hardware.setup import Setup
 

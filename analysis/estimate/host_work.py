@@ -9,8 +9,8 @@ import numpy as np
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.evaluation import ratio
 from analysis.model.ir.workload import Floats
+from hardware.base.records import memoize
 from hardware.execute import LAUNCH
-from hardware.memo import memoize
 from hardware.setup import Setup
 
 

@@ -9,9 +9,9 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.workload import Floats, Ints
+from hardware.base.records import memoize
+from hardware.base.text import quantity
 from hardware.execute import BOUNDS, RESOURCES
-from hardware.memo import memoize
-from hardware.quantity import quantity
 
 
 class Kernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):

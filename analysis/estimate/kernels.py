@@ -32,8 +32,8 @@ from analysis.estimate.operator_facts import (
 from analysis.estimate.subgraphs import op_classes, partition
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import BUFFER, WEIGHT, Bools, Floats, Ints, Workload
+from hardware.base.records import memoize
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers, distinct_shapes
-from hardware.memo import memoize
 from hardware.precision import CACHE, EXCLUDED, IN_8_BITS, QUANTIZED, Widths, uniform
 
 _Move = tuple[int, int, int, int, int, int, bool]  # op, role, row of numel, tensor, kernel, previous, wraps

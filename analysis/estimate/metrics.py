@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from hardware.quantity import Unit
+from hardware.base.text import Unit
 
 
 class Metric(msgspec.Struct, frozen=True):

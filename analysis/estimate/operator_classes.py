@@ -13,8 +13,8 @@ from analysis.document import records
 from analysis.estimate.subgraphs import partition
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
+from hardware.base.records import memoize
 from hardware.demand import OpClass
-from hardware.memo import memoize
 
 _BY_KIND = {
     "conv_transpose": "transposed_conv", "deform_conv": "deformable_conv", "bias": "bias", "cast": "data_movement",

@@ -15,9 +15,9 @@ import numpy as np
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Workload
 from analysis.model.transformer.config import WEIGHT_FORMATS
 from analysis.model.transformer.graph_writer import FIXED_FP32
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.records import memoize
 from hardware.demand import Ints
-from hardware.memo import memoize
 from hardware.precision import ACTIVATION, CACHE, EXCLUDED, IN_8_BITS, KEPT, QUANTIZED, Widths
 
 # The host waits until the device has the value of a mask, then starts two products, its copy, the mask and its sum, a

@@ -17,7 +17,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.subgraphs import Partition, partition
 from analysis.model.ir.workload import Ints, Workload
-from hardware.memo import memoize
+from hardware.base.records import memoize
 
 BYS = ("module", "subgraph", "kind")
 KIND = "kind:"

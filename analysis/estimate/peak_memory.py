@@ -12,8 +12,8 @@ import numpy as np
 from analysis.estimate.kernels import structure
 from analysis.estimate.operator_facts import Values, roles, select_values
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
+from hardware.base.records import memoize
 from hardware.device import Device
-from hardware.memo import memoize
 from hardware.precision import CACHE, Widths
 
 SOURCE = (

@@ -4,10 +4,10 @@ import msgspec
 
 from analysis.model import request_bounds
 from analysis.model.ir.workload import Workload
+from hardware.base.errors import RequestError, unknown
 from hardware.device import Device
 from hardware.engines import runtime as runtimes
 from hardware.engines.runtime import LAYOUTS
-from hardware.errors import RequestError, unknown
 from hardware.precision import DEFAULT, canonical
 from hardware.setup import Setup, find_setup
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import Floats, Ints, Workload
+from hardware.base.records import memoize
 from hardware.demand import OpClass
-from hardware.memo import memoize
 
 # Normalisations that need statistics over a row before the first result.
 _ROW_WISE = ("softmax", "layer_norm", "group_norm", "norm")

@@ -21,10 +21,10 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.evaluation import ratio
 from analysis.estimate.host_work import divide_host_work
 from analysis.model.ir.workload import Floats, Ints
+from hardware.base.errors import unknown
+from hardware.base.records import memoize
 from hardware.demand import READ_WEIGHT
-from hardware.errors import unknown
 from hardware.execute import BOUNDS
-from hardware.memo import memoize
 
 TELLING_WORK = 0.01  # of an even share of the parent's work: a modifier of a smaller node has no meaning
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.file_access import read_list
+from hardware.base.records import group_by, memoize
 from hardware.engines.runtime import MODES
-from hardware.file_access import read_list
-from hardware.grouping import group_by
-from hardware.memo import memoize
 from hardware.precision import FORMATS, parse
 from hardware.setup import Setup
 

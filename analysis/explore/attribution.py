@@ -15,9 +15,9 @@ from analysis.estimate.kernels import structure
 from analysis.estimate.outline import host_branches
 from analysis.estimate.peak_memory import allocation_bytes, lifetimes
 from analysis.model.ir.workload import Floats
+from hardware.base.text import quantity
 from hardware.engines.runtime import LIKE_FOR_LIKE
 from hardware.execute import BOUNDS, LAUNCH, RESOURCES
-from hardware.quantity import quantity
 
 _ROUNDING = 1e-12  # relative difference that counts as zero
 CANCELLING = 2.0  # times the whole difference: larger parts are stated as amounts

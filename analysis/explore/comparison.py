@@ -20,10 +20,10 @@ from analysis.model.ir.workload import Workload
 from analysis.text.headline import headlines, rank_words
 from analysis.text.insight import comparison_sentence, design_price_sentence, device_sentences, request_sentence
 from hardware.area import area
+from hardware.base.errors import RequestError
+from hardware.base.records import memoize
 from hardware.device import Device
 from hardware.device_catalog import device_as_designed
-from hardware.errors import RequestError
-from hardware.memo import memoize
 
 
 class Compared(Figures, frozen=True, kw_only=True):

@@ -12,9 +12,8 @@ from collections.abc import Callable
 import msgspec
 
 from analysis.estimate.metrics import METRICS, select_metrics
-from hardware.amount import amount_example, parse_amount
-from hardware.errors import RequestError, unknown
-from hardware.quantity import Unit, quantity
+from hardware.base.errors import RequestError, unknown
+from hardware.base.text import Unit, amount_example, parse_amount, quantity
 
 _CLOSE = 1e-9  # relative: figures nearer than that are equal
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {

@@ -16,9 +16,9 @@ import msgspec
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from hardware import file_access
-from hardware.errors import RequestError
-from hardware.quantity import plain_number
+from hardware.base import file_access
+from hardware.base.errors import RequestError
+from hardware.base.text import plain_number
 
 PATH = Path(__file__).with_name("cost.toml")
 PRICES = Path(__file__).with_name("prices.toml")

@@ -18,8 +18,8 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.operator_facts import HEAD
 from analysis.explore.divided_run import divide_run, held_bytes, stored_bytes
 from analysis.model.ir.workload import Bools, Floats, Ints
+from hardware.base.errors import RequestError
 from hardware.device import Device
-from hardware.errors import RequestError
 
 STREAMED_ROWS = 32.0  # rows of a product from which llama.cpp copies its weights to the device
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")

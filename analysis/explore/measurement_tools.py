@@ -9,8 +9,8 @@ import msgspec
 from analysis.estimate.estimate import Estimate
 from analysis.model.transformer import presets
 from analysis.model.transformer.load_spec import LoadSpec
-from hardware import file_access
-from hardware.file_access import read_list
+from hardware.base import file_access
+from hardware.base.file_access import read_list
 
 _PATH = Path(__file__).with_suffix(".toml")
 _ANSWER = 128  # tokens that a tool generates to time one

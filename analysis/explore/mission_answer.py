@@ -16,10 +16,10 @@ import numpy as np
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.explore.unit_schedule import FrameRun, Task, schedule
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.errors import RequestError, unknown
+from hardware.base.text import percent, quantity
 from hardware.device import Device
-from hardware.errors import RequestError, unknown
-from hardware.quantity import percent, quantity
 
 MODULES = Path(__file__).with_name("mission.toml")
 WHICH = "which"  # instead of a device: search the catalogue

@@ -11,8 +11,8 @@ from statistics import NormalDist
 import msgspec
 
 from analysis.estimate.estimate import Estimate
-from hardware import file_access
-from hardware.quantity import percent
+from hardware.base import file_access
+from hardware.base.text import percent
 
 BEATS = {"latency": "is faster", "energy": "needs less energy"}
 DOUBT = (0.05, 0.95)  # odds between which a comparison is in doubt

@@ -15,9 +15,9 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.explore.divided_run import DividedRun, count_pieces, divide_run, find_crossings
 from analysis.model.ir.operator_graph import base_name
 from analysis.model.ir.workload import Bools
+from hardware.base.errors import RequestError
+from hardware.base.file_access import read_records
 from hardware.device import Device
-from hardware.errors import RequestError
-from hardware.file_access import read_records
 
 SUPPORT = Path(__file__).with_name("operator_support.toml")
 RUNS, REFUSES, UNKNOWN = "runs", "refuses", "unknown"

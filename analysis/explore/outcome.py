@@ -15,8 +15,8 @@ from analysis.explore.measurement_tools import describe_measurement
 from analysis.explore.odds import LEAST
 from analysis.text.evidence import describe_evidence
 from analysis.text.headline import work_word
-from hardware.errors import RequestError
-from hardware.quantity import quantity
+from hardware.base.errors import RequestError
+from hardware.base.text import quantity
 
 if TYPE_CHECKING:
     from analysis.explore.constraint import Constraint

@@ -23,8 +23,8 @@ from analysis.explore.outcome import Outcome, RuledFigure
 from analysis.explore.verdict import SURE
 from analysis.model.ir import coverage
 from analysis.text.evidence import describe_evidence
-from hardware.errors import RequestError
-from hardware.quantity import percent, quantity
+from hardware.base.errors import RequestError
+from hardware.base.text import percent, quantity
 
 PASS, FAIL, UNKNOWN = "PASS", "FAIL", "UNKNOWN"
 

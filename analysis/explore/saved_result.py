@@ -11,8 +11,8 @@ from analysis.document import record, records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import tree
-from hardware import file_access
-from hardware.errors import RequestError
+from hardware.base import file_access
+from hardware.base.errors import RequestError
 
 _FILE_MAX = 64 << 20  # bytes; the report of the largest model that ships has 3 MB
 _RUN_FIGURES = ("energy", "latency", "edp", "memory")

@@ -15,9 +15,9 @@ from analysis.document import column, record
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import ADDITIVE, METRICS
+from hardware.base.errors import RequestError
+from hardware.base.records import memoize
 from hardware.device import Device
-from hardware.errors import RequestError
-from hardware.memo import memoize
 from hardware.what_if import ARRAY, Change, apply_changes, parse_changes, value_limits
 
 STEP, SIDE_STEP = 1.05, 2.0  # factor to either side for a slope; sides of arrays are doubled and halved

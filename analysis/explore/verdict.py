@@ -14,8 +14,8 @@ from analysis.explore.measurement_tools import describe_measurement
 from analysis.explore.odds import probability, wider_band
 from analysis.text.evidence import describe_evidence, is_backed
 from analysis.text.headline import advantage, describe_change, name_with_format, plain_name, short_name
+from hardware.base.text import percent
 from hardware.device import ON_PAPER
-from hardware.quantity import percent
 
 SURE, LIKELY = 0.9, 0.7
 

@@ -20,7 +20,7 @@ from analysis.estimate.host_work import divide_host_work, runs_of_kernels
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from analysis.model.ir.workload import Floats
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hardware.execute import BOUNDS, COMPUTE, RESOURCES
 from hardware.map_demand import architecture_of
 from hardware.mapping.stages import DRAIN, FILL, STREAM, Stages

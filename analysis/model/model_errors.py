@@ -1,6 +1,6 @@
 """Errors of a model request. Every message is one line that a person can act on."""
 
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 
 
 class ModelError(RequestError):

@@ -1,8 +1,8 @@
 """The largest values that a request may have. The command line, states, scenarios and model names share them."""
 
 from analysis.model.model_errors import ModelSpecError
-from hardware.amount import parse_whole
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
+from hardware.base.text import parse_whole
 
 BATCH = 4096
 IMAGE_SIZE = 8192  # pixels along an edge

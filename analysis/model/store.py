@@ -18,7 +18,7 @@ from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
 from analysis.model.names.zoo import Spec
 from analysis.model.reading_budget import Progress
-from hardware import file_access
+from hardware.base import file_access
 
 if TYPE_CHECKING:
     from analysis.model.process.process_limits import ProcessLimits

@@ -23,11 +23,11 @@ from analysis.serving.simulation import Run, simulate
 from analysis.serving.split_simulation import simulate_split
 from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLine, StepModel, speculate, step_costs
 from analysis.text.headline import short_name
+from hardware.base.errors import RequestError
+from hardware.base.records import memoize
+from hardware.base.text import quantity
 from hardware.device import Device
 from hardware.engines.scheduler import Scheduler, find_scheduler
-from hardware.errors import RequestError
-from hardware.memo import memoize
-from hardware.quantity import quantity
 
 BYTES = 2.0  # of an element that a stage sends to the next
 

@@ -17,9 +17,9 @@ from analysis.model.ir.workload import Floats
 from analysis.model.request_bounds import TOKENS
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.model.transformer.transformer_request import Request
-from hardware import file_access
-from hardware.errors import RequestError
-from hardware.quantity import quantity
+from hardware.base import file_access
+from hardware.base.errors import RequestError
+from hardware.base.text import quantity
 
 Counts = NDArray[np.int64]
 REQUESTS = 400  # least requests of an open load, so that the slowest four are above the 99th percentile

@@ -20,9 +20,9 @@ from analysis.model.ir.workload import Floats
 from analysis.serving.deployment import Server
 from analysis.serving.request_load import MOST_OPEN, ROUNDS, AskedLoad, Load, closed_load, open_load, reuse_prefixes
 from analysis.serving.simulation import Run
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.text import percent, plain_number
 from hardware.device import ON_PAPER
-from hardware.quantity import percent, plain_number
 
 FILLING = 0.2  # share of random arrivals that come while the server fills
 NEAR = 0.75  # share of capacity above which a full server is simulated too

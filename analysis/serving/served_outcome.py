@@ -11,8 +11,7 @@ from analysis.serving.served_load import Served, ServedLoad, load_evidence
 from analysis.serving.serving_report import first_words, order_by_aim
 from analysis.serving.waits import list_waits, timeline
 from analysis.text.evidence import is_backed
-from hardware.quantity import percent, quantity
-from hardware.sentence import count_noun
+from hardware.base.text import count_noun, percent, quantity
 
 MOMENTS = 60  # points of a timeline
 _BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"

@@ -8,11 +8,10 @@ from analysis.estimate.tree_figures import TreeFigures
 from analysis.model.ir.batch_limits import batch_words, refusal
 from analysis.model.ir.workload import Ints
 from analysis.text.headline import describe_wait, largest_cause
+from hardware.base.text import count_noun, percent, quantity
 from hardware.demand import READ_WEIGHT, OpClass
 from hardware.execute import BOUNDS, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.map_demand import architecture_of, link_seconds
-from hardware.quantity import percent, quantity
-from hardware.sentence import count_noun
 
 
 def kernel_reason(result: Estimate, k: int) -> str:

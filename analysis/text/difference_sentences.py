@@ -9,11 +9,10 @@ from analysis.estimate.causes import FAMILIES, family_energy, instructions, stat
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
 from analysis.text.headline import name_with_format, short_name
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.text import count_noun, percent, quantity
 from hardware.execute import RESOURCES
 from hardware.precision import rate_unit
-from hardware.quantity import percent, quantity
-from hardware.sentence import count_noun
 
 _FILE = Path(__file__).with_suffix(".toml")
 

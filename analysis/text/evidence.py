@@ -2,8 +2,7 @@
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.trust import Trust
-from hardware.quantity import percent
-from hardware.sentence import count_noun
+from hardware.base.text import count_noun, percent
 
 # The words for each level of evidence: here for a table, below for a sentence.
 EVIDENCE = {"measured": "measured", "siblings": "similar chip", "engineering": "data sheet", "design_target": "paper"}

@@ -8,8 +8,8 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.model.ir.workload import Ints
 from analysis.text.evidence import is_backed
+from hardware.base.text import percent, quantity
 from hardware.device import ON_PAPER, Device
-from hardware.quantity import percent, quantity
 
 UNRANKED = ("on paper", "hypothetical")
 SAME = 1.05  # ratio below which two figures count as equal

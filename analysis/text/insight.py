@@ -4,9 +4,8 @@ from analysis.estimate.alternatives import Alternative, best_setting, widest_tha
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import serving
 from analysis.text.headline import compare_factors, describe_change, work_word
+from hardware.base.text import count_noun, percent, plain_number, quantity
 from hardware.precision import FORMATS, WIDE, parse
-from hardware.quantity import percent, plain_number, quantity
-from hardware.sentence import count_noun
 
 NOTICEABLE = 0.01  # relative change that is mentioned
 UNMEASURED = "data sheets only, nothing measured there"

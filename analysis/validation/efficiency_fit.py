@@ -28,13 +28,14 @@ from analysis.validation.factor_fit import Progress as Progress
 from analysis.validation.measured_rows import FITTED_ON, Unpredictable, interpret_each, shipped_rows
 from analysis.validation.model_rows import MeasuredRow, interpret_row
 from analysis.validation.timed_kernels import shipped_kernels
-from hardware import file_access, known_architectures
+from hardware import known_architectures
 from hardware.architecture_facts import Software
+from hardware.base import file_access
+from hardware.base.file_access import read_list
 from hardware.demand import Demand, OpClass
 from hardware.efficiency import PATH as EFFICIENCY
 from hardware.efficiency import Efficiency
 from hardware.execute import kernel_seconds
-from hardware.file_access import read_list
 from hardware.setup import Setup
 
 STEP = 0.05  # of the logarithm of a rate, for derivatives

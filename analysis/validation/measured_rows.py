@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from analysis.validation.tool_results import tool_names, tool_rows
-from hardware import file_access, precision
+from hardware import precision
+from hardware.base import file_access
+from hardware.base.errors import RequestError
+from hardware.base.records import group_by
 from hardware.device import Device
 from hardware.device_catalog import load_device
 from hardware.engines import runtime as runtimes
-from hardware.errors import RequestError
-from hardware.grouping import group_by
 
 SHIPPED = Path(__file__).parent / "measured"
 NOT_INSTALLED = (

@@ -22,11 +22,10 @@ from analysis.validation.measured_rows import (
     first_rule,
     row_rules,
 )
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.errors import RequestError, match_name
 from hardware.device import Device
 from hardware.device_catalog import load_device
-from hardware.errors import RequestError
-from hardware.names import match_name
 
 # Columns by which rows are grouped, of tables of vision models and encoders, and of language models.
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")

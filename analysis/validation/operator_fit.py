@@ -20,7 +20,7 @@ from analysis.validation.measured_rows import read_rows
 from analysis.validation.row_validation import PredictionPoint
 from analysis.validation.timed_kernels import TimedGroup, predict_group, read_groups
 from analysis.validation.trust_bands import TARGET, make_residual, narrowest_band, spread_between_devices
-from hardware.grouping import group_by
+from hardware.base.records import group_by
 from hardware.kernels.library import attention_libraries, expert_libraries
 from hardware.setup import Setup
 

@@ -25,8 +25,8 @@ from analysis.validation.model_rows import GROUP
 from analysis.validation.model_rows import MeasuredRow as MeasuredRow
 from analysis.validation.model_rows import interpret_row as interpret_row
 from hardware.architecture_facts import common
+from hardware.base.records import group_by
 from hardware.device_catalog import load_device
-from hardware.grouping import group_by
 
 REPEATS_DIFFER = 2.0  # least ratio of repeats at which one of them must be another measurement
 _MOST_MEMORY = 1.3  # of the device: what was measured may free tensors earlier

@@ -26,11 +26,11 @@ from analysis.validation.measured_rows import (
     find_runtime_name,
     first_rule,
 )
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.errors import RequestError
 from hardware.device import Device
 from hardware.engines.runtime import Runtime, runtimes
 from hardware.engines.scheduler import Scheduler, find_scheduler, schedulers
-from hardware.errors import RequestError
 
 TABLE = "serving_load.csv.gz"
 _FACTS = SHIPPED / "serving.toml"

@@ -23,11 +23,11 @@ from analysis.validation.measured_rows import SHIPPED, Tick, family_of, map_grou
 from analysis.validation.row_validation import PredictionErrors, PredictionPoint, SkippedRows, measure_errors
 from analysis.validation.serving_rows import TABLE, Deployment, ServedRow, interpret_served_row, make_server
 from analysis.validation.trust_bands import Residual, class_factors, encode_rows, make_residual
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.records import group_by
 from hardware.engines.runtime import runtimes
 from hardware.engines.scheduler import schedulers
-from hardware.grouping import group_by
-from hardware.quantity import SourcedValue
+from hardware.published_prices import SourcedValue
 
 NAME = "served at load"
 WITHIN_KNEE = 2.0  # one doubling of load

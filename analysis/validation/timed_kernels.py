@@ -30,7 +30,7 @@ from analysis.validation.measured_rows import (
 )
 from analysis.validation.row_validation import PredictionPoint
 from analysis.validation.single_kernels import KERNEL_KINDS, Shape, SingleKernel, product
-from hardware import file_access
+from hardware.base import file_access
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
@@ -39,7 +39,7 @@ from hardware.kernels import library as libraries
 from hardware.kernels.library import KernelUse
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, WIDE
-from hardware.quantity import exact_value
+from hardware.published_prices import exact_value
 from hardware.runtime_choice import runtime_of_mode
 from hardware.setup import Setup
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.model.names.model_ref import plain
-from hardware import file_access
-from hardware.errors import RequestError
+from hardware.base import file_access
+from hardware.base.errors import RequestError
 from hardware.precision import BASE, FORMATS
 
 Row = dict[str, str]

@@ -19,7 +19,7 @@ from analysis.estimate.trust import ENGINEERING, ClassEvidence, DeviceEvidence, 
 from analysis.model.ir.workload import Floats
 from analysis.validation.row_validation import LARGE, PredictionPoint, spearman
 from hardware import known_architectures
-from hardware.grouping import group_by
+from hardware.base.records import group_by
 
 TARGET = 0.82  # share of left-out rows that a band must hold; the aim is 80 to 90 %
 LEAST = float(np.log(1.05))  # least half-width: the repeatability of measurements

@@ -49,7 +49,7 @@ from examples.corpus import (
     onnx_counter,
 )
 from examples.corpus import captured_families as families
-from hardware import file_access
+from hardware.base import file_access
 from hwexplorer_annexes.onnx import onnx_model
 from hwexplorer_annexes.onnx.input_sizes import OpenSizeError
 from hwexplorer_annexes.onnx.onnx_file import read

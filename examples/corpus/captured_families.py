@@ -13,7 +13,7 @@ from torch import nn
 
 from analysis.capture import library_models
 from analysis.model.names import targets
-from hardware import file_access
+from hardware.base import file_access
 
 Build = Callable[[], tuple[Any, Any]]
 PACKAGES = (

@@ -10,7 +10,7 @@ import torch
 
 from examples.corpus import captured_families as families
 from examples.corpus.captured_families import Build
-from hardware import file_access
+from hardware.base import file_access
 
 _NAMES: dict[str, Any] = file_access.table(Path(__file__).with_suffix(".toml"))
 _LARGE = ("huge", "giant", "_xl", "so400", "_large_", "gigantic", "enormous")

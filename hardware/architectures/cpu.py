@@ -5,6 +5,7 @@ import numpy as np
 
 from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ArchitectureFacts, ChipLevel
+from hardware.base.text import count_noun, whole
 from hardware.demand import READ, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
@@ -12,7 +13,7 @@ from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.demand_rewrites import rewrite_convolutions
 from hardware.mapping.tiling import Bools, Tiling, tile_menu, vector_tiling
 from hardware.precision import BASE
-from hardware.sentence import count_noun, elements, format_run, product, split, whole
+from hardware.sentence import elements, format_run, product, split
 from hardware.setup import Setup
 
 _STAGES = ("pipeline.instruction_fetch", "pipeline.decode", "pipeline.rename_dispatch", "pipeline.retire")

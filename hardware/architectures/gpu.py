@@ -5,6 +5,7 @@ import numpy as np
 
 from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ChipLevel
+from hardware.base.text import count_noun, whole
 from hardware.demand import Demand, Floats, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -13,7 +14,7 @@ from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.demand_rewrites import move_expert_rows, rewrite_convolutions, serving_experts, zero_rows_s
 from hardware.mapping.tiling import Bools, Tiling, choose, tile_menu, vector_tiling
 from hardware.precision import BASE, FORMATS, WIDE
-from hardware.sentence import count_noun, elements, format_run, product, split, whole
+from hardware.sentence import elements, format_run, product, split
 from hardware.setup import Setup
 
 

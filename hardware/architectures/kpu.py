@@ -8,10 +8,11 @@ import numpy as np
 
 from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ChipLevel, Field
+from hardware.base.errors import unknown
+from hardware.base.text import count_noun, whole
 from hardware.demand import Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.efficiency import Efficiency
-from hardware.errors import unknown
 from hardware.hierarchy import Hierarchy, Level
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
@@ -30,7 +31,7 @@ from hardware.mapping.stages import NAMES, STREAM, Stages
 from hardware.mapping.tiling import Bools, Tiling, choose, vector_tiling
 from hardware.power_limit import KernelNeeds, lower_clocks
 from hardware.precision import FORMATS
-from hardware.sentence import count_noun, elements, product, split, whole
+from hardware.sentence import elements, product, split
 from hardware.setup import Setup
 
 _ON_FABRIC = OpClass.POOL, OpClass.NORM, OpClass.ROW_NORM, OpClass.SOFTMAX, OpClass.REDUCTION

@@ -11,6 +11,7 @@ import numpy as np
 
 from hardware.architecture import Architecture
 from hardware.architecture_facts import ChipLevel
+from hardware.base.text import whole
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, Ints, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
@@ -19,7 +20,7 @@ from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.placement import Room, Steps
 from hardware.mapping.stages import Stages
 from hardware.mapping.tiling import Bools, Tiling
-from hardware.sentence import elements, format_run, product, whole
+from hardware.sentence import elements, format_run, product
 from hardware.setup import Setup
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ChipLevel
+from hardware.base.text import percent, whole
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -14,8 +15,7 @@ from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on
 from hardware.mapping.stages import Stages
 from hardware.mapping.tiling import Bools, Tiling, by_shape, choose, vector_tiling
 from hardware.precision import FORMATS
-from hardware.quantity import percent
-from hardware.sentence import elements, product, whole
+from hardware.sentence import elements, product
 from hardware.setup import Setup
 
 

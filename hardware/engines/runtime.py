@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from hardware import file_access, plugins
-from hardware.file_access import convert_record, read_list, read_rows
+from hardware.base import file_access, plugins
+from hardware.base.errors import hint
+from hardware.base.file_access import convert_record, read_list, read_rows
 from hardware.kernels.library import KernelUse, ProductLibrary, product_libraries
-from hardware.names import hint
-from hardware.quantity import SourcedValue, exact_value
+from hardware.published_prices import SourcedValue, exact_value
 
 PATH = Path(__file__).with_name("runtimes.toml")
 MODES = ("eager", "compiled", "fused")

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from hardware.base.file_access import read_records
 from hardware.engines.runtime import PATH
-from hardware.file_access import read_records
-from hardware.quantity import SourcedValue
+from hardware.published_prices import SourcedValue
 
 LARGE_BYTES = 70 * 2**30  # from this much memory on, servers raise their limits (vLLM, SGLang)
 

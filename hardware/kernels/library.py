@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from hardware.file_access import read_records
-from hardware.memo import memoize
-from hardware.quantity import SourcedValue
+from hardware.base.file_access import read_records
+from hardware.base.records import memoize
+from hardware.published_prices import SourcedValue
 
 if TYPE_CHECKING:
     from hardware.architecture_facts import Tiles

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from hardware.base.records import memoize
 from hardware.demand import Demand, Floats, Ints, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, add_serial, last_level_seconds, memory_seconds_of, usable_last_level_bytes
 from hardware.mapping.tiling import Bools
-from hardware.memo import memoize
 from hardware.precision import BASE
 from hardware.setup import Setup
 

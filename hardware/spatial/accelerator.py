@@ -8,10 +8,11 @@ import msgspec
 
 from hardware.architecture import Architecture
 from hardware.architecture_facts import ChipLevel, Data, Event, Field, Macro
+from hardware.base.text import whole
 from hardware.demand import Demand
 from hardware.hierarchy import Hierarchy, Level
 from hardware.mapping.common import Mapping
-from hardware.sentence import elements, product, whole
+from hardware.sentence import elements, product
 from hardware.setup import Setup
 from hardware.spatial.mapper import map_operators
 

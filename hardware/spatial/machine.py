@@ -5,10 +5,10 @@ from itertools import pairwise, product
 
 import msgspec
 
+from hardware.base.records import memoize
 from hardware.device import Device
 from hardware.efficiency import usable_cache
 from hardware.hierarchy import DIRECTIONS, LOOPS, TENSORS, Array, Hierarchy, Level
-from hardware.memo import memoize
 from hardware.spatial.loop_nest import Network, Station
 
 _KEPT = {"weight": "weight", "row": "weight", "input": "input", "output": "output", "free": "weight"}

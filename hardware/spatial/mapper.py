@@ -3,13 +3,13 @@
 import msgspec
 import numpy as np
 
+from hardware.base.text import percent
 from hardware.demand import Demand, Floats, Ints, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.tiling import Tiling
-from hardware.quantity import percent
 from hardware.setup import Setup
 from hardware.spatial.costs import Costs, Needs, Power, find_needs, moved_on_chip
 from hardware.spatial.loop_nest import INPUT, OUTPUT, WEIGHT, WINDOWS, Nest, NestRun, Problem, count_moves

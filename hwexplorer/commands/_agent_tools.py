@@ -12,9 +12,8 @@ from msgspec import Meta
 
 from analysis.model.names.model_ref import user_target
 from analysis.model.names.targets import complete
-from hardware.errors import RequestError, unknown
-from hardware.names import matching_places, split_list
-from hardware.quantity import percent
+from hardware.base.errors import RequestError, matching_places, split_list, unknown
+from hardware.base.text import percent
 from hwexplorer import api, engine, registry
 from hwexplorer.options import Option
 from hwexplorer.process.output import OutputError

@@ -12,7 +12,7 @@ from typing import IO, Any, Literal
 
 import msgspec
 
-from hardware.errors import RequestError, unknown
+from hardware.base.errors import RequestError, unknown
 from hwexplorer.commands._agent_tools import TOOLS, answer_call, listing
 from hwexplorer.declare import Verb
 from hwexplorer.process.output import say

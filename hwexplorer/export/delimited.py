@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.document import Cell
 from analysis.estimate.causes import CAUSES
-from hardware import safe_text
+from hardware.base import text
 from hwexplorer.export.text import columns_as_text, list_points, sections
 from hwexplorer.text.number_format import safe
 from hwexplorer.views.layout import LEFT
@@ -57,7 +57,7 @@ def _values(table: Table, row: Row) -> Iterator[Cell]:
 
 def inert(value: Cell) -> Cell:
     """Return a cell that a spreadsheet does not execute as a formula."""
-    return safe_text.inert(value) if isinstance(value, str) else value
+    return text.inert(value) if isinstance(value, str) else value
 
 
 def as_markdown(view: View | Page) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hardware.errors import RequestError, unknown
+from hardware.base.errors import RequestError, unknown
 
 SUFFIXES = {".txt": "text", ".json": "json", ".csv": "csv", ".md": "md", ".html": "html"}
 FORMATS = tuple(SUFFIXES.values())
@@ -36,7 +36,7 @@ def check(path: Path, overwrite: bool) -> None:
 
 def write(path: Path, content: str | bytes | Iterable[str], overwrite: bool) -> None:
     """Write atomically. Raises RequestError if the folder is missing or not writable, or the file exists."""
-    from hardware import file_access  # imported late: few commands write a file
+    from hardware.base import file_access  # imported late: few commands write a file
 
     check(path, overwrite)
     try:

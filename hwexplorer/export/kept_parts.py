@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import file_access
+from hardware.base import file_access
 
 _MOST_BYTES = 1 << 30
 _PACKAGES = ("hardware", "analysis", "hwexplorer")

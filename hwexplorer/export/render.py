@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from hardware.errors import unknown
-from hardware.safe_text import visible_json
+from hardware.base.errors import unknown
+from hardware.base.text import visible_json
 from hwexplorer.export import sheet
 from hwexplorer.export.delimited import as_csv, as_markdown
 from hwexplorer.export.files import FORMATS, SCREEN

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from analysis.document import Cell, Column
-from hardware.sentence import count_noun
+from hardware.base.text import count_noun
 from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.views.cause_looks import HELP, cause_bar
 from hwexplorer.views.layout import LEFT, fit_places, measure, shorten, width_of, wrap

@@ -9,8 +9,7 @@ from analysis.model.ir.workload import Workload
 from analysis.model.names.model_ref import configuration_of_weights, user_target
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from hardware import known_architectures as architectures
-from hardware.errors import RequestError
-from hardware.names import split_list
+from hardware.base.errors import RequestError, split_list
 from hwexplorer import engine, user_code
 from hwexplorer.declare import Subject
 from hwexplorer.options import Option

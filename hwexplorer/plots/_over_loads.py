@@ -9,7 +9,7 @@ from analysis.serving.deployment import DoesNotFitError
 from analysis.serving.request_load import ask_load
 from analysis.serving.served_load import ServedLoad
 from analysis.serving.serving_report import KNEE
-from hardware.quantity import Unit
+from hardware.base.text import Unit
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import MARKED

@@ -1,6 +1,6 @@
 """The bytes in device memory while each operator runs."""
 
-from hardware.quantity import percent, quantity
+from hardware.base.text import percent, quantity
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.captions import scenario_words

@@ -9,8 +9,8 @@ from analysis.estimate.kernel_roofs import Points, is_launch_dominated, main_pea
 from analysis.estimate.tree_figures import operators_of, tree
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text.bound_reasons import describe_launch_dominated
+from hardware.base.text import Unit
 from hardware.precision import rate_unit
-from hardware.quantity import Unit
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.measured_times import measured_times

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from hardware.safe_text import safe
+from hardware.base.text import safe
 from hwexplorer.export import files
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.explore.next_step import NextStep, request_of
 from analysis.explore.odds import odds, odds_sentence
 from analysis.text.insight import NOTICEABLE, UNMEASURED, accuracy_note, change_effects
+from hardware.base.errors import unknown
 from hardware.device import Device
-from hardware.errors import unknown
 from hardware.runtime_choice import FRAMEWORK_MODES
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section

@@ -11,7 +11,7 @@ from typing import Any
 from analysis.document import Column, columns
 from analysis.explore.constraint import parse_rule
 from analysis.explore.rule_check import UNKNOWN, Finding, Findings, check
-from hardware.quantity import quantity
+from hardware.base.text import quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows
 from hwexplorer.options import option

@@ -2,8 +2,8 @@
 
 from analysis.document import Column, columns
 from analysis.explore.deployment_cost import BreakEven, CostReport, DeviceCost, cost, settings
-from hardware.errors import RequestError
-from hardware.quantity import plain_number, quantity
+from hardware.base.errors import RequestError
+from hardware.base.text import plain_number, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report, Rows, Section, summary_text

@@ -11,8 +11,8 @@ from analysis.estimate.estimate import Estimate
 from analysis.explore import mission_answer
 from analysis.explore.mission_answer import MissionAnswer, MissionChange, ModuleAnswer, TaskAnswer
 from analysis.explore.unit_schedule import Task
+from hardware.base.text import quantity
 from hardware.device_catalog import catalogue_devices
-from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER
 from hwexplorer.declare import Report, Rows, Subject, summary_text

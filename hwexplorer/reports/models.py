@@ -8,8 +8,7 @@ from msgspec import UNSET, UnsetType
 from analysis.document import Column, record
 from analysis.model.names import zoo
 from analysis.model.transformer import transformer_request as transformer_spec
-from hardware.errors import unknown
-from hardware.names import matching_places
+from hardware.base.errors import matching_places, unknown
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.options import option
 from hwexplorer.process import output

@@ -11,7 +11,7 @@ from analysis.explore.comparison import insights, next_steps
 from analysis.text.bound_reasons import model_reason
 from analysis.text.evidence import describe_evidence
 from analysis.text.headline import work_word
-from hardware.quantity import percent, plain_number, quantity
+from hardware.base.text import percent, plain_number, quantity
 from hwexplorer import engine, registry
 from hwexplorer.answer import Answer
 from hwexplorer.declare import DEVICE, Report

@@ -23,10 +23,10 @@ from analysis.explore.search.catalogue_sweep import BATCHES, Chunk, Tick, check_
 from analysis.model.ir.batch_limits import batches_of
 from analysis.model.ir.workload import Workload
 from analysis.model.transformer.load_spec import MOST_CLIENTS
+from hardware.base.errors import RequestError
+from hardware.base.text import quantity
 from hardware.device import Device
-from hardware.errors import RequestError
 from hardware.precision import SWEEP
-from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, asks_for_paper, catalogue, devices
 from hwexplorer.declare import DEVICES, Report, Rows, Subject

@@ -20,9 +20,8 @@ from analysis.validation.serving_rows import TABLE as SERVED_TABLE
 from analysis.validation.serving_validation import ServedErrors, ServedGroups, predict_served, validate_served
 from analysis.validation.timed_kernels import is_kernel_table, is_operator_table, predict_kernels, shipped_kernels
 from analysis.validation.tool_results import tool_names
-from hardware.errors import RequestError
-from hardware.quantity import percent
-from hardware.sentence import count_noun
+from hardware.base.errors import RequestError
+from hardware.base.text import count_noun, percent
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.options import option

@@ -1,7 +1,7 @@
 """Numbers and names for human eyes: one SI prefix per column, and text that is safe to put on a terminal.
 
 Everything before this module is SI (seconds, joules, bytes); everything after it is text. The screen and the
-text exporters both go through here, so they cannot disagree. A number with its unit is `hardware.quantity.quantity`.
+text exporters both go through here, so they cannot disagree. A number with its unit is `hardware.base.text.quantity`.
 """
 
 import math
@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from hardware.quantity import MISSING, PLAIN, decimals_for, fixed, not_a_number, prefix_for, quantity
-from hardware.safe_text import safe
+from hardware.base.text import MISSING, PLAIN, decimals_for, fixed, not_a_number, prefix_for, quantity, safe
 
 __all__ = ["quantity", "safe"]  # re-exported: views format whole numbers, names and columns alike
 

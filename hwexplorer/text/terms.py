@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hardware.file_access import read_list
+from hardware.base.file_access import read_list
 
 if TYPE_CHECKING:
     from analysis.document import Column

@@ -9,7 +9,7 @@ from time import monotonic
 
 from textual.timer import Timer
 
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.state import State, replace
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session import Session

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from hardware.errors import RequestError, unknown
+from hardware.base.errors import RequestError, unknown
 from hwexplorer.process import signals
 from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer

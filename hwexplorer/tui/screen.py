@@ -11,7 +11,7 @@ from textual import events
 from textual.layout import Layout
 from textual.timer import Timer
 
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.state import State, replace
 from hwexplorer.tui.keys.key_table import Keymap
 from hwexplorer.tui.palette import THEMES, Palette

@@ -6,7 +6,7 @@ from time import monotonic
 
 from textual import events
 
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.tui.keys.key_table import Keymap
 from hwexplorer.tui.layered_screen import LayeredScreen
 from hwexplorer.tui.panes.view_panes import ViewPane

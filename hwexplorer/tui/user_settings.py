@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from hardware import file_access
-from hardware.errors import unknown
-from hardware.file_access import user_folder
+from hardware.base import file_access
+from hardware.base.errors import unknown
+from hardware.base.file_access import user_folder
 from hwexplorer.tui.keys.key_table import DEFAULT, Keymap, remap
 from hwexplorer.tui.palette import THEMES
 

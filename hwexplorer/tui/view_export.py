@@ -8,7 +8,7 @@ from typing import Any
 
 from textual.app import App
 
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.export import files
 from hwexplorer.state import format as format_state
 from hwexplorer.tui.prompts.prompt_kinds import PICTURE, OverwritePrompt

@@ -9,7 +9,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import operators_of
 from analysis.explore.attribution import attribute, is_comparable
-from hardware.quantity import percent
+from hardware.base.text import percent
 from hwexplorer import engine
 from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import delta

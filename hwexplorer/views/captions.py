@@ -9,10 +9,9 @@ from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import METRICS
 from analysis.model.names import zoo
 from analysis.text.headline import work_word
+from hardware.base.text import count_noun, quantity
 from hardware.engines.runtime import AUTO
 from hardware.execute import BOUNDS
-from hardware.quantity import quantity
-from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.state import State, configuration_name, replace
 from hwexplorer.views.plain import Amount, Band, Table

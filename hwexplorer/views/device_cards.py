@@ -6,7 +6,7 @@ from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.explore.outcome import Outcome, figure_band
-from hardware.quantity import Unit, decimals_for, fixed, prefix_for, quantity
+from hardware.base.text import Unit, decimals_for, fixed, prefix_for, quantity
 from hardware.what_if import split_changes
 from hwexplorer.state import State
 from hwexplorer.views.device_rows import FIGURES, DeviceFigure, DeviceRow, rank_rows

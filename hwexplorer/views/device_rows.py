@@ -15,7 +15,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.explore.outcome import Outcome
 from analysis.text.evidence import evidence_word
 from analysis.text.headline import headlines, rank_values, rank_words
-from hardware.quantity import Unit, quantity
+from hardware.base.text import Unit, quantity
 from hardware.what_if import with_unchanged
 from hwexplorer import engine
 from hwexplorer.state import RANKS, State, replace

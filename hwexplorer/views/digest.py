@@ -7,9 +7,8 @@ from math import prod
 import msgspec
 
 from analysis.document import Cell, Column
-from hardware.grouping import group_by
-from hardware.quantity import percent
-from hardware.sentence import count_noun
+from hardware.base.records import group_by
+from hardware.base.text import count_noun, percent
 from hwexplorer.views.plain import Row, Table, Text
 
 MOST = 10

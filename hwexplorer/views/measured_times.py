@@ -10,9 +10,9 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text.headline import SAME, describe_change
-from hardware import plugins
-from hardware.errors import RequestError
-from hardware.quantity import quantity
+from hardware.base import plugins
+from hardware.base.errors import RequestError
+from hardware.base.text import quantity
 from hwexplorer.state import State
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Stack, WaterfallStep

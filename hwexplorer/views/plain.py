@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from analysis.document import Cell, Column
-from hardware.quantity import Unit, quantity
+from hardware.base.text import Unit, quantity
 
 
 class Band(str):

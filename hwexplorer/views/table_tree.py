@@ -6,7 +6,7 @@ from itertools import takewhile
 import msgspec
 
 from analysis.document import Cell
-from hardware.memo import memoize
+from hardware.base.records import memoize
 from hwexplorer.views.plain import NUMBERS, Row, Stack, Table
 
 

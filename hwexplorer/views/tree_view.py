@@ -25,10 +25,9 @@ from analysis.estimate.tree_figures import (
     tree_without_host,
 )
 from analysis.model.ir.workload import Floats
-from hardware.errors import unknown
+from hardware.base.errors import unknown
+from hardware.base.text import count_noun, percent
 from hardware.execute import BOUNDS, RESOURCES
-from hardware.quantity import percent
-from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.state import EACH, TRACE_SORTS, State, pinned, replace
 from hwexplorer.views.captions import metric_word, name_work, place_in_words

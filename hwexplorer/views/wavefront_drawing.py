@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from analysis.explore.wavefront_phases import HIDDEN, START, WavefrontMachine, WavefrontState
+from hardware.base.text import count_noun, percent, quantity, whole
 from hardware.mapping.stages import DRAIN, FILL, STREAM, Stages
-from hardware.quantity import percent, quantity
-from hardware.sentence import count_noun, whole
 from hwexplorer.views import layout
 from hwexplorer.views.captions import MARKED
 

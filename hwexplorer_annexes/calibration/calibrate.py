@@ -23,10 +23,9 @@ from hwexplorer.extend import (
     measured_rows,
     options,
     output,
-    quantity,
     row_validation,
-    sentence,
     state,
+    text,
     tool_results,
 )
 from hwexplorer_annexes.calibration import device_fit
@@ -140,15 +139,15 @@ def _keep_device(made: device_fit.OwnDevice, folder: Path) -> MadeDevice:
 def _summary(made: MadeDevice, state: state.State) -> Iterator[str]:
     """Yield where the device is kept, how far off its figures and those of the nearest device are, and what is next."""
     yield f"{made.device}: {made.nearest} as it was measured, kept in {made.file}"
-    by_nearest, (low, high) = quantity.percent(made.error_before), made.band
+    by_nearest, (low, high) = text.percent(made.error_before), made.band
     if made.error_after is not None:
         yield (
             f"{made.models} timings of models, each left out of the fit: median error "
-            f"{quantity.percent(made.error_after)}, by {made.nearest} {by_nearest}; bands {low:.2f} to {high:.2f}"
+            f"{text.percent(made.error_after)}, by {made.nearest} {by_nearest}; bands {low:.2f} to {high:.2f}"
         )
     else:
         yield (
-            f"{sentence.count_noun(made.models, 'measurement')}; {made.nearest} predicts it {by_nearest} off; "
+            f"{text.count_noun(made.models, 'measurement')}; {made.nearest} predicts it {by_nearest} off; "
             f"measured times of such work are expected at {low:.2f} to {high:.2f} times the prediction"
         )
     yield from made.notes

@@ -24,11 +24,11 @@ from hwexplorer.extend import (
     estimate,
     file_access,
     measured_rows,
-    quantity,
+    published_prices,
     row_validation,
     runtime,
     runtime_choice,
-    sentence,
+    text,
     workload,
 )
 
@@ -173,7 +173,7 @@ def _move_device(
     errors = np.log([row.measured_s / row.before_s for row in timings])
     posterior = condition(shares, errors.tolist(), variances)
     work_class = results[0].work_class
-    count = sentence.count_noun(len(measured), "measurement")
+    count = text.count_noun(len(measured), "measurement")
     why = f"moved by {count}: {', '.join(row.name for row in timings)}"
     low, high = (end**posterior.narrower for end in results[0].trust.band)
     band = device_file.OwnEvidence(
@@ -386,7 +386,7 @@ def _own_runtime(device: Device, runtime_id: str, moved: Mapping[Part, float]) -
     return {**device.file.runtimes, runtime_id: msgspec.structs.replace(general, streaming=own, id="")}
 
 
-def _slower(rate: quantity.SourcedValue, moved: Mapping[Part, float]) -> quantity.SourcedValue:
+def _slower(rate: published_prices.SourcedValue, moved: Mapping[Part, float]) -> published_prices.SourcedValue:
     by = float(np.exp(-moved.get(("memory", FAMILIES[OpClass.GEMM]), 0.0)))
     value, low, high = (min(each * by, 1.0) for each in rate.all)
     return msgspec.structs.replace(rate, value=value, low=low, high=high)
@@ -408,14 +408,11 @@ def describe(posterior: Posterior, shares: Sequence[Shares], work_class: str, ro
     for (limit, family), by in sorted(posterior.parts.items(), key=lambda item: -abs(item[1])):
         share = float(np.mean([row.get((limit, family), 0.0) for row in shares]))
         if abs(by) >= LEAST_MOVE:
-            pace = f"{quantity.percent(abs(np.expm1(by)))} {'longer' if by > 0 else 'less'}"
-            lines.append(f"{WORDS[limit]} of {family} takes {pace} ({quantity.percent(share)} of the measured time)")
+            pace = f"{text.percent(abs(np.expm1(by)))} {'longer' if by > 0 else 'less'}"
+            lines.append(f"{WORDS[limit]} of {family} takes {pace} ({text.percent(share)} of the measured time)")
     lines = lines or ["no rate moved by 1 %: the figures are those of similar devices"]
     lines.append(
-        "rates move by a part of the difference: rows of one device differ by "
-        f"{quantity.percent(row_spread)} on their own"
+        f"rates move by a part of the difference: rows of one device differ by {text.percent(row_spread)} on their own"
     )
-    narrow = (
-        f"the band of {work_class} is {quantity.percent(1 - posterior.narrower)} narrower; other classes keep theirs"
-    )
+    narrow = f"the band of {work_class} is {text.percent(1 - posterior.narrower)} narrower; other classes keep theirs"
     return [*lines, narrow if work_class else "no class of work covers it, so no band is narrower"]

@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Iterable
 
 from hwexplorer.extend import METRICS, Constraint, RequestError, declare, document, engine, options, tuning
-from hwexplorer.extend import quantity as quantity_module
+from hwexplorer.extend import text as text_module
 from hwexplorer_annexes.silicon.design_search import Design, DesignReport, DesignStudy, parse_knob, search_designs
 from hwexplorer_annexes.verb_parts import Rows, State, option, replace
 
 Column = document.Column
-percent = quantity_module.percent
-quantity = quantity_module.quantity
+percent = text_module.percent
+quantity = text_module.quantity
 
 
 def _device(design: Design) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hwexplorer.extend import quantity
+from hwexplorer.extend import text
 from hwexplorer_annexes.traces.trace_record import (
     Shape,
     Span,
@@ -340,7 +340,7 @@ class RecordedEvents:
             return []
         share = sum(n.event.seconds for n in aside) / sum(n.event.seconds for n in inside)
         count = len({n.event.lane for n in aside})
-        return [f"{count} other threads left out, with {quantity.percent(share)} of the operators' time"]
+        return [f"{count} other threads left out, with {text.percent(share)} of the operators' time"]
 
 
 def _main_thread(nodes: Sequence[_OpNode]) -> Lane | None:

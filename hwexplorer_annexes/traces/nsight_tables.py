@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from hwexplorer.extend import group_by, quantity, sentence
+from hwexplorer.extend import group_by, text
 from hwexplorer_annexes.traces.chrome import ChromeEvent, RecordedEvents
 from hwexplorer_annexes.traces.trace_record import (
     NAMES,
@@ -22,7 +22,7 @@ from hwexplorer_annexes.traces.trace_record import (
     parse_number,
 )
 
-count_noun, percent = sentence.count_noun, quantity.percent
+count_noun, percent = text.count_noun, text.percent
 
 NS = 1e-9
 MOST_KERNELS = 1_000_000

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from hwexplorer.extend import document, estimate, figures, group_by, quantity, sentence, workload
+from hwexplorer.extend import document, estimate, figures, group_by, published_prices, text, workload
 from hwexplorer_annexes.traces.alignment import align_trace
 from hwexplorer_annexes.traces.estimate_parts import BOUNDS, CAUSES, LAUNCH, causes, execute, percent
 from hwexplorer_annexes.traces.matched_pairs import Alignment, MatchedPair
@@ -57,7 +57,7 @@ def measure_operators(trace: Trace, result: estimate.Estimate) -> MeasuredOperat
     """Align a trace with the estimate of the same model at the same batch. Times of kernels on a device are compared
     with the seconds on the device, without waits for a host that dispatches them."""
     if trace.on_device and not result.device.arch.is_host:
-        none = quantity.exact_value(0.0)
+        none = published_prices.exact_value(0.0)
         runtime = msgspec.structs.replace(result.runtime, dispatch=none, dispatch_on={}, prompt_dispatch=none)
         run = execute(result.demand, msgspec.structs.replace(result.setup, runtime=runtime))
         result = msgspec.structs.replace(result, run=run)
@@ -295,7 +295,7 @@ def _surprises(
         why = reasons or "the host, data loading or copies"
         lines.append(f"the device was idle for {percent(trace.gap_s / trace.wall_s)} of the run, waiting for {why}")
     lines += [
-        f"{row.name[:NAMED]} ({sentence.count_noun(row.count, 'call')}) takes {percent(row.share)} of the run; the "
+        f"{row.name[:NAMED]} ({text.count_noun(row.count, 'call')}) takes {percent(row.share)} of the run; the "
         "prediction has no such operator"
         for row in unmatched[:3]
         if row.share > RELEVANT

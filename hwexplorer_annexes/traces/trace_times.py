@@ -10,7 +10,7 @@ from hwexplorer.extend import (
     measured_times,
     memoize,
     model_errors,
-    sentence,
+    text,
     workload,
 )
 from hwexplorer_annexes.traces.estimate_parts import AUTO, find_runtime, percent, quantity
@@ -138,7 +138,7 @@ def report_lines(report: TraceReport) -> tuple[str, ...]:
     where = f" on {report.measured_on}" if report.measured_on else ""
     return (
         f"a run took {quantity(wall_s, 's')}, {measured_times.compare_times(wall_s, report.predicted_s)}",
-        f"measured by {report.producer}{where}, mean of {sentence.count_noun(report.runs, 'run')}; predicted with "
+        f"measured by {report.producer}{where}, mean of {text.count_noun(report.runs, 'run')}; predicted with "
         f"{report.predicted_with}",
         f"of a run {matched:.1f} % are operators of the model, {unmatched:.1f} % others, {idle:.1f} % idle{at_once}",
         *report.surprises,

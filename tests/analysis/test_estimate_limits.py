@@ -6,10 +6,10 @@ import pytest
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import tree
 from analysis.text.bound_reasons import operator_reason
+from hardware.base.text import quantity
 from hardware.demand import OpClass
 from hardware.device import Device
 from hardware.mapping.common import units_in_all
-from hardware.quantity import quantity
 from tests.sampling import every, for_each
 
 

@@ -5,8 +5,8 @@ import pytest
 from analysis.explore.operator_support import SUPPORT
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.operators import cost_rules
-from hardware import file_access
-from hardware.errors import RequestError
+from hardware.base import file_access
+from hardware.base.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.reports.show.fallback import VERB
 from hwexplorer.state import State

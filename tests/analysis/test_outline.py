@@ -7,7 +7,7 @@ from grid import EXACT, run
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.outline import BYS, Branch, covers, members, outline
 from analysis.estimate.tree_figures import find_node, operators_of
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.reports.tree.tree import Node, node
 from hwexplorer.state import parse

@@ -15,8 +15,8 @@ from test_estimate_physics import check_physics
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.tuning import change_knobs, facts
+from hardware.base.errors import RequestError
 from hardware.device_catalog import catalogue_devices, load_device
-from hardware.errors import RequestError
 
 MANY = settings(
     max_examples=int(os.environ.get("HWEXPLORER_DEVICES", "40")),

@@ -10,8 +10,8 @@ import pytest
 
 from analysis.model.model_errors import ModelSpecError
 from hardware.area import area
+from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
-from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.mapping.recurrence_schedules import (
     INPUTS,

@@ -30,8 +30,8 @@ from analysis.validation.measured_rows import Unpredictable, catalogue_device, r
 from analysis.validation.model_rows import interpret_row
 from analysis.validation.timed_kernels import predict_kernels
 from analysis.validation.trust_bands import row_weights
-from hardware.errors import RequestError
-from hardware.grouping import group_by
+from hardware.base.errors import RequestError
+from hardware.base.records import group_by
 from hwexplorer.cli import main
 from tests.sampling import for_each, slow
 

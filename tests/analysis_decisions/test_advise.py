@@ -7,7 +7,7 @@ import pytest
 from decisions import DEFAULTS, device, hwexplorer, run
 
 from analysis.estimate.metrics import select_metrics
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.reports.advise import NOTICEABLE, advise, gain
 from hwexplorer.text.next_command import command
 from tests.sampling import for_each

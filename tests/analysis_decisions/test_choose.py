@@ -29,9 +29,9 @@ from analysis.explore.search.candidates import (
 )
 from analysis.explore.search.catalogue_sweep import estimate_grid
 from analysis.model.ir.workload import Workload
-from hardware.amount import parse_amount
+from hardware.base.errors import RequestError
+from hardware.base.text import parse_amount
 from hardware.device import Device
-from hardware.errors import RequestError
 from tests.sampling import for_each
 
 

@@ -14,7 +14,7 @@ from analysis.estimate.tree_figures import tree
 from analysis.explore.constraint import parse_rule
 from analysis.explore.outcome import Outcome
 from analysis.explore.rule_check import check, edp_share
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from tests.sampling import for_each
 
 

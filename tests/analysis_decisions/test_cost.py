@@ -7,9 +7,9 @@ import pytest
 from decisions import DEFAULTS, hwexplorer, run
 
 from analysis.explore.deployment_cost import PRICES, S_PER_YEAR, break_even, cost, cost_per_million, defaults, settings
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.errors import RequestError
 from hardware.device_catalog import catalogue_devices
-from hardware.errors import RequestError
 
 
 def test_a_million_inferences_by_hand() -> None:

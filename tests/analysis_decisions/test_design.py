@@ -7,8 +7,8 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.constraint import Constraint
 from hardware.area import area
+from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
-from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer_annexes.silicon.design_search import (
     DesignKnob,

@@ -12,7 +12,7 @@ import hwexplorer as hx
 from analysis.estimate.metrics import select_metrics
 from analysis.explore.constraint import parse_rule
 from analysis.explore.saved_result import read_result, summarize_estimate
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.reports.why.diff import Diff, ResultChanges, find_module
 

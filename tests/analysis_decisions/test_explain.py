@@ -11,7 +11,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import Part, live_at_peak, time_parts
 from hardware import known_architectures
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.reports.why.explain import EXPLAINED, explain
 from tests.sampling import for_each
 

@@ -13,7 +13,7 @@ from analysis.estimate.metrics import ADDITIVE
 from analysis.estimate.outline import HOST
 from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import next_steps
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.reports.compare._levels import LEVELS, compare_levels, node_figure
 from hwexplorer.reports.tree.edp import edp_report
 from hwexplorer.reports.tree.tree import Node, node

@@ -14,8 +14,8 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore import mission_answer as mission
 from analysis.explore.mission_answer import Mission
 from analysis.explore.unit_schedule import Task, schedule
+from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
-from hardware.errors import RequestError
 from tests.models import load_once
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "missions"

@@ -16,7 +16,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore import odds
 from analysis.explore.odds import BEATS, correlation, describe_odds, middle_and_spread, probability
 from analysis.explore.verdict import LIKELY, SURE, verdict
-from hardware import file_access
+from hardware.base import file_access
 from hardware.device_catalog import load_device
 from tests.models import load_once
 

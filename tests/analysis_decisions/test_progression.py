@@ -6,8 +6,8 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
-from hardware.errors import RequestError
 from hwexplorer import cli
 from hwexplorer.reports.show.events import event_report
 from hwexplorer.reports.why.explain import explain

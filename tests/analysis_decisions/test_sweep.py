@@ -20,8 +20,8 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.search import catalogue_sweep
 from analysis.explore.search.catalogue_sweep import COLUMNS, Chunk, chunks, join, run_chunk
 from analysis.explore.search.workers import local
+from hardware.base.errors import RequestError
 from hardware.device_catalog import catalogue_devices
-from hardware.errors import RequestError
 from hardware.runtime_choice import runtime_of_mode
 from hardware.setup import make_setup
 from hwexplorer.reports.sweep import sweep

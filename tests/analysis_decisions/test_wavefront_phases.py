@@ -11,8 +11,8 @@ from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST
 from analysis.estimate.scenario import Scenario
 from analysis.explore.wavefront_phases import machine_state, make_machine, make_wavefront
+from hardware.base.errors import RequestError
 from hardware.device_catalog import device_files, load_device
-from hardware.errors import RequestError
 from hardware.map_demand import architecture_of
 from hardware.mapping.recurrence_schedules import KEPT, filling_cycles
 from hwexplorer import cli

@@ -5,7 +5,7 @@ import pytest
 import reports_grid as grid
 
 from hardware.architectures.gpu import blocks, occupancy, resident_limit
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.reports.show.events import event_report
 from hwexplorer.reports.show.mapping import mapping_report
 from tests.sampling import for_each

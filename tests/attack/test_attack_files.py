@@ -14,7 +14,7 @@ from analysis.model.names import targets
 from analysis.model.process.process_limits import ProcessLimits
 from analysis.model.process.workload_jobs import FileReading, WorkloadJob
 from analysis.model.reading_budget import STEPS, Budget
-from hardware import file_access
+from hardware.base import file_access
 from hwexplorer.cli import main
 from hwexplorer_annexes.onnx import onnx_model as onnx_model
 from hwexplorer_annexes.onnx.wire import Wire

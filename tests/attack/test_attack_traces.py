@@ -11,9 +11,9 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.validation.measured_rows import read_rows
-from hardware import file_access
+from hardware.base import file_access
+from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
-from hardware.errors import RequestError
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State
 from hwexplorer.tui.session.jobs import ModelCaptureJob

@@ -101,7 +101,7 @@ def test_the_process_that_asks_needs_neither_torch_nor_onnx(tmp_path: Path) -> N
     code = f"""
 import sys
 from analysis.model import store
-from hardware import plugins
+from hardware.base import plugins
 print(store.load({str(path)!r}).parameters)
 assert not {{"torch", "onnx", "google.protobuf"}} & set(sys.modules)
 sys.modules["onnx"] = None  # as if it were not installed

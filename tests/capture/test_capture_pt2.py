@@ -14,7 +14,7 @@ from analysis.capture.torch_settings import export_settings, import_torchvision
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import CaptureError
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.state import parse
 

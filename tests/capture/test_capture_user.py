@@ -16,7 +16,7 @@ from analysis.model.names import targets
 from analysis.model.names.model_ref import user_target
 from analysis.model.process import workload_jobs as job_module
 from analysis.model.process.process_limits import ProcessLimits
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer import cli, engine, user_code
 from hwexplorer.state import State, format, parse
 from tests.sampling import first

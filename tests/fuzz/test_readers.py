@@ -30,9 +30,10 @@ from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.reading_budget import Budget
 from analysis.model.transformer import weight_headers
-from hardware import device_catalog, device_file, file_access, known_architectures
+from hardware import device_catalog, device_file, known_architectures
 from hardware import precision as precisions
-from hardware.errors import RequestError
+from hardware.base import file_access
+from hardware.base.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hwexplorer import cli, engine, registry, state

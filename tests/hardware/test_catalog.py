@@ -12,16 +12,15 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from hardware import known_architectures
+from hardware.base.errors import RequestError, fold_name
 from hardware.device import Device
 from hardware.device_catalog import CATALOG, describe_device, device_files, load_device, load_devices
 from hardware.device_file import DESIGNER, QUALITIES
 from hardware.device_toml import portable_toml
 from hardware.engines.runtime import runtimes
-from hardware.errors import RequestError
-from hardware.names import fold_name
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, Format, parse
-from hardware.quantity import price_table
+from hardware.published_prices import price_table
 from hwexplorer.cli import main
 from tests.sampling import for_each
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from analysis.validation.single_kernels import SingleKernel, kernel_demand
-from hardware import file_access
 from hardware.area import PATH, area, level_mm2
+from hardware.base import file_access
+from hardware.base.errors import hint
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, reread
 from hardware.mapping.tiling import TileChoices, fastest_tiles
-from hardware.names import hint
 from hardware.precision import uniform
 from hardware.setup import make_setup
 

@@ -12,7 +12,7 @@ from hardware.device_catalog import load_device, load_devices
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES
-from hardware.quantity import price_table as constants
+from hardware.published_prices import price_table as constants
 from tests.models import load_once
 from tests.sampling import for_each
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from hardware import file_access
 from hardware.architecture_facts import COMMON, Data
+from hardware.base import file_access
+from hardware.base.file_access import convert_record
 from hardware.device_catalog import device_files, find_duplicates
 from hardware.engines import runtime
-from hardware.file_access import convert_record
 
 
 @pytest.mark.parametrize(("size", "most"), [(0, 0), (10, 10), (10, 100)])

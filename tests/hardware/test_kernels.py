@@ -12,8 +12,9 @@ from analysis.estimate.kernels import demand
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.serving.deployment import open_step
-from hardware import architecture_facts, file_access
+from hardware import architecture_facts
 from hardware.architecture_facts import Data
+from hardware.base import file_access
 from hardware.demand import READ_WEIGHT, WRITE, OpClass
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import Runtime, runtimes

@@ -6,9 +6,9 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.store import ready
+from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device, load_devices
 from hardware.engines.runtime import format_rule, runtimes
-from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import Plan, make_plan
 from hardware.precision import FORMATS, NAMES, parse, runs_wider

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hardware import precision
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from tests.sampling import for_each
 
 ROOT = Path(__file__).parents[2]
@@ -113,7 +113,7 @@ def test_published_bits_per_weight(name: str, bits: float) -> None:
 
 ADDED = """
 import sys
-from hardware import file_access
+from hardware.base import file_access
 read = file_access.table
 def table(path):
     found = read(path)

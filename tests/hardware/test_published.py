@@ -10,9 +10,9 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from hardware.area import area, element_pitch_mm
+from hardware.base.errors import RequestError
 from hardware.device import Device
 from hardware.device_catalog import load_device
-from hardware.errors import RequestError
 from hardware.spatial import mapping_search
 from hardware.spatial.machine import find_machine
 from tests import published

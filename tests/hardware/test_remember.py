@@ -8,7 +8,7 @@ from analysis.estimate.kernels import demand, structure
 from analysis.estimate.peak_memory import _sizes, lifetimes
 from analysis.estimate.subgraphs import partition
 from analysis.model import store
-from hardware.memo import forget_memos, memoize, share_memos
+from hardware.base.records import forget_memos, memoize, share_memos
 from hardware.precision import uniform
 
 

@@ -9,10 +9,10 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from hardware import known_architectures
+from hardware.base.errors import RequestError
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device, load_devices
 from hardware.engines.runtime import MODES, WORK, runtime_names, runtimes
-from hardware.errors import RequestError
 from hardware.map_demand import _packed_products
 from hardware.plan import make_plan
 from hardware.runtime_choice import deployed_runtime, is_unsupported, resolve_runtime

@@ -19,11 +19,11 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.operator_facts import windows
 from analysis.estimate.scenario import Scenario
 from hardware import known_architectures
+from hardware.base.errors import RequestError
 from hardware.demand import Floats
 from hardware.device import Device
 from hardware.device_catalog import load_device, load_devices
 from hardware.device_file import read_device_file
-from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.hierarchy import LOOPS
 from hardware.plan import make_plan

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hardware.quantity import MISSING
+from hardware.base.text import MISSING
 from hwexplorer.cli import main
 from tests.headless.conftest import Call, factor, shows
 from tests.sampling import for_each

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.document import Column
 from analysis.explore.search import catalogue_sweep
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.export import files
 from hwexplorer.export.delimited import as_csv, as_markdown, inert
 from hwexplorer.export.render import encode
@@ -107,7 +107,7 @@ def test_a_failing_write_leaves_the_old_file(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"hardware.file_access.{step}", fail)
+    monkeypatch.setattr(f"hardware.base.file_access.{step}", fail)
     assert "No space left on device" in refused("tree", "resnet18", "-o", str(target))
     monkeypatch.undo()
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.json", "old")]

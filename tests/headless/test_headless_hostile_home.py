@@ -17,7 +17,7 @@ import pytest
 
 from analysis.model import store
 from analysis.model.names.model_ref import refer
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.state import State
 from hwexplorer.tui.session.saved_sessions import SavedSessions, sessions_file
 from hwexplorer.tui.user_settings import UserSettings, read, settings_file
@@ -38,7 +38,7 @@ SCRIPT = """
 import contextlib, io, json, sys
 from analysis.model import store
 from analysis.model.names.model_ref import refer
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.cli import main
 from hwexplorer.state import State
 from hwexplorer.tui.session.saved_sessions import SavedSessions, sessions_file

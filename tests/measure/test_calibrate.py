@@ -13,10 +13,10 @@ import pytest
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
+from hardware.base.errors import RequestError
 from hardware.device import Device
 from hardware.device_catalog import device_in_mode, load_device
 from hardware.device_toml import device_toml
-from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer_annexes.calibration import device_fit

@@ -14,8 +14,8 @@ from analysis.explore.measurement_tools import describe_measurement
 from analysis.validation.measured_rows import Unpredictable, read_rows
 from analysis.validation.model_rows import interpret_row
 from analysis.validation.serving_rows import interpret_served_row
+from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
-from hardware.errors import RequestError
 from hwexplorer.cli import main
 from tests.models import load_once
 

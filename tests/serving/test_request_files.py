@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.serving.request_load import BLOCK, Load, read_load, read_load_file, reuse_prefixes
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:15:46.6805900,374,44

@@ -7,7 +7,7 @@ from rich.segment import Segment
 
 from analysis.document import Cell, Column
 from hardware import precision
-from hardware.errors import RequestError, unknown
+from hardware.base.errors import RequestError, unknown
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.reports.why.why import NodeGain
 from hwexplorer.screen_queries import ScreenQueries

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hardware.precision import KEYS
 from hwexplorer.state import PANES, PLOTS, State, parse
 from hwexplorer.tui.app import HwExplorer

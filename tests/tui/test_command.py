@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.cli import main
 from hwexplorer.screen_queries import ScreenQueries

@@ -7,7 +7,7 @@ import pytest
 from textual.pilot import Pilot
 
 from analysis.explore.tuning import Changes, find_knee, knob_positions, knobs, step_knob
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.reports.tune.tune import estimate_unchanged
 from hwexplorer.screen_queries import ScreenQueries

@@ -10,8 +10,8 @@ import pytest
 from textual.events import Paste
 
 import hwexplorer as hx
-from hardware.errors import RequestError, unknown
-from hardware.quantity import quantity
+from hardware.base.errors import RequestError, unknown
+from hardware.base.text import quantity
 from hwexplorer.reports.show import events
 from hwexplorer.reports.why import why
 from hwexplorer.screen_queries import ScreenQueries

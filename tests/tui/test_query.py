@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware.errors import RequestError
-from hardware.names import matching_places
+from hardware.base.errors import RequestError, matching_places
 from hwexplorer.state import parse
 from hwexplorer.tui.session import row_query
 from tests.tui.fake import Fake

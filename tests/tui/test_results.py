@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from analysis.document import Column
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.answer import Answer
 from hwexplorer.export.sheet import Sheet, decode, encode, sheet
 from hwexplorer.screen_queries import ScreenQueries

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from analysis.model.names.model_ref import plain
 from hardware import precision
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import State, parse, pinned, replace

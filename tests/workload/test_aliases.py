@@ -6,8 +6,8 @@ from analysis.model import store
 from analysis.model.model_errors import UnknownModelError
 from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.model_ref import names, plain, refer, user_target
-from hardware import file_access
-from hardware.errors import RequestError
+from hardware.base import file_access
+from hardware.base.errors import RequestError
 from hwexplorer import cli, engine
 from hwexplorer.state import parse
 from tests.sampling import for_each

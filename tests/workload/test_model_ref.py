@@ -10,8 +10,7 @@ from analysis.model.names.model_ref import names, refer
 from analysis.model.names.targets import Target
 from analysis.model.names.zoo import Spec
 from hardware import device_catalog
-from hardware.errors import RequestError
-from hardware.names import match_name, nearest
+from hardware.base.errors import RequestError, match_name, nearest
 from hwexplorer import engine
 from hwexplorer.state import State, parse
 from tests.sampling import for_each

@@ -11,7 +11,7 @@ from analysis.model import store
 from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.model.names.model_ref import phases, refer
 from analysis.model.transformer import transformer_request as transformer_spec
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.cli import main
 from tests.closed_form import size

@@ -17,9 +17,8 @@ from analysis.explore.odds import DOUBT, SAFE, odds_below
 from analysis.model.ir.workload import Bools, Floats
 from analysis.model.names import zoo
 from analysis.text.evidence import is_backed
-from hardware.errors import RequestError
-from hardware.quantity import quantity
-from hardware.sentence import count_noun
+from hardware.base.errors import RequestError
+from hardware.base.text import count_noun, quantity
 
 
 class Candidate(msgspec.Struct, frozen=True):

@@ -22,12 +22,12 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names import zoo
+from hardware.base.errors import RequestError
+from hardware.base.text import inert
 from hardware.device import Device
 from hardware.device_catalog import catalogue_devices, load_device
-from hardware.errors import RequestError
 from hardware.plan import Plan
 from hardware.runtime_choice import resolve_runtime
-from hardware.safe_text import inert
 from hardware.setup import Setup, make_setup
 
 TOGETHER = 8  # batches evaluated together, so that memory does not grow with the request

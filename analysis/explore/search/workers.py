@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 
 if TYPE_CHECKING:  # imported late: takes several milliseconds
     from multiprocessing.connection import Connection

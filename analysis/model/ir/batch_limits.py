@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from analysis.model import request_bounds
 from analysis.model.ir.workload import SHARE, Workload
-from hardware.errors import RequestError
-from hardware.memo import memoize
+from hardware.base.errors import RequestError
+from hardware.base.records import memoize
 
 _FIXED = r"captured at batch ([0-9]+) alone"
 _UP_TO = r"captured for batches up to ([0-9]+) alone"

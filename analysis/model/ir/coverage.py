@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 
 from analysis.model.ir.workload import Workload
-from hardware import file_access
-from hardware.memo import memoize
-from hardware.quantity import percent
+from hardware.base import file_access
+from hardware.base.records import memoize
+from hardware.base.text import percent
 
 _CONSTANTS = Path(__file__).with_suffix(".toml")
 _SHOWN = 3

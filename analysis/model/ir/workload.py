@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.memo import memoize, share_memos
+from hardware.base.records import memoize, share_memos
 from hardware.precision import EXCLUDED
 
 DECODING = "_decoding"

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from analysis.model.names import zoo
-from hardware import file_access
-from hardware.names import ONE_MARK, fold_name, match_name
+from hardware.base import file_access
+from hardware.base.errors import ONE_MARK, fold_name, match_name
 
 _FILE = Path(__file__).with_suffix(".toml")
 _SIZE = re.compile(r"\d+(_\d+)?[bm]|a\d+b|e\d+b")  # 8b, 1_5b, a3b, e4b

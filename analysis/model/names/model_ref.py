@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from analysis.model.model_errors import ModelError, ModelSpecError, UnknownModelError
 from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.targets import Target
+from hardware.base.errors import RequestError, hint
 from hardware.device_catalog import load_device
-from hardware.errors import RequestError
-from hardware.names import hint
 
 if TYPE_CHECKING:
     from analysis.model.transformer.transformer_request import Request

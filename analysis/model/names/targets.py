@@ -19,8 +19,8 @@ from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import aliases, zoo
 from analysis.model.transformer import hub_files, presets
-from hardware import plugins
-from hardware.names import hint, nearest, split_list
+from hardware.base import plugins
+from hardware.base.errors import hint, nearest, split_list
 
 DTYPES = (
     "float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool",

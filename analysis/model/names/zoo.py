@@ -10,9 +10,9 @@ import msgspec
 
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
-from hardware import file_access
-from hardware.grouping import group_by
-from hardware.names import match_name as known_name
+from hardware.base import file_access
+from hardware.base.errors import match_name as known_name
+from hardware.base.records import group_by
 
 _TABLE = Path(__file__).with_name("torchvision.csv")
 CAPTURE_SUFFIX = ".msgpack.gz"  # the suffix of a stored workload

@@ -5,7 +5,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from hardware import file_access
+from hardware.base import file_access
 
 _TABLE = file_access.table(Path(__file__).with_name("operators.toml"))
 

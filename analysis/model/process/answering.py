@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from analysis.model.reading_budget import Progress
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 
 _TEXT_MAX = 2000
 

@@ -22,7 +22,7 @@ import msgspec
 
 from analysis.model.model_errors import ModelError
 from analysis.model.process.process_limits import ProcessLimits
-from hardware.safe_text import safe
+from hardware.base.text import safe
 
 # The folder of our outermost package: `analysis`, or `hwexplorer` in an installed wheel, which contains it.
 _PACKAGES = Path(__file__).resolve().parents[__name__.count(".")]

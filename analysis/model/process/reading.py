@@ -7,7 +7,7 @@ from analysis.model.ir.workload import Workload, encode
 from analysis.model.names import targets
 from analysis.model.process.answering import answer
 from analysis.model.reading_budget import Budget, Progress
-from hardware import plugins
+from hardware.base import plugins
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ import msgspec
 
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer.mixers import Mixer, kinds
-from hardware import file_access
+from hardware.base import file_access
 from hardware.precision import EXCLUDED
 
 FAMILIES = Path(__file__).with_name("transformers.toml")

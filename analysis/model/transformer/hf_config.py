@@ -16,8 +16,8 @@ from analysis.model.transformer.config import WEIGHT_FORMATS, Config
 from analysis.model.transformer.hf_fields import config_fields, keys_of, row
 from analysis.model.transformer.hf_layers import TABLE as _TABLE
 from analysis.model.transformer.hf_layers import Raw
-from hardware import file_access
-from hardware.names import hint, match_name
+from hardware.base import file_access
+from hardware.base.errors import hint, match_name
 from hardware.precision import EXCLUDED, IN_8_BITS, KEPT, find, parse
 
 _MAX_BYTES = 4 << 20

@@ -5,7 +5,7 @@ from typing import Any
 
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer.config import MAX_LAYERS
-from hardware import file_access
+from hardware.base import file_access
 
 TABLE = file_access.table(Path(__file__).with_name("hf_config.toml"))
 _DENSE = ("dense", "mlp", 0, False)

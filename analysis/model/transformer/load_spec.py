@@ -10,10 +10,8 @@ import msgspec
 
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.request_bounds import whole_option
-from hardware.amount import parse_amount
-from hardware.errors import RequestError
-from hardware.names import hint
-from hardware.quantity import quantity
+from hardware.base.errors import RequestError, hint
+from hardware.base.text import parse_amount, quantity
 
 LEAST_RATE, MOST_RATE = 1e-6, 1e5  # requests a second
 MOST_CLIENTS = 16_384

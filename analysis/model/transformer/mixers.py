@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import file_access
-from hardware.file_access import convert_record
+from hardware.base import file_access
+from hardware.base.file_access import convert_record
 
 Terms = dict[str, int]  # a width as a sum: name of a size -> how often it counts
 

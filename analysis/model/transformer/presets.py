@@ -6,8 +6,8 @@ import msgspec
 
 from analysis.model.transformer.config import FAMILIES as _FILE
 from analysis.model.transformer.config import Config, family
-from hardware import file_access
-from hardware.file_access import convert_record
+from hardware.base import file_access
+from hardware.base.file_access import convert_record
 
 _NOT_MODELS = ("families",)
 

@@ -13,8 +13,8 @@ from analysis.model.transformer import presets
 from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, StepSettings, family
 from analysis.model.transformer.load_spec import ARRIVALS, LoadSpec, parse_load
 from analysis.model.transformer.load_spec import OPTIONS as LOAD_OPTIONS
-from hardware import file_access
-from hardware.names import hint, match_name
+from hardware.base import file_access
+from hardware.base.errors import hint, match_name
 
 GENERIC = ("decoder", "encoder")
 HUB = "hf:"

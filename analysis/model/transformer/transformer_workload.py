@@ -48,7 +48,7 @@ from analysis.model.transformer.residual import (
     leave_layer,
     open_streams,
 )
-from hardware import file_access
+from hardware.base import file_access
 
 _ROUTING = Path(__file__).with_name("routing.toml")
 

@@ -16,8 +16,8 @@ from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError, UnreadableError
 from analysis.model.reading_budget import Budget
 from analysis.model.transformer.config import MAX_LAYERS
-from hardware import file_access
-from hardware.names import hint
+from hardware.base import file_access
+from hardware.base.errors import hint
 from hardware.precision import find
 
 _TEXT_MAX = 1 << 20

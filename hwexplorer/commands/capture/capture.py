@@ -12,7 +12,7 @@ from analysis.model import store
 from analysis.model.ir.coverage import coverage, uncovered_note
 from analysis.model.ir.workload import Workload
 from analysis.model.names import targets
-from hardware.quantity import percent, quantity
+from hardware.base.text import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Verb
 from hwexplorer.export import files

@@ -15,7 +15,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.tree_figures import TreeLevel, tree_without_host
-from hardware.errors import unknown
+from hardware.base.errors import unknown
 from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED, headline_of_state
 from hwexplorer.views.plain import Amount, Table

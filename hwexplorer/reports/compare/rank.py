@@ -7,8 +7,8 @@ from analysis.explore.search.candidates import Candidate, Rank, Ranked, rank
 from analysis.model import store
 from analysis.model.names import zoo
 from analysis.model.transformer import transformer_request as transformer_spec
-from hardware.errors import RequestError, unknown
-from hardware.sentence import count_noun
+from hardware.base.errors import RequestError, unknown
+from hardware.base.text import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import ON_ONE, OWN_MODEL, SCENARIO, choice, option

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware.area import Area, area
+from hardware.base.text import of_fact, percent, quantity
 from hardware.device import Device
 from hardware.device_catalog import describe_device, device_as_designed
 from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
@@ -13,7 +14,6 @@ from hardware.device_toml import portable_toml
 from hardware.event_prices import price
 from hardware.plan import make_plan
 from hardware.precision import DEFAULT, rate_unit
-from hardware.quantity import of_fact, percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.export import files

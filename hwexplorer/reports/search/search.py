@@ -15,8 +15,8 @@ from analysis.explore.search.candidates import (
     sort_candidates,
 )
 from analysis.explore.search.candidates import search as within
-from hardware.errors import RequestError
-from hardware.quantity import percent, quantity
+from hardware.base.errors import RequestError
+from hardware.base.text import percent, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import CAP, GRID, INCLUDE_PAPER, evaluate_grid
 from hwexplorer.declare import EVERYWHERE, Report, summary_text

@@ -3,10 +3,10 @@
 import msgspec
 
 from analysis.document import Column
+from hardware.base.text import percent
 from hardware.demand import OpClass
 from hardware.event_prices import Coefficient, coefficients
 from hardware.plan import make_plan
-from hardware.quantity import percent
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report, Rows
 from hwexplorer.options import PRECISION, option

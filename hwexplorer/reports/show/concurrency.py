@@ -17,12 +17,11 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernels import demand
 from analysis.estimate.tree_figures import sum_of_kernels
 from analysis.model.ir.workload import Floats
+from hardware.base.text import count_noun, percent, quantity
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
 from hardware.device_file import Fact
 from hardware.execute import execute
 from hardware.precision import BASE
-from hardware.quantity import percent, quantity
-from hardware.sentence import count_noun
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.state import State
 from hwexplorer.views.captions import chain, list_names

@@ -19,7 +19,7 @@ from analysis.estimate.outline import HOST
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text.headline import work_word
-from hardware.quantity import percent, quantity
+from hardware.base.text import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.options import TOP

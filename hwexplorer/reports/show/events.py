@@ -15,16 +15,13 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree_figures import estimate_of_node, find_node, operators_of
 from analysis.text.headline import work_word
 from hardware.architecture_facts import Event
+from hardware.base.errors import RequestError, split_list
+from hardware.base.records import group_by, memoize
+from hardware.base.text import count_noun, percent
 from hardware.demand import Ints
-from hardware.errors import RequestError
 from hardware.event_prices import Coefficient
-from hardware.grouping import group_by
 from hardware.map_demand import architecture_of
 from hardware.mapping.common import units_in_all
-from hardware.memo import memoize
-from hardware.names import split_list
-from hardware.quantity import percent
-from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.headless import answers

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from analysis.document import columns
 from analysis.explore.mission_answer import find_partner
 from analysis.explore.operator_support import REFUSES, RUNS, FallbackReport, OperatorGroup, find_compiler, find_fallback
-from hardware.quantity import percent, quantity
-from hardware.sentence import count_noun
+from hardware.base.text import count_noun, percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, summary_text
 from hwexplorer.options import option

@@ -19,7 +19,7 @@ from analysis.serving.request_load import NO_LIMITS, ask_load
 from analysis.serving.served_load import ServedLoad
 from analysis.serving.serving_report import AIMS, ServingReport, serving_report
 from analysis.serving.waits import Wait
-from hardware.quantity import percent, quantity
+from hardware.base.text import percent, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import catalogue
 from hwexplorer.configurations import devices as configured

@@ -17,12 +17,11 @@ from analysis.estimate.evaluation import weighted_mean
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernel_rows import describe_host_work, kernels, kernels_of
 from analysis.model.ir.workload import Floats, Ints
+from hardware.base.text import count_noun, percent, quantity
 from hardware.execute import BOUNDS
 from hardware.map_demand import architecture_of
 from hardware.mapping.common import total_units, units_in_all
 from hardware.precision import BASE
-from hardware.quantity import percent, quantity
-from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.reports._buckets import Bucket, buckets, distribution

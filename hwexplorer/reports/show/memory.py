@@ -21,9 +21,9 @@ from analysis.estimate.kernels import structure
 from analysis.estimate.operator_facts import roles, tensor_bytes
 from analysis.estimate.peak_memory import Lifetimes, allocation_bytes, cache_bytes, lifetimes, storage_roots
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
+from hardware.base.text import percent, quantity
 from hardware.device import Device
 from hardware.precision import ACTIVATION, CACHE, EXCLUDED, IN_8_BITS, KEPT, QUANTIZED, parse
-from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.state import State

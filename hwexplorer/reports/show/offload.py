@@ -7,8 +7,8 @@ import msgspec
 from analysis.document import columns
 from analysis.explore.host_memory import OffloadReport, OffloadWay, find_offload
 from analysis.serving.request_load import ask_load
-from hardware.errors import RequestError
-from hardware.quantity import percent, quantity
+from hardware.base.errors import RequestError
+from hardware.base.text import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, summary_text
 from hwexplorer.options import option

@@ -20,10 +20,9 @@ from analysis.estimate.kernel_rows import kernels, kernels_of
 from analysis.estimate.outline import host_branches
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text.bound_reasons import bound_change, describe_launch_dominated
+from hardware.base.text import count_noun, plain_number, quantity
 from hardware.execute import BOUNDS, LAUNCH
 from hardware.precision import rate_unit
-from hardware.quantity import plain_number, quantity
-from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, summary_text
 from hwexplorer.state import State

@@ -2,8 +2,8 @@
 
 from analysis.document import Column, columns
 from analysis.explore.wavefront_phases import Wavefront, WavefrontPhase, make_wavefront
-from hardware.errors import RequestError
-from hardware.quantity import percent
+from hardware.base.errors import RequestError
+from hardware.base.text import percent
 from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import MODEL, NODE, ON_SEVERAL, OWN_MODEL, SCENARIO, amount, option

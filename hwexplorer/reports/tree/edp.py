@@ -27,8 +27,8 @@ from analysis.estimate.tree_figures import (
     tree_without_host,
 )
 from analysis.model.ir.workload import Floats
+from hardware.base.text import percent, quantity
 from hardware.demand import READ_WEIGHT, WRITE
-from hardware.quantity import percent, quantity
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.options import TOP
 from hwexplorer.state import State

@@ -32,9 +32,9 @@ from analysis.estimate.operator_classes import OperatorInfo, OperatorTensor, ope
 from analysis.estimate.subgraphs import partition
 from analysis.estimate.tree_figures import tree
 from analysis.model.ir.workload import Floats, Workload
+from hardware.base.text import percent, plain_number, quantity
 from hardware.demand import READ, READ_WEIGHT, WRITE
 from hardware.precision import Widths, parse
-from hardware.quantity import percent, plain_number, quantity
 from hwexplorer import engine
 from hwexplorer.declare import MODEL, Report, Rows, Section, summary_text
 from hwexplorer.reports._buckets import KINDS, Bucket, KindCount, buckets, distribution, kinds

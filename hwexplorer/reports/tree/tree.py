@@ -34,7 +34,7 @@ from analysis.text.bound_reasons import (
     operator_reason,
     subgraph_reason,
 )
-from hardware.memo import memoize
+from hardware.base.records import memoize
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import choice

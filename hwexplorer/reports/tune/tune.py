@@ -17,8 +17,8 @@ from analysis.explore.tuning import (
     step_knob,
 )
 from hardware import what_if
-from hardware.errors import unknown
-from hardware.quantity import of_fact, quantity
+from hardware.base.errors import unknown
+from hardware.base.text import of_fact, quantity
 from hwexplorer import engine
 from hwexplorer.answer import Answer
 from hwexplorer.declare import DEVICE, Report, Rows

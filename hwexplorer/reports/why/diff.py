@@ -19,8 +19,8 @@ from analysis.explore.constraint import parse_rule
 from analysis.explore.outcome import Outcome
 from analysis.explore.rule_check import Finding, coverage_findings, evaluate_rules
 from analysis.explore.saved_result import ComparedResult, ResultSummary, read_result, summarize_estimate
-from hardware.errors import RequestError, unknown
-from hardware.quantity import Unit, percent, quantity
+from hardware.base.errors import RequestError, unknown
+from hardware.base.text import Unit, percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, summary_text
 from hwexplorer.headless.asked_state import is_result

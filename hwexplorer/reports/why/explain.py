@@ -15,8 +15,8 @@ from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.explore.attribution import Groups, Part, attribute, attribute_to_software, parts_cancel
 from analysis.text.difference_sentences import difference_sentence, name_side, under_utilisation
 from analysis.text.headline import short_name
-from hardware.errors import RequestError, unknown
-from hardware.quantity import Unit, percent, quantity
+from hardware.base.errors import RequestError, unknown
+from hardware.base.text import Unit, percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import Report, Subject
 from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, choice, option

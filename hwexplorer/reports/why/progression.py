@@ -19,8 +19,8 @@ from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from analysis.explore.odds import metric_ratio_band, probability
 from analysis.explore.verdict import LIKELY, SURE
 from analysis.text.headline import name_with_format, short_name
-from hardware.errors import RequestError
-from hardware.quantity import percent, quantity
+from hardware.base.errors import RequestError
+from hardware.base.text import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import Report, Subject
 from hwexplorer.options import MODEL, NODE, ON_SEVERAL, OWN_MODEL, SCENARIO, option

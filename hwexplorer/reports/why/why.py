@@ -28,10 +28,10 @@ from analysis.text.bound_reasons import (
     subgraph_reason,
 )
 from analysis.text.headline import ratio, work_word
+from hardware.base.text import count_noun, percent, quantity, whole
 from hardware.execute import BOUNDS, POWER
 from hardware.map_demand import architecture_of
-from hardware.quantity import percent, price_table, quantity
-from hardware.sentence import count_noun, whole
+from hardware.published_prices import price_table
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report
 from hwexplorer.state import State

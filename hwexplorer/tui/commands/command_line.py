@@ -7,8 +7,7 @@ and down recall earlier lines.
 import shlex
 from collections.abc import Iterable
 
-from hardware.errors import RequestError, unknown
-from hardware.names import matching_places
+from hardware.base.errors import RequestError, matching_places, unknown
 from hwexplorer import registry
 from hwexplorer.tui.commands.command_table import ALIASES, COMMANDS, SHELL_ONLY, names, run_verb
 from hwexplorer.tui.session.session import Session

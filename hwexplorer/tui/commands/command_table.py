@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 
 from analysis.document import Column
-from hardware import file_access
-from hardware.errors import RequestError, unknown
-from hardware.names import split_list
+from hardware.base import file_access
+from hardware.base.errors import RequestError, split_list, unknown
 from hwexplorer import registry
 from hwexplorer import state as states
 from hwexplorer.export.files import SCREEN

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from hardware import precision as formats
+from hardware.base.records import group_by
 from hardware.engines.runtime import AUTO, LAYOUTS, LIKE_FOR_LIKE
-from hardware.grouping import group_by
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import replace

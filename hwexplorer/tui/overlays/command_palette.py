@@ -7,8 +7,8 @@ import msgspec
 
 from analysis.document import Column
 from analysis.model.names.model_ref import phases
-from hardware.names import fold_name, matching_places
-from hardware.quantity import quantity
+from hardware.base.errors import fold_name, matching_places
+from hardware.base.text import quantity
 from hwexplorer import registry
 from hwexplorer.state import replace
 from hwexplorer.text import terms

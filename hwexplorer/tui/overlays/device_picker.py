@@ -1,7 +1,6 @@
 """The catalogue of devices, which typing narrows; space adds or removes a device."""
 
-from hardware.errors import RequestError
-from hardware.names import matching_places
+from hardware.base.errors import RequestError, matching_places
 from hardware.operating_point import split_operating_point
 from hwexplorer.state import replace
 from hwexplorer.tui.overlays.overlay_screen import Host, OverlayScreen

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State, pin_string, replace
 from hwexplorer.tui.overlays.overlay_screen import CLOSE, EXPORT, Host, OverlayScreen

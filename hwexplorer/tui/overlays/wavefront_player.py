@@ -7,7 +7,7 @@ from rich.segment import Segment
 from textual.binding import Binding, BindingType
 
 from analysis.explore.wavefront_phases import WavefrontMachine, WavefrontState, machine_state
-from hardware.quantity import percent
+from hardware.base.text import percent
 from hwexplorer.tui.overlays.overlay_screen import CLOSE, EXPORT, Host, OverlayScreen
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.framed_pane import Content, FramedPane

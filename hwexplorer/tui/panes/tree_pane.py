@@ -1,6 +1,6 @@
 """The pane of the model as a tree, whose open branches are part of the state."""
 
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.state import SORTS, replace
 from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session import row_query

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hwexplorer.export import files
 from hwexplorer.state import replace
 from hwexplorer.tui.commands import command_line

@@ -1,7 +1,7 @@
 """The text that the copy keys put on the clipboard."""
 
 from analysis.document import Column
-from hardware.safe_text import safe
+from hardware.base.text import safe
 from hwexplorer import state as states
 from hwexplorer.state import State
 from hwexplorer.text.number_format import quantity

@@ -11,11 +11,9 @@ import msgspec
 
 from analysis.document import Column
 from analysis.explore.constraint import COMPARISONS
-from hardware.amount import parse_amount
-from hardware.errors import RequestError, unknown
-from hardware.memo import memoize
-from hardware.names import matching_places
-from hardware.quantity import percent
+from hardware.base.errors import RequestError, matching_places, unknown
+from hardware.base.records import memoize
+from hardware.base.text import parse_amount, percent
 from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.table_tree import index_tree
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import file_access
-from hardware.errors import RequestError, unknown
-from hardware.file_access import user_folder
+from hardware.base import file_access
+from hardware.base.errors import RequestError, unknown
+from hardware.base.file_access import user_folder
 from hwexplorer.state import State, format
 
 LAST = "last"

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from analysis.model.names.model_ref import phases
-from hardware.errors import RequestError
+from hardware.base.errors import RequestError
 from hardware.what_if import with_unchanged
 from hwexplorer import state as states
 from hwexplorer.state import PANES, State, replace

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from analysis.text.headline import FORM, MEMORY
-from hardware.quantity import percent, quantity
+from hardware.base.text import percent, quantity
 from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import answer_lines

@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from rich.segment import Segment
 
 from analysis.document import Cell
-from hardware.names import fold_name, matching_places
-from hardware.quantity import percent
+from hardware.base.errors import fold_name, matching_places
+from hardware.base.text import percent
 from hwexplorer.text.number_format import safe
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
 from hwexplorer.tui.widgets.cell_drawing import bar, device_cell_role, drop_columns, highlighted, plain, stacked

@@ -1,7 +1,7 @@
 """Memoized results, stored in the record they depend on (a frozen struct with `dict=True`, or any object) and freed
-with it. Records share (`share_memos`) the `shared` results that do not depend on how they differ."""
+with it. Records share (`share_memos`) the `shared` results that do not depend on how they differ. And items grouped."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -61,3 +61,15 @@ def _key(function: Callable[..., Any]) -> str:
 def _store(record: object, shared: bool) -> dict[str, dict[Any, Any]]:
     store: dict[str, dict[Any, Any]] = vars(record).setdefault(_STORES[shared], {})
     return store
+
+
+Item = TypeVar("Item")
+Key = TypeVar("Key")
+
+
+def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Return the items of each key. Keys, and the items of each, are in the order in which they come."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups

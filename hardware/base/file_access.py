@@ -1,6 +1,7 @@
 """All reading and writing of files, the rows of shipped tables as structs, and the folders of the user's data. Only
 regular files of bounded size are read, so a FIFO or a device cannot block. Writing is all of a file or nothing. Errors
-are `OSError`s whose `strerror` is plain English for the end of a line; those of a table name its file and record."""
+are `OSError`s whose `strerror` is plain English for the end of a line; those of a table name its file and record.
+"""
 
 import errno
 import os
@@ -17,13 +18,12 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from hardware.errors import RequestError
-from hardware.names import hint
+from hardware.base.errors import RequestError, hint
 
 TABLE_MAX = 1 << 18  # bytes of a TOML file: our largest has 70,000, and the worst of this size takes a second to read
 DOTS_MAX = 100  # dots in a line: a key of 30,000 parts, 64 KB, takes 46 s to read
 Stamp = tuple[str, int, int, int]  # a path, times of writing and of change, bytes
-_OURS = Path(__file__).parents[1]
+_OURS = Path(__file__).parents[2]
 _MARK = len(source_hash(b""))
 _PART = 1 << 20
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a FIFO without a writer: no wait

@@ -1,6 +1,7 @@
 """Plug-ins: verbs, readers, architectures and runtimes that other packages add by entry points (docs/extending.md).
 
-Entry points are read, in about 20 ms, only if a name is not built in or if all names are asked for."""
+Entry points are read, in about 20 ms, only if a name is not built in or if all names are asked for.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hardware.errors import RequestError
-from hardware.safe_text import safe
+from hardware.base.errors import RequestError
+from hardware.base.text import safe
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -20,7 +21,7 @@ T = TypeVar("T")
 # Names of the annexes, which this package does without, by kind.
 EXTRA = {"verbs": ("calibrate", "design", "trace"), "readers": (".onnx", "trace")}
 _INSTALL = "pip install 'hwexplorer[all]'"
-_CHECKOUT = Path(__file__).parents[1] / "hwexplorer_annexes" / "pyproject.toml"
+_CHECKOUT = Path(__file__).parents[2] / "hwexplorer_annexes" / "pyproject.toml"
 
 
 class Names(Collection[str]):

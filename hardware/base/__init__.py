@@ -1,0 +1,1 @@
+"""What knows no hardware: files, text, errors, records, plug-ins."""
