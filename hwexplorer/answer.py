@@ -14,6 +14,7 @@ from analysis.model.ir.coverage import uncovered_note
 from hardware.base.errors import RequestError, unknown
 from hwexplorer import engine, registry
 from hwexplorer.declare import Report, Rows, Verb
+from hwexplorer.export.files import SUFFIXES
 from hwexplorer.process import output
 from hwexplorer.state import EACH, State, replace
 from hwexplorer.state import format as format_state
@@ -104,6 +105,11 @@ class Answer(Generic[Document]):
     def broken_rules(self) -> str:
         """The rules that do not hold (`check`, `diff`, `validate`); '' if all hold."""
         return "" if self._report.fails is None else self._report.fails(self.document)
+
+    @property
+    def suffixes(self) -> dict[str, str]:
+        """The suffix of a file -> the format that it names, with the formats that only this report has."""
+        return SUFFIXES | {f".{form}": form for form in self._report.exports}
 
     @property
     def rows(self) -> tuple[Any, ...]:

@@ -55,9 +55,9 @@ class Model:
 
     def graph(self, **options: Any) -> networkx.DiGraph[str]:
         """Return the operators as a graph, with their costs on a device (`on="h100_sxm"`) as attributes."""
-        from hwexplorer.reports.tree.partition import model_graph, to_networkx
+        from hwexplorer.reports.show.structure import structure, to_networkx
 
-        return to_networkx(model_graph(engine.result(self._state(options))))
+        return to_networkx(structure(engine.result(self._state(options))))
 
     def _state(self, options: dict[str, Any]) -> Any:
         values = {"model": self.name, **self._scenario, **options}
@@ -164,7 +164,7 @@ def model(model: str | Workload | Model, **scenario: Any) -> Model:
 
 
 def show(section: str, model: str | Workload | Model | None = None, **options: Any) -> Result[Any]:
-    """Return one aspect of a model on a device: energy, events, mapping, memory, roofline, concurrency, plot; or the
+    """Return one aspect of a model on a device: energy, events, mapping, memory, roofline, structure, plot; or the
     coefficients of a device. Options are those of `hwexplorer show SECTION --help`."""
     if section not in registry.sections("show"):
         raise unknown("section", section, registry.sections("show"))

@@ -59,8 +59,7 @@ KINDS: dict[str, float] = {
     "mapping {model} --on {device}": 1,
     "memory {model} --on {device}": 1,
     "roofline {model} --on {device}": 1,
-    "concurrency {model} --on {device}": 1,
-    "partition {model} {batch}": 0.4,
+    "structure {model} --on {device}": 1.4,
     "explain {model} {device} {device} --metric {metric}": 1.5,
     "plot {model} --on {devices} --plot {plot}": 1,
     "cost {model} --on {devices} {price}": 1,
@@ -116,7 +115,7 @@ cost conv2d --electricity -1 | cost conv2d --duty 2 | compare conv2d --format xm
 energy conv2d --top 0 | memory conv2d --on jetson_nano:99w | tune conv2d --on kpu_t256 --knob nothing | roofline |
 compare vgg16@i5 | compare '' | compare resnet50?limits=L<5 | compare resnet50?pin=nothing@b8 |
 compare conv2d --level all | models --format yaml | devices x | report conv2d --on h100_sxm:30w |
-partition conv2d --on h100_sxm | advise conv2d --aim speed
+structure conv2d --node relu | advise conv2d --aim speed
 """
 ONCE = """
 models | devices | models --format csv | devices --format csv | models --format text | devices --format text |
@@ -245,8 +244,8 @@ class Drawing:
         if is_small and self.random.random() < 0.5:
             drawn[-1] = self.random.choice(SPATIAL)
         scenarios = [self.fill(SCENARIO[family]) for _ in range(len(drawn) // 3 + 1)]
-        # Settings of a state string follow its model, and some verbs are about no device: words after them are wrong.
-        plain = ("compare {model}@", "check", "partition")
+        # Settings of a state string follow its model, and `check` is about several: words after them are wrong.
+        plain = ("compare {model}@", "check")
         return [self.fill(each) + ([] if each.startswith(plain) else self.random.choice(scenarios)) for each in drawn]
 
 

@@ -1,7 +1,7 @@
 """Graphs of a model: which operator or subgraph needs which, how deep, and the heaviest chain.
 
 Operators and subgraphs are in execution order, so every edge points forward and one pass answers each question.
-Building a networkx graph (hwexplorer/reports/tree/partition.py) takes ten times as long.
+Building a networkx graph (hwexplorer/reports/show/structure.py) takes ten times as long.
 """
 
 import msgspec

@@ -61,6 +61,6 @@ def print_report(name: str, arguments: argparse.Namespace) -> None:
 
         return paint(printed)
 
-    output.emit(arguments, make)
+    output.emit(arguments, make, answer.suffixes)
     if broken_rules := answer.broken_rules:
         raise output.OutputError(broken_rules)

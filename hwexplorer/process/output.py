@@ -30,13 +30,12 @@ def emit(
     arguments: argparse.Namespace,
     make: Callable[[str], str],
     suffixes: Mapping[str, str] = files.SUFFIXES,
-    default: str = "text",
 ) -> None:
     """Make the output in the format of `--format`, else of the file's suffix. Write it to `--output` or print it."""
     target = Path(arguments.output) if arguments.output is not None else None
     if target is not None:
         files.check(target, overwrite=True)  # fail before the work, not after it
-    text = make(arguments.format or (files.format_of(target, suffixes) if target is not None else default))
+    text = make(arguments.format or (files.format_of(target, suffixes) if target is not None else "text"))
     if target is not None:
         files.write(target, text, overwrite=True)
     else:

@@ -7,11 +7,11 @@ import reports_grid as grid
 
 from tests.sampling import for_each
 
-VERBS = ("partition", "mapping", "concurrency", "roofline", "energy", "memory", "edp")
+VERBS = ("structure", "mapping", "roofline", "energy", "memory", "edp")
 
 
 def words(verb: str) -> tuple[str, ...]:
-    return (verb, "resnet18", "--batch", "2", *(() if verb == "partition" else ("--on", "gpu")))
+    return (verb, "resnet18", "--batch", "2", "--on", "gpu")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -26,7 +26,7 @@ def test_text_and_markdown(verb: str) -> None:
     assert "nan" not in text.lower().split()
 
 
-@for_each("verb", VERBS[1:])
+@for_each("verb", VERBS)
 @for_each("device", grid.DEVICES)
 def test_every_architecture(verb: str, device: str) -> None:
     for model in ("mobilenet_v2", "mlp"):

@@ -32,12 +32,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "why": ("why", "conv2d", *ON, "--node", "relu"),
     **{f"plot {plot}": ("plot", "conv2d", *BOTH, "--plot", plot) for plot in PLOTS},
     "mapping": ("mapping", "conv2d", *ON),
-    "concurrency": ("concurrency", "conv2d", *ON),
+    "structure": ("structure", "conv2d", *ON),
     "roofline": ("roofline", "conv2d", *ON),
     "energy": ("energy", "conv2d", *ON),
     "memory": ("memory", "conv2d", *ON),
     "edp": ("edp", "conv2d", *ON),
-    "partition": ("partition", "conv2d"),
     "sweep": ("sweep", "conv2d", "--batches", "1,8", "--precisions", "fp32,int8", *BOTH, "--power-modes"),
     "explain": ("explain", "conv2d", "abacus", "h100_sxm", "--metric", "energy"),
     "explain back": ("explain", "conv2d", "kpu", "abacus", "--metric", "edp"),
@@ -49,7 +48,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "check": ("check", "conv2d", *ON, "--rule", "energy(abacus) < 1000J"),
     "cost": ("cost", "conv2d", *BOTH),
     "report": ("report", "conv2d", *ON),
-    "graph": ("graph", "conv2d", *ON),
     "devices": ("devices",),
     "device": ("device", "abacus"),
     "device mode": ("device", "abacus:slow"),
@@ -93,12 +91,12 @@ def test_every_verb_is_tried() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_verb_in_every_format(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = COMMANDS[name]
-    forms = {"device": ("text", "json"), "graph": ("graphml", "json")}
+    forms = {"device": ("text", "json")}
     for form in forms.get(words[0], ("text", "json", "csv", "md", "html")):
         code = main([*words, "--format", form])
         printed = capsys.readouterr()
         assert code == 0, printed.err
-        if form == "text" and words[0] not in ("partition", "check", "plot"):
+        if form == "text" and words[0] not in ("check", "plot"):
             assert "bacus" in printed.out
         assert len(printed.out) > 40, form
         if form == "json":

@@ -412,7 +412,7 @@ VERBS = (
     "energy conv2d --on eyeriss", "memory conv2d --on eyeriss", "edp conv2d --on eyeriss",
     "report conv2d --on ws_32x32", "sweep conv2d --on eyeriss --batches 1,2", "coefficients --on eyeriss",
     "explain conv2d eyeriss kpu --metric energy", "device eyeriss", "advise conv2d --on eyeriss",
-    "concurrency conv2d --on eyeriss",
+    "structure conv2d --on eyeriss",
 )  # fmt: skip
 
 

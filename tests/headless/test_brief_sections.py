@@ -11,7 +11,7 @@ from tests.headless.conftest import Call
 
 SCREEN = 40
 ON = ("resnet50", "--on", "h100_sxm")
-VERBS = [(verb, *ON) for verb in ("events", "energy", "why", "roofline", "mapping", "concurrency", "report", "tune")]
+VERBS = [(verb, *ON) for verb in ("events", "energy", "why", "roofline", "mapping", "structure", "report", "tune")]
 LOAD = "llama3_8b:serve,rate=1"
 OTHERS = (
     ("edp", *ON),

@@ -11,10 +11,9 @@ from tests.sampling import for_each
 
 VERBS = {
     "compare": ("compare", "rank"),
-    "tree": ("tree", "edp", "partition"),
+    "tree": ("tree", "edp"),
     "show": (
         "coefficients",
-        "concurrency",
         "energy",
         "events",
         "fallback",
@@ -25,6 +24,7 @@ VERBS = {
         "offload",
         "plot",
         "roofline",
+        "structure",
     ),
     "report": (),
     "why": ("why", "diff", "explain", "progression"),
@@ -40,7 +40,7 @@ VERBS = {
     "validate": (),
     "models": (),
     "devices": ("devices", "device"),
-    "capture": ("capture", "graph"),
+    "capture": ("capture",),
     "open": (),
     "mcp": (),
     "completion": (),

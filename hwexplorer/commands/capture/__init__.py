@@ -1,1 +1,1 @@
-"""Capture models, of your own or not: coverage, and a file to open elsewhere; as a graph."""
+"""Capture models, of your own or not: coverage, and a file to open elsewhere."""

@@ -1,15 +1,13 @@
-"""Paths and stages against brute force, buckets and types against counting."""
+"""Paths and stages of dependency graphs, against brute force."""
 
 from itertools import combinations, pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.estimate.dependencies import Dependencies, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.model.names import zoo
-from hwexplorer.reports._buckets import buckets, kinds
 from tests.models import load_once
 from tests.sampling import for_each
 
@@ -61,22 +59,3 @@ def test_every_edge_points_forward(name: str) -> None:
     for g in (operator_graph(work), subgraph_graph(work)):
         assert (g.source < g.target).all()
         assert len(set(zip(g.source.tolist(), g.target.tolist(), strict=True))) == len(g.source)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(0, 200), min_size=1, max_size=40))
-def test_buckets_count_every_member_once(values: list[float]) -> None:
-    found = buckets(np.array(values), (1.0, 10.0, 50.0), ("a", "b", "c", "d"), np.ones(len(values)))
-    for bucket in found:
-        assert bucket.count == sum(bucket.low <= v and (bucket.high is None or v < bucket.high) for v in values)
-    assert sum(b.count for b in found) == len(values)
-    assert sum(b.fraction for b in found) == pytest.approx(1.0)
-    assert sum(b.weight for b in found) == pytest.approx(1.0)
-
-
-def test_kinds() -> None:
-    rows = kinds(["conv", "relu", "relu"], np.array([6.0, 1.0, 1.0]))
-    assert [(r.type, r.count, r.fraction, r.flops_fraction) for r in rows] == [
-        ("relu", 2, 2 / 3, 0.25),
-        ("conv", 1, 1 / 3, 0.75),
-    ]

@@ -1,0 +1,598 @@
+"""Show what a model is made of, and what could run at once: operators, subgraphs, stages, critical path.
+
+Threads are the elements that an operator, or the head of a subgraph, writes. Arithmetic intensity is FLOP per byte of
+an operator's operands and results, or per byte across a subgraph's border. A stage holds nodes that depend on earlier
+stages only. The critical path is the heaviest chain by number, FLOPs or time; the speed-up of branches is total work /
+critical path. Each subgraph is estimated again with fewer units (clocks, caches and memory bandwidth unchanged, before
+any power limit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import numpy as np
+
+from analysis.document import Column, column, columns, records
+from analysis.estimate import dependencies
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.evaluation import ratio
+from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.kernel_rows import kernels
+from analysis.estimate.kernels import demand
+from analysis.estimate.operator_classes import OperatorInfo, OperatorTensor, operator_infos
+from analysis.estimate.tree_figures import sum_of_kernels, tree
+from analysis.model.ir.workload import Floats
+from hardware.base.text import count_noun, percent, plain_number, quantity
+from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
+from hardware.device_file import Fact
+from hardware.execute import execute
+from hardware.precision import BASE
+from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
+from hwexplorer.state import State
+from hwexplorer.text.number_format import safe
+from hwexplorer.views.captions import chain, list_names
+from hwexplorer.views.digest import Digest
+
+if TYPE_CHECKING:
+    import networkx
+
+PARALLELISM = (1e3, 1e4, 1e5)
+PARALLELISM_LABELS = ("< 1 K", "1-10 K", "10-100 K", "> 100 K")
+INTENSITY = (1.0, 10.0, 50.0)
+INTENSITY_LABELS = ("< 1", "1-10", "10-50", "> 50")
+NEAR_BEST = 1.05
+HALF_SPEED = 2.0
+LITTLE = 1.5  # speed-up from branches below which concurrency between operators is little
+LEVELS = {
+    "graph": "branches",
+    "batch": "inputs of the batch",
+    "thread": "threads, over one lane",
+    "pipeline": "pipeline of devices",
+}
+_PARTIAL_SUM_BYTES = 4.0  # partial results are exchanged in 32 bits
+_SUMMED = ("macs", "flops", "ingress_bytes", "egress_bytes", "weight_bytes", "internal_bytes")
+
+
+class KindCount(msgspec.Struct, frozen=True):
+    """Members of one type; fractions of the count and of the FLOPs."""
+
+    type: Annotated[str, column("Type")]
+    count: Annotated[int, column("Count", "count")]
+    fraction: Annotated[float, column("%", "%")]
+    flops: Annotated[float, column("FLOP", "FLOP", keep=1)]
+    flops_fraction: Annotated[float, column("of FLOPs", "%", keep=1)]
+
+
+class Bucket(msgspec.Struct, frozen=True, kw_only=True):
+    """Operators and subgraphs with `low` <= value < `high` (None: no upper limit), and their parts of all FLOPs."""
+
+    label: Annotated[str, column("Range")]
+    low: float
+    high: float | None
+    operators: Annotated[int, column("Operators", "count")]
+    operators_fraction: Annotated[float, column("%", "%")]
+    operators_flops_fraction: Annotated[float, column("of FLOPs", "%", keep=1)]
+    subgraphs: Annotated[int, column("Subgraphs", "count")]
+    subgraphs_fraction: Annotated[float, column("%", "%")]
+    subgraphs_flops_fraction: Annotated[float, column("of FLOPs", "%", keep=1)]
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """Subgraphs that depend on earlier stages only. `time_s` is of the slowest one, `serial_s` the sum of all."""
+
+    stage: Annotated[int, column("Stage", "count")]
+    subgraphs: tuple[str, ...]
+    flops: Annotated[float, column("FLOP", "FLOP", keep=1)]
+    time_s: Annotated[float, column("At once", "s", help="the slowest subgraph")]
+    serial_s: Annotated[float, column("In turn", "s", keep=1, help="one after another")]
+
+
+class CriticalPath(msgspec.Struct, frozen=True, kw_only=True):
+    """The longest chains of operators by number, by FLOPs and by time. `subgraphs` are on the chain by time."""
+
+    operators: int
+    flops: float
+    flops_fraction: float
+    time_s: float
+    time_fraction: float
+    subgraphs: tuple[str, ...]
+
+
+class Parallelism(msgspec.Struct, frozen=True):
+    """One kind of parallelism: the most at once, the mean, and the speed-up it could give by itself (1: none)."""
+
+    level: Annotated[str, column("Parallelism", shown=LEVELS)]
+    most: Annotated[float, column("At most", "SI", role="quantity")]
+    mean: Annotated[float, column("Typical", "SI", role="quantity", keep=1)]
+    speedup: Annotated[float, column("Speed-up", "x", help="by itself")]
+    meaning: Annotated[str, column("Of what", keep=2)]
+
+
+class ConcurrencyCheck(msgspec.Struct, frozen=True):
+    """A check of figures that were computed independently, and the speed-up to expect from them."""
+
+    name: Annotated[str, column("Check")]
+    holds: Annotated[bool, column("", key="verdict", shown={True: "holds", False: "FAILS"})]
+    says: Annotated[str, column("", keep=1)]
+
+
+class SubgraphSplit(msgspec.Struct, frozen=True):
+    """A way to divide a subgraph: into at most `ways`; every part beyond the first reads `repeated_bytes` again
+    and exchanges `exchanged_bytes` of partial results."""
+
+    dimension: str
+    ways: int
+    repeated_bytes: float
+    exchanged_bytes: float
+
+
+class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
+    """One subgraph, with the class and threads of its head. `stage` is its depth in the dependency graph.
+    `internal_bytes` pass between its operators (written and read); all other bytes cross its border. `minimum` and
+    `optimal` are numbers of hardware units; `best_s` is the least time with any number, `optimal_s` the time with the
+    optimal one."""
+
+    id: Annotated[str, column("Subgraph", key="subgraph")]
+    type: Annotated[str, column("Pattern", key="pattern", keep=5)]
+    operator_class: Annotated[str, column("Class", key="class", keep=6)]
+    stage: Annotated[int, column("Stage", "count", keep=2, help="depth in the dependency graph")]
+    operators: tuple[str, ...]
+    macs: float
+    flops: Annotated[float, column("FLOP", "FLOP")]
+    ingress_bytes: Annotated[float, column("In", "byte", keep=3, help="activations that enter")]
+    egress_bytes: Annotated[float, column("Out", "byte", keep=3, help="results that leave")]
+    weight_bytes: Annotated[float, column("Weights", "byte", key="weights", keep=3)]
+    internal_bytes: Annotated[float, column("Inside", "byte", keep=5, help="exchanged between its operators")]
+    threads: Annotated[float, column("Threads", "SI", role="quantity", keep=2, help="elements its head writes")]
+    intensity: Annotated[float, column("Intensity", "FLOP/byte", keep=1)]
+    on_critical_path: Annotated[
+        bool,
+        column("Critical", key="critical", keep=2, shown={True: "yes", False: ""}, help="on the critical path by time"),
+    ]
+    minimum: Annotated[int, column("Minimum", "count", keep=1, help="units that reach half of the best speed")]
+    optimal: Annotated[int, column("Optimal", "count", keep=1, help="units within 5 % of the best time")]
+    best_s: Annotated[float, column("Best", "s", keep=1, help="the least time with any number of units")]
+    optimal_s: float
+    splits: tuple[SubgraphSplit, ...]
+
+
+class Operator(OperatorInfo, frozen=True, kw_only=True):
+    """An operator. Time and energy are its part of its kernel's, for the batch; `edp_js` is a part of the model's EDP;
+    `bytes` move to and from memory."""
+
+    kernel: str
+    macs: float
+    flops: float
+    bytes: float
+    latency_s: float
+    energy_j: float
+    edp_js: float
+    share: float
+    bound: str
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """A dependency: the operator or subgraph `target` reads `bytes` of activations that `source` writes."""
+
+    source: str
+    target: str
+    bytes: float
+
+
+class StructureReport(Head, frozen=True, kw_only=True):
+    """Operators and subgraphs of a model by type, traffic, parallelism and intensity, in execution order; what depends
+    on what, and what could run at once. Edges point forward. `units_total` is the number of units of the device."""
+
+    n_operators: int
+    n_subgraphs: int
+    operators_by_type: tuple[KindCount, ...]
+    operators_by_class: tuple[KindCount, ...]
+    subgraphs_by_pattern: tuple[KindCount, ...]
+    fused_operators: int
+    fused_fraction: float
+    macs: float
+    flops: float
+    ingress_bytes: float
+    egress_bytes: float
+    weight_bytes: float
+    internal_bytes: float
+    threads: tuple[Bucket, ...]
+    intensity: tuple[Bucket, ...]
+    operator_stages: int
+    widest_stage: int
+    widest_operators: int
+    latency_s: float
+    critical_path: CriticalPath
+    parallelism: tuple[Parallelism, ...]
+    theoretical_speedup: float
+    checks: tuple[ConcurrencyCheck, ...]
+    unit_name: str
+    units_total: int
+    stages: tuple[Stage, ...]
+    subgraphs: tuple[Subgraph, ...]
+    edges: tuple[Edge, ...]
+    operators: tuple[Operator, ...]
+    operator_edges: tuple[Edge, ...]
+
+
+def structure(result: Estimate) -> StructureReport:
+    """Return the report of a model on a device, in the estimate's execution mode and batch."""
+    workload, batch, parts = result.workload, result.scenario.batch, result.partition
+    fused = demand(workload, batch, result.plan.widths, "fused")
+    graph, graph_of_subgraphs = dependencies.operator_graph(workload), dependencies.subgraph_graph(workload)
+    operators, of_subgraphs = _operators(result), _subgraph_columns(result, fused)
+    flops, depths = _flops(result), dependencies.levels(graph)
+    operand_bytes = dependencies.operand_bytes(workload, batch, result.plan.widths)
+    of_operators = {"flops": flops, "threads": fused.elements, "intensity": ratio(flops, operand_bytes)}
+    n_fused = sum(len(members) for members in parts.members if len(members) > 1)
+    path, stages = _critical_path(result), _stages(result, dependencies.levels(graph_of_subgraphs))
+    kinds_of_parallelism = _parallelism(result, path, depths)
+    sums: dict[str, Any] = {name: float(of_subgraphs[name].sum()) for name in _SUMMED}
+    return StructureReport(
+        **head_fields(result, on_device=True),
+        n_operators=workload.n_operators,
+        n_subgraphs=len(parts.id),
+        operators_by_type=count_kinds(workload.operators.kind, flops),
+        operators_by_class=count_kinds((operator.operator_class for operator in operators), flops),
+        subgraphs_by_pattern=count_kinds(parts.kind, of_subgraphs["flops"]),
+        fused_operators=n_fused,
+        fused_fraction=n_fused / (workload.n_operators or 1),
+        **sums,
+        threads=_buckets("threads", PARALLELISM, PARALLELISM_LABELS, of_operators, of_subgraphs),
+        intensity=_buckets("intensity", INTENSITY, INTENSITY_LABELS, of_operators, of_subgraphs),
+        operator_stages=int(depths.max(initial=0)) + 1,
+        widest_stage=max(stages, key=lambda stage: len(stage.subgraphs)).stage,
+        widest_operators=int(np.bincount(depths).max(initial=1)),
+        latency_s=result.latency_s,
+        critical_path=path,
+        parallelism=kinds_of_parallelism,
+        theoretical_speedup=kinds_of_parallelism[0].speedup,
+        checks=_checks(result, path, stages, kinds_of_parallelism),
+        unit_name=result.device.file.unit_name,
+        units_total=int(result.device.units),
+        stages=stages,
+        subgraphs=_subgraphs(result, fused, of_subgraphs, set(path.subgraphs), operators),
+        edges=_edges(graph_of_subgraphs, parts.id, result),
+        operators=operators,
+        operator_edges=_edges(graph, parts.operator_id, result),
+    )
+
+
+def _flops(result: Estimate) -> Floats:
+    flops: Floats = result.workload.operators.flops @ result.workload.value_at(batch=result.scenario.batch)
+    return flops
+
+
+# --- what the model is made of ------------------------------------------------------------------------------
+
+
+def count_kinds(types: Iterable[str], flops: Floats) -> tuple[KindCount, ...]:
+    """Return the number and FLOPs of members by type, the most frequent first."""
+    names, place = np.unique(list(types), return_inverse=True)
+    counts, work = np.bincount(place, minlength=len(names)), np.bincount(place, flops, minlength=len(names))
+    total, order = float(flops.sum()) or 1.0, np.argsort(-counts, kind="stable")
+    return records(
+        KindCount,
+        type=names[order],
+        count=counts[order],
+        fraction=counts[order] / (len(flops) or 1),
+        flops=work[order],
+        flops_fraction=work[order] / total,
+    )
+
+
+def count_in_ranges(values: Floats, edges: Sequence[float], weights: Floats) -> tuple[Any, Floats, Floats]:
+    """Count `values` (n,) in len(edges) + 1 ranges from 0 upwards, divided at `edges`. Return the counts, their
+    fractions, and the fractions of the sum of `weights` (n,)."""
+    place, size = np.searchsorted(np.asarray(edges), values, side="right"), len(edges) + 1
+    counts = np.bincount(place, minlength=size)
+    return counts, counts / (len(values) or 1), np.bincount(place, weights, size) / (float(weights.sum()) or 1.0)
+
+
+def _buckets(
+    name: str, edges: Sequence[float], labels: Sequence[str], *levels: dict[str, Floats]
+) -> tuple[Bucket, ...]:
+    """Return the buckets of a figure of operators and of subgraphs."""
+    counted: dict[str, Any] = {}
+    for what, level in zip(("operators", "subgraphs"), levels, strict=True):
+        names = (what, f"{what}_fraction", f"{what}_flops_fraction")
+        counted |= zip(names, count_in_ranges(level[name], edges, level["flops"]), strict=True)
+    return records(Bucket, label=labels, low=[0.0, *edges], high=[*edges, None], **counted)
+
+
+def _operators(result: Estimate) -> tuple[Operator, ...]:
+    figures, rows = tree(result), kernels(result)
+    infos = operator_infos(result.workload, result.scenario.batch)
+    descriptions: dict[str, Any] = {
+        name: [getattr(info, name) for info in infos] for name in OperatorInfo.__struct_fields__
+    }
+    return records(
+        Operator,
+        figures.operators,
+        kernel=[rows.id[k] for k in result.demand.kernel],
+        bytes=figures.operators.dram_bytes,
+        bound=figures.operator_bound,
+        **descriptions,
+    )
+
+
+def _subgraph_columns(result: Estimate, fused: Demand) -> dict[str, Any]:
+    flops = fused.per_kernel(_flops(result))
+    ingress, egress, weights = (fused.per_kernel(fused.moved_bytes[role]) for role in (READ, WRITE, READ_WEIGHT))
+    return {
+        "macs": fused.per_kernel(fused.macs),
+        "flops": flops,
+        "ingress_bytes": ingress,
+        "egress_bytes": egress,
+        "weight_bytes": weights,
+        "internal_bytes": fused.per_kernel(fused.local_bytes),
+        "threads": fused.elements[result.partition.head],
+        "intensity": ratio(flops, ingress + egress + weights),
+    }
+
+
+def _subgraphs(
+    result: Estimate, fused: Demand, columns: dict[str, Any], critical: set[str], operators: Sequence[Operator]
+) -> tuple[Subgraph, ...]:
+    parts, total, batch = result.partition, int(result.device.units), result.scenario.batch
+    steps = {base << power for base in (1, 3) for power in range(total.bit_length() + 1)}  # 1, 2, 3, 4, 6, 8, 12 ..
+    counts = np.array(sorted(count for count in steps | {total} if count <= total))
+    times = np.stack([_times(result, count) for count in counts.tolist()])
+    best = times.min(axis=0)
+    # `counts` ascends, so argmax finds the fewest units that are fast enough.
+    optimal, minimum = ((times <= best * factor).argmax(axis=0) for factor in (NEAR_BEST, HALF_SPEED))
+    border = (columns[f"{name}_bytes"].tolist() for name in ("ingress", "weight", "egress"))
+    sides = zip(parts.head.tolist(), *border, strict=True)
+    return records(
+        Subgraph,
+        id=parts.id,
+        type=parts.kind,
+        operator_class=[operators[head].operator_class for head in parts.head],
+        stage=dependencies.levels(dependencies.subgraph_graph(result.workload)),
+        operators=[tuple(parts.operator_id[i] for i in members) for members in parts.members],
+        on_critical_path=[name in critical for name in parts.id],
+        minimum=counts[minimum],
+        optimal=counts[optimal],
+        best_s=best,
+        optimal_s=times[optimal, np.arange(len(best))],
+        splits=[_splits(fused, head, batch, *amounts) for head, *amounts in sides],
+        **columns,
+    )
+
+
+def _times(result: Estimate, units: int) -> Floats:
+    """Return the seconds of each subgraph on the device with this many units, shape (s,), before any power limit."""
+    setup, device = result.setup, result.device
+    if units != device.units:
+        fact = Fact(float(units), "count", "rule of thumb: the device with fewer units", "derived")
+        device = msgspec.structs.replace(device, facts={**device.facts, "units": fact})
+        setup = msgspec.structs.replace(setup, device=device)
+    return sum_of_kernels(result, execute(result.demand, setup).unthrottled_s)
+
+
+def _splits(
+    demand: Demand, head: int, batch: int, inputs: float, weights: float, results: float
+) -> tuple[SubgraphSplit, ...]:
+    g, m, n, k = (float(side) for side in demand.gemm[:, head])
+    splits = [SubgraphSplit("batch", batch, weights, 0.0)]
+    if demand.macs[head] <= 0 or not m:
+        splits.append(SubgraphSplit("elements", int(max(demand.elements[head], 1.0)), 0.0, 0.0))
+    else:
+        rows = m / batch if m % batch == 0 else m
+        splits += [
+            SubgraphSplit("rows", int(rows), weights, 0.0),
+            SubgraphSplit("columns", int(n), inputs, 0.0),
+            SubgraphSplit("groups", int(g), 0.0, 0.0),
+            SubgraphSplit("reduction", int(k), 0.0, results * _PARTIAL_SUM_BYTES / demand.element_bytes),
+        ]
+    return tuple(sorted((split for split in splits if split.ways > 1), key=lambda split: -split.ways))
+
+
+def _edges(graph: dependencies.Dependencies, ids: Sequence[str], result: Estimate) -> tuple[Edge, ...]:
+    """Return the edges of a graph whose nodes have these ids."""
+    source, target = ([ids[i] for i in ends] for ends in (graph.source, graph.target))
+    carried = dependencies.edge_bytes(graph, result.workload, result.scenario.batch, result.plan.widths)
+    return records(Edge, source=source, target=target, bytes=carried)
+
+
+# --- what could run at once ---------------------------------------------------------------------------------
+
+
+def _stages(result: Estimate, level_of: Any) -> tuple[Stage, ...]:
+    ids = result.partition.id
+    flops, time = result.partition.total(_flops(result)), result.partition.total(result.run.latency_s)
+    rows = []
+    for level in range(int(level_of.max(initial=-1)) + 1):
+        part = np.flatnonzero(level_of == level)
+        names = tuple(ids[s] for s in part)
+        rows.append(Stage(level, names, float(flops[part].sum()), float(time[part].max()), float(time[part].sum())))
+    return tuple(rows)
+
+
+def _critical_path(result: Estimate) -> CriticalPath:
+    operators, flops = dependencies.operator_graph(result.workload), _flops(result)
+    count, _ = dependencies.heaviest_path(operators, np.ones(operators.n))
+    heavy, _ = dependencies.heaviest_path(operators, flops)
+    slow, nodes = dependencies.heaviest_path(operators, result.run.latency_s)
+    total = float(flops.sum())
+    members = dict.fromkeys(int(result.partition.subgraph[operator]) for operator in nodes)
+    return CriticalPath(
+        operators=int(count),
+        flops=heavy,
+        flops_fraction=heavy / total if total else 0.0,
+        time_s=slow,
+        time_fraction=slow / result.latency_s if result.latency_s else 0.0,
+        subgraphs=tuple(result.partition.id[subgraph] for subgraph in members),
+    )
+
+
+def _parallelism(result: Estimate, path: CriticalPath, depths: Any) -> tuple[Parallelism, ...]:
+    device, batch, time = result.device, result.scenario.batch, result.partition.total(result.run.latency_s)
+    width, depth = int(np.bincount(depths).max(initial=1)), int(depths.max(initial=0)) + 1
+    threads, rates = result.demand.elements[result.partition.head], device.file.fma_per_clock["vector"]
+    lanes = device.units * (rates[result.plan.vector] if result.plan.vector in rates else rates[BASE]).value
+    by_time = result.latency_s / path.time_s if path.time_s else 1.0
+    by_flops = 1.0 / path.flops_fraction if path.flops_fraction else 1.0
+    slowest, widest = float(time.max(initial=0.0)), float(threads.max(initial=0.0))
+    median = float(np.median(threads)) if len(threads) else 0.0
+    paced = result.latency_s / slowest if slowest else 1.0
+    branches = f"branches: {by_time:.2f}x in time, {by_flops:.2f}x in FLOPs if all ran at once"
+    results = f"results that a typical subgraph computes at once; the device has {lanes:,.0f} lanes"
+    stream = "subgraphs on devices of their own, a stream of inputs: paced by the slowest"
+    return (
+        Parallelism("graph", width, result.workload.n_operators / depth, by_time, branches),
+        Parallelism("batch", batch, batch, float(batch), "inputs that do not depend on each other"),
+        Parallelism("thread", widest, median, min(median, lanes), results),
+        Parallelism("pipeline", len(time), len(time), paced, stream),
+    )
+
+
+def _checks(
+    result: Estimate, path: CriticalPath, stages: tuple[Stage, ...], kinds: tuple[Parallelism, ...]
+) -> tuple[ConcurrencyCheck, ...]:
+    """Check that speed-ups follow from the concurrency: a path that is too long or too short, a time that does not add
+    up or an operator in the wrong stage fails."""
+    near, total_s, staged_s = 1.0 + 1e-9, result.latency_s, sum(stage.time_s for stage in stages)
+    graph, batch, thread, _ = kinds
+    little = "little concurrency between operators, so limited speed-up: " if graph.speedup < LITTLE else ""
+    fill = "fill" if thread.mean >= thread.speedup else "do not fill"
+    times = f"{path.time_s * 1e3:.4g} <= {staged_s * 1e3:.4g} <= {total_s * 1e3:.4g} ms"
+    return (
+        ConcurrencyCheck(
+            "branches", graph.speedup * near >= 1.0 and graph.speedup <= graph.most * near,
+            f"{little}{graph.speedup:.2f}x from branches, at most {count_noun(graph.most, 'operator')} at once",
+        ),
+        ConcurrencyCheck(
+            "batch", batch.speedup <= result.scenario.batch,
+            f"batch {result.scenario.batch}: {'a larger one adds concurrency' if batch.most < 2 else 'inputs at once'}",
+        ),
+        ConcurrencyCheck(
+            "threads", 0.0 < thread.speedup <= thread.most * near,
+            f"a typical subgraph computes {thread.mean:,.0f} results at once, which {fill} the device",
+        ),
+        ConcurrencyCheck(
+            "critical path", max(path.time_fraction, path.flops_fraction) <= near,
+            f"{percent(path.time_fraction)} of the time, {percent(path.flops_fraction)} of the FLOPs, never above all",
+        ),
+        ConcurrencyCheck(
+            "stages", path.time_s <= staged_s * near and staged_s <= total_s * near,
+            f"critical path, stage after stage, one after another: {times}",
+        ),
+    )  # fmt: skip
+
+
+# --- the operators as a graph -------------------------------------------------------------------------------
+
+
+def to_networkx(report: StructureReport) -> networkx.DiGraph[str]:
+    """Return the operators as a graph of networkx: nodes by id, all figures as attributes, tensors as text, which every
+    file format of networkx can write. Imports networkx."""
+    import networkx
+
+    def attributes(record: msgspec.Struct, *without: str) -> dict[str, Any]:
+        """Return the fields of a record except `without`, as plain values."""
+        fields = msgspec.structs.asdict(record)
+        return {name: _plain(value) for name, value in fields.items() if name not in without}
+
+    network: networkx.DiGraph[str] = networkx.DiGraph()
+    network.add_nodes_from((operator.id, attributes(operator, "id")) for operator in report.operators)
+    network.add_edges_from((edge.source, edge.target, {"bytes": edge.bytes}) for edge in report.operator_edges)
+    of_model = {name: getattr(report, name) for name in Head.__struct_fields__}
+    network.graph.update({name: value for name, value in of_model.items() if isinstance(value, str | int)})
+    return network
+
+
+def _plain(value: Any) -> Any:
+    """Return tensors by their sizes: `batch x 64 x 56 x 56, 64 x 64 x 3 x 3`; other values as they are."""
+    if not isinstance(value, tuple) or not all(isinstance(item, OperatorTensor) for item in value):
+        return value
+    return ", ".join(" x ".join(map(str, tensor.shape or ())) or tensor.name for tensor in value)
+
+
+def to_graphml(report: StructureReport, state: State) -> str:
+    """Return the operators as GraphML, which yEd and Gephi read. Names have no control characters."""
+    import networkx
+
+    clean = networkx.relabel_nodes(to_networkx(report), safe)
+    for attributes in (clean.graph, *(values for _, values in clean.nodes.data())):
+        attributes |= {name: safe(value) for name, value in attributes.items() if not isinstance(value, int | float)}
+    return "\n".join(networkx.generate_graphml(clean)) + "\n"
+
+
+# --- the verb ---------------------------------------------------------------------------------------------------------
+
+KINDS, BUCKETS = columns(KindCount), columns(Bucket)
+STAGES = (
+    *columns(Stage, "stage"),
+    Column("count", "Subgraphs", "count", keep=0, of=lambda stage: len(stage.subgraphs)),
+    *columns(Stage, "flops time serial"),
+    Column("subgraphs", "Which", role="text", keep=2, of=lambda stage: list_names(stage.subgraphs)),
+)
+
+
+def _split(split: SubgraphSplit) -> str:
+    cost = ""
+    if split.repeated_bytes:
+        cost = f", {quantity(split.repeated_bytes, 'byte')} repeated"
+    elif split.exchanged_bytes:
+        cost = f", {quantity(split.exchanged_bytes, 'byte')} exchanged"
+    return f"{split.dimension} {split.ways:,}{cost}"
+
+
+SPLITS = Column(
+    "splits", "Can be divided along", role="text", keep=4, of=lambda row: "; ".join(map(_split, row.splits))
+)
+_BRIEF = (*columns(Subgraph, "subgraph threads intensity minimum optimal best"), SPLITS)
+
+
+def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
+    path, moved_bytes = report.critical_path, report.ingress_bytes + report.egress_bytes + report.weight_bytes
+    intensity = plain_number(report.flops / moved_bytes) if moved_bytes else "no"
+    widest = report.stages[report.widest_stage].subgraphs
+    wrong = [check.name for check in report.checks if not check.holds]
+    types = list_names([f"{kind.count} {kind.type}" for kind in report.operators_by_type])
+    return (
+        f"{count_noun(report.n_operators, 'operator')} in {count_noun(report.n_subgraphs, 'subgraph')}; "
+        f"{report.fused_operators} ({percent(report.fused_fraction)}) share a subgraph with another: {types}",
+        f"{quantity(report.flops, 'FLOP')}, {quantity(report.macs, 'MAC')}; {intensity} FLOP per byte across borders: "
+        f"{quantity(report.ingress_bytes, 'byte')} in, {quantity(report.egress_bytes, 'byte')} out, "
+        f"{quantity(report.weight_bytes, 'byte')} weights; {quantity(report.internal_bytes, 'byte')} stay inside",
+        f"{count_noun(len(report.stages), 'stage')} of subgraphs, {report.operator_stages} of operators; the widest "
+        f"has {count_noun(len(widest), 'subgraph')}, or {count_noun(report.widest_operators, 'operator')}",
+        f"the critical path has {count_noun(path.operators, 'operator')}, {percent(path.flops_fraction)} of the "
+        f"FLOPs and {percent(path.time_fraction)} of the {quantity(report.latency_s, 's')}: {chain(path.subgraphs, 6)}",
+        f"with its branches run at once the model would be {report.theoretical_speedup:.2f}x as fast; "
+        + (f"checks that fail: {', '.join(wrong)}" if wrong else f"all {len(report.checks)} checks hold (--all)"),
+    )
+
+
+VERB = Report(
+    subject=DEVICE,
+    document=document_of_estimate(structure),
+    title="Structure",
+    parts=(
+        summary_text(_summary),
+        Rows("types", "Operators by type", KINDS, of="operators_by_type"),
+        Rows("classes", "Operators by class", KINDS, of="operators_by_class"),
+        Rows("patterns", "Subgraphs by fusion pattern", KINDS, of="subgraphs_by_pattern"),
+        Rows("threads", "Parallelism of operators and subgraphs, in threads", BUCKETS),
+        Rows("intensity", "Arithmetic intensity of operators and subgraphs, in FLOP/byte", BUCKETS),
+        Rows("parallelism", "What could run at once", columns(Parallelism)),
+        Rows("checks", "Checks", columns(ConcurrencyCheck)),
+        Rows("stages", "Stages", STAGES),
+        Rows(
+            "subgraphs",
+            lambda report: f"Subgraphs, and the {report.unit_name}s (of {report.units_total:,}) that each can use",
+            (*columns(Subgraph), SPLITS),
+            kind="type",
+            brief={"columns": _BRIEF, "digest": Digest("best", "subgraph")},
+        ),
+    ),
+    brief_parts=("summary", "parallelism", "subgraphs"),
+    section=Section(5, "What the model is made of, and what could run at once"),
+    exports={"graphml": to_graphml},
+    examples={"structure": "conv2d --on h100_sxm"},
+)
