@@ -8,7 +8,7 @@ from analysis.document import Cell, Column
 from hardware.base.text import count_noun
 from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.views.cause_looks import HELP, cause_bar
-from hwexplorer.views.layout import LEFT, fit_places, measure, shorten, width_of, wrap
+from hwexplorer.views.layout import LEFT, fit_places, measure, shorten, width_of, wrap_evenly
 from hwexplorer.views.plain import SUMMARY, Page, Plot, Row, Stack, Table, Text, View, for_reading
 from hwexplorer.views.tables import keep_columns
 
@@ -105,7 +105,7 @@ def _lines(view: Table, cells: list[list[str]], kept: list[int], width: int) -> 
 
 def _wrapped(line: str, width: int, indent: str = "") -> list[str]:
     """Return the line in pieces that fit, all but the first indented by two more; in one piece if `width` is 0."""
-    return [indent + part for part in (wrap(line, max(width, 20) - len(indent), 2) if width else [line])]
+    return [indent + part for part in (wrap_evenly(line, max(width, 20) - len(indent), 2) if width else [line])]
 
 
 def columns_as_text(view: Table) -> list[list[str]]:

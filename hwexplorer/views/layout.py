@@ -84,12 +84,12 @@ def ascii_cells(text: str) -> str:
     return "".join(c if c.isascii() else ASCII.get(ord(c), "?")[0] * max(0, width_of(c)) for c in text)
 
 
-def wrap_evenly(text: str, width: int) -> list[str]:
+def wrap_evenly(text: str, width: int, indent: int = 0) -> list[str]:
     """Return lines of at most `width` cells, of about equal length if the last would be shorter than a fifth of it."""
-    lines = wrap(text, width)
+    lines = wrap(text, width, indent)
     if len(lines) < 2 or width_of(lines[-1]) * 5 >= width:
         return lines
-    candidates = (wrap(text, cells) for cells in range(width_of(text) // len(lines), width + 1))
+    candidates = (wrap(text, cells, indent) for cells in range(width_of(text) // len(lines), width + 1))
     return next((even for even in candidates if len(even) == len(lines)), lines)
 
 

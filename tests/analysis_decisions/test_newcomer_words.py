@@ -7,18 +7,8 @@ from decisions import hwexplorer as run
 
 from analysis.text.insight import change_effects
 from hwexplorer import engine
-from hwexplorer.answer import Answer
 from hwexplorer.reports.advise import NOTICEABLE, advise, gain
-from hwexplorer.reports.show.roofline import roofline
 from hwexplorer.state import parse, with_setting
-
-
-@pytest.mark.parametrize(("metric", "title"), [("edp", "Attributed"), ("latency", "First - second")])
-def test_the_head_names_the_difference(metric: str, title: str) -> None:
-    out = run("why", "resnet18", "h100_sxm", "tpu_v4", "--metric", metric).out
-    assert title in out
-    assert "Difference  " not in out
-    assert ("not that of the two columns" in out) == (metric == "edp")
 
 
 def test_parts_that_cancel_are_amounts() -> None:
@@ -37,16 +27,6 @@ def test_advice_counts_what_improves_the_aim(aim: str) -> None:
     assert ("device tpu_v5p" in found.no_gain) == (aim == "energy")
 
 
-def test_advice_starts_with_the_best_and_keeps_cautions() -> None:
-    out = run("advise", "mobilenet_v2", "--on", "l4", "--instead", "tpu_v5p", "--aim", "latency").out
-    document = run(
-        "advise", "mobilenet_v2", "--on", "l4", "--instead", "tpu_v5p", "--aim", "latency", "--format", "json"
-    )
-    first = document.json()["suggestions"][0]["change"]
-    assert f"Start with {first}\n" in out
-    assert "data sheets only, nothing measured there" in out.partition("Before a change")[2]
-
-
 def test_weights_of_four_bits_need_calibration_whatever_the_product_runs_in() -> None:
     state = parse("llama3_2_1b:decode@bf16/t4")
     effects = change_effects(engine.result(state), engine.result(with_setting(state, "w4a16")))
@@ -60,33 +40,6 @@ def test_one_limit_is_kept_by_as_many_as_all_limits() -> None:
     assert len(found["found"]) == found["rulings"][0]["leaves"]
 
 
-def test_plot_and_roofline_count_the_same_kernels() -> None:
-    state = parse("resnet50/h100_sxm")
-    left = roofline(engine.result(state)).left
-    assert f"memory would limit {left} of 56 kernels" in Answer("plot", state).to_text("text")
-
-
-def test_the_cheapest_is_one_of_those_with_a_price() -> None:
-    assert "h100_sxm is the cheapest of those with a price: " in run("cost", "resnet18", "--on", "h100_sxm,l4").out
-
-
 def test_the_peak_names_the_cache_apart() -> None:
     out = run("show", "memory", "llama3_2_1b:decode,kv=4096", "--on", "rtx_4090").out
     assert " + key-value cache 134 MB + activations 2" in out
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("sweep", "conv2d", "--batch", "1,8"), "sweep --batches"),
-        (("why", "conv2d", "gpu"), "h100_sxm is a device; name a model, and devices after --on"),
-        (("why", "conv2d", "nothing_like_it"), "unknown model"),
-    ],
-)
-def test_a_wrong_word_names_the_right_one(words: tuple[str, ...], says: str) -> None:
-    assert says in run(*words).err
-
-
-def test_one_device_overtakes_no_other() -> None:
-    assert "overtakes" not in run("sweep", "conv2d", "--on", "l4", "--batches", "1,8").out
-    assert "overtakes" in run("sweep", "conv2d", "--on", "l4,t4", "--batches", "1,8").out

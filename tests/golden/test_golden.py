@@ -1,4 +1,4 @@
-"""The text of every verb against files in `files/`; its JSON against the schema that the verb prints.
+"""The text of every verb against files in `files/` and against one screen; its JSON against the verb's schema.
 
 The figures follow the fit: after a deliberate change `make golden` rewrites the files, and the change is read in the
 diff. Numbers are compared to four digits, so that another machine's last bits do not matter.
@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,14 @@ CASES = {
     for verb in registry.names()
     for name, words in registry.load(verb).examples.items()
 }
+# Texts of more than the lines of a screen: their words ask for every level, or every knob.
+LONG = {"compare_detailed", "partition", "tune", "diff", "progression"}
+ENERGY_OF_WHAT = re.compile(r"\b[Ee]nergy [munpkµ]?J\b")  # a head must say: per inference, of the batch
 
 
 @pytest.mark.usefixtures("found_once")
 @pytest.mark.parametrize("name", CASES)
-def test_prints_what_it_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_what_it_printed(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def printed(*words: str) -> str:
         code = main([*words])
         out, err = capsys.readouterr()
@@ -47,6 +51,14 @@ def test_prints_what_it_printed(name: str, capsys: pytest.CaptureFixture[str]) -
     assert faults(document, {"anyOf": schema["anyOf"]}, schema["$defs"]) == []
     if schema["anyOf"] != [{"type": "object"}]:  # a report of parts is a plain object
         assert faults({"schema": document["schema"]}, {"anyOf": schema["anyOf"]}, schema["$defs"])
+    monkeypatch.setenv("HWEXPLORER_WIDTH", "100")
+    lines = printed(*CASES[name]).splitlines()
+    assert len(lines) <= 40 or name in LONG
+    assert max(map(len, lines)) <= 100
+    assert not [line for line in lines if line != line.rstrip() or ENERGY_OF_WHAT.search(line)]
+    pairs = list(pairwise(lines))
+    assert ("", "") not in pairs
+    assert not [word for line, word in pairs if len(line) > 75 and re.fullmatch(r"\s*\S+", word)], "a word alone"
 
 
 def _rounded(text: str) -> str:

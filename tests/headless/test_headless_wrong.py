@@ -137,6 +137,9 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("show", "wavefront", "resnet18", "--on", "cpu,kpu", "--at", "2"), "expected 0 to 1"),
     (("models", "resnut18"), "did you mean resnet18"),
     (("devices", "--on", "gpu"), "--on"),
+    (("sweep", "conv2d", "--batch", "1,8"), "sweep --batches"),
+    (("why", "conv2d", "gpu"), "h100_sxm is a device; name a model, and devices after --on"),
+    (("why", "conv2d", "nothing_like_it"), "unknown model"),
 ]
 
 
