@@ -205,6 +205,8 @@ def _refuse_file(text: str) -> None:
 
 def configuration_of_weights(text: str) -> str:
     """Return `hf:FOLDER` for a safetensors file with a config.json beside it, else the text."""
+    if ".safetensors" not in text:  # the expression takes the square of the length
+        return text
     match = re.fullmatch(r"(.*?)[^/:]+\.safetensors(?:\.index\.json)?(:[\w=,. ]+)?", text)
     if match is None or not os.path.isfile(os.path.join(match[1], "config.json")):
         return text
