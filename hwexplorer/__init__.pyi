@@ -30,15 +30,14 @@ from hwexplorer.reports.compare._levels import Levels
 from hwexplorer.reports.devices.devices import DeviceList
 from hwexplorer.reports.models import ModelList
 from hwexplorer.reports.show.coefficients import Prices
-from hwexplorer.reports.show.concurrency import ConcurrencyReport
 from hwexplorer.reports.show.energy import EnergyReport
 from hwexplorer.reports.show.events import EventReport
 from hwexplorer.reports.show.mapping import MappingReport
 from hwexplorer.reports.show.memory import MemoryReport
 from hwexplorer.reports.show.roofline import RooflineReport
+from hwexplorer.reports.show.structure import StructureReport
 from hwexplorer.reports.sweep import Sweep
 from hwexplorer.reports.tree.edp import EdpReport
-from hwexplorer.reports.tree.partition import PartitionReport
 from hwexplorer.reports.validate import ModelGroups
 from hwexplorer.reports.why.diff import Diff
 from hwexplorer.reports.why.explain import Explanation
@@ -63,9 +62,6 @@ def coefficients(*, on: _Value = ..., precision: _Value = ..., devices_dir: _Val
 
 def compare(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., baseline: _Value = ..., include_design_targets: bool | None = ..., level: Literal["summary", "detailed", "subgraph", "operator"] | None = ..., metric: Literal["edp", "energy", "latency"] | None = ..., devices_dir: _Value = ...) -> Result[Comparison | Levels]:
     """Compare devices for one model: latency, energy, EDP, and which is best."""
-
-def concurrency(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[ConcurrencyReport]:
-    """Show what can run in parallel: stages, critical path, hardware units per subgraph."""
 
 def cost(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., electricity: _Value = ..., carbon: _Value = ..., overhead: _Value = ..., lifetime: _Value = ..., duty: _Value = ..., hourly: _Value = ..., price: _Value = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[CostReport]:
     """Compute money and carbon per million inferences, and the break-even of two devices."""
@@ -118,9 +114,6 @@ def offload(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision
 def pareto(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., models: _Value = ..., batches: _Value = ..., precisions: _Value = ..., power_modes: bool | None = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[Pareto]:
     """List the configurations that no other beats in both energy and latency."""
 
-def partition(model: _Value, *, batch: _Value = ..., precision: _Value = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., devices_dir: _Value = ...) -> Result[PartitionReport]:
-    """Divide a model into subgraphs: types, traffic, parallelism, dependencies."""
-
 def plot(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., plot: Literal["roofline", "roofs", "batch", "pareto", "memory"] | None = ..., devices_dir: _Value = ...) -> Result[Any]:
     """Print the points of a plot: roofline, roofs, batch, pareto, memory."""
 
@@ -138,6 +131,9 @@ def roofline(model: _Value, *, load: _Value = ..., batch: _Value = ..., precisio
 
 def search(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., max_energy: _Value = ..., max_latency: _Value = ..., max_memory: _Value = ..., max_power: _Value = ..., min_throughput: _Value = ..., max_cost: _Value = ..., sort: Literal["energy", "latency", "edp", "throughput", "cost"] | None = ..., batches: _Value = ..., precisions: _Value = ..., power_modes: bool | None = ..., cap: bool | None = ..., include_design_targets: bool | None = ..., max_ttft: _Value = ..., max_tpot: _Value = ..., devices: _Value = ..., devices_dir: _Value = ...) -> Result[ConstrainedSearch]:
     """Find devices, batches and precisions within limits such as --max-power 20W."""
+
+def structure(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[StructureReport]:
+    """Show what a model is made of, and what could run at once: operators, subgraphs, stages, critical path."""
 
 def sweep(model: _Value = ..., *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., batches: _Value = ..., precisions: _Value = ..., power_modes: bool | None = ..., include_design_targets: bool | None = ..., rates: _Value = ..., clients: _Value = ..., image_sizes: _Value = ..., workers: _Value = ..., devices_dir: _Value = ...) -> Result[Sweep]:
     """Tabulate a model over batches, precisions and image sizes; or the whole catalogue."""
