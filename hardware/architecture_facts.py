@@ -265,9 +265,8 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `execution` is the mode if no runtime is known. `is_host` says that the cores that compute also dispatch, so both
     times add up. `reduction` says how convolutions run with fewer multiplications. `dispatch_event`, `sampling_event`
     and `instruction_event` are labels of events.
-    `has_layouts`: the framework chooses the layout. `keeps_weights`: as many weights as fit stay on chip between calls.
-    `places_models`: a whole model is laid out at once. `splits_batches`: compilers run a batch in parts whose
-    activations stay on chip. `is_searched`: mapping a model takes seconds. `describe(hierarchy)` returns the
+    `has_layouts`: the framework chooses the layout. `places_models`: a whole model is laid out at once.
+    `splits_batches`: compilers run a batch in parts whose activations stay on chip. `describe(hierarchy)` returns the
     architecture of files with a hierarchy; those without have its `hierarchy`, if it has one. `unit_bandwidth` is the
     fact of the bytes that a unit moves in a clock, if that may limit the bandwidth of the memory. `misses` are rates by
     name: (events missed, all events). `count_instruction` returns the events of one instruction, (e,), of those that
@@ -282,7 +281,6 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     array: str = ""
     levels: tuple[ChipLevel, ...]
     is_managed: bool
-    is_searched: bool = False
     execution: str
     is_host: bool = False
     reduction: str = (
@@ -292,7 +290,6 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     sampling_event: str = ""
     instruction_event: str = ""
     has_layouts: bool = False
-    keeps_weights: bool = False
     places_models: bool = False
     splits_batches: bool = False
     unit_bandwidth: str = ""

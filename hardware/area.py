@@ -11,7 +11,7 @@ import numpy as np
 from hardware.base import file_access
 from hardware.base.records import memoize
 from hardware.device import Device
-from hardware.precision import FORMATS
+from hardware.precision import UNITS
 
 PATH = Path(__file__).with_name("area.toml")
 _MM2 = 1e-6  # of a um2
@@ -49,19 +49,9 @@ def _arithmetic_um2(device: Device, end: str) -> float:
     """Return the area of one unit's multiply-accumulators at 45 nm, with registers, operand delivery and control around
     them. Formats share one datapath: the largest counts."""
     bare, datapath = file_access.shipped(PATH)["mac_um2"], _rule("datapath", end)
-
-    def um2(name: str) -> float:
-        """Return the um2 of a multiply-accumulator of a format, with what is around it."""
-        mac = float(bare.get(name, bare["fp32"]))
-        if not device.file.nest:
-            return mac * datapath
-        # A multiplier grows with the square of the width of its operands; what is around it, with the bits of two
-        # operands and a sum.
-        bits, narrow = (2.0 * FORMATS[each].bits + _rule("sum_bits", end) for each in (name, "int8"))
-        return mac + float((datapath - 1.0) * bare["int8"]) * bits / narrow
-
+    um2 = {name: float(bare.get(name, bare["fp32"])) * datapath for name in UNITS}
     tables = device.file.fma_per_clock.values()
-    return sum(max((fact.value * um2(name) for name, fact in formats.items()), default=0.0) for formats in tables)
+    return sum(max((fact.value * um2[name] for name, fact in formats.items()), default=0.0) for formats in tables)
 
 
 def _phy_rate(device: Device) -> float:
@@ -80,7 +70,7 @@ def _parts(device: Device, end: str) -> tuple[float, float, float]:
     registers = _sram_mm2(device, device.values.get("registers_bytes_per_unit", 0.0) * device.units, end)
     levels = ((name.partition(" of ")[0].replace(" ", "_"), size) for name, size in device.levels)
     memory = registers + sum(level_mm2(device, name, size, end) for name, size in levels)
-    return compute, memory, device.values.get("phy_mm2", device.memory_bandwidth / 1e9 * _phy_rate(device) * phy)
+    return compute, memory, device.memory_bandwidth / 1e9 * _phy_rate(device) * phy
 
 
 def _sram_mm2(device: Device, size_bytes: float, end: str = "value") -> float:
@@ -102,31 +92,6 @@ def level_mm2(device: Device, name: str, size_bytes: float, end: str = "value") 
     return min(large * (1.0 + _rule("periphery", end) / bank_bytes), flip_flops)
 
 
-def _uncore(device: Device, end: str) -> float:
-    """Return the area of everything else over that of arithmetic, memories and PHYs. A core has no links or pads."""
-    is_die = device.file.nest and device.values.get("phy_mm2", 1.0) > 0.0
-    return _rule("uncore_accelerator" if is_die else "uncore", end)
-
-
-def silicon_watts(device: Device) -> dict[str, float]:
-    """Return the leakage and clock power of a spatial accelerator, W, by the facts that they replace."""
-    compute, memory, _ = _parts(device, "value")
-    leakage = _rule("logic_leakage") * compute + _rule("sram_leakage") * memory
-    return {"idle_w": leakage, "clocked_idle_w": leakage, "active_w": _rule("clock") * compute * device.clock_hz}
-
-
-def element_pitch_mm(device: Device, array: str) -> float:
-    """Return the side of one element of a spatial accelerator's array, including the memories and arrays inside it."""
-    hierarchy = device.file.hierarchy
-    assert hierarchy is not None
-    outer = next((i + 1 for i, level in enumerate(hierarchy.levels) if level.below and level.below.name == array), 0)
-    within = {level.name for level in hierarchy.levels[outer:]}
-    inner = [axis.name for level in hierarchy.levels[outer:] if level.below for axis in level.below.axes]
-    elements = device.units / math.prod(device.values[axis] for axis in inner)
-    memory = sum(level_mm2(device, name, size) for name, size in device.levels if name in within)
-    return math.sqrt((_parts(device, "value")[0] + memory) / elements)
-
-
 def silicon_amount(device: Device, process_nm: float) -> float:
     """Return the mm2 of arithmetic and on-chip memory if made at this node: a measure of transistors."""
     at_node = _at_node("logic_area", "factors", process_nm) / _at_node("logic_area", "factors", device.process_nm)
@@ -138,7 +103,7 @@ def silicon_amount(device: Device, process_nm: float) -> float:
 @memoize()
 def area(device: Device) -> Area:
     """Return the area and cost of a device's die."""
-    ends = {end: sum(_parts(device, end)) * (1.0 + _uncore(device, end)) for end in ("value", "low", "high")}
+    ends = {end: sum(_parts(device, end)) * (1.0 + _rule("uncore", end)) for end in ("value", "low", "high")}
     compute, memory, phy = _parts(device, "value")
     total = ends["value"]
     dies = max(1, math.ceil(total / _rule("reticle")))

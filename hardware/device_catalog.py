@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hardware import known_architectures
-from hardware.area import silicon_watts
 from hardware.base import file_access
 from hardware.base.errors import RequestError, fold_name, match_name, nearest, unknown
 from hardware.device import ON_PAPER, Device
@@ -253,8 +252,7 @@ def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:
     name = spec.name if spec.is_silicon else spec.name + ON_PAPER
     device = Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, spec, facts)
     if spec.hierarchy:
-        power = _silicon_power(device) if spec.nest else {}
-        device = msgspec.structs.replace(device, facts=facts | power | _buffer_bandwidth(device))
+        device = msgspec.structs.replace(device, facts=facts | _buffer_bandwidth(device))
     return device
 
 
@@ -280,19 +278,9 @@ def _buffer_bandwidth(device: Device) -> dict[str, Fact]:
     return {"last_level_bandwidth": Fact(rate, "byte/s", why, "derived")}
 
 
-def _silicon_power(device: Device) -> dict[str, Fact]:
-    """Return leakage and clock power from the area of the silicon, where the default share of the TDP is higher."""
-    return {
-        name: Fact(watts, "W", f"rule: area of arithmetic and memories, {device.process_nm:g} nm", "derived")
-        for name, watts in silicon_watts(device).items()
-        if device.facts[name].quality == "derived" and watts < device.facts[name].value
-    }
-
-
 def catalogue_devices(folders: tuple[Path, ...] = (), on_paper: bool = True) -> list[Device]:
-    """Return the devices for a verb about all devices: every readable one, except those whose mappings take seconds to
-    search, and those on paper unless asked for."""
-    return [d for d in load_devices(folders)[0] if not d.arch.is_searched and (on_paper or d.silicon)]
+    """Return the devices for a verb about all devices: every readable one, those on paper only if asked for."""
+    return [device for device in load_devices(folders)[0] if on_paper or device.silicon]
 
 
 def load_devices(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str]]:

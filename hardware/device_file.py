@@ -14,7 +14,7 @@ from hardware.base import file_access as storage
 from hardware.base.errors import RequestError, hint, unknown
 from hardware.demand import OpClass
 from hardware.engines.runtime import MODES, Runtime, runtimes
-from hardware.hierarchy import TENSORS, Array, ArrayAxis, Hierarchy, Kind, Level, Stationary
+from hardware.hierarchy import Hierarchy, Kind, Level, Stationary
 from hardware.precision import BASE, FORMATS, UNITS
 from hardware.published_prices import price_table
 
@@ -100,11 +100,6 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trust: tuple[OwnEvidence, ...] = ()
     hierarchy: Hierarchy | None = None
     format_units: dict[str, Fact] = {}  # units that multiply a format, if not all do: a checkerboard
-
-    @property
-    def nest(self) -> Hierarchy | None:
-        """The hierarchy of a spatial accelerator, whose memories feed arrays; None for other devices."""
-        return self.hierarchy if self.hierarchy and self.hierarchy.axes else None
 
 
 def fail(file: str, message: object) -> RequestError:
@@ -243,7 +238,7 @@ def read_device_file(path: Path) -> DeviceFile:
     except OSError as error:
         raise fail(path.name, f"cannot be read ({error.strerror})") from None
     try:
-        spec = _with_wide_work(msgspec.convert(data, DeviceFile))
+        spec = msgspec.convert(data, DeviceFile)
         _check(spec)
         if spec.id != path.stem:
             raise ValueError(f"id: is {spec.id!r}, must equal the file name {path.stem!r}")
@@ -252,28 +247,6 @@ def read_device_file(path: Path) -> DeviceFile:
     except ValueError as error:
         raise fail(path.name, error) from None
     return spec
-
-
-def _with_wide_work(spec: DeviceFile) -> DeviceFile:
-    """Return the file of a spatial accelerator with what it does in fp32: its arrays multiply their widest format, and
-    lanes take as many narrow operations for a wide one as the square of the ratio of their widths."""
-    if spec.nest is None:
-        return spec
-    tables, runs = dict(spec.fma_per_clock), spec.runs
-    lanes, matrix = (
-        {name: fact for name, fact in tables.get(unit, {}).items() if name in UNITS} for unit in ("vector", "matrix")
-    )
-    if lanes and BASE not in lanes:
-        fastest = max(lanes, key=lambda name: lanes[name].value * FORMATS[name].bits ** 2)
-        rate = lanes[fastest].value * (FORMATS[fastest].bits / FORMATS[BASE].bits) ** 2
-        wide = Fact(rate, "FMA/clock", f"lanes of {fastest} in several passes", "derived")
-        tables["vector"] = {**tables["vector"], BASE: wide}
-    if matrix and BASE not in matrix and BASE not in runs:
-        widest = max(matrix, key=lambda name: FORMATS[name].bits)
-        why = f"the arrays multiply {widest} at most: the model is converted first"
-        work = dict.fromkeys(("convolution", "contraction"), f"matrix:{widest}")
-        runs = {**runs, BASE: {"stored": widest, **work, "why": why}}
-    return msgspec.structs.replace(spec, fma_per_clock=tables, runs=runs)
 
 
 def _check_peaks(spec: DeviceFile, facts: dict[str, Fact]) -> None:
@@ -308,19 +281,16 @@ def _check(spec: DeviceFile) -> None:
     _check_measured(spec)
     for mode, point in spec.power_modes.items():
         _check_facts(f"power_modes.{mode}.facts", known, point.facts)
-    facts = complete_facts(spec, spec.facts)
-    _check_peaks(spec, facts)
-    elements = math.prod(facts[axis].value for axis in spec.nest.axes) if spec.nest else facts["units"].value
-    if elements != facts["units"].value:
-        raise ValueError(f"facts.units: {facts['units'].value:g} are not the {elements:g} elements of the arrays")
+    _check_peaks(spec, complete_facts(spec, spec.facts))
 
 
 def _suggest_name(message: str) -> str:
     """Return the message of an unknown field or value with the nearest right one."""
-    structs = (DeviceFile, Fact, PowerMode, OwnEvidence, Hierarchy, Level, Array, ArrayAxis)
-    fields, words = {name for kind in structs for name in kind.__struct_fields__}, {*get_args(Stationary), *TENSORS}
+    structs = (DeviceFile, Fact, PowerMode, OwnEvidence, Hierarchy, Level)
+    fields = {name for kind in structs for name in kind.__struct_fields__}
+    words = {word for kind in (Stationary, Kind) for word in get_args(kind)}
     wrong = re.search(r"(unknown field `|Invalid enum value ')(\w+)", message)
-    near = hint(wrong[2], sorted(fields if wrong[1][0] == "u" else {*words, *get_args(Kind)})) if wrong else ""
+    near = hint(wrong[2], sorted(fields if wrong[1][0] == "u" else words)) if wrong else ""
     return f"{message} ({near})" if near else message
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware.architecture_facts import Event
-from hardware.area import element_pitch_mm, level_mm2
+from hardware.area import level_mm2
 from hardware.base.errors import unknown
 from hardware.base.file_access import read_records
 from hardware.base.records import memoize
@@ -102,12 +102,6 @@ def _wire(process_nm: float, distance_mm: float) -> Triple:
     """Return the J per byte moved over a distance on the die."""
     anchors = [(node, (v, lo, hi)) for node, v, lo, hi in price_table()["wire"]["anchors"]]
     return _scale(_at_node(process_nm, anchors), distance_mm)
-
-
-def _hop(device: Device, event: Event) -> tuple[Triple, str, str]:
-    pitch_mm = element_pitch_mm(device, event.argument)
-    source = f"{pitch_mm:.2g} mm from element to element: {price_table()['wire']['source']}"
-    return _wire(device.process_nm, pitch_mm), source, "derived"
 
 
 def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
@@ -261,9 +255,6 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
         triple, source = _with_activity(device, plan, event, zeros_cost, triple, source)
     if event.is_on_chip and not (event.argument == "controller" and device.memory_technology.startswith("GDDR")):
         triple, source = _at_voltage(device, event, triple, source)
-    hierarchy, zeros = device.file.hierarchy, device.values.get("zero_inputs", 0.0)
-    if hierarchy and zeros and label in hierarchy.gated:
-        triple, source = _scale(triple, 1.0 - zeros), f"{source}; {percent(zeros)} of inputs are zero and gated"
     if device.file.price_factors:
         factors, format_ = device.file.price_factors, plan.matrix if event.argument == "matrix" else plan.vector
         triple = _scale(triple, factors.get(label, 1.0) * factors.get(f"{label}:{format_}", 1.0))
@@ -277,7 +268,7 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     )
 
 
-_RESOLVE = {"dram": _dram, "logic": _logic, "path": _path, "hop": _hop, "by_time": _by_time, "static": _static}
+_RESOLVE = {"dram": _dram, "logic": _logic, "path": _path, "by_time": _by_time, "static": _static}
 
 
 @memoize()

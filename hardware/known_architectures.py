@@ -37,12 +37,9 @@ def get(name: str) -> ArchitectureFacts:
 
 
 def find_architecture(name: str, hierarchy: Hierarchy | None) -> ArchitectureFacts:
-    """Return the architecture of a device file. Raises ValueError if its hierarchy is missing, wrong, or not
-    allowed."""
+    """Return the architecture of a device file. Raises ValueError if its hierarchy is wrong or not allowed."""
     found = get(name)
     if hierarchy is None:
-        if found.describe is not None and found.hierarchy is None:
-            raise ValueError("is missing")
         return found
     if found.describe is None:
         raise ValueError(f"devices of architecture {name} have none")

@@ -88,7 +88,7 @@ def _with_engine_formats(demand: Demand, setup: Setup) -> Demand:
     transfers = demand.transfers
     is_weight, distance, size_bytes = transfers.role == READ_WEIGHT, transfers.distance, transfers.size_bytes
     values = _packed_products(demand, setup)
-    if resident == "part" or device.arch.keeps_weights:
+    if resident == "part":
         # The same part of every weight stays on chip: as much as the largest activations leave room for.
         room = np.maximum(device.last_level_bytes - demand.largest_bytes, 0.0)
         kept = np.minimum(room / np.maximum(demand.weight_bytes, 1.0), 1.0)[transfers.op]

@@ -246,15 +246,9 @@ class _DeviceEditor:
             self.facts[name] = _fact(old, value, old.unit, f"follows {' and '.join(sources)}")
 
     def follow_array(self) -> None:
-        """Scale the matrix unit with its array, unless its own rate was changed. A file's arrays scale its elements."""
+        """Scale the matrix unit with its array, unless its own rate was changed."""
         sides = self.device.arch.data.matrix_follows
         scale = math.prod(self.ratios.get(name, 1.0) for name in sides)
-        if self.device.file.nest:
-            if self.ratios.get("units", 1.0) != 1.0:
-                raise RequestError(f"units: they are the elements of the arrays; change {' or '.join(sides)}")
-            units = self.facts["units"]
-            self.facts["units"] = _fact(units, units.value * scale, units.unit, "follows the arrays")
-            return
         for name, fact in self.device.file.fma_per_clock.get("matrix", {}).items():
             if scale != 1.0 and self.fma["matrix"][name] is fact:
                 self.fma["matrix"][name] = _fact(fact, fact.value * scale, fact.unit, "follows the array")

@@ -30,8 +30,7 @@ INCLUDE_PAPER = option(
 
 
 def catalogue(on_paper: bool = False) -> tuple[str, ...]:
-    """Return the keys of all devices that load, except those whose mappings are searched for. Include design targets if
-    `on_paper`."""
+    """Return the keys of all devices that load. Include design targets if `on_paper`."""
     return tuple(device.key for device in all_devices(engine.folders(), on_paper))
 
 

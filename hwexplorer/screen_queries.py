@@ -109,13 +109,10 @@ class ScreenQueries:
 
     def figures(self, state: State, device: str) -> tuple[Cell, ...]:
         """Return the evidence, latency (s), energy per inference (J), power (W) and memory (bytes) on a device; the
-        figures are None if the model does not fit. Return an empty tuple for a device that is not compared and whose
-        mappings take seconds to search."""
+        figures are None if the model does not fit."""
         from analysis.estimate.estimate import estimate
         from analysis.text.evidence import evidence_word
 
-        if engine.device(device).arch.is_searched and device not in state.devices:
-            return ()
         ran = estimate(engine.workload(state), engine.device(device), engine.scenario(state))
         if not ran.fits:
             return ("does not fit", *(None,) * 4)

@@ -72,11 +72,6 @@ KINDS: dict[str, float] = {
     "diff {model} {other} --on {device}": 0.4,
 }
 IMAGE_KINDS = {**KINDS, "report {model} --on {device}": 0.15, "graph {model} --on {device}": 0.3}
-SPATIAL = (
-    "compare {model} --on {spatial},h100_sxm",
-    "tree {model} --on {spatial} --by subgraph",
-    "why {model} --on {spatial}",
-)
 SCENARIO = {"image": "{batch} {precision} {runtime} {layout}", "language": "{batch} {precision} {runtime}"}
 SHORT = "resnet18 image | resnet_block image | gpt2:decode,kv=512 language | pythia_70m:request,in=64,out=16 language"
 BLOCKS = """
@@ -125,7 +120,7 @@ rank --on hailo8 --family detection |
 rank --on a100_sxm4_80gb resnet50 vit_b_16 swin_t convnext_tiny --sort edp --precision fp16 |
 rank --on coral_edge_tpu --family classification --precision int8 --sort throughput | rank --on tpu_v4 --family video |
 rank --on xeon_8490h --family segmentation --sort accuracy | rank --on jetson_nano:5w mobilenet_v2 squeezenet1_1 |
-rank --on l4 llama3_8b mistral_7b qwen2_7b gemma2_9b --precision w4a16 | rank --on eyeriss alexnet |
+rank --on l4 llama3_8b mistral_7b qwen2_7b gemma2_9b --precision w4a16 | rank --on kpu_t64 alexnet |
 sweep --all --workers 1 --batches 1 --precisions fp16 --on t4 |
 sweep --all --workers 1 --batches 8 --precisions int8 --on kpu_t64 |
 design --base kpu_t256 --workload conv2d --knobs units=64..512,array=8..32 --max-area 900mm2 |
@@ -189,9 +184,7 @@ class Drawing:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         catalogue = {each["id"]: each for each in ask("devices")["devices"]}
-        # The search of tilings of a spatial device takes seconds: they have a few requests of their own.
-        self.spatial = [name for name, each in catalogue.items() if each["architecture"] == "spatial"]
-        self.modes = {name: each["power_modes"] for name, each in catalogue.items() if name not in self.spatial}
+        self.modes = {name: each["power_modes"] for name, each in catalogue.items()}
         self.turn: list[str] = []
         self.model, self.nodes, self.family = "", [""], "image"
 
@@ -199,8 +192,7 @@ class Drawing:
         """Draws by name: `model`, `device` .., or one of a list."""
         if name in ("model", "device", "devices", "node", "other", "rule"):
             return getattr(self, f"_{name}")()
-        values = self.spatial if name == "spatial" else DRAWN.get(name) or DRAWN[f"{self.family}_{name}"]
-        return self.random.choice(values)
+        return self.random.choice(DRAWN.get(name) or DRAWN[f"{self.family}_{name}"])
 
     def fill(self, template: str) -> list[str]:
         """Fills a template in and splits it into words."""
@@ -233,7 +225,7 @@ class Drawing:
     def _rule(self) -> str:
         return self.random.choice(DRAWN["rule"]).format(self._device().partition("{")[0])
 
-    def of_model(self, model: str, family: str, is_small: bool, count: int = 0) -> list[list[str]]:
+    def of_model(self, model: str, family: str, count: int = 0) -> list[list[str]]:
         """Draws requests of one model, in a few scenarios; without a count one of each kind."""
         self.model, self.family, self.nodes = model, family, []
         if ":" not in model and self.random.random() < 0.5:
@@ -241,23 +233,21 @@ class Drawing:
             self.nodes = sorted({value for path, value in leaves.items() if path.endswith(".id") and value})
         kinds = IMAGE_KINDS if family == "image" else KINDS
         drawn = self.random.choices(list(kinds), list(kinds.values()), k=count) or list(kinds)
-        if is_small and self.random.random() < 0.5:
-            drawn[-1] = self.random.choice(SPATIAL)
         scenarios = [self.fill(SCENARIO[family]) for _ in range(len(drawn) // 3 + 1)]
         # Settings of a state string follow its model, and `check` is about several: words after them are wrong.
         plain = ("compare {model}@", "check")
         return [self.fill(each) + ([] if each.startswith(plain) else self.random.choice(scenarios)) for each in drawn]
 
 
-def list_subjects(d: Drawing) -> list[tuple[str, str, bool]]:
-    """Lists models and what is asked of language models: name, family, whether it is small."""
-    subjects = [(name, "language" if "coder" in name else "image", "8192" not in name) for name in listed(BLOCKS)]
+def list_subjects(d: Drawing) -> list[tuple[str, str]]:
+    """Lists models and what is asked of language models: name, family."""
+    subjects = [(name, "language" if "coder" in name else "image") for name in listed(BLOCKS)]
     for model in ask("models")["models"]:
         name, is_language = model["name"], model["family"] == "language"
-        subjects.append((name, "language" if is_language else "image", (model.get("macs") or 1e12) < 1e9))
+        subjects.append((name, "language" if is_language else "image"))
         is_mixture = any(word in name for word in ("moe", "deepseek", "mixtral", "llama4", "oss", "_a3b", "_a22b"))
         phases = d.random.sample(listed(PHASES), 1) + (d.random.sample(listed(EXPERTS), 2) if is_mixture else [])
-        subjects += [(name + phase, "language", False) for phase in phases if is_language]
+        subjects += [(name + phase, "language") for phase in phases if is_language]
     return list(dict.fromkeys(subjects))
 
 
@@ -265,7 +255,7 @@ def list_requests(count: int, seed: int) -> list[list[dict[str, Any]]]:
     """Lists groups of requests, `count` of them in all; each tells its group."""
     with replay.isolated():
         d = Drawing(seed)
-        every = [*d.modes, *d.spatial]
+        every = list(d.modes)
         catalogue = [f"device {name}" for name in every]
         catalogue += [f"device {name}:{mode}" for name, modes in d.modes.items() for mode in modes]
         catalogue += [" ".join(d.fill(f"device {name}{{{{{{what_if}}}}}}")) for name in every]
@@ -290,8 +280,7 @@ def list_requests(count: int, seed: int) -> list[list[dict[str, Any]]]:
 def list_short(seed: int) -> list[dict[str, Any]]:
     """Lists one request of each kind of a few small models, and some others."""
     d = Drawing(seed)
-    requests = [argv for each in listed(SHORT) for argv in d.of_model(*each.split(), is_small=False)]
-    requests += [d.fill(f"compare conv2d --on {name},h100_sxm {{batch}}") for name in d.spatial]
+    requests = [argv for each in listed(SHORT) for argv in d.of_model(*each.split())]
     requests += [d.fill(each) for each in ["device {device}", "coefficients --on {device}"] * 12]
     requests += split(WRONG)[0][::8]
     requests += [argv for argv in split(ONCE)[0] if argv[0] in ("models", "devices", "validate", "design", "rank")][::2]

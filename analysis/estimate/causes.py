@@ -80,7 +80,7 @@ def sum_events(result: Estimate, members: Ints) -> tuple[Floats, Floats]:
 
 
 def instructions(result: Estimate) -> float:
-    """Return the instructions that the device fetches and decodes for the model; 0 for a spatial architecture."""
+    """Return the instructions that the device fetches and decodes for the model; 0 for a domain flow."""
     arch = result.device.arch
     return float(result.run.counts[arch.row[arch.instruction_event]].sum()) if arch.instruction_event else 0.0
 

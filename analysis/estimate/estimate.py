@@ -230,7 +230,7 @@ def estimate_batches(workload: Workload, device: Device, base: Scenario, batches
         check_batch(workload, batch)
     workload = workload.bound(sequence=base.sequence, kv=base.kv)
     setup = base.setup_on(device, workload)
-    is_alone = workload.repeats is not None or workload.parallel is not None or device.arch.is_searched
+    is_alone = workload.repeats is not None or workload.parallel is not None
     for group in ((batch,) for batch in batches) if is_alone else (tuple(batches),):
         yield from _estimate_on(setup, workload, base, group)
 

@@ -329,14 +329,8 @@ def _describe(hierarchy: Hierarchy) -> Architecture:
     if names != [name for name in known if name in names] or known[0] not in names or len(names) < 2:
         raise ValueError(f"levels: {known[0]} and one or both of {' and '.join(known[1:])}, from the outside in")
     for level in hierarchy.levels:
-        if level != Level(name=level.name, kind=level.kind, ports=level.ports):
-            raise ValueError(f"{level.name}: a level of a KPU states kind and ports alone; its sizes are facts")
         if wrong := level.wrong():
             raise ValueError(wrong)
-    if hierarchy != Hierarchy(stationary=hierarchy.stationary, levels=hierarchy.levels):
-        raise ValueError("across and keeps_weights are of spatial accelerators")
-    if hierarchy.stationary not in (*_KEPT, "free"):
-        raise ValueError(f"stationary: {hierarchy.stationary!r} is none of a KPU ({', '.join(_KEPT)}, free)")
     data, absent = ARCHITECTURE.data, {f"{name}_bytes" for name in known if name not in names}
     facts = {name: field for name, field in data.facts.items() if name not in absent}
     for name in names:

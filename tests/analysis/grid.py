@@ -34,8 +34,7 @@ MODELS = (
     "resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "efficientnet_b0", "densenet121", "inception_v3",
     "squeezenet1_1", "convnext_tiny",
 )  # fmt: skip
-# Of mappings that follow from rules; of those that are searched tests/hardware/test_spatial.py says what holds:
-# the fastest may move more, where it is not throttled.
+# A KPU takes the fastest schedule, which may move more where it is not throttled: test_recurrence.py says what holds.
 ARCHITECTURES = tuple(one for one in known_architectures.ALL.values() if one.describe is None)
 DEFAULTS = tuple(known_architectures.classes()[one.id] for one in ARCHITECTURES)
 # Where what is kept on chip follows from what was moved since, not from where a compiler placed its layers.
@@ -55,11 +54,6 @@ def catalogue(modes: bool = True) -> tuple[Device, ...]:
     if not modes:
         return tuple(devices)
     return tuple(m for d in devices for m in (d, *(load_device(f"{d.id}:{mode}") for mode in d.file.power_modes)))
-
-
-def small_model(on: Device, model: str) -> str:
-    """Return the model, or a small one where mapping a model to the device is searched for, which takes a second."""
-    return "transformer_block" if on.arch.is_searched else model
 
 
 def representatives() -> list[str]:

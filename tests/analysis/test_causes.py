@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from grid import ALL_MODES, BATCHES, DEFAULTS, EXACT, MODELS, catalogue, small_model, workload
+from grid import ALL_MODES, BATCHES, DEFAULTS, EXACT, MODELS, catalogue, workload
 
 from analysis.estimate.causes import CAUSES, COMPUTE, DRAM, LAUNCH, STATIC, THROTTLED, causes, shares, steps
 from analysis.estimate.estimate import estimate
@@ -43,11 +43,10 @@ def test_causes_add_up_on_every_architecture(device, mode):
             _holds(estimate(workload(model), load_device(device), Scenario(batch, "fp16", mode)))
 
 
-@pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 @every(3)
 def test_causes_add_up_on_every_device_and_for_a_request(nth):
     for device in catalogue(modes=False)[::nth]:
-        _holds(estimate(workload(small_model(device, "resnet18")), device, Scenario(8, "int8")))
+        _holds(estimate(workload("resnet18"), device, Scenario(8, "int8")))
     for device in DEFAULTS:
         _holds(estimate(workload("llama3_8b:in=128,out=16"), load_device(device), Scenario(4, "w4a16")))
 

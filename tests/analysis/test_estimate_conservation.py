@@ -81,11 +81,10 @@ def test_precisions_that_run_alike_cost_alike(name: str) -> None:
                 )
 
 
-@pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 @every(3)
 def test_sums_add_up_on_every_device(nth: int) -> None:
     for device in grid.catalogue(modes=False)[::nth]:
-        for model in {grid.small_model(device, model) for model in ("mobilenet_v2", "transformer_block")}:
+        for model in ("mobilenet_v2", "transformer_block"):
             for mode in grid.ALL_MODES:
                 result = grid.run(model, device, 8, "int8", mode)
                 check_sums(result)

@@ -65,7 +65,6 @@ def test_every_device_and_power_mode_with_its_default(model: str, nth: int) -> N
 
 
 @slow
-@pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 @pytest.mark.parametrize("model", ["resnet50", "vit_b_16", "mobilenet_v2"])
 def test_every_device_and_power_mode(model: str) -> None:
     for device in grid.catalogue():

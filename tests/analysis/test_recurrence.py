@@ -374,7 +374,7 @@ def test_a_file_may_state_levels_of_memory(tmp_path: Path) -> None:
     for name, levels, stays, message in (
         ("a", "shared_memory tile_memry", "free", "did you mean tile_memory"),
         ("b", "tile_memory shared_memory", "free", "from the outside in"),
-        ("c", "shared_memory tile_memory", "row", "'row' is none of a KPU"),
+        ("c", "shared_memory tile_memory", "row", "Invalid enum value 'row'"),
     ):
         with pytest.raises(RequestError, match=message):
             run(name, levels, stays)

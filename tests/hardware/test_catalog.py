@@ -92,7 +92,7 @@ def test_each_class_has_its_default_device(name: str, device_id: str) -> None:
 def test_design_targets_are_marked() -> None:
     """What was never built says so in the file, in the notes and in each fact that a specification gave."""
     targets = {device.id for device in DEVICES.values() if not device.file.is_silicon}
-    assert targets == {"kpu_t64", "kpu_t100", "kpu_t256", "kpu_t768", "ws_32x32", "os_16x16"}
+    assert targets == {"kpu_t64", "kpu_t100", "kpu_t256", "kpu_t768"}
     for device_id in targets:
         assert any("no silicon" in note for note in DEVICES[device_id].file.notes)
         assert DEVICES[device_id].facts["tdp_w"].quality == "design target"
@@ -553,7 +553,7 @@ def test_three_devices_are_suggested_at_most(name: str) -> None:
     assert str(unknown.value).partition("?")[0].count(" or ") <= 2
 
 
-@for_each("name", ["kpu_t256", "kpu_t256:15w{units=512}", "h100_sxm", "jetson_orin_nano:7w", "eyeriss"])
+@for_each("name", ["kpu_t256", "kpu_t256:15w{units=512}", "h100_sxm", "jetson_orin_nano:7w"])
 def test_a_device_file_travels(name: str) -> None:
     """The file that `devices NAME -o mine.toml` writes describes the same device, with the same facts and peaks."""
     device = load_device(name)

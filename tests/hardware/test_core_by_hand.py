@@ -13,6 +13,7 @@ from hardware.base.errors import hint
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
+from hardware.hierarchy import Hierarchy, Level
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, reread
 from hardware.mapping.tiling import TileChoices, fastest_tiles
@@ -79,10 +80,14 @@ def test_panels_of_a_product_that_does_not_fit_are_read_once_per_part_of_the_oth
 
 
 def test_a_register_of_an_accelerator_is_made_of_flip_flops() -> None:
-    device, rules = load_device("eyeriss"), file_access.shipped(PATH)
+    device, rules = load_device("kpu_t256"), file_access.shipped(PATH)
+    registers = Hierarchy(
+        stationary="free", levels=(Level(name="shared_memory"), Level(name="stream_buffer", kind="register"))
+    )
+    device = msgspec.structs.replace(device, file=msgspec.structs.replace(device.file, hierarchy=registers))
     cells = dict(zip(rules["sram_cell"]["nodes"], rules["sram_cell"]["um2"], strict=True))
     expected = 1000 * 8 * cells[device.process_nm] * rules["rules"]["flip_flop"]["value"] * 1e-6
-    assert level_mm2(device, "ifmap", 1000.0) == pytest.approx(expected)
+    assert level_mm2(device, "stream_buffer", 1000.0) == pytest.approx(expected)
 
 
 def test_a_tile_waits_for_the_values_of_its_rows_and_its_columns() -> None:

@@ -102,7 +102,6 @@ WRONG = {
     "h100_sxm{units=0}": "out of range (allowed: 1 to 1e+06 count)",
     "h100_sxm{units*1.1}": "units*1.1: 145.2 is not a whole number (nearest: 145 or 146)",
     "tpu_v4{array=128.5x128}": "not a whole number (nearest: 128 or 129)",
-    "eyeriss{columns=13.2}": "not a whole number (nearest: 13 or 14)",
     "h100_sxm{memory_bus_bits*1.00001}": "not a whole number (nearest: 5120 or 5121)",
     "h100_sxm{units=4kg}": "unknown unit 'kg'",
     "h100_sxm{units": "end with a brace",

@@ -73,7 +73,7 @@ def test_roofline_counts_all_kernels_and_has_the_average_intensity(call: Call) -
 
 
 def test_mapping_says_what_can_be_vectorised(call: Call) -> None:
-    for device in ("h100_sxm", "xeon_8490h", "eyeriss"):
+    for device in ("h100_sxm", "xeon_8490h"):
         rows = json.loads(call("mapping", "resnet18", "--on", device, "--format", "json").out)["rows"]
         lanes = load_device(device).file.fma_per_clock["vector"]
         assert {row["vectorizable_dim"] for row in rows} == {"columns", "elements"}

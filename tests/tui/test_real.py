@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.tui.test_fuzz import KEYS, SIZES
 
 from hardware import precision
 from hwexplorer.cli import main
@@ -16,7 +17,6 @@ from tests.sampling import first, slow
 from tests.screenshots import SHOTS, animate, take
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
-from tests.tui.test_fuzz import KEYS, SIZES
 from tests.waiting import settle_until
 
 
