@@ -72,7 +72,7 @@ def design(*, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., 
 def device(device: _Value, *, devices_dir: _Value = ...) -> Result[Any]:
     """Show one device with the source of each fact, or write its file: -o mine.toml."""
 
-def devices(*others: _One, arch: Literal["cpu", "gpu", "tpu", "spatial", "npu", "kpu"] | None = ..., devices_dir: _Value = ...) -> Result[DeviceList]:
+def devices(*others: _One, arch: Literal["cpu", "gpu", "tpu", "npu", "kpu"] | None = ..., devices_dir: _Value = ...) -> Result[DeviceList]:
     """List the devices."""
 
 def diff(model: _Value, other: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., rule: _Value = ..., devices_dir: _Value = ...) -> Result[Diff]:
