@@ -195,7 +195,7 @@ class Answer(Generic[Document]):
         split = tuple(key for key in self._state.open if key.endswith(EACH))
         state = replace(self._state, pane=State().pane, zoom=False, find="", filter="", open=split)
         words = ["hwexplorer", *registry.full_name(self._name).split()]
-        words += [quote(format_state(state))] if self._report.subject.options else []
+        words += [quote(format_state(state))] if self._report.subject.has("model") else []
         for option in self._report.options:
             value = self._options.get(option.name, option.default)
             if value != option.default and isinstance(value, str | int | float) and not option.is_word:

@@ -1,10 +1,9 @@
-"""The grids of configurations that sweeps, fronts and searches evaluate, and the options that define them."""
+"""The axes of grids of configurations in the words of the command line: options, devices with modes and caps."""
 
 from collections.abc import Iterable
 
-from analysis.explore.deployment_cost import settings
-from analysis.explore.search.candidates import Candidate, make_candidate
-from analysis.explore.search.catalogue_sweep import BATCHES, Tick, check_lists, estimate_grid
+from analysis.estimate.estimate import Estimate
+from analysis.explore.grid import BATCHES, Axes
 from analysis.model.ir.batch_limits import batches_of
 from hardware.device import Device
 from hardware.device_catalog import catalogue_devices as all_devices
@@ -13,7 +12,7 @@ from hardware.precision import SWEEP
 from hwexplorer import engine
 from hwexplorer.options import option, precisions, whole_list
 from hwexplorer.settings import BATCH_MAX
-from hwexplorer.state import State
+from hwexplorer.state import State, replace
 
 GRID = (
     option("--batches", type=whole_list("batch", BATCH_MAX), metavar="N,..", singular="batch", applies_to="batch",
@@ -59,24 +58,22 @@ def _modes(name: str) -> list[str]:
     return [device.key, *(f"{device.id}:{mode}" for mode in device.file.power_modes if mode != device.power_mode)]
 
 
-def evaluate_grid(
-    states: Iterable[State],
+def axes_of(
+    state: State,
     batches: tuple[int, ...] | None,
-    precisions: tuple[str, ...] | None,
+    precisions: tuple[str, ...],
     power_modes: bool,
-    tick: Tick | None,
     caps: bool = False,
-) -> list[Candidate]:
-    """Evaluate every configuration of the models of the states on the devices of the first state."""
-    members = list(states)
-    chips = [engine.device(key) for key in devices(members[0].devices, power_modes, caps)]
-    results = []
-    for workload in map(engine.workload, members):
-        sizes, formats = batches or batches_of(workload, BATCHES), precisions or SWEEP
-        check_lists("choose from", model=[workload], device=chips, batch=sizes, precision=formats)
-        grid = [*estimate_grid([workload], chips, engine.scenario(members[0]), sizes, formats, tick)]
-        ordered = [result for start in range(len(sizes)) for result in grid[start :: len(sizes)]]
-        # A cap above what the device draws is the device without one.
-        distinct = [result for result in ordered if not result.device.power_cap or (result.run.price_scale < 1.0).any()]
-        results += [make_candidate(result, settings()) for result in distinct]
-    return results
+    sizes: tuple[int, ...] = (),
+) -> Axes:
+    """Return the axes of a grid around a state: its model (at several image sizes) and its devices."""
+    states = [replace(state, image_size=size) for size in sizes] or [state]
+    workloads = tuple(map(engine.workload, states))
+    chips = tuple(engine.device(key) for key in devices(state.devices, power_modes, caps))
+    return Axes(workloads, chips, tuple(batches or batches_of(workloads[0], BATCHES)), precisions,
+                engine.scenario(state))  # fmt: skip
+
+
+def draws_its_cap(result: Estimate) -> bool:
+    """Return False for a cap above what the device draws: it is the device without one."""
+    return not result.device.power_cap or bool((result.run.price_scale < 1.0).any())

@@ -18,8 +18,8 @@ from analysis.estimate import causes as causes, estimate as estimate, figures as
 from analysis.estimate.metrics import METRICS as METRICS
 from analysis.estimate.scenario import Scenario as Scenario
 from analysis.explore.constraint import Constraint as Constraint
-from analysis.explore.search.candidates import front as front
-from analysis.explore.search.catalogue_sweep import shipped_workload as shipped_workload
+from analysis.explore.grid import front as front
+from analysis.explore.catalogue_sweep import shipped_workload as shipped_workload
 from analysis.explore import tuning as tuning
 
 # Measurements, and the fit of rates to them.

@@ -62,11 +62,11 @@ KINDS: dict[str, float] = {
     "structure {model} --on {device}": 1.4,
     "explain {model} {device} {device} --metric {metric}": 1.5,
     "plot {model} --on {devices} --plot {plot}": 1,
-    "cost {model} --on {devices} {price}": 1,
+    "compare {model} --on {devices} --cost {price}": 1,
     "check {model} --rule '{rule}'": 1,
     "search {model} --on {devices} --batches 1,4,32 {limit}": 0.6,
     "sweep {model} --on {devices} --batches 1,16 --precisions fp32,bf16,int8": 0.5,
-    "pareto {model} --on {devices} --batches 1,8,64 --precisions fp16,int8 --power-modes": 0.3,
+    "search {model} --on {devices} --batches 1,8,64 --precisions fp16,int8 --power-modes --front": 0.3,
     "advise {model} --on {device} --instead {devices}": 0.4,
     "tune {model} --on {device}": 0.3,
     "diff {model} {other} --on {device}": 0.4,
@@ -99,14 +99,15 @@ explain resnet50 a10 t4 --metric speed | coefficients --on x |
 plot conv2d --plot pie | check conv2d | device |
 check conv2d --rule energy | check conv2d --rule 'energy(x) < 1J' | check conv2d --rule 'energy(a10) < 1s' |
 device nothing | device h100_sxm{units} | device h100_sxm{nofact*2} | device h100_sxm{units*0} |
-device h100_sxm{units*2 | rank nomodel | compare llama3_8b:decode,kv=-1 | compare llama3_8b:decode,tp=7 |
+device h100_sxm{units*2 | models nomodel --on l4 | compare llama3_8b:decode,kv=-1 | compare llama3_8b:decode,tp=7 |
 compare llama3_8b:nothing=1 | compare gemm:0x1x1 | compare gemm:1x2 | compare llama3_8b:request,in=5,kv=5 |
 compare mlp:width=3 | compare llama3_8b --image-size 224 | compare resnet50 --sequence 12 |
-compare llama3_8b:decode,ep=8 | rank --family none | rank --sort size | pareto resnet50 --batches 0 |
-pareto resnet50 --precisions fp1 | sweep resnet50 --batches , | design --base kpu_t256 |
+compare llama3_8b:decode,ep=8 | models --family none --on l4 | models --sort size --on l4 |
+search resnet50 --front --batches 0 |
+search resnet50 --front --precisions fp1 | sweep resnet50 --batches , | design --base kpu_t256 |
 design --base kpu_t256 --workload conv2d --knobs units | diff conv2d | diff a.json b.json |
-trace nothing.json --model conv2d --on t4 | validate --data nothing.csv | cost conv2d --price h100_sxm |
-cost conv2d --electricity -1 | cost conv2d --duty 2 | compare conv2d --format xml | compare conv2d --nooption |
+trace nothing.json --model conv2d --on t4 | validate --data nothing.csv | compare conv2d --price h100_sxm |
+compare conv2d --electricity -1 | compare conv2d --duty 2 | compare conv2d --format xml | compare conv2d --nooption |
 energy conv2d --top 0 | memory conv2d --on jetson_nano:99w | tune conv2d --on kpu_t256 --knob nothing | roofline |
 compare vgg16@i5 | compare '' | compare resnet50?limits=L<5 | compare resnet50?pin=nothing@b8 |
 compare conv2d --level all | models --format yaml | devices x | report conv2d --on h100_sxm:30w |
@@ -114,13 +115,14 @@ structure conv2d --node relu | advise conv2d --aim speed
 """
 ONCE = """
 models | devices | models --format csv | devices --format csv | models --format text | devices --format text |
-rank --on h100_sxm --family classification |
-rank --on kpu_t256 --family classification --sort latency --batch 8 --precision int8 |
-rank --on hailo8 --family detection |
-rank --on a100_sxm4_80gb resnet50 vit_b_16 swin_t convnext_tiny --sort edp --precision fp16 |
-rank --on coral_edge_tpu --family classification --precision int8 --sort throughput | rank --on tpu_v4 --family video |
-rank --on xeon_8490h --family segmentation --sort accuracy | rank --on jetson_nano:5w mobilenet_v2 squeezenet1_1 |
-rank --on l4 llama3_8b mistral_7b qwen2_7b gemma2_9b --precision w4a16 | rank --on kpu_t64 alexnet |
+models --on h100_sxm --family classification |
+models --on kpu_t256 --family classification --sort latency --batch 8 --precision int8 |
+models --on hailo8 --family detection |
+models --on a100_sxm4_80gb resnet50 vit_b_16 swin_t convnext_tiny --sort edp --precision fp16 |
+models --on coral_edge_tpu --family classification --precision int8 --sort throughput |
+models --on tpu_v4 --family video |
+models --on xeon_8490h --family segmentation --sort accuracy | models --on jetson_nano:5w mobilenet_v2 squeezenet1_1 |
+models --on l4 llama3_8b mistral_7b qwen2_7b gemma2_9b --precision w4a16 | models --on kpu_t64 alexnet |
 sweep --all --workers 1 --batches 1 --precisions fp16 --on t4 |
 sweep --all --workers 1 --batches 8 --precisions int8 --on kpu_t64 |
 design --base kpu_t256 --workload conv2d --knobs units=64..512,array=8..32 --max-area 900mm2 |
@@ -130,7 +132,7 @@ design --base h100_sxm --workload resnet18 --knobs units=64..256,memory_bandwidt
 --metric latency |
 design --base tpu_v4 --workload vit_b_16 --knobs array=64..256 |
 design --base kpu_t64 --workload mobilenet_v2 --knobs units=16..256,clock_hz=0.5G..2G |
-search resnet50 --max-latency 5ms | pareto conv2d | sweep conv2d | cost resnet50
+search resnet50 --max-latency 5ms | search conv2d --front | sweep conv2d | compare resnet50 --cost
 """
 SLOW = ("validate", "validate --cross-validate")
 # Later requests of a group read what the first writes, or the trace that lies in each folder.

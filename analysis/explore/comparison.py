@@ -13,6 +13,7 @@ from analysis.estimate.figures import Figures, Head, figures, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import software_words
+from analysis.explore.cost import Bill
 from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, odds, odds_sentence
 from analysis.explore.verdict import Verdict, verdict
@@ -58,6 +59,7 @@ class Comparison(Head, frozen=True, kw_only=True):
     insights: tuple[str, ...]
     next: tuple[NextStep, ...]
     rows: tuple[Compared, ...]
+    cost: Bill | msgspec.UnsetType = msgspec.UNSET
 
 
 def compare(

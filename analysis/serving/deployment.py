@@ -12,7 +12,7 @@ import numpy as np
 from analysis.document import record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.deployment_cost import prices, settings
+from analysis.explore.cost import prices, settings
 from analysis.model.ir.workload import Workload
 from analysis.model.transformer.config import degrees
 from analysis.model.transformer.load_spec import LoadSpec

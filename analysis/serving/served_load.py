@@ -15,7 +15,7 @@ import numpy as np
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.trust import MOST, ClassEvidence
-from analysis.explore.deployment_cost import S_PER_HOUR
+from analysis.explore.cost import S_PER_HOUR
 from analysis.model.ir.workload import Floats
 from analysis.serving.deployment import Server
 from analysis.serving.request_load import MOST_OPEN, ROUNDS, AskedLoad, Load, closed_load, open_load, reuse_prefixes

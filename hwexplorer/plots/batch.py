@@ -6,7 +6,7 @@ from analysis.estimate.estimate import estimate_batches
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.search.catalogue_sweep import BATCHES
+from analysis.explore.grid import BATCHES
 from analysis.model.ir.batch_limits import batches_of
 from hwexplorer import engine
 from hwexplorer.state import State, replace

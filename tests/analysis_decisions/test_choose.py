@@ -1,4 +1,4 @@
-"""Pareto, search and rank: against brute force, and what is said where nothing is found."""
+"""Search, front and ranking: against brute force, and what is said where nothing is found."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -12,43 +12,30 @@ from hypothesis import strategies as st
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.estimate.scenario import Scenario
+from analysis.explore.constrained_search import is_sure, search
 from analysis.explore.constraint import Constraint
-from analysis.explore.deployment_cost import settings
+from analysis.explore.grid import Axes, Points, evaluate, front
 from analysis.explore.odds import SAFE
-from analysis.explore.search.candidates import (
-    Candidate,
-    candidate_figure,
-    distinct_candidates,
-    front,
-    is_sure,
-    make_candidate,
-    odds_of_keeping,
-    pareto,
-    rank,
-    search,
-)
-from analysis.explore.search.catalogue_sweep import estimate_grid
 from analysis.model.ir.workload import Workload
 from hardware.base.errors import RequestError
 from hardware.base.text import parse_amount
 from hardware.device import Device
+from hwexplorer.reports.models import rank_models
 from tests.sampling import for_each
+
+FRONT = ("energy", "latency")
 
 
 def _evaluate(
     workloads: Sequence[Workload], devices: Sequence[Device], batches: tuple[int, ...], precisions: tuple[str, ...]
-) -> list[Candidate]:
-    return [
-        make_candidate(result, settings())
-        for result in estimate_grid(workloads, devices, Scenario(), batches, precisions)
-    ]
+) -> Points:
+    return evaluate(Axes(tuple(workloads), tuple(devices), batches, precisions, Scenario()))
 
 
 @cache
-def _grid() -> tuple[Candidate, ...]:
+def _grid() -> Points:
     devices = [device(name) for name in DEFAULTS]
-    found = _evaluate([workload("resnet18")], devices, (1, 8, 64), ("fp32", "int8"))
-    return tuple(distinct_candidates(found))
+    return _evaluate([workload("resnet18")], devices, (1, 8, 64), ("fp32", "int8")).distinct()
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 6)] * 3), min_size=1, max_size=40))
@@ -60,44 +47,44 @@ def test_the_front_is_that_of_brute_force(rows: list[tuple[int, int, int]]) -> N
 
 
 def test_pareto_keeps_what_nothing_beats() -> None:
-    found = pareto(_grid(), False)
-    shown = (*found.front, *found.design_targets, *found.dominated)
-    assert len(shown) + found.not_fitting == found.evaluated == len(distinct_candidates(_grid()))
-    for group, silicon in ((found.front, True), (found.design_targets, False)):
-        energies = [c.point.energy_j_per_inference for c in group]
-        latencies = [c.point.latency_s for c in group]
+    found = search(_grid(), (), objectives=FRONT)
+    shown = (*found.found, *found.design_targets, *found.dominated)
+    assert len(shown) + found.not_fitting == found.evaluated == len(_grid())
+    for group, silicon in ((found.found, True), (found.design_targets, False)):
+        energies = [c.energy_j_per_inference for c in group]
+        latencies = [c.latency_s for c in group]
         assert energies == sorted(energies)
         assert latencies == sorted(latencies, reverse=True)
-        assert all(c.point.silicon is silicon for c in group)
+        assert all(c.silicon is silicon for c in group)
 
 
 def test_accuracy_is_an_objective_over_models() -> None:
     loaded = [workload(name) for name in ("resnet18", "resnet50", "mobilenet_v2")]
-    found = pareto(_evaluate(loaded, [device("gpu")], (1, 8), ("fp32",)), True)
-    best = max(c.accuracy or 0 for c in (*found.front, *found.dominated))
-    assert any(c.accuracy == best for c in found.front)
+    found = search(_evaluate(loaded, [device("gpu")], (1, 8), ("fp32",)), (), objectives=(*FRONT, "accuracy"))
+    best = max(c.accuracy or 0 for c in (*found.found, *found.dominated))
+    assert any(c.accuracy == best for c in found.found)
 
 
 def test_unlike_accuracies_are_refused() -> None:
     loaded = [workload("resnet18"), workload("fcn_resnet50")]
     grid = _evaluate(loaded, [device("gpu")], (1,), ("fp32",))
     with pytest.raises(RequestError, match="different kinds"):
-        pareto(grid, True)
+        search(grid, (), objectives=(*FRONT, "accuracy"))
     with pytest.raises(RequestError, match="no published accuracy"):
-        pareto(_evaluate([workload("mlp")], [device("gpu")], (1,), ("fp32",)), True)
+        search(_evaluate([workload("mlp")], [device("gpu")], (1,), ("fp32",)), (), objectives=(*FRONT, "accuracy"))
 
 
 @pytest.mark.parametrize("name", select_metrics(lambda metric: metric.limit_example))
 def test_search_finds_exactly_what_is_within(name: str) -> None:
     more = METRICS[name].more_is_better
-    values = sorted(candidate_figure(c, name) for c in _grid())
+    values = sorted(c.figure(name) for c in _grid())
     middle = values[len(values) // 2]
     found = search(_grid(), [Constraint(name, ">=" if more else "<=", middle)])
-    figures = [(c, candidate_figure(c, name)) for c in _grid() if c.point.fits]
+    figures = [(c, c.figure(name)) for c in _grid() if c.fits]
     expected = [c for c, figure in figures if (figure >= middle if more else figure <= middle)]
     for group, silicon in ((found.found, True), (found.design_targets, False)):
-        assert len(group) == sum(c.point.silicon is silicon for c in expected)
-        order = [(not is_sure(c, SAFE), c.point.edp_js) for c in group]  # those that may miss a limit come last
+        assert len(group) == sum(c.silicon is silicon for c in expected)
+        order = [(not is_sure(c, SAFE), c.edp_js) for c in group]  # those that may miss a limit come last
         assert order == sorted(order)
     assert expected
     assert (found.nearest is None) is bool(found.found)
@@ -109,7 +96,7 @@ def test_a_limit_that_nothing_meets_is_named_with_the_best_there_is() -> None:
     assert not found.found
     assert "No configuration stays below 1.00 ps (latency). The lowest is " in found.verdict
     assert found.nearest is not None
-    assert found.nearest.point.latency_s == min(c.point.latency_s for c in _grid() if c.point.silicon)
+    assert found.nearest.latency_s == min(c.latency_s for c in _grid() if c.silicon)
     assert found.nearest_excess > 1
 
 
@@ -120,11 +107,11 @@ def test_a_design_that_was_named_counts_in_the_headline() -> None:
 
 
 def test_contradicting_limits_are_said_to_contradict() -> None:
-    grid = [c for c in _grid() if c.point.silicon]
-    fastest = min(grid, key=lambda c: c.point.latency_s).point
-    most = max(grid, key=lambda c: c.point.throughput_per_s).point
+    grid = _grid().where(lambda c: c.silicon)
+    fastest = min(grid, key=lambda c: c.latency_s)
+    most = max(grid, key=lambda c: c.throughput_per_s)
     limits = [Constraint("latency", "<=", fastest.latency_s), Constraint("throughput", ">=", most.throughput_per_s)]
-    if any(all(limit.excess(candidate_figure(c, limit.figure)) <= 1 for limit in limits) for c in grid):
+    if any(all(c.excess(limit) <= 1 for limit in limits) for c in grid):
         pytest.skip("one configuration is both the fastest and of the highest throughput")
     found = search(grid, limits)
     assert "contradict each other" in found.verdict
@@ -133,19 +120,19 @@ def test_contradicting_limits_are_said_to_contradict() -> None:
 
 def test_rank_flags_the_front_and_sorts() -> None:
     results = [run(name, "h100_sxm") for name in ("resnet18", "resnet50", "mobilenet_v2", "vit_b_16")]
-    found = rank(results, settings(), "accuracy")
-    accuracies = [row.candidate.accuracy for row in found.rows]
+    found = rank_models(results, "accuracy")
+    accuracies = [row.accuracy for row in found.rows]
     assert accuracies == sorted(accuracies, reverse=True, key=lambda value: value or 0)
     assert found.rows[0].on_front
-    energies = [row.candidate.point.energy_j for row in rank(results, settings(), "energy").rows]
+    energies = [row.energy_j for row in rank_models(results, "energy").rows]
     assert energies == sorted(energies)
 
 
 def test_transformers_are_ranked_by_family() -> None:
-    found = hwexplorer("rank", "--family", "encoder", "--on", "gpu", "--format", "json").json()
-    names = {row["candidate"]["point"]["model"] for row in found["rows"]}
+    found = hwexplorer("models", "--family", "encoder", "--on", "gpu", "--format", "json").json()
+    names = {row["model"] for row in found["rows"]}
     assert "bert_base" in names
-    assert all(row["candidate"]["accuracy"] is None for row in found["rows"])
+    assert all(row["accuracy"] is None for row in found["rows"])
 
 
 @for_each(
@@ -168,22 +155,22 @@ def test_amounts(text: str, unit: str, value: float | None) -> None:
 
 def test_odds_of_a_limit_follow_the_band() -> None:
     """Half at the middle of the band, sure beyond its ends, and never more for a narrower limit."""
-    one = next(c for c in _grid() if c.point.silicon)
-    low, high = one.point.latency_band_s
+    one = next(c for c in _grid() if c.silicon)
+    low, high = one.latency_band_s
     limits = (Constraint("latency", "<=", limit) for limit in (low / 4, (low * high) ** 0.5, high * 4))
-    odds = [odds_of_keeping(limit, one) for limit in limits]
+    odds = [one.odds_of_keeping(limit) for limit in limits]
     assert odds[0] < 0.05
     assert odds[1] == pytest.approx(0.5)
     assert odds[2] > 0.95
-    rate = Constraint("throughput", ">=", one.point.batch / (low * high) ** 0.5)
-    assert 0.0 <= odds_of_keeping(rate, one) <= 1.0
-    assert odds_of_keeping(Constraint("power", "<=", one.point.average_power_w * 1.01), one) == 1.0
+    rate = Constraint("throughput", ">=", one.batch / (low * high) ** 0.5)
+    assert 0.0 <= one.odds_of_keeping(rate) <= 1.0
+    assert one.odds_of_keeping(Constraint("power", "<=", one.average_power_w * 1.01)) == 1.0
 
 
 def test_a_run_stands_once_by_the_format_that_runs() -> None:
     grid = _evaluate([workload("resnet18")], [device("hailo8")], (1,), ("fp32", "fp16", "int8"))
     found = search(grid, [Constraint("latency", "<=", 10.0)]).found
-    assert [c.point.precision for c in found] == ["int8"]
+    assert [c.precision for c in found] == ["int8"]
 
 
 def test_what_no_software_runs_wins_nothing() -> None:

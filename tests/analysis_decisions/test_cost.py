@@ -6,7 +6,7 @@ import re
 import pytest
 from decisions import DEFAULTS, hwexplorer, run
 
-from analysis.explore.deployment_cost import PRICES, S_PER_YEAR, break_even, cost, cost_per_million, defaults, settings
+from analysis.explore.cost import PRICES, S_PER_YEAR, bill_of, break_even, defaults, find_cost, settings
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 from hardware.device_catalog import catalogue_devices
@@ -15,7 +15,7 @@ from hardware.device_catalog import catalogue_devices
 def test_a_million_inferences_by_hand() -> None:
     result = run("resnet18", "h100_sxm", 8)
     by = settings({"electricity": 0.2, "carbon": 100, "overhead": 1.5}, {"h100_sxm": 3.0}, {"h100_sxm": 30_000})
-    (row,) = cost([result], by).rows
+    row = find_cost(result, by)
     kwh = result.energy_j / 8 * 1e6 / 3.6e6 * 1.5
     hours = result.latency_s / 8 * 1e6 / 3600
     assert math.isclose(row.kwh, kwh)
@@ -24,15 +24,13 @@ def test_a_million_inferences_by_hand() -> None:
     assert math.isclose(row.hire_usd or 0, hours * 3.0)
     assert math.isclose(row.purchase_usd or 0, 30_000 * hours / (4 * 365.25 * 24))
     assert math.isclose(row.total_usd, (row.hire_usd or 0) + (row.purchase_usd or 0))  # hire pays for the power
-    assert math.isclose(row.total_usd, cost_per_million(result, by))
     assert row.total_low_usd <= row.total_usd <= row.total_high_usd
 
 
 def test_a_group_costs_what_all_its_devices_do() -> None:
     result = run("llama3_8b:decode,tp=4", "h100_sxm")
-    (row,) = cost([result], settings(None, {"h100_sxm": 3.0}, {"h100_sxm": 30_000})).rows
+    row = find_cost(result, settings(None, {"h100_sxm": 3.0}, {"h100_sxm": 30_000}))
     hours = result.latency_s * 1e6 / 3600
-    assert row.devices == 4
     assert math.isclose(row.kwh, result.energy_j * 1e6 / 3.6e6)
     assert math.isclose(row.hire_usd or 0, 4 * hours * 3.0)
     assert math.isclose(row.purchase_usd or 0, 4 * 30_000 * hours / (4 * 365.25 * 24))
@@ -42,8 +40,7 @@ def test_totals_meet_at_the_break_even() -> None:
     a, b = run("resnet18", "xeon_8490h"), run("resnet18", "kpu_t256")
     by = settings(None, None, {"xeon_8490h": 100.0, "kpu_t256": 500.0})
     found = break_even(a, b, by)
-    running = settings()
-    each = {s.device.key: cost_per_million(s, running) / 1e6 for s in (a, b)}
+    each = {s.device.key: find_cost(s, settings()).electricity_usd / 1e6 for s in (a, b)}
     if found.inferences is not None:
         totals = [by.purchase[key] + found.inferences * each[key] for key in each]
         assert math.isclose(totals[0], totals[1], rel_tol=1e-9)
@@ -55,9 +52,9 @@ def test_totals_meet_at_the_break_even() -> None:
 
 def test_only_what_can_be_bought_breaks_even() -> None:
     results = [run("resnet18", on) for on in DEFAULTS]
-    assert cost(results, settings()).break_even == ()
+    assert bill_of(results, settings()).break_even == ()
     by = settings(None, None, {"xeon_8490h": 5000.0, "h100_sxm": 30_000.0})
-    pairs = [{even.first, even.then} for even in cost(results, by).break_even]
+    pairs = [{even.first, even.then} for even in bill_of(results, by).break_even]
     assert {"xeon_8490h", "h100_sxm"} in pairs
     assert all(pair & set(by.purchase) for pair in pairs)
 
@@ -75,15 +72,15 @@ def test_published_prices_are_dated_have_sources_and_are_of_devices_there_are() 
 
 def test_a_device_without_a_price_says_electricity_only() -> None:
     results = [run("resnet18", on) for on in DEFAULTS]
-    report = cost(results, settings())
-    row = {each.device: each for each in report.rows}
+    report = bill_of(results, settings())
+    row = report.rows
     assert row["xeon_8490h"].pays_for == "electricity only"
     assert row["xeon_8490h"].total_usd == row["xeon_8490h"].electricity_usd
     assert row["h100_sxm"].pays_for == "hire"
     assert row["h100_sxm"].total_usd == row["h100_sxm"].hire_usd
     assert row["h100_sxm"].total_low_usd < row["h100_sxm"].total_usd < row["h100_sxm"].total_high_usd
     assert "xeon_8490h" in report.cheapest.partition("No price is known")[2]
-    altered = cost([run("resnet18", "h100_sxm{units*2}")], settings())
+    altered = bill_of([run("resnet18", "h100_sxm{units*2}")], settings())
     assert altered.prices == ()
 
 
@@ -102,14 +99,14 @@ def test_settings_that_cannot_be(given: dict[str, float]) -> None:
 
 
 def test_the_verb() -> None:
-    words = ("cost", "resnet18", "--on", "gpu,kpu", "--price", "gpu=30000", "--hourly", "h100_sxm=2.5")
-    document = hwexplorer(*words, "--format", "json").json()
-    assert document["rows"][0]["hire_usd"] > 0
+    words = ("compare", "resnet18", "--on", "gpu,kpu", "--cost", "--price", "gpu=30000", "--hourly", "h100_sxm=2.5")
+    document = hwexplorer(*words, "--format", "json").json()["cost"]
+    assert document["rows"]["h100_sxm"]["hire_usd"] > 0
     assert {a["name"] for a in document["assumptions"]} == set(defaults())
 
 
 def test_a_device_that_cannot_run_it_is_named_and_not_the_cheapest() -> None:
-    bill = cost([run("llama3_8b:decode", on, precision="fp32") for on in ("h100_sxm", "rtx_4090")], settings())
-    assert bill.rows[1].total_usd < bill.rows[0].total_usd
+    bill = bill_of([run("llama3_8b:decode", on, precision="fp32") for on in ("h100_sxm", "rtx_4090")], settings())
+    assert bill.rows["rtx_4090"].total_usd < bill.rows["h100_sxm"].total_usd
     assert bill.cheapest.startswith("h100_sxm is cheapest: ")
     assert "does not run on rtx_4090" in bill.cheapest

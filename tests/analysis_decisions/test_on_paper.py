@@ -44,11 +44,11 @@ def test_the_catalogue_has_some() -> None:
     [
         ("compare", "conv2d", "--on", "gpu,kpu"),
         ("compare", "conv2d", "--on", "gpu,kpu", "--level", "subgraph"),
-        ("cost", "conv2d", "--on", "gpu,kpu"),
+        ("compare", "conv2d", "--on", "gpu,kpu", "--cost"),
         ("sweep", "conv2d", "--on", "gpu,kpu", *GRID),
-        ("pareto", "conv2d", "--on", "gpu,kpu", *GRID),
+        ("search", "conv2d", "--on", "gpu,kpu", "--front", *GRID),
         ("search", "conv2d", "--on", "gpu,kpu", "--max-latency", "1s", *GRID),
-        ("rank", "--on", "kpu", "conv2d"),
+        ("models", "--on", "kpu", "conv2d"),
         ("advise", "conv2d", "--on", "gpu", "--instead", "kpu"),
         ("tree", "conv2d", "--on", "kpu"),
         ("device", "kpu"),
@@ -110,20 +110,18 @@ def test_levels_have_no_winner_on_paper_unless_asked() -> None:
         assert any(not device(key).silicon for key in winners) is may_win
 
 
-@pytest.mark.parametrize("verb", ["search", "pareto"])
-def test_the_catalogue_is_chosen_from_in_silicon(verb: str) -> None:
-    limit = ("--max-latency", "1s") if verb == "search" else ()
-    group = "found" if verb == "search" else "front"
-    words = (verb, "conv2d", *limit, *GRID)
+@pytest.mark.parametrize("asked", ["--max-latency=1s", "--front"])
+def test_the_catalogue_is_chosen_from_in_silicon(asked: str) -> None:
+    words = ("search", "conv2d", asked, *GRID)
     plain = _json(*words)
     assert plain["design_targets"] == []
     assert plain["evaluated"] == len(catalogue_devices(on_paper=False)) < len(load_devices()[0]) - len(PAPER)
-    for asked in (("--include-design-targets",), ("--on", "gpu,kpu_t768,kpu_t64")):
-        found = _json(*words, *asked)
-        assert found[group]
-        assert all(each["point"]["silicon"] for each in found[group])
+    for more in (("--include-design-targets",), ("--on", "gpu,kpu_t768,kpu_t64")):
+        found = _json(*words, *more)
+        assert found["found"]
+        assert all(each["silicon"] for each in found["found"])
         assert found["design_targets"]
-        assert not any(each["point"]["silicon"] for each in found["design_targets"])
+        assert not any(each["silicon"] for each in found["design_targets"])
     assert found["evaluated"] == 3
     assert "On paper only" in hwexplorer(*words, "--on", "gpu,kpu").out
     assert "On paper only" not in hwexplorer(*words, "--on", "gpu").out
@@ -145,12 +143,14 @@ def test_advice_names_silicon() -> None:
         assert not any(each["after"]["silicon"] for each in found["design_targets"])
 
 
-@pytest.mark.parametrize(("verb", "key"), [("sweep", "crossovers"), ("cost", "break_even")])
-def test_nothing_on_paper_overtakes_unasked(verb: str, key: str) -> None:
+@pytest.mark.parametrize("verb", ["sweep", "compare"])
+def test_nothing_on_paper_overtakes_unasked(verb: str) -> None:
     prices = [word for on in ("gpu", "kpu") for word in ("--price", f"{on}=1000")]
     words = (verb, "conv2d", *(GRID if verb == "sweep" else prices))
     for extra, may in (((), False), (("--include-design-targets",), True), (("--on", "gpu,kpu"), True)):
-        assert ("kpu_t256" in json.dumps(_json(*words, *extra)[key])) is may
+        found = _json(*words, *extra)
+        overtaking = found["crossovers"] if verb == "sweep" else found["cost"]["break_even"]
+        assert ("kpu_t256" in json.dumps(overtaking)) is may
 
 
 def test_the_screen_marks_and_asks_alike() -> None:

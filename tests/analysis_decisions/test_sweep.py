@@ -17,14 +17,14 @@ from analysis.estimate.figures import figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.peak_memory import block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
-from analysis.explore.search import catalogue_sweep
-from analysis.explore.search.catalogue_sweep import COLUMNS, Chunk, chunks, join, run_chunk
-from analysis.explore.search.workers import local
+from analysis.explore import catalogue_sweep, grid
+from analysis.explore.catalogue_sweep import COLUMNS, Chunk, chunks, header, run_chunk
+from analysis.explore.executors import processes
 from hardware.base.errors import RequestError
 from hardware.device_catalog import catalogue_devices
 from hardware.runtime_choice import runtime_of_mode
 from hardware.setup import make_setup
-from hwexplorer.reports.sweep import sweep
+from hwexplorer.reports.sweep import AIMS
 from tests.sampling import every, for_each
 
 SOME = (
@@ -85,7 +85,7 @@ def _of_models(names: Sequence[str], chunk: Chunk) -> list[Chunk]:
 
 
 def test_rows_of_all_equal_single_estimates() -> None:
-    text = "".join(join("csv", map(run_chunk, _small())))
+    text = header("csv") + "".join(map(run_chunk, _small()))
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == len(SOME[:4]) * len(DEFAULTS) * 2 * 2
     for row in rows:
@@ -102,31 +102,34 @@ def test_rows_of_all_equal_single_estimates() -> None:
 
 
 def test_all_as_json_round_trips() -> None:
-    text = "".join(join("json", map(run_chunk, _small("json"))))
-    document = json.loads(text)
-    assert document["schema"] == "hwexplorer/1"
-    assert len(document["rows"]) == len(SOME[:4]) * len(DEFAULTS) * 2 * 2
-    assert tuple(document["rows"][0]) == COLUMNS
+    rows = [json.loads(line) for chunk in _small("jsonl") for line in run_chunk(chunk).splitlines()]
+    assert len(rows) == len(SOME[:4]) * len(DEFAULTS) * 2 * 2
+    assert tuple(rows[0]) == COLUMNS
 
 
 def test_processes_give_the_same_text() -> None:
     work = _of_models(SOME[:4], chunks((1,), ("fp16",), DEFAULTS[:2], Scenario(), (), "csv")[0])
     assert len(work) == 2
-    assert list(local(run_chunk, work, 2)) == [run_chunk(chunk) for chunk in work]
+    with processes(2) as executor:
+        assert list(executor.map(run_chunk, work)) == [run_chunk(chunk) for chunk in work]
 
 
 # --- one model --------------------------------------------------------------------------------------------
 
 
+def _axes(model: str, devices: Sequence[str], batches: tuple[int, ...], precisions: tuple[str, ...]) -> grid.Axes:
+    return grid.Axes((workload(model),), tuple(map(device, devices)), batches, precisions)
+
+
 @pytest.mark.parametrize("name", MODELS[:3])
 def test_the_best_batch_is_the_best_of_those_swept(name: str) -> None:
-    found = sweep([workload(name)], [device(d) for d in DEFAULTS], (1, 4, 64), ("fp32", "fp16"), Scenario())
-    assert len(found.rows) == len(DEFAULTS) * 3 * 2
-    for best in found.best:
-        rows = [r for r in found.rows if (r.device, r.precision) == (best.device, best.precision) and r.fits]
+    found = grid.evaluate(_axes(name, DEFAULTS, (1, 4, 64), ("fp32", "fp16")))
+    assert len(found) == len(DEFAULTS) * 3 * 2
+    for best in found.best_by(tuple(AIMS)):
+        rows = [r for r in found if (r.device, r.precision) == (best.device, best.precision) and r.fits]
         values = {
-            "energy per inference": [r.energy_j_per_inference for r in rows],
-            "inferences per joule": [-1 / r.energy_j_per_inference for r in rows],
+            "energy": [r.energy_j_per_inference for r in rows],
+            "efficiency": [-1 / r.energy_j_per_inference for r in rows],
             "throughput": [-r.throughput_per_s for r in rows],
             "edp": [r.edp_js for r in rows],
         }[best.aim]
@@ -135,8 +138,8 @@ def test_the_best_batch_is_the_best_of_those_swept(name: str) -> None:
 
 @pytest.mark.parametrize("name", ADDITIVE)
 def test_the_crossover_is_where_the_winner_changes(name: str) -> None:
-    found = sweep([workload("resnet18")], [device(d) for d in DEFAULTS], (1, 128), ("fp32",), Scenario())
-    pairs = [c for c in found.crossovers if c.metric == name]
+    axes = _axes("resnet18", DEFAULTS, (1, 128), ("fp32",))
+    pairs = grid.evaluate(axes).crossings(axes, (name,))
     assert len(pairs) == len(DEFAULTS) * (len(DEFAULTS) - 1) // 2
     for cross in pairs:
         batches = (1, 128) if cross.batch is None else (cross.batch - 1, cross.batch)
@@ -165,13 +168,13 @@ def test_formats_agree() -> None:
 
 
 def test_a_device_it_does_not_fit_on_is_never_ahead() -> None:
-    devices = [device("coral_edge_tpu"), device("h100_sxm")]
-    found = sweep([workload("vgg16")], devices, (1, 512), ("fp32",), Scenario())
-    fits = {(p.device, p.batch): p.fits for p in found.rows}
-    for cross in found.crossovers:
+    axes = _axes("vgg16", ("coral_edge_tpu", "h100_sxm"), (1, 512), ("fp32",))
+    found = grid.evaluate(axes)
+    fits = {(p.device, p.batch): p.fits for p in found}
+    for cross in found.crossings(axes, ADDITIVE):
         if cross.batch is None:
             assert fits[cross.before, 512] or not fits[cross.after, 512]
-    for best in found.best:
+    for best in found.best_by(tuple(AIMS)):
         assert fits[best.device, best.batch]
 
 
@@ -194,7 +197,7 @@ def test_devices_of_a_folder_are_swept(tmp_path) -> None:  # type: ignore[no-unt
 
 def test_nothing_to_sweep_is_said() -> None:
     with pytest.raises(RequestError, match="no batch"):
-        sweep([workload("conv2d")], [device("gpu")], (), ("fp32",), Scenario())
+        _axes("conv2d", ("gpu",), (), ("fp32",))
 
 
 def _capped_search(*words: str) -> tuple[list[dict[str, Any]], str]:
@@ -209,7 +212,7 @@ def test_a_search_finds_a_cap_with_less_energy_within_the_latency(model: str) ->
     batch, precision, limit_s = str(free["batch"]), free["precision"], free["latency_s"] * 1.1
     words = (model, "--batches", batch, "--precisions", precision, "--max-latency", f"{limit_s}s")
     found, text = _capped_search(*words)
-    points = [each["point"] for each in found]
+    points = found
     assert "@" in points[0]["device"]
     assert points[0]["energy_j_per_inference"] < free["energy_j_per_inference"]
     assert all(point["latency_s"] <= limit_s and point["silicon"] for point in points)
@@ -218,4 +221,4 @@ def test_a_search_finds_a_cap_with_less_energy_within_the_latency(model: str) ->
     assert "without a cap" in text
     # What keeps a tighter limit is no slower cap.
     tighter, _ = _capped_search(*words[:-1], f"{free['latency_s'] * 1.001}s")
-    assert tighter[0]["point"]["latency_s"] <= points[0]["latency_s"] * (1 + 1e-9)
+    assert tighter[0]["latency_s"] <= points[0]["latency_s"] * (1 + 1e-9)

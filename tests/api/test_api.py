@@ -85,7 +85,7 @@ def test_a_result_is_the_document_of_the_command_line(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("name", "given", "words"),
     [
-        ("rank", {"models": ["resnet18", "alexnet"], "on": "t4"}, "resnet18 alexnet --on t4"),
+        ("models", {"names": ["resnet18", "alexnet"], "on": "t4"}, "resnet18 alexnet --on t4"),
         ("search", {"model": "mlp", "max_energy": 0.1, "batches": [1, 8]}, "mlp --max-energy 100mJ --batches 1,8"),
         ("explain", {"model": "mlp", "a": "cpu", "b": "gpu", "metric": "energy"}, "mlp cpu gpu --metric energy"),
         ("check", {"model": "mlp", "rule": ["energy < 1J", "latency < 1s"]},

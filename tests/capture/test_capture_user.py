@@ -392,7 +392,7 @@ def test_a_fixed_batch_is_the_only_one(tmp_path: Path, capsys: pytest.CaptureFix
     assert "batch 4 is the only one" in capsys.readouterr().err
     assert cli.main([*words, "--batch", "4"]) == 0
     capsys.readouterr()
-    for verb in ("sweep", "pareto", "advise", "compare", "why"):  # nor do others make figures up
+    for verb in ("sweep", "advise", "compare", "why"):  # nor do others make figures up
         assert cli.main([verb, *words[1:], "--on", "h100_sxm", "--format", "json"]) == 0
         told = capsys.readouterr().out
         assert {int(batch) for batch in re.findall(r'"batch": (\d+)', told)} <= {4}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.deployment_cost import prices, settings
+from analysis.explore.cost import prices, settings
 from analysis.text.headline import rank_words
 from hardware.base.errors import RequestError
 from hardware.device import Device

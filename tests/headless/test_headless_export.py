@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from analysis.document import Column
-from analysis.explore.search import catalogue_sweep
+from analysis.explore import catalogue_sweep
 from hardware.base.errors import RequestError
 from hwexplorer.export import files
 from hwexplorer.export.delimited import as_csv, as_markdown, inert
@@ -184,7 +184,7 @@ def test_a_sweep_of_everything_writes_json_without_infinity() -> None:
     columns = catalogue_sweep.COLUMNS
     values = {"latency_s": float("inf"), "energy_j": float("nan"), "energy_j_per_inference": 1e-9}
     row = tuple(values.get(name, "x") for name in columns)
-    found = json.loads("{" + catalogue_sweep._writer("json", columns)(row) + "}", parse_constant=pytest.fail)
+    found = json.loads("{" + catalogue_sweep._writer("jsonl", columns)(row) + "}", parse_constant=pytest.fail)
     assert (found["latency_s"], found["energy_j"], found["energy_j_per_inference"]) == (None, None, 1e-9)
     for text in FORMULAS:
         assert catalogue_sweep._quote_cell(text).lstrip('"')[0] == "'"

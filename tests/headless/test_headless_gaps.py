@@ -20,7 +20,7 @@ WORDS = [
     (name, *shlex.split(words))
     for name, verb in REPORTS.items()
     if verb.subject.options
-    and name not in ("rank", "trace", "load")  # a load is of models whose operators all have rules
+    and name not in ("models", "trace", "load")  # a load is of models whose operators all have rules
     for words in list(verb.examples.values())[:1]
 ]
 

@@ -1,24 +1,22 @@
-"""A sweep that is killed leaves no worker, and no file that looks whole."""
+"""A sweep that is stopped leaves no worker and no file that looks whole, and goes on from its rows."""
 
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from hwexplorer.export.kept_parts import KeptParts
+from analysis.explore.catalogue_sweep import Chunk, header, run_chunk
+from hardware.base.errors import RequestError
+from hwexplorer.reports._bulk_sweep import continue_file
 from tests.waiting import wait_until
 
 WORDS = ["sweep", "--all", "--on", "t4,l4", "--batches", "1,2,4,8,16,32,64", "--precisions", "fp16,fp32,int8"]
 WORDS += ["--workers", "2"]
-
-
-class Piece(msgspec.Struct, frozen=True):
-    name: str
 
 
 def started(folder: Path, form: str, *words: str) -> subprocess.Popen[str]:
@@ -45,9 +43,12 @@ def written(folder: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("number", "of_worker"), [(signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGKILL, True)]
+    ("number", "of_worker"),
+    [(signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGKILL, False), (signal.SIGKILL, True)],
 )
-def test_killed_sweep_leaves_no_worker_and_no_file(number: int, of_worker: bool, tmp_path: Path) -> None:
+def test_killed_sweep_leaves_no_worker_and_no_file_that_looks_whole(
+    number: int, of_worker: bool, tmp_path: Path
+) -> None:
     with started(tmp_path, "csv") as process:
         wait_until(lambda: process.poll() is not None or written(tmp_path))
         with suppress(ProcessLookupError):  # it had just ended
@@ -57,18 +58,43 @@ def test_killed_sweep_leaves_no_worker_and_no_file(number: int, of_worker: bool,
     assert "Traceback" not in said
     assert "internal error" not in said
     assert process.returncode != 0
-    assert not (tmp_path / "out.csv").exists()
-    is_told = not (number == signal.SIGKILL and not of_worker)  # which no process can answer
-    assert not (is_told and list(tmp_path.iterdir()))
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv.part"]
 
 
-def test_a_stopped_run_continues_with_its_finished_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path))
-    work = [Piece(name="a"), Piece(name="b"), Piece(name="c")]
-    first = KeptParts(work, ()).continue_with(iter("xyz"))
-    assert [next(first), next(first)] == ["x", "y"]  # and stops
-    second = KeptParts(work, ())
-    assert second.texts == ["x", "y"]
-    assert list(second.continue_with(iter("z"))) == ["x", "y", "z"]
-    assert KeptParts(work, ()).texts == []
-    assert KeptParts(work[:2], ()).texts == []
+WORK = [
+    Chunk(models, ("t4", "l4"), (1, 8), ("fp16",), "auto", "nchw", (), "csv")
+    for models in (("resnet18", "alexnet"), ("vgg11",), ("mlp",))
+]
+WHOLE = header("csv") + "".join(map(run_chunk, WORK))
+
+
+def run(work: Sequence[Chunk]) -> Iterator[str]:
+    return map(run_chunk, work)
+
+
+@pytest.mark.parametrize("n_bytes", [0, 40, len(header("csv")), 900, 1500, 1700, len(WHOLE) - 1, len(WHOLE)])
+def test_a_stopped_run_goes_on_from_its_rows(n_bytes: int, tmp_path: Path) -> None:
+    target, part = tmp_path / "out.csv", tmp_path / "out.csv.part"
+    part.write_text(WHOLE[:n_bytes])
+    continue_file(target, WORK, run)
+    assert target.read_text() == WHOLE
+    assert not part.exists()
+
+
+def test_rows_of_another_request_are_dropped(tmp_path: Path) -> None:
+    target, part = tmp_path / "out.csv", tmp_path / "out.csv.part"
+    part.write_text(WHOLE.replace("t4,1", "t4,2"))
+    continue_file(target, WORK, run)
+    assert target.read_text() == WHOLE
+
+
+def test_two_runs_cannot_write_one_file(tmp_path: Path) -> None:
+    target = tmp_path / "out.csv"
+
+    def run_twice(work: Sequence[Chunk]) -> Iterator[str]:
+        with pytest.raises(RequestError, match=r"another run is writing out\.csv"):
+            continue_file(target, WORK, run)
+        yield from run(work)
+
+    continue_file(target, WORK, run_twice)
+    assert target.read_text() == WHOLE

@@ -10,7 +10,7 @@ from hwexplorer.declare import example_words
 from tests.sampling import for_each
 
 VERBS = {
-    "compare": ("compare", "rank"),
+    "compare": ("compare",),
     "tree": ("tree", "edp"),
     "show": (
         "coefficients",
@@ -29,11 +29,10 @@ VERBS = {
     "report": (),
     "why": ("why", "diff", "explain", "progression"),
     "advise": (),
-    "search": ("search", "pareto"),
+    "search": (),
     "sweep": (),
     "tune": ("design", "tune"),
     "check": (),
-    "cost": (),
     "mission": (),
     "trace": (),
     "calibrate": (),
@@ -76,7 +75,6 @@ def test_a_section_is_also_a_verb(verb: str, section: str) -> None:
         ("devices --format csv", "devices --format csv"),
         ("devices l4", "device l4"),
         ("devices --devices-dir mine", "devices --devices-dir mine"),
-        ("search pareto conv2d", "pareto conv2d"),
         ("tune l4 conv2d --knob units", "tune conv2d --on l4 --knob units"),
         ("tune conv2d --on l4", "tune conv2d --on l4"),
         ("tune l4 conv2d --grid units=1..4 --top 3", "design --base l4 --workload conv2d --knobs units=1..4 --top 3"),
@@ -88,7 +86,7 @@ def test_words_mean_a_section(words: str, meant: str) -> None:
     assert registry.resolve(words.split()) == meant.split()
 
 
-@pytest.mark.parametrize("words", [["show", "energy"], ["tree", "edp"], ["compare", "rank", "--on", "l4"]])
+@pytest.mark.parametrize("words", [["show", "energy"], ["tree", "edp"]])
 def test_the_document_is_that_of_the_alias(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     documents = []
     for each in (words, words[1:]):

@@ -57,7 +57,7 @@ async def test_advice_has_a_key_and_is_applied_and_undone() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["search --max-latency 5ms --on h100_sxm,tpu_v4", "pareto", "sweep", "sweep --batches 1,4"]
+    "line", ["search --max-latency 5ms --on h100_sxm,tpu_v4", "search --front", "sweep", "sweep --batches 1,4"]
 )
 async def test_results_are_tables_whose_rows_are_pinned(line: str) -> None:
     async with on_screen("resnet18@fp16") as (app, pilot):
@@ -138,7 +138,7 @@ async def test_results_by_mouse() -> None:
         assert not isinstance(app.screen, ResultTable)
 
 
-@pytest.mark.parametrize("verb", ["sweep", "pareto", "advise", "compare"])
+@pytest.mark.parametrize("verb", ["sweep", "advise", "compare"])
 def test_a_sheet_comes_through_a_pipe_as_it_is(verb: str) -> None:
     view = Answer(verb, parse("resnet18")).view()
     there, here = decode(encode(view, 0).encode()), sheet(view, 0)
@@ -205,7 +205,7 @@ async def test_help_begins_with_the_keys_of_the_pane_and_can_be_searched() -> No
         assert "No line contains 'qwertz'" in screen_text(app)
 
 
-@pytest.mark.parametrize("verb", ["compare", "events", "pareto", "sweep", "advise", "models", "tree"])
+@pytest.mark.parametrize("verb", ["compare", "events", "sweep", "advise", "models", "tree"])
 def test_every_number_on_screen_is_explained(verb: str) -> None:
     view = Answer(verb, parse("resnet18")).view()
     parts = getattr(view, "parts", (view,))

@@ -1,1 +1,1 @@
-"""Compare devices for one model: latency, energy, EDP, and which is best; or models on one device."""
+"""Compare devices for one model: latency, energy, EDP, and which is best."""

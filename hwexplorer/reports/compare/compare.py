@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,6 +15,7 @@ from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.explore.attribution import software_words
 from analysis.explore.comparison import Compared, Comparison, insights
 from analysis.explore.comparison import compare as compare_devices
+from analysis.explore.cost import Bill
 from analysis.text.evidence import describe_evidence
 from analysis.text.headline import short_name
 from analysis.text.insight import fitting_format, setting_hint
@@ -22,6 +24,8 @@ from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
 from hwexplorer.export.text import columns_as_text
 from hwexplorer.options import BASELINE, choice
+from hwexplorer.reports.compare._cost import OPTIONS as COST_OPTIONS
+from hwexplorer.reports.compare._cost import cost_columns, cost_views, find_bill
 from hwexplorer.reports.compare._levels import Levels, by_node, compare_levels
 from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
@@ -141,10 +145,12 @@ def _results(state: State) -> list[Estimate]:
     return [engine.result(state, name) for name in state.devices]
 
 
-def _document(state: State, level: str, on_paper: bool) -> Comparison | Levels:
+def _document(state: State, level: str, on_paper: bool, **costs: Any) -> Comparison | Levels:
     if level in ("subgraph", "operator"):
         return _by_level(state, level, on_paper)
-    return comparison(state, on_paper)
+    bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
+    found = comparison(state, on_paper)
+    return found if bill is None else replace(found, cost=bill)
 
 
 def _by_level(state: State, level: str, on_paper: bool) -> Levels:
@@ -152,14 +158,17 @@ def _by_level(state: State, level: str, on_paper: bool) -> Levels:
     return compare_levels(_results(state), reference, level, asks_for_paper(state, on_paper))
 
 
-def _view(state: State, level: str, on_paper: bool) -> Table | Page:
+def _view(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Page:
     """Return the whole answer, with all columns and sentences. CSV has the columns in the order of `SUMMARY`."""
     if level in ("subgraph", "operator"):
         return by_node(state, _by_level(state, level, on_paper))
-    table = _sorted_devices(state, level, READING)
+    bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
+    extra = () if bill is None else cost_columns(bill)
+    table = _sorted_devices(state, level, READING + extra)
     if level == "detailed":
         table = replace(table, footer=(*table.footer, *_steps(state)))
-    return replace(_page(state, on_paper, replace(table, title="Devices")), csv=_sorted_devices(state, level, SUMMARY))
+    page = _page(state, on_paper, replace(table, title="Devices"), bill, is_whole=True)
+    return replace(page, csv=_sorted_devices(state, level, SUMMARY + extra))
 
 
 def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Table:
@@ -169,12 +178,17 @@ def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Ta
     return replace(table, footer=insights(results, devices[0].reference), notes=_deviation_notes(results))
 
 
-def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
-    """Return the answer with a row and a line for each device; with level `detailed`, a paragraph for each device."""
+def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Page:
+    """Return the answer with a row and a line for each device; with level `detailed`, a paragraph for each device; with
+    costs, a row with the cost of each."""
     if level in ("subgraph", "operator"):
         return replace(_view(state, level, on_paper), first=NODES)
     if level == "detailed":
         return _page(state, on_paper, _device_pages(_sorted_devices(state, level, READING), _steps(state)))
+    if (bill := find_bill(state, asks_for_paper(state, on_paper), **costs)) is not None:
+        devices = sorted(device_rows(state, state.baseline), key=lambda row: row.order)
+        table = by_device(state, devices, (*_brief_columns(devices)[:2], *cost_columns(bill, is_whole=False)))
+        return _page(state, on_paper, replace(table, title=f"Per million {bill.counted}"), bill)
     return _page(state, on_paper, _brief_table(device_rows(state, state.baseline)))
 
 
@@ -182,11 +196,12 @@ def _steps(state: State) -> tuple[str, ...]:
     return tuple(f"next: {command(step)}" for step in comparison(state).next)
 
 
-def _page(state: State, on_paper: bool, view: Table | Text) -> Page:
-    """Return a comparison: its title, the verdict, a view, and the cards that HTML shows."""
-    answer_lines = answer(state, asks_for_paper(state, on_paper))
+def _page(state: State, on_paper: bool, view: Table | Text, bill: Bill | None = None, is_whole: bool = False) -> Page:
+    """Return a comparison: its title, the verdict, a view, what a bill rests on, and the cards that HTML shows."""
+    answer_lines = (*answer(state, asks_for_paper(state, on_paper)), *([bill.cheapest] if bill is not None else []))
     parts = (*([Text("answer", "Answer", (("", answer_lines),))] if answer_lines else []), view)
-    return Page("compare", headline_of_state(state), parts, main=len(parts) - 1, cards=cards(state))
+    more = cost_views(bill, state, is_whole) if bill is not None else ()
+    return Page("compare", headline_of_state(state), (*parts, *more), main=len(parts) - 1, cards=cards(state))
 
 
 def by_device(state: State, devices: Sequence[DeviceRow], columns: tuple[Column, ...]) -> Table:
@@ -296,6 +311,7 @@ VERB = Report(
             help="what is compared; architecture by architecture: why MODEL cpu gpu tpu kpu",
         ),
         choice("--metric", ADDITIVE, metavar="M", help="what --level subgraph and operator compare"),
+        *COST_OPTIONS,
     ),
     document=_document,
     view=_view,
@@ -305,6 +321,7 @@ VERB = Report(
     examples={
         "compare": "conv2d",
         "compare_detailed": "conv2d --level detailed --batch 64",
+        "compare_cost": "conv2d --on h100_sxm,tpu_v4 --cost",
         "compare_subgraph": "resnet_block --level subgraph",
     },
 )

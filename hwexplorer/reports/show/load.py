@@ -11,7 +11,7 @@ from msgspec.structs import replace as with_fields
 from analysis.document import Column, columns
 from analysis.estimate.alternatives import alternatives
 from analysis.explore import verdict
-from analysis.explore.deployment_cost import hired_devices
+from analysis.explore.cost import hired_devices
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.serving.deployment import DoesNotFitError, ParallelDegrees, Server
 from analysis.serving.load_search import LoadCandidate, LoadSearch, order_figure, search_layouts

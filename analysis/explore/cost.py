@@ -13,9 +13,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from analysis.document import column, record
+from analysis.document import column
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, head_fields
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 from hardware.base.text import plain_number
@@ -75,29 +74,33 @@ class DevicePrice(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-class DeviceCost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost per million inferences on one device, or on the group of `devices` that a model is divided among. Hire
-    and purchase are None if no price is known."""
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """The cost of a million inferences on one device, or on all that a model is divided among. Hire and purchase are
+    None if no price is known. `time_s` is of one device."""
 
-    device: Annotated[str, column("Device")]
-    devices: int
-    name: str
-    kwh: Annotated[float, column("kWh", keep=2)]
-    electricity_usd: Annotated[float, column("Electricity USD", keep=1)]
-    carbon_kg: Annotated[float, column("CO2 kg", keep=1)]
-    time_s: Annotated[float, column("Time", "s", keep=3, help="of a million inferences on one device")]
-    hire_usd: Annotated[float | None, column("Hire USD", keep=2)]
-    purchase_usd: Annotated[
-        float | None, column("Purchase USD", keep=2, help="share of the purchase price that they use up")
-    ]
-    pays_for: Annotated[str, column("Pays for", help="known prices; electricity alone is not the whole cost")]
-    total_usd: Annotated[float, column("USD", help="sum of the next column; the price of hire includes power")]
+    total_usd: Annotated[float, column("USD", help="sum of what is paid for; the price of hire includes power")]
     total_low_usd: float
     total_high_usd: float
+    pays_for: Annotated[str, column("Pays for", help="known prices; electricity alone is not the whole cost")]
+    kwh: Annotated[float, column("kWh", keep=2)]
+    carbon_kg: Annotated[float, column("CO2 kg/1M", keep=4, help="of the electricity of a million inferences")]
+    electricity_usd: Annotated[
+        float, column("Electricity USD/1M", keep=4, help="of a million inferences; hire includes it")
+    ]
+    hire_usd: Annotated[float | None, column("Hire USD/1M", keep=5, help="of a million inferences")]
+    purchase_usd: Annotated[
+        float | None, column("Purchase USD/1M", keep=5, help="share of the price that a million inferences use up")
+    ]
+    time_s: Annotated[float, column("Time", "s", keep=6, help="of a million inferences on one device")]
     lifetime_inferences: Annotated[
         float,
-        column("In a lifetime", "SI", key="lifetime", role="quantity", keep=5, help="inferences one device can run"),
+        column("In a lifetime", "SI", key="lifetime", role="quantity", keep=6, help="inferences one device can run"),
     ]
+
+    @property
+    def running_usd(self) -> float:
+        """Hire, which includes power, or else electricity."""
+        return self.electricity_usd if self.hire_usd is None else self.hire_usd
 
 
 class BreakEven(msgspec.Struct, frozen=True):
@@ -111,14 +114,15 @@ class BreakEven(msgspec.Struct, frozen=True):
     says: Annotated[str, column("", keep=1)]
 
 
-class CostReport(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer cost`. `cheapest` says which device costs least, and for which no price is known."""
+class Bill(msgspec.Struct, frozen=True, kw_only=True):
+    """What one model costs on several devices, whose `rows` are by device: which costs least and for which no price is
+    known, per million of what is `counted`."""
 
     cheapest: str
     counted: str
     assumptions: tuple[Assumption, ...]
     prices: tuple[DevicePrice, ...]
-    rows: tuple[DeviceCost, ...]
+    rows: dict[str, Cost]
     break_even: tuple[BreakEven, ...]
 
 
@@ -180,93 +184,96 @@ def settings(
     return CostSettings(**values, hourly=dict(hourly or {}), purchase=dict(purchase or {}), given=tuple(given or ()))
 
 
-def cost_per_million(result: Estimate, by: CostSettings) -> float:
-    """Return USD per million inferences at the prices of `by`; without a price of the device, only electricity."""
-    return _charge(result, by).total_usd
-
-
-class _Charge(msgspec.Struct, frozen=True):
-    """Seconds, kWh and USD of a million inferences; None if no price is known."""
-
-    time_s: float
-    kwh: float
-    electricity_usd: float
-    hire_usd: float | None
-    purchase_usd: float | None
-
-    @property
-    def running_usd(self) -> float:
-        """Hire, which includes power, or else electricity."""
-        return self.electricity_usd if self.hire_usd is None else self.hire_usd
-
-    @property
-    def total_usd(self) -> float:
-        """Hire or electricity, plus the share of the purchase price."""
-        return self.running_usd + (self.purchase_usd or 0.0)
-
-
-def _charge(result: Estimate, by: CostSettings) -> _Charge:
-    batch, key, devices = result.scenario.batch, result.device.key, result.workload.devices
+def find_cost(result: Estimate, by: CostSettings) -> Cost:
+    """Return the cost of a million inferences at the known prices of a device; without any, of electricity alone."""
+    batch, devices, known = result.scenario.batch, result.workload.devices, prices(result, by)
     time_s, kwh = result.latency_s / batch * MILLION, result.energy_j / batch * MILLION / J_PER_KWH * by.overhead
-    hire, price = (None if usd is None else usd * devices for usd in (by.hourly.get(key), by.purchase.get(key)))
-    return _Charge(
-        time_s,
-        kwh,
-        kwh * by.electricity,
-        None if hire is None else time_s / S_PER_HOUR * hire,
-        None if price is None else price * time_s / by.working_s,
+    hire, purchase = (next((p.value * devices for p in known if p.kind == kind), None) for kind in KINDS)
+    electricity_usd = kwh * by.electricity
+    hire_usd = None if hire is None else time_s / S_PER_HOUR * hire
+    purchase_usd = None if purchase is None else purchase * time_s / by.working_s
+    paid = {"hire": hire_usd, "purchase": purchase_usd, "electricity": electricity_usd if hire_usd is None else None}
+    total_usd = sum(usd for usd in paid.values() if usd is not None)
+    low, high = (total_usd + _deviation(result, paid, known, side) for side in (0, 1))
+    return Cost(
+        total_usd=total_usd,
+        total_low_usd=low,
+        total_high_usd=high,
+        pays_for=", ".join(name for name, usd in paid.items() if usd is not None) if known else "electricity only",
+        kwh=kwh,
+        carbon_kg=kwh * by.carbon / 1000.0,
+        electricity_usd=electricity_usd,
+        hire_usd=hire_usd,
+        purchase_usd=purchase_usd,
+        time_s=time_s,
+        lifetime_inferences=by.working_s * result.throughput_per_s,
     )
 
 
-def cost(
-    results: Sequence[Estimate], by: CostSettings, on_paper: bool = True, counted: str = "inferences"
-) -> CostReport:
+def _deviation(result: Estimate, paid: Mapping[str, float | None], known: Sequence[DevicePrice], side: int) -> float:
+    """Return how far one end of the band is from the total. Payment by the hour varies with time and price, electricity
+    with energy, each independently."""
+    time, energy = (
+        result.latency_band_s[side] / (result.latency_s or 1.0),
+        result.energy_band_j[side] / (result.energy_j or 1.0),
+    )
+    away = (paid["electricity"] or 0.0) * (energy - 1.0)
+    for kind, usd in zip(KINDS, (paid["hire"], paid["purchase"]), strict=True):
+        for price in known:
+            if price.kind == kind and usd:
+                ends = hypot(log(time), log((price.low, price.high)[side] / price.value))
+                away += usd * (exp(ends if side else -ends) - 1.0)
+    return away
+
+
+def bill_of(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True, counted: str = "inferences") -> Bill:
     """Compute the cost of one model on several devices, per million of what is `counted`. Without `on_paper`, design
     targets are left out of break-even. Raises RequestError for a price of a device that is not compared."""
     keys = [result.device.key for result in results]
     for name in (*by.hourly, *by.purchase):
         if name not in keys:
             raise RequestError(f"a price is given for {name!r}, which is not among the devices ({', '.join(keys)})")
-    all_prices = tuple(price for result in results for price in prices(result, by))
-    by = msgspec.structs.replace(
-        by,
-        hourly={price.device: price.value for price in all_prices if price.kind == "hire"},
-        purchase={price.device: price.value for price in all_prices if price.kind == "buy"},
-    )
-    rows = tuple(_of_device(result, by, [p for p in all_prices if p.device == result.device.key]) for result in results)
-    priced, bought = ({p.device for p in all_prices if p.kind in kinds} for kinds in (KINDS, KINDS[1:]))
+    rows = {result.device.key: find_cost(result, by) for result in results}
     rivals = [result for result in results if result.can_win and (on_paper or result.device.silicon)]
-    can_win = {result.device.key for result in rivals}
-    pairs = [(a, b) for a, b in combinations(rivals, 2) if bought & {a.device.key, b.device.key}]
-    return CostReport(
-        **head_fields(results[0]),
-        cheapest=_cheapest(
-            counted,
-            [row for row in rows if row.device in priced & can_win],
-            [k for k in keys if k not in priced],
-            [result.device.key for result in results if not result.can_win],
-        ),
+    pairs = [
+        (a, b)
+        for a, b in combinations(rivals, 2)
+        if all(prices(one, by) for one in (a, b)) and any(_purchase_usd(one, by) is not None for one in (a, b))
+    ]
+    return Bill(
+        cheapest=_cheapest(results, rows, rivals, by, counted),
         counted=counted,
         assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
-        prices=all_prices,
+        prices=tuple(price for result in results for price in prices(result, by)),
         rows=rows,
-        break_even=tuple(break_even(a, b, by) for a, b in pairs if {a.device.key, b.device.key} <= priced),
+        break_even=tuple(break_even(a, b, by) for a, b in pairs),
     )
 
 
-def _cheapest(counted: str, priced: Sequence[DeviceCost], unpriced: Sequence[str], unfit: Sequence[str]) -> str:
+def _purchase_usd(result: Estimate, by: CostSettings) -> float | None:
+    """Return the price of purchase of all devices that share a model, None if none is known."""
+    return next((p.value * result.workload.devices for p in prices(result, by) if p.kind == "buy"), None)
+
+
+def _cheapest(
+    results: Sequence[Estimate], rows: Mapping[str, Cost], rivals: Sequence[Estimate], by: CostSettings, counted: str
+) -> str:
+    priced = {one.device.key: rows[one.device.key] for one in rivals if prices(one, by)}
+    unpriced = [one.device.key for one in results if not prices(one, by)]
+    unfit = [one.device.key for one in results if not one.can_win]
     parts = []
     if priced:
-        least = min(priced, key=lambda row: row.total_usd)
-        rivals = [row.device for row in priced if row is not least and row.total_low_usd < least.total_high_usd]
+        name = min(priced, key=lambda key: priced[key].total_usd)
+        least = priced[name]
+        others = [key for key, row in priced.items() if key != name and row.total_low_usd < least.total_high_usd]
         ends = " to ".join(map(plain_number, (least.total_low_usd, least.total_high_usd)))
         which = "is the cheapest of those with a price" if unpriced else "is cheapest"
         parts.append(
-            f"{least.device} {which}: {plain_number(least.total_usd)} USD per million {counted} ({ends}; pays for "
+            f"{name} {which}: {plain_number(least.total_usd)} USD per million {counted} ({ends}; pays for "
             f"{least.pays_for})."
         )
-        if rivals:
-            parts.append(f"It is not certain: {', '.join(rivals)} may cost less, as the ranges overlap.")
+        if others:
+            parts.append(f"It is not certain: {', '.join(others)} may cost less, as the ranges overlap.")
     if unpriced:
         parts.append(f"No price is known for {', '.join(unpriced)}: only electricity is counted.")
     if unfit:
@@ -281,48 +288,16 @@ def _assumption(name: str, value: float, given: bool) -> Assumption:
     return Assumption(name, value, entry["unit"], entry["source"], entry["quality"], entry["low"], entry["high"])
 
 
-def _of_device(result: Estimate, by: CostSettings, known: Sequence[DevicePrice]) -> DeviceCost:
-    charge = _charge(result, by)
-    low, high = (charge.total_usd + _deviation(result, charge, known, side) for side in (0, 1))
-    electricity = charge.electricity_usd if charge.hire_usd is None else None
-    parts = {"hire": charge.hire_usd, "purchase": charge.purchase_usd, "electricity": electricity}
-    return record(
-        DeviceCost,
-        charge,
-        device=result.device.key,
-        devices=result.workload.devices,
-        name=result.device.name,
-        carbon_kg=charge.kwh * by.carbon / 1000.0,
-        pays_for=", ".join(name for name, usd in parts.items() if usd is not None) if known else "electricity only",
-        total_low_usd=low,
-        total_high_usd=high,
-        lifetime_inferences=by.working_s * result.throughput_per_s,
-    )
-
-
-def _deviation(result: Estimate, charge: _Charge, known: Sequence[DevicePrice], side: int) -> float:
-    """Return how far one end of the band is from the total. Payment by the hour varies with time and price, electricity
-    with energy, each independently."""
-    time, energy = result.latency_band_s[side] / (result.latency_s or 1.0), result.energy_band_j[side] / result.energy_j
-    away = charge.electricity_usd * (energy - 1.0) if charge.hire_usd is None else 0.0
-    for kind, usd in (("hire", charge.hire_usd), ("buy", charge.purchase_usd)):
-        for price in known:
-            if price.kind == kind and usd:
-                ends = hypot(log(time), log((price.low, price.high)[side] / price.value))
-                away += usd * (exp(ends if side else -ends) - 1.0)
-    return away
-
-
 def break_even(a: Estimate, b: Estimate, by: CostSettings) -> BreakEven:
     """Return the volume from which the device that costs less to run has repaid its purchase price."""
-    sides = []  # purchase price, USD per inference without it
-    for side in (a, b):
-        price = by.purchase.get(side.device.key, 0.0) * side.workload.devices
-        sides.append((price, _charge(side, by).running_usd / MILLION, side))
+    sides = [  # purchase price, USD per inference without it
+        (_purchase_usd(side, by) or 0.0, find_cost(side, by).running_usd / MILLION, side) for side in (a, b)
+    ]
     (low, dear, first), (high, cheap, then) = sorted(sides, key=lambda side: side[:2])
     names = first.device.key, then.device.key
     if dear <= cheap:
-        unpriced = "" if by.purchase.keys() & names else " (no purchase price is given)"
+        is_bought = any(_purchase_usd(side, by) is not None for side in (a, b))
+        unpriced = "" if is_bought else " (no purchase price is given)"
         return BreakEven(*names, None, True, f"{names[0]} costs no more at any volume{unpriced}")
     volume, most = (high - low) / (dear - cheap), by.working_s * then.throughput_per_s
     unreached = "" if volume <= most else f", more than the {most:,.0f} it can do in its lifetime"

@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import Estimate, estimate_batches, precision_run
+from analysis.estimate.estimate import precision_run
 from analysis.estimate.evaluation import Bundle, Evaluation, evaluate, make_bundle, rates, with_split_batches
 from analysis.estimate.kernels import usual_joins
 from analysis.estimate.peak_memory import block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
+from analysis.explore.grid import TOGETHER, check_axes
 from analysis.model import store
 from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names import zoo
@@ -30,40 +31,8 @@ from hardware.plan import Plan
 from hardware.runtime_choice import resolve_runtime
 from hardware.setup import Setup, make_setup
 
-TOGETHER = 8  # batches evaluated together, so that memory does not grow with the request
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
-Tick = Callable[[int, int], None]  # called with the number of estimates done, and of all
-
-
-def check_lists(purpose: str, **lists: Sequence[object]) -> None:
-    """Raise RequestError if one of the lists is empty."""
-    for name, values in lists.items():
-        if not values:
-            raise RequestError(f"nothing to {purpose}: no {name.replace('_', ' ')} is given")
-
-
-def estimate_grid(
-    workloads: Sequence[Workload],
-    devices: Sequence[Device],
-    base: Scenario,
-    batches: Sequence[int],
-    precisions: Sequence[str],
-    tick: Tick | None = None,
-) -> Iterator[Estimate]:
-    """Estimate every configuration, batches innermost. Raises RequestError for an invalid batch or precision."""
-    groups = [batches[start : start + TOGETHER] for start in range(0, len(batches), TOGETHER)]
-    total, done = len(workloads) * len(batches) * len(precisions) * len(devices), 0
-    for workload, precision, device, group in product(workloads, precisions, devices, groups):
-        for result in estimate_batches(workload, device, msgspec.structs.replace(base, precision=precision), group):
-            yield result
-            done += 1
-            if tick is not None:
-                tick(done, total)
-
-
 GROUP = 8  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
 KEPT_BYTES = 24 << 20  # of memory for short-lived arrays
-FORMATS = ("csv", "json")
 
 COLUMNS = (
     "model", "device", "batch", "precision", "precision_run", "execution", "latency_s", "energy_j",
@@ -83,7 +52,7 @@ class Chunk(msgspec.Struct, frozen=True):
     execution: str
     layout: str
     folders: tuple[str, ...]
-    form: str
+    form: str  # "csv" or "jsonl"
 
     @property
     def n_rows(self) -> int:
@@ -103,7 +72,7 @@ def chunks(
     RequestError for an empty or invalid list."""
     models = tuple(info.name for info in zoo.models() if store.is_ready(info.name))
     keys = tuple(devices) or tuple(device.key for device in catalogue_devices(tuple(folders)))
-    check_lists("sweep", model=models, device=keys, batch=batches, precision=precisions)
+    check_axes(model=models, device=keys, batch=batches, precision=precisions)
     for batch, precision in product(batches, precisions):
         msgspec.structs.replace(scenario, batch=batch, precision=precision)  # raises
     return [
@@ -115,12 +84,9 @@ def chunks(
     ]  # fmt: skip
 
 
-def join(form: str, parts: Iterator[str]) -> Iterator[str]:
-    """Yield the text of the file from the texts of the chunks."""
-    yield ",".join(COLUMNS) + "\n" if form == "csv" else '{"schema": "hwexplorer/1", "rows": [\n'
-    for place, part in enumerate(parts):
-        yield part if not place or form == "csv" else ",\n" + part
-    yield "" if form == "csv" else "]}\n"
+def header(form: str) -> str:
+    """Return the line before the rows, empty for JSON lines."""
+    return ",".join(COLUMNS) + "\n" if form == "csv" else ""
 
 
 @lru_cache(maxsize=2 * GROUP)
@@ -143,7 +109,7 @@ def run_chunk(chunk: Chunk) -> str:
     np.empty(KEPT_BYTES, dtype=np.uint8)  # glibc then keeps as much freed memory for later arrays
     rows: list[tuple[tuple[int, ...], str]] = []  # by place in the chunk
     write_names = _writer(chunk.form, COLUMNS[:2])
-    row = "%s,%s,%s,%s\n" if chunk.form == "csv" else '{%s, "batch": %s, "precision": "%s", %s}'
+    row = "%s,%s,%s,%s\n" if chunk.form == "csv" else '{%s, "batch": %s, "precision": "%s", %s}\n'
     for (work, _), models in _alike(chunk).items():
         write_costs = _cost_writer(models, chunk.form)
         for device_place, key in enumerate(chunk.devices):
@@ -163,7 +129,7 @@ def run_chunk(chunk: Chunk) -> str:
                         ((device_place, batch_place, precision_place, place), row % (name, batch, precision, cost))
                         for ((batch_place, batch), (place, name)), cost in zip(runs, costs[plan], strict=True)
                     ]
-    return ("" if chunk.form == "csv" else ",\n").join(text for _, text in sorted(rows))
+    return "".join(text for _, text in sorted(rows))
 
 
 def _cost_writer(models: Sequence[str], form: str) -> Callable[[Setup, tuple[int, ...]], list[str]]:

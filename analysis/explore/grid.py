@@ -1,0 +1,210 @@
+"""The grid of configurations: its axes, one walk over them, and what is asked of its points.
+
+Batches are evaluated together, and points are in the order of the axes: model, precision, device, batch. Nothing else
+walks over configurations of a model; a report keeps, orders and groups the points.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, pairwise, product
+from typing import Annotated, TypeVar
+
+import msgspec
+import numpy as np
+
+from analysis.document import column
+from analysis.estimate.estimate import Estimate, estimate, estimate_batches
+from analysis.estimate.metrics import METRICS
+from analysis.estimate.scenario import Scenario
+from analysis.explore.constraint import Constraint
+from analysis.explore.cost import CostSettings, settings
+from analysis.explore.point import Point, make_point
+from analysis.model.ir.workload import Bools, Floats, Workload
+from hardware.base.errors import RequestError
+from hardware.device import Device
+
+TOGETHER = 8  # batches evaluated together, so that memory does not grow with the request
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
+Tick = Callable[[int, int], None]  # called with the number of estimates done, and of all
+Item = TypeVar("Item")
+
+
+class Axes(msgspec.Struct, frozen=True):
+    """What is varied: models (or sizes of one), devices (power modes, caps and changed facts are devices of their own),
+    batches and precisions; `base` is the rest of the scenario. Raises RequestError if one of them is empty."""
+
+    workloads: tuple[Workload, ...]
+    devices: tuple[Device, ...]
+    batches: tuple[int, ...]
+    precisions: tuple[str, ...]
+    base: Scenario = Scenario()
+
+    def __post_init__(self) -> None:
+        names = {"model": self.workloads, "device": self.devices, "batch": self.batches, "precision": self.precisions}
+        check_axes(**names)
+
+    def __len__(self) -> int:
+        return len(self.workloads) * len(self.devices) * len(self.batches) * len(self.precisions)
+
+    def walk(self, tick: Tick | None = None) -> Iterator[Estimate]:
+        """Estimate every configuration, batches innermost. Raises RequestError for an invalid batch or precision."""
+        groups, done = [self.batches[i : i + TOGETHER] for i in range(0, len(self.batches), TOGETHER)], 0
+        for workload, precision, device, group in product(self.workloads, self.precisions, self.devices, groups):
+            scenario = msgspec.structs.replace(self.base, precision=precision)
+            for result in estimate_batches(workload, device, scenario, group):
+                yield result
+                done += 1
+                if tick is not None:
+                    tick(done, len(self))
+
+
+def check_axes(**axes: Sequence[object]) -> None:
+    """Raise RequestError if an axis has no value."""
+    for name, values in axes.items():
+        if not values:
+            raise RequestError(f"nothing to evaluate: no {name} is given")
+
+
+def evaluate(
+    axes: Axes,
+    tick: Tick | None = None,
+    prices: CostSettings | None = None,
+    keeps: Callable[[Estimate], bool] = lambda result: True,
+) -> "Points":
+    """Return the points of a grid, at given or usual `prices`; `keeps` returns False for one to leave out."""
+    by = settings() if prices is None else prices
+    return Points(make_point(result, by) for result in axes.walk(tick) if keeps(result))
+
+
+class Best(msgspec.Struct, frozen=True):
+    """The best batch of one device for one aim, among those that fit; `value` in the aim's SI unit."""
+
+    device: Annotated[str, column("Device")]
+    precision: Annotated[str, column("Precision", keep=1)]
+    precision_run: Annotated[str, column("Format used", keep=2)]
+    image_size: Annotated[int | None, column("Pixels", "count", keep=4)]
+    aim: str
+    batch: int
+    value: float
+
+
+class Crossing(msgspec.Struct, frozen=True):
+    """From `batch` on, `after` has the lower metric; if it is None, `before` wins throughout. `changes` counts how
+    often the winner changes over the batches."""
+
+    metric: Annotated[str, column("Metric")]
+    precision: Annotated[str, column("Precision", keep=1)]
+    image_size: Annotated[int | None, column("Pixels", "count", keep=4)]
+    before: Annotated[str, column("Ahead at first")]
+    after: Annotated[str, column("Against")]
+    batch: Annotated[int | None, column("Crossover batch", "count")]
+    changes: int
+
+
+class Points(tuple[Point, ...]):
+    """Points in an order. Each method returns other points, and changes none."""
+
+    __slots__ = ()
+
+    def where(self, has: Callable[[Point], bool]) -> "Points":
+        """Select the points with a property."""
+        return Points(filter(has, self))
+
+    def distinct(self) -> "Points":
+        """Drop equal runs: of formats that a device runs alike, keep the one that it runs."""
+        runs: dict[tuple[object, ...], Point] = {}
+        for point in self:
+            key = (point.model, point.device, point.batch, point.precision_run, point.latency_s, point.energy_j)
+            if key not in runs or point.precision == point.precision_run:
+                runs[key] = point
+        return Points(runs.values())
+
+    def keep(self, limits: Sequence[Constraint]) -> "Points":
+        """Select the points that may win and keep all limits, each with the odds that a measurement keeps them."""
+        within = (point for point in self if point.can_win and all(point.excess(limit) <= 1.0 for limit in limits))
+        if not limits:
+            return Points(within)
+        return Points(msgspec.structs.replace(point, odds=min(map(point.odds_of_keeping, limits))) for point in within)
+
+    def order(self, metric: str) -> "Points":
+        """Sort by a metric, the best first, then by energy."""
+        return Points(sorted(self, key=lambda point: (point.sort_key(metric), point.energy_j_per_inference)))
+
+    def front(self, objectives: Sequence[str]) -> "Points":
+        """Select the points that no other beats in one objective without being worse in another."""
+        rows = np.array([[point.sort_key(name) for name in objectives] for point in self], dtype=np.float64)
+        return self.marked(front(rows.reshape(-1, len(objectives))).tolist())
+
+    def marked(self, marks: Sequence[bool]) -> "Points":
+        """Select the points whose mark is True."""
+        return Points(point for point, is_marked in zip(self, marks, strict=True) if is_marked)
+
+    def lines(self) -> list["Points"]:
+        """Divide into the points of one model, size, device and precision over the batches."""
+        lines: dict[tuple[object, ...], list[Point]] = {}
+        for point in self:
+            lines.setdefault((point.model, point.image_size, point.device, point.precision), []).append(point)
+        return [Points(line) for line in lines.values()]
+
+    def best_by(self, aims: Sequence[str]) -> tuple[Best, ...]:
+        """Return the best batch of each line for each aim, the smallest of equals; none of a line that does not fit."""
+        best = []
+        for line in self.lines():
+            running = line.where(lambda point: point.can_win)
+            for aim in aims if running else ():
+                top = min(running, key=lambda point: point.sort_key(aim))
+                best.append(Best(top.device, top.precision, top.precision_run, top.image_size, aim, top.batch,
+                                 top.figure(aim)))  # fmt: skip
+        return tuple(best)
+
+    def crossings(self, axes: Axes, metrics: Sequence[str]) -> tuple[Crossing, ...]:
+        """Return, for each pair of devices in the same precision and size, the batch from which the other wins. Batches
+        between those of the points are estimated on the `axes`, not interpolated."""
+        return tuple(
+            _crossing(axes, name, first, second)
+            for first, second in combinations(self.lines(), 2)
+            if (first[0].precision, first[0].image_size) == (second[0].precision, second[0].image_size)
+            and first[0].device != second[0].device
+            for name in metrics
+        )
+
+
+def _crossing(axes: Axes, metric: str, first: Points, second: Points) -> Crossing:
+    wins = [_metric(p, metric) <= _metric(q, metric) for p, q in zip(first, second, strict=True)]
+    changes = [k for k, (now, after_it) in enumerate(pairwise(wins)) if now != after_it]
+    names = (first[0].device, second[0].device) if wins[0] else (second[0].device, first[0].device)
+    k = changes[0] if changes else 0
+    batch = _bisect_batch(axes, metric, first[k], second[k], first[k + 1].batch) if changes else None
+    return Crossing(metric, first[0].precision, first[0].image_size, *names, batch, len(changes))
+
+
+def _metric(run: Point | Estimate, metric: str) -> float:
+    """Return the metric; infinity if the device may not be recommended, so that it never wins."""
+    return METRICS[metric].figure(run) if run.can_win else float("inf")
+
+
+def _bisect_batch(axes: Axes, metric: str, one: Point, other: Point, high: int) -> int:
+    """Find the batch in (that of the points, high] at which the winner changes."""
+    workload = next(workload for workload in axes.workloads if workload.image_size == one.image_size)
+    devices = [next(device for device in axes.devices if device.key == point.device) for point in (one, other)]
+
+    def wins(batch: int) -> bool:
+        """Return True if the first device has the lower metric at a batch."""
+        scenario = msgspec.structs.replace(axes.base, batch=batch, precision=one.precision)
+        first, second = (estimate(workload, device, scenario) for device in devices)
+        return _metric(first, metric) <= _metric(second, metric)
+
+    low = one.batch
+    is_ahead = wins(low)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if wins(middle) == is_ahead else (low, middle)
+    return high
+
+
+def front(values: Floats) -> Bools:
+    """Return which rows of `values` (n, d), all to be minimised, are on the Pareto front."""
+    keep = np.ones(len(values), dtype=np.bool_)
+    for i, row in enumerate(values):
+        if keep[i]:
+            keep &= ~((values >= row).all(axis=1) & (values > row).any(axis=1))
+    return keep

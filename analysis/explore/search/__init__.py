@@ -1,1 +1,0 @@
-"""Many configurations evaluated over a grid: sweeps, the Pareto front, search within constraints, and the workers."""

@@ -1,0 +1,178 @@
+"""Write the sweep of the whole catalogue to a file.
+
+FILE.part holds the rows until all are there. A run that was stopped goes on from them, and two runs cannot write one
+file.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from analysis.estimate.scenario import Scenario
+from analysis.explore.catalogue_sweep import COLUMNS, Chunk, chunks, header, run_chunk
+from analysis.explore.executors import cluster, cores, processes
+from analysis.explore.grid import BATCHES
+from hardware.base import file_access
+from hardware.base.errors import RequestError
+from hardware.precision import SWEEP
+from hwexplorer import configurations, engine
+from hwexplorer.export import files
+from hwexplorer.options import name_list
+from hwexplorer.process import output
+
+SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet"}
+_FORMATS = {"csv": "csv", "json": "jsonl"}  # of --format, which prints lines
+_PIECE = 1 << 20  # bytes copied at once
+Run = Callable[[Sequence[Chunk]], Iterator[str]]
+
+
+def sweep_all(arguments: argparse.Namespace, lists: dict[str, Any]) -> None:
+    """Write the sweep of every shipped torchvision model on all devices, or those of --on, chunk by chunk."""
+    target = Path(arguments.output) if arguments.output is not None else None
+    if target is not None:
+        files.check(target, overwrite=True)
+        form = files.format_of(target, SUFFIXES)
+    elif (asked := arguments.format or "csv") in _FORMATS:
+        form = _FORMATS[asked]
+    else:
+        raise RequestError(f"sweep --all prints csv or json (a row a line), not {asked}")
+    if arguments.image_size or arguments.image_sizes:
+        raise RequestError("sweep --all runs each model at its own image size: leave the size out")
+    keys = () if arguments.on is None else tuple(engine.device(name).key for name in name_list("device")(arguments.on))
+    if arguments.power_modes:
+        keys = configurations.devices(keys or configurations.catalogue(), True)
+    work = chunks(
+        lists["batches"] or BATCHES,
+        lists["precisions"] or SWEEP,
+        tuple(dict.fromkeys(keys)),
+        Scenario(execution=arguments.execution or "auto", layout=arguments.layout or "nchw"),
+        engine.folders(),
+        "csv" if form == "parquet" else form,
+    )
+    with _executor(arguments, len(work)) as executor:
+
+        def run(some: Sequence[Chunk]) -> Iterator[str]:
+            """Yield the rows of chunks, in their order."""
+            try:
+                yield from map(run_chunk, some) if executor is None else executor.map(run_chunk, some)
+            except BrokenExecutor:
+                raise RequestError("a worker was killed (out of memory? --workers takes fewer)") from None
+
+        if target is not None and (target.is_file() or not target.exists()):
+            continue_file(target, work, run)
+            return
+        with closing(_lines(work, run)) as rows:  # ends the line of progress before an error is reported
+            if target is not None:  # a pipe or a device, which holds no rows
+                files.write(target, rows, overwrite=True)
+            else:
+                for part in rows:
+                    output.put(part)
+
+
+def _executor(arguments: argparse.Namespace, count: int) -> AbstractContextManager[Executor | None]:
+    """Return what runs the chunks: a cluster, processes, or None for this process alone."""
+    if arguments.cluster:
+        return cluster(arguments.cluster)
+    workers = min(arguments.workers or cores(), count)
+    return processes(workers) if workers > 1 else nullcontext()
+
+
+def _lines(work: Sequence[Chunk], run: Run, done: int = 0) -> Generator[str, None, None]:
+    """Yield the header and the rows of the chunks after the first `done`, and show how far it is."""
+    if not done:
+        yield header(work[0].form)
+    begin_s, total, n = time.monotonic(), sum(chunk.n_rows for chunk in work), 0
+    before = sum(chunk.n_rows for chunk in work[:done])
+    with output.Progress() as progress:
+        for chunk, text in zip(work[done:], run(work[done:]), strict=True):
+            n += chunk.n_rows
+            rate = n / max(time.monotonic() - begin_s, 1e-9)
+            progress.show(f"{before + n:,} of {total:,} rows, {rate:,.0f} rows/s")
+            yield text
+
+
+def continue_file(target: Path, work: Sequence[Chunk], run: Run) -> None:
+    """Write the rows of all chunks to a file by way of FILE.part, which holds rows of a run that was stopped. Raises
+    RequestError if another run is writing it."""
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with _locked(part) as file:
+            with closing(_lines(work, run, _take_up(file, work, run))) as rows:
+                for text in rows:
+                    file.write(text.encode())
+                    file.flush()
+            file.seek(0)
+            is_table = target.suffix.lower() == ".parquet"
+            pieces = [_parquet(part)] if is_table else iter(lambda: file.read(_PIECE), b"")
+            file_access.write(target, pieces)
+            part.unlink()
+    except OSError as error:
+        raise RequestError(f"cannot write {target}: {error.strerror or error}") from None
+
+
+@contextmanager
+def _locked(part: Path) -> Iterator[BinaryIO]:
+    """Open a file for this process alone. The lock ends with the process. Raises RequestError if another one has it."""
+    with part.open("a+b") as file:
+        try:
+            with suppress(ImportError):
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_taken = not part.exists() or not os.path.samestat(os.fstat(file.fileno()), part.stat())
+        except BlockingIOError:
+            is_taken = True
+        if is_taken:
+            raise RequestError(f"another run is writing {part.name.removesuffix('.part')}: wait, or name another file")
+        yield file
+
+
+def _take_up(file: BinaryIO, work: Sequence[Chunk], run: Run) -> int:
+    """Return how many chunks a stopped run has written. The one that it wrote last, whole or in part, is run again: if
+    the rows in the file differ, they are of another request or version, and the file is emptied."""
+    head = header(work[0].form).encode()
+    file.seek(0)
+    is_same, last, n_rows = file.read(len(head)) == head, -1, 0
+    begin = end = len(head)  # of the rows of the last chunk
+    for line in file if is_same else ():
+        if not line.endswith(b"\n"):  # torn
+            break
+        if n_rows == (work[last].n_rows if last >= 0 else 0):
+            last, n_rows, begin = last + 1, 0, end
+            if last == len(work):
+                break
+        n_rows, end = n_rows + 1, end + len(line)
+    if last < 0 or last == len(work):
+        file.truncate(0)
+        return 0
+    text = next(run(work[last : last + 1])).encode()
+    file.seek(begin)
+    if not text.startswith(file.read(end - begin)):
+        output.say(f"{Path(file.name).name} has rows of another request or version: it begins again")
+        file.truncate(0)
+        return 0
+    file.truncate(begin)
+    file.write(text)
+    rows = [chunk.n_rows for chunk in work]
+    output.say(f"{sum(rows[: last + 1]):,} of {sum(rows):,} rows are those of a run that was stopped")
+    return last + 1
+
+
+def _parquet(rows: Path) -> bytes:
+    """Return rows of CSV as a Parquet file. Raises RequestError without pyarrow."""
+    import pyarrow
+    from pyarrow import csv, parquet
+
+    texts = ("model", "device", "precision", "precision_run", "execution", "bound")
+    types = {name: pyarrow.string() if name in texts else pyarrow.float64() for name in COLUMNS}
+    types |= {"batch": pyarrow.int64(), "fits": pyarrow.bool_(), "silicon": pyarrow.bool_()}
+    table = csv.read_csv(rows, convert_options=csv.ConvertOptions(column_types=types))
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(table, sink)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

@@ -1,0 +1,202 @@
+"""Find devices, batches and precisions within limits such as --max-power 20W, or those that no other beats."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from analysis.estimate.metrics import METRICS, Metric, select_metrics
+from analysis.explore.constrained_search import ConstrainedSearch, limit_flags
+from analysis.explore.constrained_search import search as within
+from analysis.explore.constraint import Constraint
+from analysis.explore.grid import Points, evaluate
+from analysis.explore.odds import describe_odds
+from analysis.explore.point import Point, point_columns
+from analysis.text.evidence import describe_evidence
+from hardware.base.errors import RequestError
+from hardware.base.text import percent, quantity
+from hardware.precision import SWEEP
+from hwexplorer import configurations, engine
+from hwexplorer.declare import EVERYWHERE, Report, Rows, summary_text
+from hwexplorer.options import LOAD_LIMITS, amount, choice, name_list, option, whole
+from hwexplorer.state import State, replace
+from hwexplorer.views.captions import MARKED, figures_lead, headline_of_state, list_names
+from hwexplorer.views.plain import Plot, Series, Text
+from hwexplorer.views.tables import row_key
+
+_Names = tuple[str, ...] | None
+FRONT = ("energy", "latency")
+KEY = ("model", "device", "batch", "precision")
+BRIEF = point_columns(
+    "model device batch precision precision_run energy_per_inference latency throughput edp power memory "
+    "electricity_usd odds known bound",
+    device={"shown": MARKED},
+)
+COLUMNS = point_columns(
+    "model device batch precision precision_run energy_per_inference latency throughput edp power memory "
+    "electricity_usd hire_usd purchase_usd carbon_kg accuracy odds known bound",
+    device={"shown": MARKED},
+)
+
+
+def _states(state: State, models: _Names, **_: object) -> tuple[State, ...]:
+    return tuple(replace(state, model=name) for name in dict.fromkeys((state.model, *(models or ()))))
+
+
+def _document(
+    state: State,
+    order: str,
+    front: bool,
+    models: _Names,
+    batches: tuple[int, ...] | None,
+    precisions: _Names,
+    power_modes: bool,
+    on_paper: bool,
+    caps: bool,
+    tick: Callable[[int, int], None] | None = None,
+    **given: float | None,
+) -> ConstrainedSearch:
+    limits = []
+    for option_name, value in given.items():
+        figure = option_name.partition("_")[2]
+        if value is not None:
+            if value <= 0:
+                raise RequestError(f"--{option_name.replace('_', '-')} {value:g}: expected more than 0")
+            limits.append(Constraint(figure, ">=" if METRICS[figure].more_is_better else "<=", value))
+    points = list[Point]()
+    for member in _states(state, models) if limits or front else ():
+        axes = configurations.axes_of(member, batches, precisions or SWEEP, power_modes, caps)
+        points += sorted(evaluate(axes, tick, keeps=configurations.draws_its_cap), key=lambda point: point.batch)
+    return within(Points(points), limits, order, (*FRONT, *("accuracy",) * bool(models)) if front else ())
+
+
+def _title(search: ConstrainedSearch, state: State) -> str:
+    models = f"{list_names(search.models)}: " if len(search.models) > 1 else ""
+    subject = f"{models}{headline_of_state(state, f'{search.evaluated:,} configurations')}"
+    limits = f": {', '.join(search.constraints)}" if search.constraints else ""
+    return subject + limits + ("" if search.objectives else f", sorted by {METRICS[search.order].noun}")
+
+
+def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
+    """Yield the best configuration that is likely to keep the limits, a bolder one, and the best measured one."""
+    yield search.verdict
+    best = next(iter(search.found), None)
+    if best is None:
+        return
+    if search.objectives:
+        for metric in FRONT if search.best_known and len(search.best_known) < len(search.found) else ():
+            known = min(search.best_known, key=METRICS[metric].figure)
+            yield f"least {metric} with measurements behind it: {_describe(known)}"
+        return
+    least = {"throughput": "most throughput", "edp": "least EDP"}.get(search.order, f"least {search.order}")
+    yield f"{least}: {_describe(best)}"
+    if engine.device(best.device).power_cap:
+        yield _against_uncapped(best, state)
+    bolder = next(iter(Points(search.found).order(search.order)), best)
+    backed = next((point for point in search.found if point.is_measured), None)
+    if bolder is not best:
+        yield f"bolder: {_describe(bolder)}"
+    if backed not in (best, bolder):
+        yield f"{least} with measurements behind it: {_describe(backed) if backed else 'none'}"
+
+
+def _describe(point: Point) -> str:
+    """Write `hailo10h at batch 1, fp32 run as int8 (measured on it: 60 measurements ..; 98 % sure)`."""
+    form = point.precision + f" run as {point.precision_run}" * (point.precision_run != point.precision)
+    odds = f"; {describe_odds(point.odds)} to keep the limits" if isinstance(point.odds, float) else ""
+    return f"{MARKED[point.device]} at batch {point.batch}, {form} ({describe_evidence(point.trust)}{odds})"
+
+
+def _words(search: ConstrainedSearch, state: State) -> Text:
+    lines = [f"{r.constraint}: {r.leaves:,} keep it; the best has {quantity(r.best, r.unit)}" for r in search.rulings]
+    if search.not_fitting:
+        lines.append(f"{search.not_fitting:,} of {search.evaluated:,} do not fit in device memory")
+    if search.nearest is not None and search.constraints:
+        excess = search.nearest_excess
+        amount = f"by {percent(excess - 1)}" if excess < 10 else f"{quantity(excess, 'SI')} times"
+        lines.append(f"nearest miss: {_describe_figures(search.nearest)}; exceeds a limit {amount}")
+    return Text("limits", "", (("Limits", tuple(lines)),) if lines else ())
+
+
+def _against_uncapped(best: Point, state: State) -> str:
+    """Write `at 400 W 5.34 mJ and 1.72 ms; without a cap 7.74 mJ and 1.53 ms (-31 % energy, +12 % latency)`."""
+    device = engine.device(best.device)
+    key = device.key.replace(f"@{device.power_cap}", "", 1)
+    uncapped = engine.result(replace(state, batch=best.batch, precision=best.precision), key)
+    capped, free = ((run.energy_j_per_inference, run.latency_s) for run in (best, uncapped))
+    energy, latency = (f"{new / old * 100 - 100:+.0f} %" for new, old in zip(capped, free, strict=True))
+    now, before_cap = (f"{quantity(joules, 'J')} and {quantity(seconds, 's')}" for joules, seconds in (capped, free))
+    return f"{device.operating_words.strip()} {now}; without a cap {before_cap} ({energy} energy, {latency} latency)"
+
+
+def _describe_figures(point: Point) -> str:
+    names = select_metrics(lambda metric: metric.limit_example)
+    figures = ", ".join(f"{name} {quantity(point.figure(name), METRICS[name].unit)}" for name in names)
+    return f"{point.device} at batch {point.batch}, {point.precision} ({figures})"
+
+
+def _plot(search: ConstrainedSearch, state: State) -> Plot | Text:
+    """Return the picture of the front; nothing for a search within limits alone."""
+    if not search.objectives:
+        return Text("front", "", ())
+    series = []
+    for name, members in (("front", search.found), ("beaten", search.dominated), ("on paper", search.design_targets)):
+        keys = tuple(row_key(member, KEY) for member in members)
+        x, y = (tuple(map(METRICS[metric].figure, members)) for metric in ("latency", "energy"))
+        if members:
+            series.append(Series(name, x, y, keys=keys, labels=keys))
+    return Plot(
+        name="front", title="Energy and latency", x_title="Latency of the batch", y_title="Energy per inference",
+        x_unit="s", y_unit="J", series=tuple(series),
+    )  # fmt: skip
+
+
+def _limit(flag: str, metric: Metric) -> Any:
+    says = f"{metric.title[0].lower()}{metric.title[1:]}: {metric.limit_example}"
+    return option(flag, type=amount(metric.unit or "USD"), metavar="X", help=says)
+
+
+def _without(search: ConstrainedSearch) -> tuple[str, ...]:
+    """Return the columns that a search does not have: odds without limits, accuracies without several models."""
+    return ("odds",) * (not search.constraints) + ("accuracy",) * ("accuracy" not in search.objectives)
+
+
+def _rows(name: str, title: str, of: str, first: int, **others: Any) -> Rows:
+    brief = {"columns": BRIEF}
+    return Rows(name, title, COLUMNS, of=of, key=KEY, kind="architecture", leads=figures_lead, without=_without,
+                first=first, brief=brief, **others)  # fmt: skip
+
+
+VERB = Report(
+    subject=EVERYWHERE,
+    options=(
+        *(_limit(flag, metric) for flag, metric in limit_flags().items()),
+        option("--front", action="store_true", help="those that no other beats in both energy and latency"),
+        option("--models", type=name_list("model"), metavar="M,..",
+               help="other models as well; accuracy becomes an objective of --front"),
+        choice("--sort", select_metrics(lambda metric: metric.is_order), default="edp", metavar="BY", dest="order"),
+        *configurations.GRID,
+        configurations.CAP,
+        configurations.INCLUDE_PAPER,
+        *LOAD_LIMITS,
+        option("--devices", type=whole(1, 64), default=8, dest="most", metavar="N", applies_to="load",
+               help="for a load: most devices of a kind (default 8)"),
+    ),
+    document=_document,
+    title=_title,
+    parts=(
+        summary_text(_answer),
+        _rows("search", "", "found", 15),
+        # Designs on paper do not compete with existing devices, so they have a table of their own.
+        _rows("on_paper", "On paper only", "design_targets", 5, optional=True),
+        _words,
+        _plot,
+    ),
+    brief_parts=("summary", "search", "on_paper", "limits"),
+    main="search",
+    states=_states,
+    ticks="configurations",
+    on_screen=False,
+    examples={
+        "search": "conv2d --on h100_sxm,tpu_v4 --max-latency 1ms",
+        "search_front": "conv2d --on h100_sxm,tpu_v4 --front",
+    },
+)  # fmt: skip
