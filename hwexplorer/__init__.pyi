@@ -37,10 +37,7 @@ from hwexplorer.reports.show.structure import StructureReport
 from hwexplorer.reports.sweep import Sweep
 from hwexplorer.reports.tree.edp import EdpReport
 from hwexplorer.reports.validate import ModelGroups
-from hwexplorer.reports.why.diff import Diff
-from hwexplorer.reports.why.explain import Explanation
-from hwexplorer.reports.why.progression import Progression
-from hwexplorer.reports.why.why import NodeExplanation
+from hwexplorer.reports.why import NodeExplanation
 
 __version__: str
 _One = str | float | Path | Workload | Model
@@ -70,9 +67,6 @@ def device(device: _Value, *, devices_dir: _Value = ...) -> Result[Any]:
 def devices(*others: _One, arch: Literal["cpu", "gpu", "tpu", "npu", "kpu"] | None = ..., devices_dir: _Value = ...) -> Result[DeviceList]:
     """List the devices."""
 
-def diff(model: _Value, other: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., rule: _Value = ..., devices_dir: _Value = ...) -> Result[Diff]:
-    """Compare two models, states or JSON files: what changed, and where, for people or a pull request."""
-
 def edp(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[EdpReport]:
     """Divide the energy-delay product: components, largest parts, what fusion saves."""
 
@@ -81,9 +75,6 @@ def energy(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision:
 
 def events(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[EventReport]:
     """Count hardware events (operations, bytes, cycles) and their energy."""
-
-def explain(model: _Value, a: _Value, b: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., metric: Literal["edp", "energy", "latency", "memory"] | None = ..., devices_dir: _Value = ...) -> Result[Explanation]:
-    """Explain why one device costs more than another."""
 
 def fallback(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., rest: _Value = ..., devices_dir: _Value = ...) -> Result[FallbackReport]:
     """Show which operators an accelerator's compiler leaves to the CPU or GPU beside it, and what that costs."""
@@ -139,5 +130,5 @@ def validate(*, data: _Value = ..., on: _Value = ..., served: bool | None = ...,
 def wavefront(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., at: _Value = ..., devices_dir: _Value = ...) -> Result[Wavefront]:
     """Show an operator as it runs on several machines: phases, cycles, energy, and what moves at a moment."""
 
-def why(model: _Value, *others: _One, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[NodeExplanation]:
-    """Explain why a node costs what it costs."""
+def why(model: _Value, sides: _Value = ..., *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., metric: Literal["edp", "energy", "latency", "memory"] | None = ..., rule: _Value = ..., devices_dir: _Value = ...) -> Result[NodeExplanation | Difference | Progression]:
+    """Explain a cost: of a node, of one device, state or file against another, or of a model on several devices in turn."""

@@ -87,7 +87,7 @@ class Answer(Generic[Document]):
         states = [state for state in self._report.states(self._state, **self._options) if engine.is_ready(state)]
         gaps = {(model := engine.captured_model(state)).name: uncovered_note(model, state.batch) for state in states}
         notes = "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
-        if notes or self._report.view is not None:  # a view that needs no document
+        if notes or (self._report.view is not None and self._report.fails is None):  # a view that needs no document
             return notes
         return getattr(self.document, "incomplete", "") or ""  # the note in a file of results
 
@@ -198,6 +198,8 @@ class Answer(Generic[Document]):
         words += [quote(format_state(state))] if self._report.subject.has("model") else []
         for option in self._report.options:
             value = self._options.get(option.name, option.default)
+            if isinstance(value, tuple) and option.is_word:
+                words += [quote(format_state(word) if isinstance(word, State) else str(word)) for word in value]
             if value != option.default and isinstance(value, str | int | float) and not option.is_word:
                 words += [option.flags[0]] if value is True else [option.flags[0], quote(str(value))]
         return " ".join(words)

@@ -91,7 +91,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     words = [_flag(word, parser) for word in words]
     if registry.takes_model(name) and not registry.names_model(name):
         words = _with_model_first(words)
-    arguments, wrong = parser.parse_known_args(_with_joined_devices(words))
+    arguments, wrong = parser.parse_known_intermixed_args(_with_joined_devices(words))
     if wrong:
         raise _wrong_word(wrong[0], parser)
     if arguments.devices_dir:
@@ -108,9 +108,7 @@ def _with_verb(words: list[str]) -> list[str]:
     if flag is None:
         return words
     rest, kind = [word for word in words if word != flag], flag.removeprefix(_LIST)
-    verb = (
-        ["explain"] if flag == _EXPLAIN else [kind] if kind in _LISTS else ["devices", "--arch", kind.removesuffix("s")]
-    )
+    verb = ["why"] if flag == _EXPLAIN else [kind] if kind in _LISTS else ["devices", "--arch", kind.removesuffix("s")]
     return [*verb, *(rest[1:] if rest and registry.is_verb(rest[0]) else rest)]
 
 

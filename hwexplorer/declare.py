@@ -27,10 +27,11 @@ from hwexplorer.views.tables import Named, rows
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """The subject of a verb, by the options that name it. `several` devices may follow --on; without it, `everywhere`
-    takes the whole catalogue."""
+    takes the whole catalogue. A verb that `compares` takes one device, or several to compare."""
 
     options: tuple[Option, ...] = ()
     several: bool = False
+    compares: bool = False
     everywhere: bool = False
 
     def has(self, name: str) -> bool:

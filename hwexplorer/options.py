@@ -30,8 +30,9 @@ class Option(msgspec.Struct, frozen=True):
     An option named like a field of State sets that field; any other is passed by name to the report's `document`.
     The first line of `group` is the heading in help, further lines are a note. Only one of the options with the same
     `excludes` may be given. `singular` names an option whose value is used for a list that is not given. `in_shell` is
-    the default on the command line only. An option that `is_model` names a model, and becomes its state. One that
-    `applies_to` a "batch" or a "load" is refused for the other."""
+    the default on the command line only. An option that `is_model` names a model, and becomes its state; if it
+    takes several words, only a single one that is no device does. One that `applies_to` a "batch" or a "load" is
+    refused for the other."""
 
     flags: tuple[str, ...]
     help: str

@@ -24,7 +24,7 @@ from hwexplorer.views.plain import Page, Table, Text
 if TYPE_CHECKING:
     from analysis.explore.wavefront_phases import Wavefront
     from hwexplorer.export.sheet import Sheet
-    from hwexplorer.reports.why.why import NodeGain
+    from hwexplorer.reports.why import NodeGain
 
 _REPORTS = {"knobs": "tune"}  # pane -> its report, where the names differ
 _FACT = re.compile(r"^(\S+) {2,}(.+?) {2,}")  # name and value in their columns
@@ -62,7 +62,7 @@ class ScreenQueries:
 
     def next_step(self, state: State) -> NodeGain | None:
         """Return the setting that helps the node under the cursor most. It takes some estimates."""
-        from hwexplorer.reports.why import why
+        from hwexplorer.reports import why
 
         return why.next_step(state)
 
@@ -174,7 +174,8 @@ def _shown_answer(view: str, state: State) -> Answer[Any]:
     if view == "events" and state.zoom:
         from hwexplorer.reports.show import events
 
-        view = "progression" if events.compares_devices(state) else view
+        if events.compares_devices(state):
+            return Answer("why", state, sides=state.devices)
     if view == "knobs":
         from hwexplorer.reports.tune import tune
 

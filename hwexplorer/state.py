@@ -141,6 +141,11 @@ def with_model(state: State, model: str, image_size: int | None = None) -> State
     return replace(state, model=model, image_size=image_size, precision=precision, load="")
 
 
+def is_result(text: str) -> bool:
+    """Return True if a word names a file of results, so that its slashes separate folders."""
+    return text.endswith(".json") and not any(mark in text for mark in "@?%")
+
+
 def preferred(devices: tuple[str, ...]) -> str:
     """Return the device that the cursor starts on."""
     return PREFERRED_DEVICE if PREFERRED_DEVICE in devices else devices[0]

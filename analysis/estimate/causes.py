@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.evaluation import ratio
 from analysis.estimate.host_work import divide_host_work
 from analysis.model.ir.workload import Floats, Ints
 from hardware.architecture_facts import Event
@@ -165,8 +166,7 @@ def _seconds_by_cause(result: Estimate) -> tuple[Floats, Floats]:
     ideal = np.minimum(np.maximum(arithmetic, roof), at_work)
 
     # The head of a kernel has its overhead; the rest is divided as in the estimate.
-    ratio = run.kernel_s / np.where(run.unthrottled_s > 0, run.unthrottled_s, run.kernel_s)
-    before = run.latency_s / ratio[kernel]
+    before = run.latency_s / ratio(run.kernel_s, run.unthrottled_s, 1.0)[kernel]
     launch = np.where(demand.head, np.minimum(run.overhead_s[kernel], before), 0.0)
     part = (before - launch) / np.where(busy > 0, busy, 1.0)[kernel]
     bound, operators = _CAUSE_OF_RESOURCE[run.resource][kernel], np.arange(demand.n)

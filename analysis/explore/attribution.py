@@ -1,35 +1,52 @@
-"""Attribution of a difference between two estimates of one model, in several ways that each add up to it.
+"""Attribution of a difference between two estimates of one model: parts that add up to it, in several ways, and words.
 
-EDP is a product, so its difference is attributed by Shapley: `de * mean(t) + dt * mean(e)`.
+`explain` compares the second side with the first, of the whole model or of the work below one node. EDP is a product,
+so its difference is attributed by Shapley: `de * mean(t) + dt * mean(e)`. Sentences are about the costlier side, from
+the texts of attribution.toml: each cause of a tenth of the difference has one.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
 
-from analysis.estimate.causes import FAMILIES, STEPS, causes, family_energy, steps
+from analysis.estimate.causes import FAMILIES, STEPS, causes, family_energy, instructions, static_power_w, steps
 from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
+from analysis.estimate.evaluation import rates, ratio
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernels import structure
-from analysis.estimate.outline import host_branches
+from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.outline import HOST, host_branches
 from analysis.estimate.peak_memory import allocation_bytes, lifetimes
+from analysis.estimate.tree_figures import estimate_of_node, find_node, operators_of
 from analysis.model.ir.workload import Floats
-from hardware.base.text import quantity
+from analysis.text.headline import name_with_format, short_name
+from hardware.base import file_access
+from hardware.base.errors import RequestError, unknown
+from hardware.base.text import Unit, count_noun, percent, quantity
 from hardware.engines.runtime import LIKE_FOR_LIKE
 from hardware.execute import BOUNDS, LAUNCH, RESOURCES
+from hardware.precision import rate_unit
 
-_ROUNDING = 1e-12  # relative difference that counts as zero
+EXPLAINED = (*ADDITIVE, "memory")
+SAME_COST = 0.001  # a smaller difference, as a fraction, is none
+WORTH_NAMING = 0.1  # share of the difference from which a cause is named
 CANCELLING = 2.0  # times the whole difference: larger parts are stated as amounts
 WORTH_SAYING = 0.05  # deviation from 1 of a ratio by software that is worth naming
 TIMES = (*RESOURCES, "launch", "power limit")
+_ROUNDING = 1e-12  # relative difference that counts as zero
+_TEXTS = Path(__file__).with_suffix(".toml")
+_NOUNS = {"energy": "energy", "latency": "time", "memory": "memory", "edp": "energy-delay product"}
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One part of both sides, in the unit of the metric. `fraction` is its share of the whole difference (0 if both are
-    equal). For EDP, `a` and `b` are Shapley shares of the EDP of each side."""
+    """One part of both sides, in `unit`. `difference` is that of `b` from `a`, `fraction` its share of the whole
+    difference (0 if both sides are equal). For EDP, `a` and `b` are Shapley shares of the EDP of each side."""
 
     name: str
+    unit: Unit
     a: float
     b: float
     difference: float
@@ -37,6 +54,114 @@ class Part(msgspec.Struct, frozen=True):
 
 
 Groups = dict[str, tuple[Part, ...]]
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The difference of a metric in sentences and in parts: each of `groups` adds up to it. `a` and `b` are the metric
+    of both sides, `ratio` is `b / a`. Energy and EDP are per inference; so is memory if the batches differ
+    (`per_inference`)."""
+
+    metric: str
+    unit: Unit
+    per_inference: bool
+    a: float
+    b: float
+    difference: float
+    ratio: float
+    reasons: tuple[str, ...]
+    groups: Groups
+
+
+def is_comparable(here: Estimate, there: Estimate) -> bool:
+    """Return True if both estimates are of the same model in the same subgraphs."""
+    return here.workload.name == there.workload.name and here.partition.id == there.partition.id
+
+
+def explain(a: Estimate, b: Estimate, metric: str = "edp", path: str = "") -> Explanation:
+    """Explain what differs from `a` to `b`, two estimates of one model, in the work below a node ('' is all). Raises
+    RequestError for an unknown metric or node."""
+    if metric not in EXPLAINED:
+        raise unknown("metric", metric, EXPLAINED)
+    if not is_comparable(a, b):
+        raise RequestError(f"only sides of one model are explained: {a.workload.name} and {b.workload.name} are two")
+    if metric == "memory" and find_node(a, path)[0] != "model":
+        raise RequestError("memory is of the whole model, not of a node")
+    per_inference = metric in ("edp", "energy") or a.scenario.batch != b.scenario.batch
+    sides = estimate_of_work(a, path), estimate_of_work(b, path)
+    groups = attribute(*sides, metric, per_inference)
+    if sides[0] is not a:
+        groups = {way: tuple(part for part in parts if part.a or part.b) for way, parts in groups.items()}
+    values = [
+        side.energy_j if metric == "energy" and not per_inference else METRICS[metric].figure(side) for side in sides
+    ]
+    software = attribute_to_software(a, b, path) if metric in ("latency", "edp") else None
+    return Explanation(
+        metric=metric,
+        unit=METRICS[metric].unit,
+        per_inference=per_inference and metric != "latency",
+        a=values[0],
+        b=values[1],
+        difference=values[1] - values[0],
+        ratio=values[1] / values[0] if values[0] else 1.0,
+        reasons=_reasons(*sides, metric, groups, values, software),
+        groups=groups,
+    )
+
+
+def estimate_of_work(result: Estimate, path: str) -> Estimate:
+    """Return the estimate of the work below a node alone: all other operators take no time and no energy. For the model
+    that is the estimate itself."""
+    if find_node(result, path)[0] == "model":
+        return result
+    part, members, kernel = estimate_of_node(result, path), operators_of(result, path), result.demand.kernel
+    run, mapping, is_member = part.run, part.run.mapping, np.zeros(result.demand.n)
+    is_member[members] = 1.0
+    latency_s, energy_j = run.latency_s * is_member, run.energy_j * is_member
+    kernel_s, has_head = (
+        np.bincount(kernel, each, minlength=len(run.kernel_s)) for each in (latency_s, is_member * result.demand.head)
+    )
+    # A kernel counts by the time of its members. Its overhead is that of its first operator.
+    unthrottled_s = kernel_s * ratio(run.unthrottled_s, run.kernel_s)
+    is_host = path == HOST and part is not result
+    overhead_s = unthrottled_s if is_host else np.minimum(run.overhead_s * has_head, unthrottled_s)
+    at_work = ratio(unthrottled_s - overhead_s, run.busy_s)
+    traffic = {name: getattr(mapping.traffic, name) * is_member for name in mapping.traffic.__struct_fields__}
+    of_part = msgspec.structs.replace(
+        run,
+        mapping=msgspec.structs.replace(
+            mapping,
+            traffic=msgspec.structs.replace(mapping.traffic, **traffic),
+            matrix_s=mapping.matrix_s * is_member,
+        ),
+        kernel_s=kernel_s,
+        unthrottled_s=unthrottled_s,
+        overhead_s=overhead_s,
+        latency_s=latency_s,
+        energy_j=energy_j,
+        counts=run.counts * is_member,
+        **{
+            name: getattr(run, name) * at_work for name in ("busy_s", "serial_s", "kernel_compute_s", "kernel_memory_s")
+        },
+    )
+    total_s, total_j = float(kernel_s.sum()), float(energy_j.sum())
+    bound_s = np.bincount(run.bound, kernel_s, minlength=len(BOUNDS))
+    fast_s, slow_s = (end_s * total_s / (result.latency_s or 1.0) for end_s in result.latency_band_s)
+    return msgspec.structs.replace(
+        part,
+        setup=divide_host_work(result)[0].setup,  # without the work of the host, which is a node of its own
+        demand=msgspec.structs.replace(part.demand, macs=part.demand.macs * is_member),
+        run=of_part,
+        latency_s=total_s,
+        energy_j=total_j,
+        latency_band_s=(fast_s, slow_s),
+        **msgspec.structs.asdict(rates(result.scenario.batch, total_s, total_j)),
+        utilization=float((run.utilization * kernel_s).sum()) / (total_s or 1.0),
+        bound=BOUNDS[int(bound_s.argmax())],
+        bound_s=tuple(bound_s.tolist()),
+    )
+
+
+# --- parts that add up ------------------------------------------------------------------------------------
 
 
 def attribute(a: Estimate, b: Estimate, metric: str, per_inference: bool) -> Groups:
@@ -58,19 +183,20 @@ def attribute(a: Estimate, b: Estimate, metric: str, per_inference: bool) -> Gro
             for side in (a, b)
         )
         names = {"cause": TIMES, "step": STEPS, "subgraph": _subgraphs(a, b)}
+    unit = METRICS[metric].unit
     return {
-        way: list_parts(labels, x, y, is_sorted=way == "subgraph")
+        way: _list_parts(labels, unit, x, y, is_sorted=way == "subgraph")
         for (way, labels), x, y in zip(names.items(), energies_a, energies_b, strict=True)
     }
 
 
-def list_parts(names: Sequence[str], a: Floats, b: Floats, is_sorted: bool = True) -> tuple[Part, ...]:
+def _list_parts(names: Sequence[str], unit: Unit, a: Floats, b: Floats, is_sorted: bool = True) -> tuple[Part, ...]:
     """Return the parts of a difference by name, the largest first if `is_sorted`, else in the order of `names`."""
-    difference = a - b
+    difference = b - a
     total = float(difference.sum())
     if abs(total) < _ROUNDING * float(np.abs(a).sum() + np.abs(b).sum()):
         total = np.inf  # the sides are equal but for rounding
-    return _sorted_parts(names, a, b, difference, total, is_sorted)
+    return _sorted_parts(names, unit, a, b, difference, total, is_sorted)
 
 
 def parts_cancel(parts: Sequence[Part]) -> bool:
@@ -78,17 +204,12 @@ def parts_cancel(parts: Sequence[Part]) -> bool:
     return any(abs(part.fraction) > CANCELLING for part in parts)
 
 
-def is_comparable(here: Estimate, there: Estimate) -> bool:
-    """Return True if both estimates are of the same model in the same subgraphs."""
-    return here.workload.name == there.workload.name and here.partition.id == there.partition.id
-
-
 def _sorted_parts(
-    names: Sequence[str], a: Floats, b: Floats, difference: Floats, total: float, is_sorted: bool = True
+    names: Sequence[str], unit: Unit, a: Floats, b: Floats, difference: Floats, total: float, is_sorted: bool = True
 ) -> tuple[Part, ...]:
     order = np.argsort(-np.abs(difference), kind="stable") if is_sorted else np.arange(len(names))
     columns = (a.tolist(), b.tolist(), difference.tolist(), (difference / total).tolist())
-    return tuple(Part(names[i], *(column[i] for column in columns)) for i in order.tolist())
+    return tuple(Part(names[i], unit, *(column[i] for column in columns)) for i in order.tolist())
 
 
 # --- energy and latency -----------------------------------------------------------------------------------
@@ -150,8 +271,8 @@ def _attribute_memory(a: Estimate, b: Estimate) -> Groups:
         for held in (a.memory, b.memory)
     )
     return {
-        "kind": list_parts(("weights", "activations", "workspace"), kind_a, kind_b, is_sorted=False),
-        "live at the peak": list_parts(names, mine, theirs),
+        "kind": _list_parts(("weights", "activations", "workspace"), "byte", kind_a, kind_b, is_sorted=False),
+        "live at the peak": _list_parts(names, "byte", mine, theirs),
     }
 
 
@@ -164,10 +285,10 @@ def _shapley(
     """Attribute the difference of e x t: each part of one factor is weighed with the mean of the other factor."""
     energy_j = [side.energy_j_per_inference for side in (a, b)]
     latency_s = [a.latency_s, b.latency_s]
-    by_energy = (energies[0] - energies[1]) * (latency_s[0] + latency_s[1]) / 2
-    difference = by_energy + (times[0] - times[1]) * (energy_j[0] + energy_j[1]) / 2
+    by_energy = (energies[1] - energies[0]) * (latency_s[0] + latency_s[1]) / 2
+    difference = by_energy + (times[1] - times[0]) * (energy_j[0] + energy_j[1]) / 2
     own_js, rest_js = (0.5 * (energies[i] * latency_s[i] + times[i] * energy_j[i]) for i in range(2))
-    return _sorted_parts(names, own_js, rest_js, difference, float(difference.sum()) or np.inf)
+    return _sorted_parts(names, "Js", own_js, rest_js, difference, float(difference.sum()) or np.inf)
 
 
 def _attribute_edp(a: Estimate, b: Estimate) -> Groups:
@@ -203,22 +324,36 @@ class SoftwareShare(msgspec.Struct, frozen=True):
     software: float
     chip: float
     cause: str
+    runtimes: str
 
-    def describe(self) -> str:
-        """Write the ratio as a product: `20x (chip) / 8.7x (software: ..)`, where the software makes up for a part."""
-        parts = sorted(((self.chip, "chip"), (self.software, self.cause)), key=lambda part: part[0] < 1.0)
-        words = [f"{quantity(max(ratio, 1.0 / ratio), 'x', digits=2)} ({name})" for ratio, name in parts]
-        return f"{words[0]} {'/' if parts[1][0] < 1.0 else 'x'} {words[1]}"
+    def describe(self, of_quicker: bool = False) -> str:
+        """Write the product for the slower side, or for the quicker one: `chip 20x slower, software 8.7x faster`."""
+        factors = ((self.chip, "chip"), (self.software, self.cause))
+        changes = [(1.0 / ratio if of_quicker else ratio, name) for ratio, name in factors]
+        return ", ".join(
+            f"{name} {_speed_words(ratio)}" for ratio, name in sorted(changes, key=lambda one: one[0] < 1.0)
+        )
 
 
-def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare | None:
-    """Attribute the ratio of two latencies; None if the software's part is too small to name."""
-    if not slower.latency_s or not quicker.latency_s:
+def _speed_words(ratio: float) -> str:
+    times = quantity(max(ratio, 1.0 / ratio), "x", digits=2)
+    return "as fast" if times == "1.0x" else f"{times} {'slower' if ratio > 1.0 else 'faster'}"
+
+
+def attribute_to_software(a: Estimate, b: Estimate, path: str = "") -> SoftwareShare | None:
+    """Attribute the ratio of two latencies, the longer over the shorter, of the work below a node ('' is all). Return
+    None for one device, or if the software's part is too small to name."""
+    if a.device.key == b.device.key:
         return None
-    sides = slower, quicker
+    wholes = sorted((a, b), key=lambda side: -estimate_of_work(side, path).latency_s)
+    sides = slower, quicker = [estimate_of_work(side, path) for side in wholes]
+    if not quicker.latency_s:
+        return None
     alike = [
-        estimate(side.workload, side.device, msgspec.structs.replace(side.scenario, execution=LIKE_FOR_LIKE))
-        for side in sides
+        estimate_of_work(
+            estimate(side.workload, side.device, msgspec.structs.replace(side.scenario, execution=LIKE_FOR_LIKE)), path
+        )
+        for side in wholes
     ]
     penalties = [side.latency_s / (copy.latency_s or 1.0) for side, copy in zip(sides, alike, strict=True)]
     ratio, chip = slower.latency_s / quicker.latency_s, alike[0].latency_s / (alike[1].latency_s or 1.0)
@@ -228,10 +363,189 @@ def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare 
     responsible = sides[0 if penalties[0] >= penalties[1] else 1]
     waits = responsible.runtime.mode != "fused" and responsible.bound == BOUNDS[LAUNCH]
     names = " against ".join(dict.fromkeys(side.runtime.name for side in sides))
-    return SoftwareShare(ratio, software, chip, f"{'host dispatch' if waits else 'software'}: {names}")
+    return SoftwareShare(ratio, software, chip, "host dispatch" if waits else "software", names)
 
 
-def software_words(one: Estimate, other: Estimate) -> str:
-    """Return how chip and software make one of two slower; '' if too little is due to software."""
-    software = attribute_to_software(*sorted((one, other), key=lambda side: -side.latency_s))
-    return "" if software is None else software.describe()
+# --- sentences --------------------------------------------------------------------------------------------
+
+
+def _reasons(
+    a: Estimate, b: Estimate, metric: str, groups: Groups, values: Sequence[float], software: SoftwareShare | None
+) -> tuple[str, ...]:
+    """Return sentences about the costlier side against the cheaper one, whichever of them is the first."""
+    if a.device.key == b.device.key and a.scenario == b.scenario:
+        return ("both sides are the same",)
+    is_second = (values[0], b.device.key) < (values[1], a.device.key)
+    more, less = (b, a) if is_second else (a, b)
+    high, low = max(values), min(values)
+    unit, ratio = METRICS[metric].unit, high / low if low else float("inf")
+    names = _name_side(more, less), _name_side(less, more)
+    amounts = f"{quantity(high, unit)} against {quantity(low, unit)}"
+    lines = [f"{names[0]} takes {quantity(ratio, 'x')} the {_NOUNS[metric]} of {names[1]}: {amounts}"]
+    if ratio < 1.0 + SAME_COST:
+        lines = [f"{names[0]} and {names[1]} take the same {_NOUNS[metric]}, {quantity(high, unit)}"]
+    if metric == "memory":
+        return (*lines, *_memory_sentences(groups, is_second))
+    main = groups["family"] if metric == "energy" else groups["cause"]
+    sign, cancel = 1.0 if is_second else -1.0, parts_cancel(main)
+    # If parts cancel, their sum is no measure of them, and the largest part is.
+    whole = max(abs(p.difference) for p in main) if cancel else abs(values[1] - values[0])
+
+    def size(part: Part) -> str:
+        """Return a part as a share of the difference, or as an amount if the parts cancel."""
+        return quantity(abs(part.difference), unit) if cancel else f"{percent(abs(part.fraction))}"
+
+    for part in sorted(main, key=lambda p: -sign * p.difference):
+        if sign * part.difference < WORTH_NAMING * whole or ratio < 1.0 + SAME_COST:
+            break
+        is_time = metric == "latency" or part.name.startswith("time: ")
+        name = part.name.removeprefix("energy: ").removeprefix("time: ")
+        if sentence := _difference_sentence(more, less, name, "time" if is_time else "energy"):
+            lines.append(f"{size(part)}: {sentence}")
+    opposing_parts = [p for p in main if -sign * p.difference > WORTH_NAMING * whole]
+    lines.extend(
+        f"against it, {part.name} favours {names[0]} by {size(part)}{'' if cancel else ' of the difference'}"
+        for part in sorted(opposing_parts, key=lambda p: p.fraction)
+    )
+    if metric in ("latency", "edp"):
+        if software is not None:
+            slower = max((more, less), key=lambda side: side.latency_s)
+            lines.append(
+                f"{short_name(slower.device)} takes {quantity(software.ratio, 'x')} the time: {software.describe()} "
+                f"({software.runtimes})"
+            )
+        lines.extend(_under_utilisation(more, less))
+    lines.extend(_paper_band(each) for each in (more, less) if metric != "latency" and not each.device.silicon)
+    return tuple(lines)
+
+
+def _paper_band(side: Estimate) -> str:
+    low, high = (quantity(end / (side.energy_j or 1.0), "x") for end in side.energy_band_j)
+    return f"prices of {short_name(side.device)} are bottom-up: its energy may be {low} to {high} of that"
+
+
+def _memory_sentences(groups: Groups, is_second_larger: bool) -> list[str]:
+    def describe(part: Part) -> str:
+        """Write the bytes of a part on both sides, the larger side first."""
+        high, low = (part.b, part.a) if is_second_larger else (part.a, part.b)
+        return f"{part.name}: {quantity(high, 'byte')} against {quantity(low, 'byte')}"
+
+    lines = [describe(part) for part in groups["kind"] if part.a or part.b]
+    largest_part = groups["live at the peak"][0]
+    return [*lines, f"the largest difference is {describe(largest_part)}"] if largest_part.difference else lines
+
+
+def _name_side(side: Estimate, other: Estimate) -> str:
+    """Return the name of a device, with the settings in which the sides differ, or with all if it is one device, and
+    with the format that it runs if the formats differ."""
+    own, others = ((f"batch {run.scenario.batch}", run.scenario.precision, run.execution) for run in (side, other))
+    is_same = side.device.key == other.device.key
+    differing = [ours for ours, theirs in zip(own, others, strict=True) if is_same or ours != theirs]
+    name = short_name(side.device) + f" at {', '.join(differing)}" * bool(differing)
+    return name_with_format(name, side, (other,))
+
+
+def _difference_sentence(more: Estimate, less: Estimate, cause: str, of: str) -> str:
+    """Return the sentence for a cause of more `of` (energy or time); '' if the cause has no sentence."""
+    text: str = file_access.shipped(_TEXTS)[of].get(cause, "")
+    figures = _figures(more), _figures(less)
+    if figures[0].delivers == figures[1].delivers:
+        figures[1].delivers = "does as well"
+    return text.format(more=figures[0], less=figures[1], static_cause=_static_cause(more, less))
+
+
+def _figures(side: Estimate) -> SimpleNamespace:
+    """Return the figures of a side that a sentence may name."""
+    device, batch, flow = side.device, side.scenario.batch, side.run.mapping.traffic
+    dram, chip = flow.dram_bytes.sum(), flow.chip_bytes.sum()
+    launch_s, kernels = float(side.run.overhead_s.sum()), int(np.count_nonzero(side.run.kernel_s))
+    own_s = float(divide_host_work(side)[0].run.overhead_s.sum())
+    host = f" and {quantity(launch_s - own_s, 's')} for the host" if launch_s > own_s else ""
+    peak = max((rate for (_, form), rate in device.peaks.items() if form == side.precision_run), default=0.0)
+    share = f"{percent(side.utilization, 1)}"
+    energy_j = dict(zip(FAMILIES, family_energy(side).tolist(), strict=True))
+    macs = float(side.demand.macs.sum())
+    vector_s = float(side.run.busy_s[side.run.resource == RESOURCES.index("vector unit")].sum())
+    return SimpleNamespace(
+        name=short_name(device),
+        format=side.precision_run,
+        node=f"{device.process_nm:g} nm{_voltage(side)}",
+        delivers=device.arch.data.story.delivers,
+        instructions=_instructions(side),
+        launch=f"{quantity(own_s, 's')} for {count_noun(kernels, 'kernel')}{host} of {short_name(device)} "
+        f"({percent(launch_s / (side.latency_s or 1.0))} of its time)",
+        chip=quantity(float(chip) / batch, "byte"),
+        dram=quantity(float(dram) / batch, "byte"),
+        per_mac={family: _price(joules, macs, "MAC") for family, joules in energy_j.items()},
+        per_byte=_price(energy_j["on-chip memory"], float(chip), f"byte{_hops(side, float(chip))}"),
+        per_dram_byte=_price(energy_j["DRAM"], float(dram), "byte"),
+        memory=device.memory_technology,
+        bandwidth=quantity(device.memory_bandwidth, "byte/s"),
+        static_power=quantity(static_power_w(side), "W"),
+        time=quantity(side.latency_s / batch, "s"),
+        compute=f"{short_name(device)} {share} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"
+        f"{_rows_per_weight(side)}",
+        vector=f"{quantity(vector_s, 's')} in lanes of {short_name(device)}",
+        limit=quantity(side.power_limit_w, "W"),
+    )
+
+
+def _voltage(side: Estimate) -> str:
+    """Return what a lower voltage at the power limit leaves of the energy of events, if it is lower."""
+    scale = float(np.average(side.run.price_scale, weights=side.run.latency_s)) if side.latency_s else 1.0
+    return f", at {percent(scale)} of the energy of the full clock" if scale < 0.99 else ""
+
+
+def _price(joules: float, count: float, unit: str) -> str:
+    return f" ({quantity(joules / count, 'J')}/{unit})" if count else ""
+
+
+def _hops(side: Estimate, moved_bytes: float) -> str:
+    """Return how far the network on chip carries each byte, '' without a network: hops grow with the mesh."""
+    place = side.device.arch.row.get("network_on_chip.hop")
+    if place is None or not moved_bytes:
+        return ""
+    return f", {side.run.counts[place].sum() / moved_bytes:.3g} hops each"
+
+
+def _instructions(side: Estimate) -> str:
+    batch, kind = side.scenario.batch, side.device.arch.data.story.instructions
+    count, macs = instructions(side) / batch, float(side.demand.macs.sum()) / batch
+    if not kind:
+        return "fetches none, its schedule lies in space"
+    per = f", {_per_mac(macs / count)}" if count and macs else ""
+    return f"issues {quantity(count, 'SI')} {kind}{per}"
+
+
+def _per_mac(macs_per_instruction: float) -> str:
+    if macs_per_instruction < 1.0:
+        return f"{1.0 / macs_per_instruction:.3g} per MAC"
+    return f"one per {quantity(macs_per_instruction, 'SI')} MACs"
+
+
+def _rows_per_weight(side: Estimate) -> str:
+    """Say how few rows use each weight of the product that takes longest on arrays, if they do not fill the arrays."""
+    slowest = int(side.run.mapping.matrix_s[0].argmax())
+    rows = float(side.demand.gemm[1, slowest])
+    if not 0.0 < rows < side.device.values.get("array_rows", 0.0):
+        return ""
+    return f" ({count_noun(rows, 'row')} for each weight that the arrays of {side.device.array_rows:g} rows load)"
+
+
+def _static_cause(more: Estimate, less: Estimate) -> str:
+    """Say whether longer time or higher power causes most of a difference in static energy."""
+    (power, time), (less_power, less_time) = (
+        (static_power_w(side), side.latency_s / side.scenario.batch) for side in (more, less)
+    )
+    by_time, by_power = (time - less_time) * (power + less_power) / 2, (power - less_power) * (time + less_time) / 2
+    return "static power over the longer time" if by_time >= by_power else "higher static power"
+
+
+def _under_utilisation(more: Estimate, less: Estimate) -> tuple[str, ...]:
+    """Return a sentence if the slower side leaves much more of its peak unused, else an empty tuple."""
+    if more.utilization * 2 < less.utilization and more.utilization < 0.3:
+        return (
+            f"under-utilisation: {short_name(more.device)} reaches {percent(more.utilization, 1)} of its peak, "
+            f"{short_name(less.device)} {percent(less.utilization, 1)}",
+        )
+    return ()

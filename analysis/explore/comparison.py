@@ -12,7 +12,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, figures, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.attribution import software_words
+from analysis.explore.attribution import attribute_to_software
 from analysis.explore.cost import Bill
 from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, odds, odds_sentence
@@ -145,7 +145,11 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
     for result in results:
         if result is not reference and result.energy_j > 0 and result.fits and reference.fits:
             chance = odds_sentence([one for one in chances if one.device == result.device.key])
-            lines.append(comparison_sentence(result, reference, software_words(reference, result), chance))
+            software = attribute_to_software(reference, result)
+            words = ""
+            if software is not None:
+                words = f"{software.describe(result.latency_s < reference.latency_s)} ({software.runtimes})"
+            lines.append(comparison_sentence(result, reference, words, chance))
     lines += (design_price_sentence(result, designed) for result in results if (designed := as_designed(result)))
     return (*lines, *(line for result in results for line in device_sentences(result)))
 

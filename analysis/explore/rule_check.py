@@ -100,7 +100,7 @@ def coverage_findings(share: float, gap: str) -> tuple[Finding, ...]:
 
 
 def _reject_change(figure: str, pattern: str) -> float:
-    raise RequestError(f"change({figure}) compares two results: hwexplorer diff BEFORE AFTER --rule ..")
+    raise RequestError(f"change({figure}) compares two results: hwexplorer why BEFORE AFTER --rule ..")
 
 
 def evaluate_rules(rules: Sequence[Constraint], find_outcome: FindOutcome, change: Change) -> tuple[Finding, ...]:

@@ -10,7 +10,8 @@ import msgspec
 from analysis.document import record, records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.tree_figures import tree
+from analysis.estimate.tree_figures import operators_of
+from analysis.explore.attribution import estimate_of_work
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 
@@ -30,14 +31,16 @@ class OperatorFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The model and settings of a result, and its figures, by names of METRICS. `incomplete` is not empty if too
-    little of the work has a cost rule."""
+    """The model and settings of a result, and its figures, by names of METRICS. `precision_run` and `runtime` are '' in
+    files that do not have them. `incomplete` is not empty if too little of the work has a cost rule."""
 
     model: str
     device: str
     batch: int
     precision: str
+    precision_run: str
     execution: str
+    runtime: str
     coverage: float
     incomplete: str
     figures: dict[str, float]
@@ -49,17 +52,23 @@ class ComparedResult(ResultSummary, frozen=True, kw_only=True):
     parts: tuple[OperatorFigures, ...] = ()
 
 
-def summarize_estimate(result: Estimate) -> ComparedResult:
-    """Return an estimate as a result that can be compared."""
-    level, parts, ops = tree(result).operators, result.partition, result.workload.operators
-    batch = result.scenario.batch
+def summarize_estimate(result: Estimate, path: str = "") -> ComparedResult:
+    """Return the work below a node ('' is the model) as a result that can be compared. A node has no peak of memory."""
+    work, batch = estimate_of_work(result, path), result.scenario.batch
+    members, ops, demand = operators_of(result, path), result.workload.operators, result.demand
     operators = records(
-        OperatorFigures, id=parts.operator_id, name=ops.path, type=ops.kind, energy=level.energy_j / batch,
-        latency=level.latency_s, macs=level.macs / batch,
-    )  # fmt: skip
-    figures = {name: METRICS[name].figure(result) for name in _RUN_FIGURES} | {
-        "macs": float(level.macs.sum()) / batch,
-        "flops": float(level.flops.sum()) / batch,
+        OperatorFigures,
+        id=[result.partition.operator_id[i] for i in members],
+        name=[ops.path[i] for i in members],
+        type=[ops.kind[i] for i in members],
+        energy=work.run.energy_j[members] / batch,
+        latency=work.run.latency_s[members],
+        macs=demand.macs[members] / batch,
+    )
+    is_whole = work is result
+    figures = {name: METRICS[name].figure(work) for name in _RUN_FIGURES if is_whole or name != "memory"} | {
+        "macs": float(demand.macs[members].sum()) / batch,
+        "flops": float(demand.flops[members].sum()) / batch,
         "operators": float(len(operators)),
     }
     return record(
@@ -68,6 +77,7 @@ def summarize_estimate(result: Estimate) -> ComparedResult:
         result.scenario,
         model=result.workload.name,
         device=result.device.key,
+        runtime=result.runtime.name,
         incomplete=result.rule_coverage.gap,
         figures=figures,
         parts=operators,
@@ -95,11 +105,13 @@ class _Node(msgspec.Struct):
 class _Row(msgspec.Struct):
     device: str
     batch: _Batch
-    execution_run: str
     latency_s: _Amount
     energy_j_per_inference: _Amount
     edp_js: _Amount
     peak_memory_bytes: _Amount
+    execution_run: str
+    precision_run: str = ""
+    runtime: str = ""
 
 
 class _Compared(msgspec.Struct):
@@ -115,6 +127,8 @@ class _Head(msgspec.Struct):
     precision: str
     device: str = ""
     execution_run: str = ""
+    precision_run: str = ""
+    runtime: str = ""
     coverage: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     incomplete: str = ""
 
@@ -162,11 +176,6 @@ def _combine(head: _Head, device: str, root: _Node | None, compared: _Compared |
             "flops": root.flops / head.batch,
             "operators": float(len(parts)),
         }
-    return record(
-        ComparedResult,
-        head,
-        device=head.device or (row.device if row else ""),
-        execution=head.execution_run or (row.execution_run if row else ""),
-        figures=figures,
-        parts=parts,
-    )
+    of_run = {name: getattr(head, name) or getattr(row, name, "") for name in ("device", "precision_run", "runtime")}
+    execution = head.execution_run or getattr(row, "execution_run", "")
+    return record(ComparedResult, head, **of_run, execution=execution, figures=figures, parts=parts)

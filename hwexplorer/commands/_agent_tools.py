@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from analysis.model.names.model_ref import user_target
 from analysis.model.names.targets import complete
-from hardware.base.errors import RequestError, matching_places, split_list, unknown
+from hardware.base.errors import RequestError, matching_places, unknown
 from hardware.base.text import percent
 from hwexplorer import api, engine, registry
 from hwexplorer.options import Option
@@ -43,7 +43,8 @@ _ROWS = {
     "row.energy_j_per_token odds",
     "rows": "device latency_s latency_band_s energy_j_per_inference edp_js throughput_per_s peak_memory_bytes fits "
     "evidence=trust.level",
-    "factor": "name a b fraction",
+    "figures": "figure unit a b change",
+    "sides": "device precision_run runtime latency_s energy_j_per_inference",
     "steps": "step latency_s",
     "models": "name family parameters macs",
     "devices": "id name architecture facts.memory_bytes facts.memory_bandwidth facts.power_limit_w silicon",
@@ -135,11 +136,6 @@ def _answer(verb: str, options: dict[str, Any]) -> Brief:
     words = []
     if "model" in options:
         words = [_without_code(str(options.pop("model")))]
-    devices = options.get("on", "")
-    devices = devices if isinstance(devices, list) else split_list(str(devices))
-    if verb == "why" and len(devices) == 2 and "node" not in options:
-        verb, words = "explain", [*words, *devices]
-        del options["on"]
     try:
         document = api.function(verb)(*words, **options).to_dict()
     except OutputError as error:
@@ -189,7 +185,6 @@ def _measurement(document: dict[str, Any]) -> str:
 
 def _table(document: dict[str, Any]) -> dict[str, Any]:
     """Return columns and rows of the first table of _ROWS that a document has, without columns that say nothing."""
-    document = document | document.get("groups", {})
     table = next(name for name in _ROWS if name in document)
     columns = [field.rpartition("=")[::2] for field in _ROWS[table].split()]
     rows = [[_figure(item, path.split(".")) for _, path in columns] for item in document[table]]

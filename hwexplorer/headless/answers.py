@@ -24,12 +24,17 @@ def find_answer(name: str, arguments: argparse.Namespace, progress: output.Progr
     if report.subject.options:
         asked_state.prepare_models(report.states(state, **options), arguments.strict)
         state = asked_state.with_fixed_batch(state, arguments)
-        options = {
-            n: asked_state.with_fixed_batch(v, arguments) if isinstance(v, State) else v for n, v in options.items()
-        }
+        options = {name: _at_fixed_batch(value, arguments) for name, value in options.items()}
     if report.ticks:
         options["tick"] = progress.ticking(report.ticks)
     return Answer(name, state, arguments.devices_dir, **options)
+
+
+def _at_fixed_batch(value: Any, arguments: argparse.Namespace) -> Any:
+    """Return a state, or the states among words, at the only batch of its model; any other value as it is."""
+    if isinstance(value, tuple):
+        return tuple(_at_fixed_batch(each, arguments) for each in value)
+    return asked_state.with_fixed_batch(value, arguments) if isinstance(value, State) else value
 
 
 def print_schema(name: str) -> None:

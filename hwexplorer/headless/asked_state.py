@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from analysis.model.ir.coverage import coverage
@@ -15,7 +16,7 @@ from hwexplorer.declare import Subject
 from hwexplorer.options import Option
 from hwexplorer.process.output import OutputError, Progress, say
 from hwexplorer.settings import default_precision
-from hwexplorer.state import State, parse, preferred, removed_note, replace
+from hwexplorer.state import State, is_result, parse, preferred, removed_note, replace, split_settings
 
 
 def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> State:
@@ -69,16 +70,25 @@ def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
     return ""
 
 
-def is_result(text: str) -> bool:
-    """Return True if a word names a file of results, so that its slashes separate folders."""
-    return text.endswith(".json") and not any(mark in text for mark in "@?%")
-
-
 def option_value(option: Option, arguments: argparse.Namespace, subject: Subject) -> Any:
-    """Return the value of an option. If it names another model, return the state of that model in the same scenario."""
+    """Return the value of an option. If it names another model, return the state of that model in the same scenario.
+    Several words, or devices after --on, are those of sides to compare."""
+    value = option.value_in(arguments)
     if not option.is_model:
-        return option.value_in(arguments)
-    return state_from_arguments(argparse.Namespace(**{**vars(arguments), "model": option.value_in(arguments)}), subject)
+        return value
+    if isinstance(value, str):
+        return state_from_arguments(argparse.Namespace(**{**vars(arguments), "model": value}), subject)
+    devices = split_list(arguments.on or "")
+    sides = tuple(value or (devices if len(devices) > 1 else ()))
+    if len(sides) != 1 or _is_device(sides[0]):
+        return sides
+    return (state_from_arguments(argparse.Namespace(**{**vars(arguments), "model": sides[0]}), subject),)
+
+
+def _is_device(text: str) -> bool:
+    with suppress(RequestError):
+        return bool(engine.device(split_settings(text)[0]))
+    return False
 
 
 def _devices(given: dict[str, Any], state: State, subject: Subject) -> dict[str, Any]:
@@ -87,7 +97,7 @@ def _devices(given: dict[str, Any], state: State, subject: Subject) -> dict[str,
     devices = state.devices
     if given.get("on") is not None:
         names = tuple(split_list(given["on"]))
-        if subject.several:
+        if subject.several or (subject.compares and len(names) > 1):
             changes["devices"] = devices = names
         elif len(names) != 1:
             raise RequestError(f"{given['verb']} takes one device after --on, not {len(names)}")

@@ -7,13 +7,13 @@ from collections import defaultdict
 import grid
 import numpy as np
 import pytest
+from analysis.text.difference_sentences import difference_sentence
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hwexplorer as hx
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
-from analysis.text.difference_sentences import difference_sentence
 from hardware import known_architectures
 from hardware.base.errors import RequestError
 from hardware.device import Device

@@ -1,4 +1,4 @@
-"""`hwexplorer diff`: what changed adds up, is found where it was made, and CI hears of it."""
+"""`hwexplorer why BEFORE AFTER`: what changed adds up, is found where it was made, and CI hears of it."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import hwexplorer as hx
 from analysis.estimate.metrics import select_metrics
 from analysis.explore.constraint import parse_rule
+from analysis.explore.difference import Difference, ResultChanges, find_module
 from analysis.explore.saved_result import read_result, summarize_estimate
 from hardware.base.errors import RequestError
 from hwexplorer import engine
-from hwexplorer.reports.why.diff import Diff, ResultChanges, find_module
 
 CHANGING = select_metrics(lambda metric: metric.is_compared)
 
@@ -39,12 +39,12 @@ def test_two_commits_of_a_model(tmp_path: Path) -> None:
     words = ("--input", "1x3x32x32", "--on", "t4", "--precision", "fp16")
     net.write_text(NET.replace("WIDTH", "8"))
     assert hwexplorer("report", f"{net}:Net", *words, "-o", str(base)).code == 0
-    same = hwexplorer("diff", str(base), f"{net}:Net", *words, "--rule", "change(energy) <= 0%")
+    same = hwexplorer("why", str(base), f"{net}:Net", *words, "--rule", "change(energy) <= 0%")
     assert (same.code, same.err) == (0, "")
-    assert "nothing changed" in same.out
+    assert "nothing differs" in same.out
     net.write_text(NET.replace("WIDTH", "64"))
     engine.reset()  # another process
-    changed = hwexplorer("diff", str(base), f"{net}:Net", *words, "--rule", "change(macs) < 1%", "--format", "md")
+    changed = hwexplorer("why", str(base), f"{net}:Net", *words, "--rule", "change(macs) < 1%", "--format", "md")
     assert changed.code == 1
     assert "change of macs is" in changed.err
     macs = next(line for line in changed.out.splitlines() if line.startswith("| MACs |"))
@@ -55,14 +55,14 @@ def test_two_commits_of_a_model(tmp_path: Path) -> None:
 
 def test_differences_are_those_of_the_estimates() -> None:
     before, after = run("vgg11", "t4"), run("vgg13", "t4")
-    diff: Diff = hx.diff("vgg11", "vgg13", on="t4").document
-    assert [changed.figure for changed in diff.changes] == list(CHANGING)
-    by_name = {changed.figure: changed for changed in diff.changes}
+    diff: Difference = hx.why("vgg11", "vgg13", on="t4").document
+    assert [changed.figure for changed in diff.figures] == list(CHANGING)
+    by_name = {changed.figure: changed for changed in diff.figures}
     assert by_name["energy"].difference == after.energy_j_per_inference - before.energy_j_per_inference
     assert by_name["latency"].change == pytest.approx(after.latency_s / before.latency_s - 1, rel=1e-12)
-    assert by_name["memory"].after == after.peak_memory_bytes
+    assert by_name["memory"].b == after.peak_memory_bytes
     assert by_name["operators"].difference == after.workload.n_operators - before.workload.n_operators
-    assert sum(kind.after - kind.before for kind in diff.operators) == by_name["operators"].difference
+    assert sum(kind.b - kind.a for kind in diff.operators) == by_name["operators"].difference
     for figure, field in (("energy", "energy_j"), ("latency", "latency_s"), ("macs", "macs")):
         parts = sum(getattr(each, field) for each in diff.places)
         assert parts == pytest.approx(by_name[figure].difference, rel=1e-9)
@@ -79,13 +79,13 @@ def test_a_file_says_what_the_state_says(tmp_path: Path) -> None:
         assert side.figures == pytest.approx({name: state.figures[name] for name in known}, rel=1e-9)
         assert (side.model, side.device, side.batch) == ("resnet18", "t4", 1)
         assert {part.id for part in side.parts} == ({part.id for part in state.parts} if verb != "compare" else set())
-        changed = hwexplorer("diff", str(path), "resnet18", "--on", "t4")
-        assert (changed.code, "nothing changed" in changed.out) == (0, True)
+        changed = hwexplorer("why", str(path), "resnet18", "--on", "t4")
+        assert (changed.code, "nothing differs" in changed.out) == (0, True)
 
 
 def test_sides_that_are_no_pair_are_told() -> None:
-    diff = hx.diff("resnet18@b8/t4", "resnet18/tpu_v4")
-    assert diff.notes[:2] == ("device: t4 before, tpu_v4 after", "batch: 8 before, 1 after")
+    diff = hx.why("resnet18@b8/t4", "resnet18/tpu_v4")
+    assert diff.settings[:2] == ("device t4 -> tpu_v4", "batch 8 -> 1")
 
 
 @pytest.mark.parametrize(
@@ -123,16 +123,16 @@ def test_rules_of_changes() -> None:
     for text in ("change(speed) < 5%", "change() < 5%", "change(energy) < 5mJ"):
         with pytest.raises(RequestError, match="rule "):
             parse_rule(text)
-    assert "hwexplorer diff BEFORE AFTER" in hwexplorer("check", "mlp", "--rule", "change(energy) < 5%").err
+    assert "hwexplorer why BEFORE AFTER" in hwexplorer("check", "mlp", "--rule", "change(energy) < 5%").err
 
 
 def test_rules_of_check_are_about_what_came_after(tmp_path: Path) -> None:
-    words = ("diff", "resnet18", "resnet34", "--on", "t4", "--rule")
+    words = ("why", "resnet18", "resnet34", "--on", "t4", "--rule")
     assert hwexplorer(*words, "energy < 1kJ").code == 0
     assert hwexplorer(*words, "energy(tpu_v4) < 1nJ").code == 1
     path = tmp_path / "after.json"
     assert hwexplorer("report", "resnet18", "-o", str(path)).code == 0
-    refused = hwexplorer("diff", "resnet34", str(path), "--rule", "energy < 1J")
+    refused = hwexplorer("why", "resnet34", str(path), "--rule", "energy < 1J")
     assert (refused.code, "is a file: rules about it begin with change" in refused.err) == (2, True)
 
 
@@ -145,11 +145,11 @@ def test_rules_of_check_are_about_what_came_after(tmp_path: Path) -> None:
 def test_what_is_no_result_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(text.encode("latin-1"))
-    refused = hwexplorer("diff", str(path), "mlp")
+    refused = hwexplorer("why", str(path), "mlp")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "is not JSON written by compare, tree or report" in refused.err
 
 
 def test_a_file_that_is_not_there() -> None:
-    assert "cannot read out/gone.json" in hwexplorer("diff", "out/gone.json", "mlp").err
-    assert json.loads(hwexplorer("diff", "mlp", "mlp", "--format", "json").out)["places"] == []
+    assert "cannot read out/gone.json" in hwexplorer("why", "out/gone.json", "mlp").err
+    assert json.loads(hwexplorer("why", "mlp", "mlp", "--format", "json").out)["places"] == []

@@ -9,10 +9,9 @@ from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 from analysis.estimate.causes import FAMILIES, family_energy, family_of
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.attribution import Part, live_at_peak, time_parts
+from analysis.explore.attribution import EXPLAINED, Part, explain, live_at_peak, time_parts
 from hardware import known_architectures
 from hardware.base.errors import RequestError
-from hwexplorer.reports.why.explain import EXPLAINED, explain
 from tests.sampling import for_each
 
 PAIRS = tuple(permutations(DEFAULTS, 2))
@@ -27,13 +26,13 @@ def _close(x: float, y: float, scale: float) -> bool:
 def test_parts_add_up_for_all_pairs(model: str, metric: str) -> None:
     for a, b in PAIRS:
         found = explain(run(model, a), run(model, b), metric)
-        scale = found.a.value + found.b.value
-        assert _close(found.difference, found.a.value - found.b.value, scale)
+        scale = found.a + found.b
+        assert _close(found.difference, found.b - found.a, scale)
         for name, group in found.groups.items():
             assert _close(sum(p.difference for p in group), found.difference, scale), (a, b, name)
             assert _close(sum(p.fraction for p in group), 1.0, 1.0) or found.difference == 0
-            assert _close(sum(p.a for p in group), found.a.value, scale), (a, b, name)
-            assert _close(sum(p.b for p in group), found.b.value, scale), (a, b, name)
+            assert _close(sum(p.a for p in group), found.a, scale), (a, b, name)
+            assert _close(sum(p.b for p in group), found.b, scale), (a, b, name)
 
 
 @for_each("model", MODELS)
@@ -86,7 +85,7 @@ def test_other_batches_compare_per_inference() -> None:
     many = estimate(workload("resnet18"), device("h100_sxm"), Scenario(32))
     found = explain(one, many, "energy")
     assert found.per_inference
-    assert math.isclose(found.b.value, many.energy_j / 32, rel_tol=1e-12)
+    assert math.isclose(found.b, many.energy_j / 32, rel_tol=1e-12)
 
 
 def _by_difference(parts: tuple[Part, ...]) -> list[float]:
@@ -97,7 +96,7 @@ def _by_difference(parts: tuple[Part, ...]) -> list[float]:
 def test_the_words_name_the_cause_that_the_numbers_name(model: str, metric: str) -> None:
     for a, b in PAIRS:
         found = explain(run(model, a), run(model, b), metric)
-        more = found.a if found.difference >= 0 else found.b
+        more = device(b if found.difference >= 0 else a)
         assert found.difference == 0 or found.reasons[0].partition(" takes ")[0].partition(" (")[0] in more.name
         if metric in ("energy", "edp") and abs(math.log(found.ratio)) > 0.01:
             assert len(found.reasons) > 1
@@ -108,7 +107,7 @@ def test_the_words_name_the_cause_that_the_numbers_name(model: str, metric: str)
 
 
 def test_sides_may_have_settings_of_their_own() -> None:
-    found = hwexplorer("explain", "resnet18", "gpu@b8,fp16", "gpu", "--format", "json").json()
+    found = hwexplorer("why", "resnet18", "gpu@b8,fp16", "gpu", "--format", "json").json()
     assert (found["a"]["batch"], found["a"]["precision"]) == (8, "fp16")
     assert (found["b"]["batch"], found["b"]["precision"]) == (1, "fp32")
 

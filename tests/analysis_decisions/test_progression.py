@@ -6,12 +6,11 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from hardware.base.errors import RequestError
+from analysis.explore.attribution import explain
+from analysis.explore.difference import compare_in_turn
 from hardware.device_catalog import load_device
 from hwexplorer import cli
 from hwexplorer.reports.show.events import event_report
-from hwexplorer.reports.why.explain import explain
-from hwexplorer.reports.why.progression import make_progression
 from tests.models import load_once
 
 KEYS = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
@@ -24,7 +23,7 @@ def run(model: str, batch: int = 1) -> list[Estimate]:
 @pytest.mark.parametrize(("model", "batch"), [("resnet18", 1), ("vit_b_16", 8)])
 def test_families_add_up_and_steps_are_of_pairs(model: str, batch: int) -> None:
     results = run(model, batch)
-    document = make_progression(results)
+    document = compare_in_turn(results)
     for side, result in zip(document.sides, results, strict=True):
         assert sum(side.energy_by_family_j.values()) == pytest.approx(result.energy_j / batch)
         assert side.latency_s == pytest.approx(result.latency_s)
@@ -37,18 +36,24 @@ def test_families_add_up_and_steps_are_of_pairs(model: str, batch: int) -> None:
 @pytest.mark.parametrize("path", ["layer1", "layer2.0.conv1"])
 def test_a_node_is_that_of_its_events(path: str) -> None:
     results = run("resnet18")
-    for side, result in zip(make_progression(results, path).sides, results, strict=True):
+    for side, result in zip(compare_in_turn(results, path).sides, results, strict=True):
         assert side.energy_j_per_inference == pytest.approx(event_report(result, path).total_j_per_inference)
 
 
-def test_one_device_is_refused() -> None:
-    with pytest.raises(RequestError, match="two devices or more"):
-        make_progression(run("resnet18")[:1])
+def test_a_node_rules_table_answer_and_steps() -> None:
+    """On a node, another device may win than on the model."""
+    results = run("resnet18")
+    part = compare_in_turn(results, "layer3.0-1.conv2")
+    energies = [side.energy_j_per_inference for side in part.sides]
+    assert part.steps[-1].energy_ratio == pytest.approx(energies[-1] / energies[-2])
+    assert part.steps[0].latency_ratio == pytest.approx(part.sides[1].latency_s / part.sides[0].latency_s)
+    assert ("wins" in part.answers[0]) == (energies[-1] < min(energies[:-1])) or "Too close" in part.answers[0]
+    assert part.answers != compare_in_turn(results).answers
 
 
 @pytest.mark.parametrize(
     "words",
-    ["why resnet18 cpu gpu tpu kpu", "show events resnet18 --on cpu,gpu,tpu,kpu", "progression resnet18 --on cpu,gpu"],
+    ["why resnet18 cpu gpu tpu kpu", "why resnet18 --on cpu,gpu,tpu,kpu", "why --model resnet18 cpu gpu tpu"],
 )
 def test_words_of_the_command_line(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*words.split(), "--format", "json"]) == 0

@@ -57,7 +57,7 @@ def test_a_function_has_the_options_of_its_verb() -> None:
     assert {"max_energy", "batches", "on", "batch"} <= {
         name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY
     }
-    assert "others" in inspect.signature(hx.why).parameters
+    assert "sides" in inspect.signature(hx.why).parameters
     assert "max_energy: " in hx.search.__doc__
 
 
@@ -87,7 +87,7 @@ def test_a_result_is_the_document_of_the_command_line(capsys: pytest.CaptureFixt
     [
         ("models", {"names": ["resnet18", "alexnet"], "on": "t4"}, "resnet18 alexnet --on t4"),
         ("search", {"model": "mlp", "max_energy": 0.1, "batches": [1, 8]}, "mlp --max-energy 100mJ --batches 1,8"),
-        ("explain", {"model": "mlp", "a": "cpu", "b": "gpu", "metric": "energy"}, "mlp cpu gpu --metric energy"),
+        ("why", {"model": "mlp", "sides": ["cpu", "gpu"], "metric": "energy"}, "mlp cpu gpu --metric energy"),
         ("check", {"model": "mlp", "rule": ["energy < 1J", "latency < 1s"]},
          "mlp --rule 'energy < 1J' --rule 'latency < 1s'"),
         ("edp", {"model": "mlp", "like_for_like": True, "top": 2}, "mlp --like-for-like --top 2"),

@@ -38,8 +38,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "memory": ("memory", "conv2d", *ON),
     "edp": ("edp", "conv2d", *ON),
     "sweep": ("sweep", "conv2d", "--batches", "1,8", "--precisions", "fp32,int8", *BOTH, "--power-modes"),
-    "explain": ("explain", "conv2d", "abacus", "h100_sxm", "--metric", "energy"),
-    "explain back": ("explain", "conv2d", "kpu", "abacus", "--metric", "edp"),
+    "two sides": ("why", "conv2d", "abacus", "h100_sxm", "--metric", "energy"),
+    "sides back": ("why", "conv2d", "kpu", "abacus", "--metric", "edp"),
     "front": ("search", "conv2d", *BOTH, "--front", "--all"),
     "search": ("search", "conv2d", *BOTH, "--max-latency", "10s", "--all"),
     "rank": ("models", *ON, "resnet18", "mobilenet_v2"),
@@ -54,9 +54,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "coefficients": ("coefficients", *ON),
     "tune": ("tune", "conv2d", *ON),
     "design": ("design", "--base", "abacus", "--workload", "conv2d", "--knobs", "clock_hz=1e6..4e6"),
-    "diff": ("diff", "conv2d", "conv2d", *ON),
+    "itself": ("why", "conv2d", "conv2d", *ON),
     "wavefront": ("wavefront", "conv2d", *ON),
-    "progression": ("progression", "conv2d", "abacus", "h100_sxm"),
+    "in turn": ("why", "conv2d", "abacus", "h100_sxm", "kpu"),
 }
 NOT_ABOUT_DEVICES = {
     "open",

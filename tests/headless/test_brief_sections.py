@@ -18,10 +18,12 @@ def test_a_pipe_has_every_model_and_device(call: Call) -> None:
 
 
 def test_energy_is_explained_per_inference(call: Call) -> None:
-    words = ("explain", "resnet18", "h100_sxm", "tpu_v4", "--metric", "energy", "--batch", "8", "--format", "json")
+    words = ("why", "resnet18", "h100_sxm", "tpu_v4", "--metric", "energy", "--batch", "8", "--format", "json")
     document = json.loads(call(*words).out)
-    assert document["a"]["value"] == pytest.approx(document["a"]["energy_j"] / 8)
-    assert document["groups"]["family"][3]["name"] == "launch"
+    explained = document["explanation"]
+    assert explained["a"] == pytest.approx(document["a"]["figures"]["energy"])
+    assert explained["groups"]["family"][3]["name"] == "launch"
+    assert {part["unit"] for group in explained["groups"].values() for part in group} == {"J"}
 
 
 @pytest.mark.parametrize("words", [("energy", "llama3_8b:decode"), ("mapping", "resnet50")])
@@ -32,8 +34,8 @@ def test_only_rows_with_one_name_but_for_a_number_are_merged(call: Call, words: 
 
 
 def test_host_work_is_a_part_of_its_own_of_a_difference(call: Call) -> None:
-    words = ("explain", "llama3_8b:decode", "h100_sxm", "tpu_v4", "--format", "json")
-    document = json.loads(call(*words).out)
+    words = ("why", "llama3_8b:decode", "h100_sxm", "tpu_v4", "--format", "json")
+    document = json.loads(call(*words).out)["explanation"]
     parts = {part["name"]: part for part in document["groups"]["subgraph"]}
     assert parts["host: scheduler and sampling"]["a"] > 100 * parts["embed_tokens"]["a"]
     assert sum(part["difference"] for part in parts.values()) == pytest.approx(document["difference"])

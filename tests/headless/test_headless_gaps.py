@@ -81,11 +81,11 @@ def test_a_diff_of_parts_fails_by_itself(
 ) -> None:
     whole, part = tmp_path / "whole.json", tmp_path / "part.json"
     call("tree", "resnet18", "--on", "h100_sxm", "-o", str(whole))
-    assert call("diff", "resnet18", str(whole), "--on", "h100_sxm").code == 0
+    assert call("why", "resnet18", str(whole), "--on", "h100_sxm").code == 0
     holed("resnet18")
     call("tree", "resnet18", "--on", "h100_sxm", "-o", str(part))
     for words in (("resnet18", str(whole)), (str(whole), "resnet18"), (str(whole), str(part))):
-        done = call("diff", *words, "--on", "h100_sxm")
+        done = call("why", *words, "--on", "h100_sxm")
         assert (done.code, done.out.splitlines()[0][:10]) == (1, "INCOMPLETE"), words
         assert "INCOMPLETE" in done.err
 

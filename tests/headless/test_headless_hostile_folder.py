@@ -90,7 +90,7 @@ def test_nor_does_the_explorer(hostile: Path, program: list[str]) -> None:
     try:
         screen.until(re.compile(b"resnet18"))
         screen.settle()
-        screen.type(b":explain h100_sxm tpu_v4\r")
+        screen.type(b":why h100_sxm tpu_v4\r")
         screen.until(re.compile(b"esc closes"))
         screen.type(b"\x1b")
         screen.settle()

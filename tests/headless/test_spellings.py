@@ -19,8 +19,8 @@ from tests.sampling import for_each
         ("compare --on NVIDIA-A100 tpu_v4 resnet18", "compare", {"model": "resnet18", "on": "NVIDIA-A100,tpu_v4"}),
         (
             "compare resnet18 --explain-difference GPU TPU --metric energy",
-            "explain",
-            {"model": "resnet18", "a": "GPU", "b": "TPU"},
+            "why",
+            {"model": "resnet18", "sides": ["GPU", "TPU"]},
         ),
     ],
 )

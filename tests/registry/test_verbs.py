@@ -10,6 +10,7 @@ from hwexplorer.declare import example_words
 from tests.sampling import for_each
 
 VERBS = {
+    "why": (),
     "compare": ("compare",),
     "tree": ("tree", "edp"),
     "show": (
@@ -27,7 +28,6 @@ VERBS = {
         "structure",
     ),
     "report": (),
-    "why": ("why", "diff", "explain", "progression"),
     "advise": (),
     "search": (),
     "sweep": (),
@@ -66,11 +66,7 @@ def test_a_section_is_also_a_verb(verb: str, section: str) -> None:
 @for_each(
     ("words", "meant"),
     [
-        ("why conv2d", "why conv2d"),
-        ("why conv2d --on l4 --node relu", "why conv2d --on l4 --node relu"),
-        ("why conv2d --batch 8 l4 t4", "explain conv2d --batch 8 l4 t4"),
-        ("why before.json after.json --rule x", "diff before.json after.json --rule x"),
-        ("why diff vgg11 vgg13", "diff vgg11 vgg13"),
+        ("why conv2d --batch 8 l4 t4", "why conv2d --batch 8 l4 t4"),
         ("devices", "devices"),
         ("devices --format csv", "devices --format csv"),
         ("devices l4", "device l4"),

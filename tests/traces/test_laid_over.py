@@ -16,7 +16,7 @@ from hardware.device_catalog import load_device
 from hwexplorer.cli import main
 from hwexplorer.export.render import encode
 from hwexplorer.plots.roofline import plot
-from hwexplorer.reports.why.why import why
+from hwexplorer.reports.why import why
 from hwexplorer.state import State, format, parse, replace
 from hwexplorer.views.answer_lines import answer
 from hwexplorer.views.tree_view import tree

@@ -9,7 +9,7 @@ from analysis.document import Cell, Column
 from hardware import precision
 from hardware.base.errors import RequestError, unknown
 from hwexplorer.export.sheet import Sheet
-from hwexplorer.reports.why.why import NodeGain
+from hwexplorer.reports.why import NodeGain
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.tui.palette import Palette

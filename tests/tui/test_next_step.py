@@ -2,7 +2,7 @@
 
 import pytest
 
-from hwexplorer.reports.why import why
+from hwexplorer.reports import why
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
 from hwexplorer.tui.session.session import Session

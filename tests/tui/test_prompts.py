@@ -12,8 +12,8 @@ from textual.events import Paste
 import hwexplorer as hx
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import quantity
+from hwexplorer.reports import why
 from hwexplorer.reports.show import events
-from hwexplorer.reports.why import why
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, PLOTS, State, parse
 from hwexplorer.text.number_format import to_ascii

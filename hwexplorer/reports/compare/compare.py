@@ -12,7 +12,7 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import serving
 from analysis.estimate.metrics import ADDITIVE, METRICS
-from analysis.explore.attribution import software_words
+from analysis.explore.attribution import attribute_to_software
 from analysis.explore.comparison import Compared, Comparison, insights
 from analysis.explore.comparison import compare as compare_devices
 from analysis.explore.cost import Bill
@@ -271,7 +271,9 @@ def _device_line(row: DeviceRow) -> str:
     elif not run.fits:
         parts.append(f"does not fit {fitting_format(run)}".rstrip())
     elif run is not reference and reference.fits:
-        parts.append(re.sub(r"software: [^)]*", "software", software_words(reference, run)))  # a column has it
+        software = attribute_to_software(reference, run)
+        if software is not None:  # a column names it
+            parts.append(software.describe(run.latency_s < reference.latency_s))
     else:
         parts.append(setting_hint(run))
     return f"{short_name(run.device)}: {'; '.join(filter(None, parts))}"

@@ -25,7 +25,7 @@ from hardware.mapping.common import units_in_all
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.headless import answers
-from hwexplorer.reports.why import progression
+from hwexplorer.reports import why
 from hwexplorer.state import State, pinned
 from hwexplorer.views.captions import amount_of_one, category_words, energy_words, name_work, place_in_words
 from hwexplorer.views.cause_looks import HELP
@@ -332,7 +332,7 @@ def _pane(state: State) -> Table:
     """Return the view, without the energy of the batch if the batch is one inference. With the whole screen, return the
     families of several devices."""
     if compares_devices(state):
-        return progression.family_table(state)
+        return why.families_on_devices(state)
     table = view(state)
     is_one = engine.result(state).scenario.batch == 1
     return keep_columns(table, [c for c, column in enumerate(table.columns) if not (is_one and column.key == "energy")])
@@ -346,7 +346,7 @@ def compares_devices(state: State) -> bool:
 def _run(arguments: argparse.Namespace) -> None:
     """Print the events of one device, or what several architectures spend on the families that all share."""
     several = len(split_list(arguments.on or "")) > 1
-    answers.print_report("progression" if several else "events", arguments)
+    answers.print_report("why" if several else "events", arguments)
 
 
 VERB = Report(

@@ -19,7 +19,7 @@ from hwexplorer.views.plain import Card, Page, Plot, Table, Text
 from hwexplorer.views.table_tree import TreeIndex
 
 if TYPE_CHECKING:
-    from hwexplorer.reports.why.why import NodeGain
+    from hwexplorer.reports.why import NodeGain
     from hwexplorer.screen_queries import ScreenQueries
 
 ALWAYS_SHOWN = ("cards", "tree", "status", "verdict")  # whatever panes are visible

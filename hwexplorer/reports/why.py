@@ -1,23 +1,53 @@
-"""Explain why a node costs what it costs."""
+"""Explain a cost: of a node, of one device, state or file against another, or of a model on several devices in turn."""
 
 import math
 import re
+from collections.abc import Sequence
 from functools import partial
+from itertools import repeat
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from analysis.document import Column, columns
 from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inference
-from analysis.estimate.causes import STEPS, causes, shares, steps, sum_events, values_by_cause
+from analysis.estimate.causes import (
+    CAUSES,
+    FAMILIES,
+    STEPS,
+    cause_of_family,
+    causes,
+    shares,
+    steps,
+    sum_events,
+    values_by_cause,
+)
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernel_rows import kernels
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree_figures import TreeFigures, estimate_of_node, find_node, modifier_or_none, operators_of
 from analysis.estimate.tree_figures import tree as tree_figures
 from analysis.estimate.tree_figures import tree_without_host as figures_without_host
+from analysis.explore.attribution import EXPLAINED, SAME_COST, Explanation, Part, parts_cancel
+from analysis.explore.constraint import parse_rule
+from analysis.explore.difference import (
+    Difference,
+    FigureChange,
+    OperatorChange,
+    Progression,
+    TypeCount,
+    compare_in_turn,
+    compare_results,
+)
+from analysis.explore.outcome import Outcome
+from analysis.explore.rule_check import evaluate_rules
+from analysis.explore.saved_result import read_result
 from analysis.model.ir.workload import Ints
 from analysis.text.bound_reasons import (
     attention_parts,
@@ -28,19 +58,31 @@ from analysis.text.bound_reasons import (
     subgraph_reason,
 )
 from analysis.text.headline import ratio, work_word
+from hardware.base.errors import RequestError
 from hardware.base.text import count_noun, percent, quantity, whole
 from hardware.execute import BOUNDS, POWER
 from hardware.map_demand import architecture_of
 from hardware.published_prices import price_table
 from hwexplorer import engine
-from hwexplorer.declare import NODE, Report
-from hwexplorer.state import State
+from hwexplorer.declare import NODE, Report, Subject
+from hwexplorer.options import choice, option
+from hwexplorer.reports import check
+from hwexplorer.state import State, is_result, pinned, replace, split_settings
 from hwexplorer.state import format as format_state
 from hwexplorer.views import answer_lines
-from hwexplorer.views.captions import band_words, category_words, energy_words, place_in_words
+from hwexplorer.views.captions import (
+    MARKED,
+    band_words,
+    category_words,
+    energy_words,
+    headline_of_state,
+    place_in_words,
+)
 from hwexplorer.views.cause_looks import LOOKS
+from hwexplorer.views.digest import merge_names, name_pattern
 from hwexplorer.views.measured_times import MeasuredTimes, add_measured_step, measured_times, trace_annex
-from hwexplorer.views.plain import SUMMARY, Section, Stack, Text, WaterfallStep
+from hwexplorer.views.plain import SUMMARY, Page, Section, Stack, Table, Text, WaterfallStep
+from hwexplorer.views.tables import rows
 
 TOP = 6
 MORE = "More: --all (requests over time, kernels by limit, largest events)"
@@ -217,7 +259,7 @@ def _gaps(result: Estimate) -> tuple[str, ...]:
     )
 
 
-def _document(state: State) -> NodeExplanation:
+def _explain_node(state: State) -> NodeExplanation:
     whole = engine.result(state)
     members, result = operators_of(whole, state.at), estimate_of_node(whole, state.at)
     text = why(state)
@@ -387,11 +429,280 @@ def _percent(fraction: float) -> str:
 _s, _js = partial(quantity, unit="s"), partial(quantity, unit="Js")
 
 
+# --- one side against another, and several in turn --------------------------------------------------------
+
+_TITLES = {
+    "component": "By component",
+    "family": "By event family",
+    "subgraph": "By subgraph",
+    "cause": "By cause",
+    "step": "By step from the roofs: ideal, tiles and waves, memory wait, launch, power limit",
+    "kind": "By kind of memory",
+    "live at the peak": "What is live at the peak",
+    "factor": "How much is time, how much energy (each difference times the mean of the other factor)",
+}
+# The divisions in brief text, by metric; the sentences are about the first one.
+_BRIEF = {"energy": ("family", "subgraph"), "memory": ("kind", "live at the peak")}
+Sides = tuple[str | State, ...]
+
+
+class _Family(msgspec.Struct, frozen=True):
+    """A family of events and its energy on each device, J per inference."""
+
+    name: str
+    energy_j: dict[str, float]
+    largest_j: float
+
+
+def _sides(state: State, sides: Sides) -> tuple[State, ...]:
+    """Return the state of each side: of the one that is asked about, of devices in the words, or of another model."""
+    if len(sides) == 1 and isinstance(sides[0], State):
+        return state, sides[0]
+    return tuple(side if isinstance(side, State) else _on_device(state, side) for side in sides) or (state,)
+
+
+def _on_device(state: State, text: str) -> State:
+    """Return the state on a device, `h100_sxm`, or with settings of its own, `h100_sxm@b8,fp16`."""
+    device, settings = split_settings(text)
+    engine.device(device)
+    pinned_state = pinned(replace(state, pin=text)) if settings else None
+    return replace(pinned_state or state, devices=(device,), on=device, pin="")
+
+
+def _document(
+    state: State, sides: Sides = (), measure: str | None = None, rule: Sequence[str] | None = None
+) -> NodeExplanation | Difference | Progression:
+    states = _sides(state, sides)
+    if len(states) != 2 and (measure or rule):
+        raise RequestError("--metric and --rule compare two sides: why MODEL DEVICE DEVICE, or why BEFORE AFTER")
+    if len(states) == 1:
+        return _explain_node(states[0])
+    if len(states) > 2:
+        return compare_in_turn([engine.result(side) for side in states], state.at)
+    rules, last = [parse_rule(text) for text in rule or ()], states[1]
+
+    def run(device: str) -> Outcome:
+        """Return the outcome of the second side on a device. Raises RequestError for a file."""
+        if is_result(last.model):
+            raise RequestError(f"{last.model} is a file: rules about it begin with change, as change(energy) < 5%")
+        return engine.outcome(last, device)
+
+    first, second = (
+        read_result(Path(side.model), engine.device(side.on).key) if is_result(side.model) else engine.result(side)
+        for side in states
+    )
+    return compare_results(
+        first, second, measure or state.metric, state.at,
+        lambda changes: evaluate_rules(rules, run, changes.relative_change),
+    )  # fmt: skip
+
+
+def _view(state: State, is_whole: bool, **options: Any) -> Text | Page:
+    document = _document(state, **options)
+    if isinstance(document, NodeExplanation):
+        return why(_sides(state, options.get("sides", ()))[0], is_whole)
+    if isinstance(document, Progression):
+        return _progression_page(document, replace(state, devices=tuple(side.device for side in document.sides)))
+    return _difference_page(document, is_whole)
+
+
+def _difference_page(found: Difference, is_whole: bool) -> Page:
+    explained = found.explanation
+    settings = [f"The sides differ in {', '.join(found.settings)}"] if found.settings else []
+    reasons = (*found.reasons, *settings)
+    parts: list[Table] = []
+    figures = _figure_table(found)
+    if explained is None:
+        types = columns(TypeCount, a={"title": _labels(found)[0]}, b={"title": _labels(found)[1]})
+        parts = [
+            figures,
+            Table("operators", "Operators by type", types, rows(types, found.operators), first=5),
+            Table("places", "Operators that changed", PLACES, rows(PLACES, found.places), first=8),
+        ]
+    elif is_whole:
+        parts = [figures, *(_whole_table(found, explained, name) for name in explained.groups)]
+    elif abs(explained.ratio - 1.0) >= SAME_COST:  # else the words say so; parts of no difference say nothing
+        most = 6, 9 if len(found.reasons) < 8 else 4  # one screen in all
+        names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
+        parts = [_brief_table(found, explained, name, rows) for name, rows in zip(names, most, strict=True)]
+    parts.append(Table("findings", "Rules", check.COLUMNS, rows(check.COLUMNS, found.findings, key="rule")))
+    csv = figures if explained is None else _all_parts(found, explained)
+    filled = [part for part in parts if part.rows]
+    return Page("why", _difference_title(found), (Text("why", "", (("Why", reasons),)), *filled), csv=csv)
+
+
+def _difference_title(found: Difference) -> str:
+    """Return both sides in a line: what they share once, and `first -> second` where they differ."""
+    sides = found.a, found.b
+    software = [side.runtime or f"{side.execution} kernels" for side in sides]
+    texts = [
+        *([side.model for side in sides], [f"batch {side.batch}" for side in sides], [s.precision for s in sides]),
+        [f"{name} on {side.device}" for name, side in zip(software, sides, strict=True)],
+    ]
+    title = ", ".join(" -> ".join(dict.fromkeys(pair)) for pair in texts)
+    title = f"{found.node} of {title}" if found.node else title
+    if (explained := found.explanation) is None:
+        return title
+    noun = METRICS[explained.metric].noun
+    return f"{title}: {noun if explained.per_inference or explained.metric != 'energy' else 'energy of the batch'}"
+
+
+def _labels(found: Difference) -> tuple[str, str]:
+    """Return a name for each side, by what tells them apart: the device, the model, or all settings."""
+    a, b = found.a, found.b
+    if a.device != b.device:
+        return a.device, b.device
+    if a.model != b.model:
+        return a.model, b.model
+    names = [f"{side.device}@b{side.batch},{side.precision},{side.execution}" for side in (a, b)]
+    return (names[0], names[1]) if names[0] != names[1] else ("Before", "After")
+
+
+def _figure_table(found: Difference) -> Table:
+    a, b = _labels(found)
+    shown = (
+        *columns(FigureChange, "figure"),
+        Column("a", a, role="text", keep=0, of=lambda changed: quantity(changed.a, changed.unit)),
+        Column("b", b, role="text", keep=0, of=lambda changed: quantity(changed.b, changed.unit)),
+        *columns(FigureChange, "change where"),
+    )
+    return Table("figures", "Figures", shown, rows(shown, found.figures, key="figure"))
+
+
+def _part_columns(found: Difference, explained: Explanation) -> tuple[Column, ...]:
+    unit, title = explained.unit, "Attributed" if explained.metric == "edp" else "Second - first"
+    labels = _labels(found)
+    return (
+        Column("part", "Part", role="text", keep=0, of="name"),
+        Column("a", labels[0], unit, role="quantity", keep=0, of="a"),
+        Column("b", labels[1], unit, role="quantity", keep=0, of="b"),
+        Column("difference", title, unit, role="quantity", keep=0, of="difference"),
+        Column("fraction", "Of difference", "%", keep=0, help="negative parts work against it"),
+    )
+
+
+def _part_table(found: Difference, explained: Explanation, name: str, group: Sequence[Part], *footer: str) -> Table:
+    shown, words = _part_columns(found, explained), list(footer)
+    if parts_cancel(group):
+        shown, whole = shown[:-1], quantity(explained.difference, explained.unit)
+        words.append(f"The parts cancel to {whole}, so shares of it say nothing")
+    if name == "cause" and explained.metric == "edp":
+        words.append("Attributed: difference in one factor times the mean of the other, not that of the two columns")
+    return Table(name, _TITLES[name], shown, rows(shown, group), footer=tuple(words))
+
+
+def _whole_table(found: Difference, explained: Explanation, name: str) -> Table:
+    group = explained.groups[name]
+    total = quantity(sum(part.difference for part in group), explained.unit, 4)
+    return _part_table(found, explained, name, group, f"sum of {len(group)} parts = {total}")
+
+
+def _brief_table(found: Difference, explained: Explanation, name: str, most: int) -> Table:
+    """Return the largest parts of a division, with alike subgraphs merged, and one row for the other parts."""
+    alike: dict[str, list[Part]] = {}
+    for part in explained.groups[name]:
+        alike.setdefault(
+            f"{part.a:.3g} {part.b:.3g} {name_pattern(part.name)}" if name == "subgraph" else part.name, []
+        ).append(part)
+    parts = sorted(map(_sum_parts, alike.values()), key=lambda part: -abs(part.fraction))
+    listed_parts = [part for part in parts[:most] if part.difference] or parts[:most]
+    rest = [part for part in parts if part not in listed_parts]
+    others = [msgspec.structs.replace(_sum_parts(rest), name=f"{len(rest)} more: --all")] if rest else []
+    return _part_table(found, explained, name, [*listed_parts, *others])
+
+
+def _sum_parts(parts: Sequence[Part]) -> Part:
+    sums = {field: sum(getattr(part, field) for part in parts) for field in ("a", "b", "difference", "fraction")}
+    times = f" ×{len(parts)}" if len(parts) > 1 else ""
+    return Part(name=merge_names([part.name for part in parts]) + times, unit=parts[0].unit, **sums)
+
+
+def _all_parts(found: Difference, explained: Explanation) -> Table:
+    """Return every part of every division, for CSV only: text has the same parts in a table per division."""
+    items = [(name, part) for name, group in explained.groups.items() for part in group]
+    shown = (
+        Column("division", "Division", role="text", keep=0, of=lambda item: item[0]),
+        *(
+            msgspec.structs.replace(column, of=lambda item, field=column.of or column.key: getattr(item[1], field))
+            for column in _part_columns(found, explained)
+        ),
+        Column("unit", "Unit", role="text", keep=0, of=lambda item: item[1].unit),
+    )
+    return Table("all", "All parts", shown, rows(shown, items, key=lambda item: f"{item[0]}/{item[1].name}"))
+
+
+def _progression_page(document: Progression, state: State) -> Page:
+    table = _family_table(document)
+    lines = tuple((f"{step.from_device} to {step.to_device}", step.says) for step in document.steps)
+    steps_text = Text("steps", f"Steps of {document.node or 'the whole model'}", lines)
+    answer = Text("answer", "", (("Answer", document.answers),))
+    title = f"{document.node} of {headline_of_state(state)}" if document.node else headline_of_state(state)
+    return Page("why", title, (answer, table, steps_text), csv=table)
+
+
+def families_on_devices(state: State) -> Table:
+    """Return the families of events on each device of the state, for its node, with bars in the colour of a cause."""
+    return _family_table(compare_in_turn([engine.result(state, name) for name in state.devices], state.at))
+
+
+def _family_table(document: Progression) -> Table:
+    """Return the families that take energy on each device, the costliest first."""
+    energies_j = [{side.device: side.energy_by_family_j[name] for side in document.sides} for name in FAMILIES]
+    largest_j = max(max(energy_j.values()) for energy_j in energies_j) or 1.0
+    families = map(_Family, FAMILIES, energies_j, repeat(largest_j))
+    costly = (row for row in families if any(row.energy_j.values()))
+    items = sorted(costly, key=lambda row: -max(row.energy_j.values()))
+    runs = (
+        f"{MARKED[side.device]}: {quantity(side.latency_s, 's')}, {quantity(side.energy_j_per_inference, 'J')}, "
+        f"{side.precision_run}, {side.runtime}"
+        for side in document.sides
+    )
+    shown = [Column("family", "Events", role="text", keep=0, of="name")]
+    for side in document.sides:
+        energy, bar = partial(_energy_on, side.device), partial(_bar_on, side.device)
+        shown.append(Column(side.device, MARKED[side.device], "J", role="quantity", keep=0, of=energy))
+        shown.append(Column(f"{side.device}_bar", "", "%", role="bar", keep=1, of=bar))
+    return Table(
+        "families",
+        f"Energy per inference of {document.node or document.model} by event family",
+        tuple(shown),
+        rows(shown, items, key="name"),
+        footer=("Shares are of the largest amount, on one scale for all devices", *runs),
+    )
+
+
+def _energy_on(device: str, row: _Family) -> float:
+    return row.energy_j[device]
+
+
+def _bar_on(device: str, row: _Family) -> Stack:
+    """Return the bar of a family on a device, in the colour of its cause."""
+    cause = cause_of_family(row.name)
+    return Stack([row.energy_j[device] / row.largest_j * (place == cause) for place in range(len(CAUSES))])
+
+
+PLACES = columns(OperatorChange)
 VERB = Report(
-    subject=NODE,
+    subject=Subject(options=NODE.options, compares=True),
+    options=(
+        option("sides", nargs="*", default=(), metavar="SIDE", is_model=True,
+               help="devices to compare (h100_sxm@b8,fp16), or another model, state or JSON file of results"),
+        choice("--metric", EXPLAINED, metavar="M", dest="measure", help="what two sides are compared by"),
+        option("--rule", action="append", metavar="RULE",
+               help='of the second of two sides, e.g. "change(energy) < 5%"; exit 1 if one does not hold'),
+    ),
     document=_document,
-    view=why,
-    brief=partial(why, is_whole=False),
+    view=partial(_view, is_whole=True),
+    brief=partial(_view, is_whole=False),
     pane=partial(why, says_setting=False),
-    examples={"why": "conv2d --on h100_sxm --node relu"},
-)
+    states=lambda state, sides=(), **_: tuple(s for s in _sides(state, sides) if not is_result(s.model)),
+    fails=check.broken_rules,
+    examples={
+        "why": "conv2d --on h100_sxm --node relu",
+        "why_devices": "conv2d h100_sxm tpu_v4 --metric energy",
+        "why_latency": "conv2d h100_sxm tpu_v4 --metric latency",
+        "why_models": 'vgg11 vgg13 --on h100_sxm --rule "change(energy) < 50%"',
+        "why_in_turn": "resnet18 xeon_8490h h100_sxm tpu_v4 kpu_t256",
+    },
+    shown=("resnet50 --on h100_sxm --node layer3", "resnet50 cpu gpu tpu kpu", "before.json after.json"),
+)  # fmt: skip

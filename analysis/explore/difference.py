@@ -1,0 +1,369 @@
+"""The difference between two results, and of several devices in turn.
+
+A result is an estimate, or a file that `compare`, `tree` or `report` wrote. Two estimates of one model are also
+explained by cause and node; for others, the operators that were added, removed or changed say where they differ.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from typing import Annotated
+
+import msgspec
+
+from analysis.document import column, record
+from analysis.estimate.causes import FAMILIES, family_energy
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.metrics import METRICS, select_metrics
+from analysis.explore.attribution import Explanation, estimate_of_work, explain, is_comparable
+from analysis.explore.odds import metric_ratio_band, probability
+from analysis.explore.rule_check import Finding, coverage_findings
+from analysis.explore.saved_result import ComparedResult, ResultSummary, summarize_estimate
+from analysis.explore.verdict import LIKELY, SURE
+from analysis.text.headline import name_with_format, short_name
+from hardware.base.errors import RequestError, unknown
+from hardware.base.text import Unit, percent, quantity
+
+# The figures that are sums over operators.
+PARTS = ("energy", "latency", "macs")
+_ALL = 0.995  # share of a change that counts as all of it
+_HALF = 0.5  # share of a change from which its module is named
+_SAME = 1e-9  # relative: below this a difference is rounding
+# Settings of a result, in words.
+_SETTINGS = {"model": "model", "device": "device", "batch": "batch", "precision": "precision",
+             "precision_run": "format used", "runtime": "runtime", "execution": "kernels"}  # fmt: skip
+
+
+class FigureChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure of both sides. `change` is relative to `a`, None if only `a` is 0; `where` names the main module."""
+
+    figure: str
+    title: Annotated[str, column("Figure", key="figure")]
+    unit: Annotated[Unit, column("Unit", keep=9)]
+    a: float
+    b: float
+    difference: float
+    change: Annotated[float | None, column("Change", role="delta")]
+    where: Annotated[str, column("Where", keep=1)]
+
+
+class TypeCount(msgspec.Struct, frozen=True):
+    """The number of operators of a type on both sides."""
+
+    type: Annotated[str, column("Operators")]
+    a: Annotated[int, column("First", "count")]
+    b: Annotated[int, column("Second", "count")]
+
+
+class OperatorChange(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator that differs: `how` is 'added', 'removed' or 'changed'. Differences in SI units."""
+
+    id: Annotated[str, column("Operator")]
+    type: Annotated[str, column("Kind", keep=2)]
+    how: Annotated[str, column("", help="added, removed or changed")]
+    energy_j: Annotated[float, column("Energy/inf", "J", role="quantity")]
+    latency_s: Annotated[float, column("Latency", "s", role="quantity")]
+    macs: Annotated[float, column("MACs", "MAC", role="quantity", keep=1)]
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs from the first to the second side, of all or of a node: in settings, figures, causes, operators.
+    `reasons` begin with the answer. `explanation` is None unless both sides are estimates of one model; then `places`
+    are empty, since every operator of another device differs. `findings` are on rules."""
+
+    node: str
+    a: ResultSummary
+    b: ResultSummary
+    reasons: tuple[str, ...]
+    settings: tuple[str, ...]
+    figures: tuple[FigureChange, ...]
+    explanation: Explanation | None
+    operators: tuple[TypeCount, ...]
+    places: tuple[OperatorChange, ...]
+    holds: bool
+    findings: tuple[Finding, ...]
+
+    @property
+    def incomplete(self) -> str:
+        """The reason that figures of a side do not cover its model; '' if they do."""
+        return "; ".join(dict.fromkeys(side.incomplete for side in (self.a, self.b) if side.incomplete))
+
+
+def compare_results(
+    a: Estimate | ComparedResult,
+    b: Estimate | ComparedResult,
+    metric: str = "edp",
+    path: str = "",
+    rules: Callable[["ResultChanges"], tuple[Finding, ...]] = lambda changes: (),
+) -> Difference:
+    """Return the difference of two results, of the work below a node ('' is all). `rules` evaluates rules on the
+    changes; too few cost rules on a side break a rule. Raises RequestError for a node that a side does not have."""
+    explanation = None
+    if isinstance(a, Estimate) and isinstance(b, Estimate) and is_comparable(a, b):
+        explanation = explain(a, b, metric, path)
+    changes = ResultChanges(_summarize(a, path), _summarize(b, path))
+    before, after = changes.sides
+    gaps = ((side.coverage, side.incomplete and f"{side.model}: {side.incomplete}") for side in changes.sides)
+    findings = (*rules(changes), *(finding for share, gap in gaps for finding in coverage_findings(share, gap)))
+    kinds = [Counter(part.type for part in side.parts) for side in changes.sides]
+    figures = [name for name in select_metrics(lambda metric: metric.is_compared) if path == "" or name != "memory"]
+    shared = tuple(
+        changes.figure_change(name) for name in figures if all(name in side.figures for side in changes.sides)
+    )
+    settings = [
+        f"{words} {old} -> {new}"
+        for name, words in _SETTINGS.items()
+        if (old := getattr(before, name)) != (new := getattr(after, name)) and old and new
+    ]
+    missing = [METRICS[name].noun for name in figures if (name in before.figures) != (name in after.figures)]
+    return Difference(
+        node=path,
+        a=record(ResultSummary, before),
+        b=record(ResultSummary, after),
+        reasons=(_headline(shared),) if explanation is None else explanation.reasons,
+        settings=(*settings, *(f"only one side has its {title}" for title in missing)),
+        figures=shared,
+        explanation=explanation,
+        operators=tuple(
+            TypeCount(name, kinds[0][name], kinds[1][name])
+            for name in sorted(kinds[0] | kinds[1])
+            if kinds[0][name] != kinds[1][name] and before.parts and after.parts
+        ),
+        places=changes.operator_changes() if explanation is None else (),
+        holds=all(finding.holds for finding in findings),
+        findings=findings,
+    )
+
+
+def _summarize(side: Estimate | ComparedResult, path: str) -> ComparedResult:
+    if isinstance(side, Estimate):
+        return summarize_estimate(side, path)
+    if path:
+        raise RequestError(f"a file has no nodes to compare: --node {path} needs two devices or states")
+    return side
+
+
+def _headline(figures: Sequence[FigureChange]) -> str:
+    """Write `+25 % EDP, +14 % energy per inference`; of EDP, energy and latency if they differ."""
+    words = {
+        change.figure: f"{'from nothing' if change.change is None else _signed(change.change)} {change.title}"
+        for change in figures
+        if change.difference
+    }
+    listed = [words[name] for name in ("edp", "energy", "latency") if name in words] or words.values()
+    return ", ".join(listed) or "nothing differs"
+
+
+def _signed(change: float) -> str:
+    return f"{'+' if change > 0 else '-'}{percent(abs(change), int(abs(change) < 0.0995))}"
+
+
+class ResultChanges:
+    """The changes from one result to another, by figure and by operator."""
+
+    def __init__(self, a: ComparedResult, b: ComparedResult) -> None:
+        self.sides, self._has_operators = (a, b), bool(a.parts and b.parts)
+
+    def figure_change(self, figure: str) -> FigureChange:
+        """Return the change of a figure. Raises RequestError if a side does not have it."""
+        title = METRICS[figure].noun
+        for side in self.sides:
+            if figure not in side.figures:
+                raise RequestError(f"the file of {side.model} has no {title}: that of `hwexplorer report` has all")
+        a, b = (side.figures[figure] for side in self.sides)
+        is_same = abs(b - a) <= _SAME * max(a, b)
+        return FigureChange(
+            figure=figure,
+            title=title,
+            unit=METRICS[figure].unit,
+            a=a,
+            b=b,
+            difference=0.0 if is_same else b - a,
+            change=0.0 if is_same else relative_difference(a, b),
+            where="" if is_same or not self._has_operators else find_module(self._module_differences(figure), b - a),
+        )
+
+    def relative_change(self, figure: str, pattern: str) -> float:
+        """Return the relative change of the operators whose path matches, of all for an empty pattern; infinity if only
+        the first value is 0. Raises RequestError."""
+        if not pattern:
+            change = self.figure_change(figure).change
+        elif figure not in PARTS:
+            raise unknown("figure of a part", figure, PARTS)
+        else:
+            sums = []
+            for side in self.sides:
+                matching = [p for p in side.parts if fnmatchcase(p.name, pattern) or fnmatchcase(p.id, pattern)]
+                sums.append(sum(getattr(part, figure) for part in matching))
+            if not self._has_operators or not any(sums):
+                raise RequestError(f"no operator of either side matches {pattern!r}")
+            change = relative_difference(*sums)
+        return float("inf") if change is None else change
+
+    def _module_differences(self, figure: str) -> dict[str, float]:
+        """Return the differences of an additive figure by module path; empty for others."""
+        sums: dict[str, float] = defaultdict(float)
+        for sign, side in zip((-1.0, 1.0), self.sides, strict=True) if figure in PARTS else ():
+            for part in side.parts:
+                sums[part.name] += sign * getattr(part, figure)
+        return sums
+
+    def operator_changes(self) -> tuple[OperatorChange, ...]:
+        """Return the operators that differ, the largest difference of energy first."""
+        places = []
+        old_parts, new_parts = ({part.id: part for part in side.parts} for side in self.sides)
+        for id in dict.fromkeys((*old_parts, *new_parts)) if self._has_operators else ():
+            old, new = old_parts.get(id), new_parts.get(id)
+            how = "added" if old is None else "removed" if new is None else "changed"
+            old_figures, new_figures = ([getattr(p, name) if p else 0.0 for name in PARTS] for p in (old, new))
+            is_same = all(abs(b - a) <= _SAME * max(a, b) for a, b in zip(old_figures, new_figures, strict=True))
+            types = dict.fromkeys(part.type for part in (old, new) if part)
+            if how == "changed" and is_same and len(types) == 1:
+                continue
+            energy, latency, macs = (b - a for a, b in zip(old_figures, new_figures, strict=True))
+            kind = " -> ".join(types)
+            places.append(OperatorChange(id=id, type=kind, how=how, energy_j=energy, latency_s=latency, macs=macs))
+        return tuple(sorted(places, key=lambda one: (-abs(one.energy_j), -abs(one.latency_s))))
+
+
+def relative_difference(a: float, b: float) -> float | None:
+    """Return the difference over the first value. Return None if only the first value is 0."""
+    if a == b:
+        return 0.0
+    return (b - a) / a if a else None
+
+
+def find_module(differences: Mapping[str, float], total: float) -> str:
+    """Name the deepest module with as much of a change as the modules above it, as `all of it in layer3.2`; '' if no
+    module has half of it."""
+    prefix, share = "", 1.0
+    while total and len(differences) > 1:
+        inside: dict[str, float] = defaultdict(float)
+        for path, value in differences.items():
+            if path.startswith(prefix):
+                inside[prefix + path[len(prefix) :].partition(".")[0]] += value
+        best = max(inside, key=lambda module: inside[module] / total, default="")
+        share_inside = inside.get(best, 0.0) / total
+        if not best or best == prefix or share_inside < (_ALL * share if prefix else _HALF):
+            break
+        prefix, share = f"{best}.", share_inside
+    if not prefix:
+        return ""
+    amount = "more than all" if share > 1 / _ALL else "all" if share >= _ALL else f"{percent(share)}"
+    return f"{amount} of it in {prefix[:-1]}"
+
+
+# --- several devices in turn ------------------------------------------------------------------------------
+
+_WORDS = {"energy": ("less energy", "the energy"), "latency": ("faster", "the time"), "edp": ("less EDP", "the EDP")}
+
+
+class ArchitectureSide(msgspec.Struct, frozen=True, kw_only=True):
+    """A device: figures of the node per inference, and its energy by family of events, J per inference."""
+
+    device: str
+    architecture: str
+    precision_run: str
+    runtime: str
+    latency_s: float
+    energy_j_per_inference: float
+    energy_by_family_j: dict[str, float]
+
+
+class ArchitectureStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step from one device to the next: ratios of the second over the first, and causes in words. `dynamic_ratio` is
+    that of the energy without static power."""
+
+    from_device: str
+    to_device: str
+    energy_ratio: float
+    dynamic_ratio: float
+    latency_ratio: float
+    edp_ratio: float
+    energy_reasons: tuple[str, ...]
+    latency_reasons: tuple[str, ...]
+
+    @property
+    def says(self) -> tuple[str, ...]:
+        """The step in lines: what changes, then causes of the energy and of the time."""
+        ratios = (self.energy_ratio, self.dynamic_ratio, self.latency_ratio, self.edp_ratio)
+        energy, dynamic, time, edp = map(_ratio_words, ("energy", "dynamic", "latency", "edp"), ratios)
+        return (f"{energy} ({dynamic} without static power), {time}, {edp}",
+                *(f"energy: {line}" for line in self.energy_reasons),
+                *(f"time: {line.removeprefix('of the time, ')}" for line in self.latency_reasons))  # fmt: skip
+
+
+class Progression(Head, frozen=True, kw_only=True):
+    """A node ('' is the model) on several devices in turn. `answers` compare the last device with the best of the
+    others, in energy, time and EDP."""
+
+    node: str
+    answers: tuple[str, ...]
+    sides: tuple[ArchitectureSide, ...]
+    steps: tuple[ArchitectureStep, ...]
+
+
+def compare_in_turn(results: Sequence[Estimate], path: str = "") -> Progression:
+    """Return the work below a node ('' is all) on each device, and the steps between them. Raises RequestError for an
+    unknown node."""
+    return Progression(
+        **head_fields(results[0]),
+        node=path,
+        answers=tuple(_answer(results[-1], results[:-1], metric, path) for metric in _WORDS),
+        sides=tuple(_side(result, path) for result in results),
+        steps=tuple(_step(from_device, to_device, path) for from_device, to_device in pairwise(results)),
+    )
+
+
+def _ratio_words(metric: str, ratio: float) -> str:
+    if_lower, if_higher = _WORDS.get(metric, ("less", "as much"))
+    return f"{quantity(max(ratio, 1.0 / ratio if ratio else 1.0), 'x')} {if_lower if ratio < 1.0 else if_higher}"
+
+
+def _answer(last: Estimate, others: Sequence[Estimate], metric: str, path: str) -> str:
+    """Say by how much a device wins or loses against the best of others, with the band of the ratio, odds and cause."""
+    figure = METRICS[metric].figure
+    own, *rivals = (estimate_of_work(result, path) for result in (last, *others))
+    rival = min(rivals, key=figure)
+    ratio = figure(own) / (figure(rival) or 1.0)
+    low, high = metric_ratio_band(own, rival, metric)
+    odds = max(probability(own, rival, metric), probability(rival, own, metric))
+    verb, preposition = ("wins", "than") if ratio < 1.0 else ("loses", "of")
+    name, rival_name = (name_with_format(short_name(run.device), run, (own, *rivals)) for run in (own, rival))
+    likely = "" if odds >= SURE else "probably "
+    head = f"{name} {likely}{verb}" if odds >= LIKELY else f"Too close to call for {name}"
+    says = (
+        f"{head}: {_ratio_words(metric, ratio)} {preposition} {rival_name}, the best of the others "
+        f"({quantity(low, 'x')} to {quantity(high, 'x')} of it, {percent(odds)} sure)"
+    )
+    if metric == "edp":
+        return says
+    causes = explain(last, others[rivals.index(rival)], metric, path).reasons[1:]
+    cause = next((line.partition(": ")[2] for line in causes if line[:1].isdigit()), "")
+    return f"{says}; {cause}" if cause else says
+
+
+def _side(result: Estimate, path: str) -> ArchitectureSide:
+    work = estimate_of_work(result, path)
+    families = (family_energy(work) / work.scenario.batch).tolist()
+    return ArchitectureSide(
+        device=result.device.key, architecture=result.device.architecture, precision_run=result.precision_run,
+        runtime=result.runtime.name, latency_s=work.latency_s, energy_j_per_inference=work.energy_j_per_inference,
+        energy_by_family_j=dict(zip(FAMILIES, families, strict=True)),
+    )  # fmt: skip
+
+
+def _step(from_device: Estimate, to_device: Estimate, path: str) -> ArchitectureStep:
+    energy, latency = (explain(from_device, to_device, metric, path) for metric in ("energy", "latency"))
+    dynamic_j = [
+        (work.energy_j - work.component_j["static"]) / work.scenario.batch
+        for work in (estimate_of_work(result, path) for result in (from_device, to_device))
+    ]
+    return ArchitectureStep(
+        from_device=short_name(from_device.device), to_device=short_name(to_device.device),
+        energy_ratio=energy.ratio, latency_ratio=latency.ratio, dynamic_ratio=dynamic_j[1] / (dynamic_j[0] or 1.0),
+        edp_ratio=energy.ratio * latency.ratio,
+        energy_reasons=energy.reasons[1:], latency_reasons=latency.reasons[1:],
+    )  # fmt: skip
