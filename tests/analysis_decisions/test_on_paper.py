@@ -53,7 +53,7 @@ def test_the_catalogue_has_some() -> None:
         ("tree", "conv2d", "--on", "kpu"),
         ("device", "kpu"),
         ("devices",),
-        ("explain", "conv2d", "gpu", "kpu"),
+        ("why", "conv2d", "gpu", "kpu"),
         ("plot", "conv2d", "--plot", "pareto"),
         ("plot", "conv2d", "--plot", "batch"),
         ("plot", "conv2d", "--plot", "roofs"),
