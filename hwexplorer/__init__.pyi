@@ -15,6 +15,8 @@ from hwexplorer.api import tune as tune
 
 from analysis.explore.comparison import Comparison
 from analysis.explore.constrained_search import ConstrainedSearch
+from analysis.explore.difference import Difference
+from analysis.explore.difference import Progression
 from analysis.explore.host_memory import OffloadReport
 from analysis.explore.mission_answer import MissionAnswer
 from analysis.explore.operator_support import FallbackReport
@@ -99,9 +101,6 @@ def offload(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision
 
 def plot(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., plot: Literal["roofline", "roofs", "batch", "pareto", "memory"] | None = ..., devices_dir: _Value = ...) -> Result[Any]:
     """Print the points of a plot: roofline, roofs, batch, pareto, memory."""
-
-def progression(model: _Value, several: _Value = ..., *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[Progression]:
-    """Explain a model on several architectures in turn: energy by what they share, and the causes of each step."""
 
 def report(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
     """Write everything about one model on one device: text, Markdown, or a page to open offline."""
