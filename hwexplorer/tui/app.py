@@ -22,6 +22,10 @@ from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.filter import LineFilter
+
     from hwexplorer.screen_queries import ScreenQueries
     from hwexplorer.tui.session.saved_sessions import SavedSessions
 
@@ -49,6 +53,7 @@ class HwExplorer(App[None]):
         plain = bool(environ.get("NO_COLOR"))
         theme = "ansi" if plain else theme
         super().__init__(ansi_color=True if plain else None)
+        self._disable_tooltips = self._disable_notifications = True  # the footer shows messages
         for name in THEMES:
             self.register_theme(_textual_theme(name))
         self.theme = f"hw-{theme}"
@@ -68,6 +73,14 @@ class HwExplorer(App[None]):
     def get_default_screen(self) -> Screen[None]:
         """Return the explorer."""
         return self.explorer
+
+    def get_css_variables(self) -> dict[str, str]:
+        """Return the colours of the theme; none for the theme that Textual begins with, which is never drawn."""
+        return super().get_css_variables() if self.theme.startswith("hw-") else {}
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return Textual's filters for NO_COLOR, else none: palettes have no colours that need to be converted."""
+        return super().get_line_filters() if self.no_color else ()
 
     def refresh_css(self, animate: bool = True) -> None:
         """Refresh the styles, but not before the first frame: until then they are read once, in the theme's colours."""

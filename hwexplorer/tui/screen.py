@@ -3,7 +3,6 @@
 A key becomes an action and an action changes the session. The session emits events; the screen listens and draws.
 """
 
-from time import monotonic
 from typing import cast
 
 from rich.segment import Segment
@@ -14,6 +13,7 @@ from textual.timer import Timer
 from hardware.base.errors import RequestError
 from hwexplorer.state import State, replace
 from hwexplorer.tui.keys.key_table import Keymap
+from hwexplorer.tui.layered_screen import LayeredScreen
 from hwexplorer.tui.palette import THEMES, Palette
 from hwexplorer.tui.panes import load_panes
 from hwexplorer.tui.prefetch import Prefetch
@@ -22,7 +22,6 @@ from hwexplorer.tui.session.screen_layout import Box
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import ActionRequested, Changed, SessionEvent, SheetOpened, TextOpened
 from hwexplorer.tui.session.view_cache import Views
-from hwexplorer.tui.typing_screen import TypingScreen
 from hwexplorer.tui.widgets import status_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip
 from hwexplorer.tui.widgets.framed_pane import FramedPane, Hovered, PaneLayout, StatusLine
@@ -34,7 +33,7 @@ MESSAGE_SECONDS = 6.0
 POLL_SECONDS = 0.1  # between two polls of the jobs
 
 
-class ExplorerScreen(TypingScreen):
+class ExplorerScreen(LayeredScreen):
     """The screen of a session. Keys are looked up in the table of actions, not in Textual's bindings: users can remap
     them, an action knows its panes, and help, footer and KEYS.md are written from the table."""
 
@@ -59,8 +58,7 @@ class ExplorerScreen(TypingScreen):
     def _hear(self, event: SessionEvent) -> None:
         match event:
             case Changed(what):
-                if what == "jobs" or not self.session.is_behind:
-                    getattr(self, f"_show_{what}")()
+                getattr(self, f"_show_{what}")()
             case TextOpened(name, heading, text):
                 self._show_text(name, heading, text)
             case SheetOpened():
@@ -94,15 +92,16 @@ class ExplorerScreen(TypingScreen):
             self.session.say(self._remark, "warn")
 
     def resized(self, width: int, height: int) -> None:
-        """Take the size of the terminal."""
-        self.session.size = (width, height)
-        self.show_lines()
-        self.call_after_refresh(self.show)  # panes that become visible need their views
+        """Take the size of the terminal, unless it is the first one, which `on_mount` asks for."""
+        if self.session.size not in ((0, 0), (width, height)):
+            self.session.size = (width, height)
+            self.show_lines()
+            self.call_after_refresh(self.show)  # panes that become visible need their views
 
     def _compositor_refresh(self) -> None:
-        # While an overlay covers all of it, Textual would send this screen to the terminal with every key.
-        if self.overlay_screen is None:
-            self.drawn_s = monotonic()
+        # While an overlay covers all of it, Textual would send this screen to the terminal with every key. If all of
+        # it is to be painted again, as at the start and after a new size, nothing is painted before.
+        if self.overlay_screen is None and not self._repaint_required:
             super()._compositor_refresh()
 
     # --- drawing ------------------------------------------------------------------------------------------
@@ -120,7 +119,7 @@ class ExplorerScreen(TypingScreen):
             self.prefetch.wake()
 
     def show(self) -> None:
-        if not self.is_running or self.session.is_behind:
+        if not self.is_running:
             return
         session, state = self.session, self.state
         if session.views is None:  # nothing is captured yet, but the models can be listed
@@ -144,9 +143,9 @@ class ExplorerScreen(TypingScreen):
         if self.overlay_screen is not None:
             return  # drawn when it is visible again
         arrangement = (state.pane, state.zoom, state.devices, session.split)
-        if arrangement != self._arrangement:
-            self._arrangement = arrangement
+        if self._arrangement not in (None, arrangement):
             self.bars["head"].refresh(layout=True)  # refreshing a child makes Textual lay out the parent again
+        self._arrangement = arrangement
         boxes = self.boxes(*self.size)
         for name, pane in self.panes.items():
             if name == "tree" or (name == state.pane and name in ("compare", "events")):
@@ -176,7 +175,7 @@ class ExplorerScreen(TypingScreen):
     def _show_later(self) -> None:
         """Compute and draw what is shown after the first drawing of a state."""
         views, later = self.session.views, self.session.later_views(self.state)
-        if views is None or not self.is_running or self.typed:
+        if views is None or not self.is_running:
             return
         try:
             views.make(later)
@@ -190,8 +189,6 @@ class ExplorerScreen(TypingScreen):
 
     def show_lines(self) -> None:
         session, state, colours = self.session, self.state, self.colours
-        if session.is_behind:
-            return
         width, height = session.size
         status = ""
         if session.views is not None:
@@ -246,13 +243,18 @@ class ExplorerScreen(TypingScreen):
 
     # --- keys ---------------------------------------------------------------------------------------------
 
+    def on_key(self, event: events.Key) -> None:
+        """Pass a key to the uppermost layer."""
+        if self.press_key(event.key, event.character):
+            event.stop()
+            event.prevent_default()
+
     def on_paste(self, event: events.Paste) -> None:
         """Paste into the line that is typed."""
         self.paste(event.text)
 
     def press_key(self, key: str, character: str | None) -> bool:
-        if not self.session.is_behind:
-            self._wake_prefetch()
+        self._wake_prefetch()
         if key.startswith("alt+") and self.keymap.find(key, self.state.pane) is None:
             self.press_key("escape", None)  # a terminal sends escape and a letter right after it as one key
             key = key.removeprefix("alt+")
@@ -291,9 +293,6 @@ class ExplorerScreen(TypingScreen):
             self.session.apply(state)
             return
         panes = [self.panes[name] for name in (self.state.pane, *action.panes)]
-        if self.session.is_behind and self.session.views is not None:
-            for pane in panes:
-                pane.fill(self.session.views)
         owners = (*panes, self.session, self, self.app)
         effect = next(method for owner in owners if (method := getattr(owner, f"do_{action.effect}", None)) is not None)
         try:

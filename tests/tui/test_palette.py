@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.overlays.command_palette import CommandPalette
 from tests.tui.opened import on_screen
+from tests.waiting import settle_until
 
 
 async def chosen(app: HwExplorer, pilot: Pilot[None], text: str) -> None:
@@ -103,3 +104,12 @@ async def test_a_click_does_the_item_and_the_palette_opens_over_an_overlay() -> 
         assert (app.explorer.overlay, app.theme) == ("help", "hw-light")
         await pilot.press("ctrl+p", *"zzzz", "enter")
         assert app.explorer.overlay == "help"
+
+
+async def test_what_is_typed_after_escape_goes_to_the_screen_below_the_palette() -> None:
+    for keys in (("escape", "q"), ("alt+q",)):  # a terminal that is read late has escape and the next key as one
+        async with on_screen("resnet18/h100_sxm") as (app, pilot):
+            await pilot.press("ctrl+p")
+            for key in ("a", "a", *keys):
+                app.screen.post_message(events.Key(key, key[-1]))
+            await settle_until(pilot, lambda app=app: app._exit)  # type: ignore[misc]

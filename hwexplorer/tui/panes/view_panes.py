@@ -52,11 +52,6 @@ class ViewPane(FramedPane):
             self.fill(self.session.views)
         self.redraw()
 
-    def redraw(self) -> None:
-        """Draw again, but not while keys typed ahead are handled."""
-        if not self.session.is_behind:
-            super().redraw()
-
     def set_title(self, about: str = "", remark: str = "") -> None:
         """Set the text of the frame: the pane and its subject, and a remark on the right."""
         self.heading = f"{self.pane.title()} · {about}" if about else self.pane.title()

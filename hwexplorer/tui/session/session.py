@@ -65,7 +65,6 @@ class Session:
         self.jobs: list[BackgroundJob] = []
         self.views: Views | None = None
         self.event_count = 0  # events other than changes of the state
-        self._last_shown: tuple[History, Views | None] | None = None  # while keys typed ahead are handled
         self._listeners: list[Listener] = []
         self._is_at_start = opens_heaviest and not (state.at or state.open)  # its branches were not asked for
         if provider.ready(state):  # raises before the screen opens if the state cannot be shown
@@ -121,10 +120,8 @@ class Session:
             if not self.provider.ready(state):
                 self.capture(state)
                 return False
-            views = self.cache.views(state)
-            if not self.is_behind:
-                state, views = self._reveal_cursor(state, views)
-                views.make(self.visible_views(state))
+            state, views = self._reveal_cursor(state, self.cache.views(state))
+            views.make(self.visible_views(state))
         except RequestError as error:
             self.say(str(error), "bad")
             return False
@@ -133,7 +130,7 @@ class Session:
             return False
         is_undo = history is not None and len(history.past) < len(self.history.past)
         summarize = summarize_undo if is_undo else summarize_change
-        shown = None if self.is_behind else self.views
+        shown = self.views
         pin = views.pin_card if state.pin == self.state.pin else None
         summary = summarize(self.state, state, shown.cards, views.cards, pin) if shown is not None else ""
         self.history = replace(history, present=state) if history else push(self.history, state)
@@ -142,32 +139,6 @@ class Session:
         if summary:
             self.say(summary, "dim")
         return True
-
-    @property
-    def is_behind(self) -> bool:
-        """Return True while keys typed ahead are handled: states follow each other, and none is shown."""
-        return self._last_shown is not None
-
-    def suspend_views(self) -> None:
-        """Show nothing until `catch_up`."""
-        self._last_shown = self.history, self.views
-
-    def catch_up(self) -> None:
-        """Show the state that was reached. If it cannot be shown, say why and keep the last one shown."""
-        if self._last_shown is not None:
-            reached, (self.history, self.views), self._last_shown = self.history, self._last_shown, None
-            self.apply(reached.present, reached if reached is not self.history else None)
-            self.emit(Changed("message"))
-
-    def finish_without_views(self) -> None:
-        """Keep the state that was reached, without views except its cards: the screen closes. If it has none, keep the
-        last one shown."""
-        if self._last_shown is not None and self.views is not None:
-            try:
-                self.views.make(("cards",))
-            except Exception:  # refused, or our own bug: nobody would see it
-                self.history, self.views = self._last_shown
-        self._last_shown = None
 
     def with_model(self, model: str, image_size: int | None = None) -> State:
         """Return the state with another model. If it is captured, use a batch that it has and its heaviest part."""

@@ -149,14 +149,18 @@ class FramedPane(Widget, can_focus=False):
             self._draw()
         return ascii_strip(self._drawn[y].simplify(), self.palette) if y < height else Strip.blank(width)
 
+    def on_resize(self) -> None:
+        """Hand the size to the content before it is drawn, since a key may move by a page."""
+        width, height = self.size
+        self.content.resize(*((width - 4, height - 2) if self.framed else (width, height)))
+
     def _draw(self) -> None:
         width, height = self.size
+        self.on_resize()
         if self.framed:
-            self.content.resize(width - 4, height - 2)
             thumb = self._thumb(height - 2)
             self._drawn = [self._framed_line(y, width, height, thumb) for y in range(height)]
         else:
-            self.content.resize(width, height)
             lines = (self.content.line(y, self.palette, True) for y in range(height))
             self._drawn = [self._filled(line, width) for line in lines]
 
