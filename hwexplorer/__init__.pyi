@@ -32,9 +32,8 @@ from hwexplorer.reports.models import ModelRanking
 from hwexplorer.reports.show.coefficients import Prices
 from hwexplorer.reports.show.energy import EnergyReport
 from hwexplorer.reports.show.events import EventReport
-from hwexplorer.reports.show.mapping import MappingReport
+from hwexplorer.reports.show.kernels import KernelReport
 from hwexplorer.reports.show.memory import MemoryReport
-from hwexplorer.reports.show.roofline import RooflineReport
 from hwexplorer.reports.show.structure import StructureReport
 from hwexplorer.reports.sweep import Sweep
 from hwexplorer.reports.tree.edp import EdpReport
@@ -81,11 +80,11 @@ def events(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision:
 def fallback(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., rest: _Value = ..., devices_dir: _Value = ...) -> Result[FallbackReport]:
     """Show which operators an accelerator's compiler leaves to the CPU or GPU beside it, and what that costs."""
 
+def kernels(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[KernelReport]:
+    """Show each kernel: how the device runs it, what bounds it, its time and its rate."""
+
 def load(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., max_ttft: _Value = ..., max_tpot: _Value = ..., devices_dir: _Value = ...) -> Result[ServingReport]:
     """Show a language model under load: time to first token, time per token and joules of a stream of requests."""
-
-def mapping(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[MappingReport]:
-    """Show how a device runs a model: utilisation, limits, and the grid of each kernel."""
 
 def memory(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[MemoryReport]:
     """Show what memory holds: weights, activations, the peak, and what would save some."""
@@ -104,9 +103,6 @@ def plot(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _
 
 def report(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
     """Write everything about one model on one device: text, Markdown, or a page to open offline."""
-
-def roofline(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[RooflineReport]:
-    """Show what limits each kernel, arithmetic, memory or launch, and what would change that."""
 
 def search(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., max_energy: _Value = ..., max_latency: _Value = ..., max_memory: _Value = ..., max_power: _Value = ..., min_throughput: _Value = ..., max_cost: _Value = ..., front: bool | None = ..., models: _Value = ..., sort: Literal["energy", "latency", "edp", "throughput", "cost"] | None = ..., batches: _Value = ..., precisions: _Value = ..., power_modes: bool | None = ..., cap: bool | None = ..., include_design_targets: bool | None = ..., max_ttft: _Value = ..., max_tpot: _Value = ..., devices: _Value = ..., devices_dir: _Value = ...) -> Result[ConstrainedSearch]:
     """Find devices, batches and precisions within limits such as --max-power 20W, or those that no other beats."""

@@ -164,7 +164,7 @@ def model(model: str | Workload | Model, **scenario: Any) -> Model:
 
 
 def show(section: str, model: str | Workload | Model | None = None, **options: Any) -> Result[Any]:
-    """Return one aspect of a model on a device: energy, events, mapping, memory, roofline, structure, plot; or the
+    """Return one aspect of a model on a device: events, kernels, structure, memory, plot; or the
     coefficients of a device. Options are those of `hwexplorer show SECTION --help`."""
     if section not in registry.sections("show"):
         raise unknown("section", section, registry.sections("show"))

@@ -56,9 +56,8 @@ KINDS: dict[str, float] = {
     "edp {model} --on {device}": 1,
     "why {model} --on {device} {node}": 3,
     "events {model} --on {device} {node}": 2,
-    "mapping {model} --on {device}": 1,
+    "kernels {model} --on {device}": 2,
     "memory {model} --on {device}": 1,
-    "roofline {model} --on {device}": 1,
     "structure {model} --on {device}": 1.4,
     "explain {model} {device} {device} --metric {metric}": 1.5,
     "plot {model} --on {devices} --plot {plot}": 1,
@@ -108,7 +107,7 @@ search resnet50 --front --precisions fp1 | sweep resnet50 --batches , | design -
 design --base kpu_t256 --workload conv2d --knobs units | diff conv2d | diff a.json b.json |
 trace nothing.json --model conv2d --on t4 | validate --data nothing.csv | compare conv2d --price h100_sxm |
 compare conv2d --electricity -1 | compare conv2d --duty 2 | compare conv2d --format xml | compare conv2d --nooption |
-energy conv2d --top 0 | memory conv2d --on jetson_nano:99w | tune conv2d --on kpu_t256 --knob nothing | roofline |
+energy conv2d --top 0 | memory conv2d --on jetson_nano:99w | tune conv2d --on kpu_t256 --knob nothing | kernels |
 compare vgg16@i5 | compare '' | compare resnet50?limits=L<5 | compare resnet50?pin=nothing@b8 |
 compare conv2d --level all | models --format yaml | devices x | report conv2d --on h100_sxm:30w |
 structure conv2d --node relu | advise conv2d --aim speed
@@ -143,8 +142,8 @@ tune bert_base --on kpu_t256{units=300,array=16x16} | report resnet18 --on h100_
 diff base.json resnet34 --on h100_sxm | diff base.json vgg11 --on t4 |
 diff base.json resnet18@b8 --rule 'change(energy) < 5%' | tree conv2d --on t4 -o tree.json |
 diff tree.json conv2d:size=28 --on t4 | trace trace.json --model conv2d --on xeon_8490h |
-trace trace.json --model conv2d --on epyc_7763 | roofline conv2d?trace=trace.json |
-tree conv2d?trace=trace.json --on xeon_8490h | roofline conv2d?trace=trace.json --on t4 |
+trace trace.json --model conv2d --on epyc_7763 | kernels conv2d?trace=trace.json |
+tree conv2d?trace=trace.json --on xeon_8490h | kernels conv2d?trace=trace.json --on t4 |
 trace trace.json --model mlp --on t4
 """
 TRACED = (("conv2d", 900, [[1, 64, 56, 56], [64, 64, 3, 3]]), ("batch_norm", 80, [[1, 64, 56, 56], [64]]))

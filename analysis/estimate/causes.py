@@ -22,6 +22,7 @@ from analysis.estimate.host_work import divide_host_work
 from analysis.model.ir.workload import Floats, Ints
 from hardware.architecture_facts import Event
 from hardware.base.records import memoize
+from hardware.execute import BOUNDS, MEMORY, RESOURCES
 
 FAMILIES = (
     "arithmetic",  # multiply-accumulates, element-wise operations and special functions
@@ -89,6 +90,17 @@ def instructions(result: Estimate) -> float:
 def static_power_w(result: Estimate) -> float:
     """Return the power that the device draws whatever it does."""
     return result.component_j["static"] / result.latency_s if result.latency_s else 0.0
+
+
+# What bounds a kernel, as every report names it: `memory` is DRAM.
+LIMITS = (*BOUNDS, "on-chip")
+
+
+def limits(result: Estimate) -> Ints:
+    """Return the index in LIMITS of what bounds each kernel, (k,)."""
+    run = result.run
+    is_on_chip = (run.bound == MEMORY) & (run.resource == RESOURCES.index("on-chip memory"))
+    return np.where(is_on_chip, LIMITS.index("on-chip"), run.bound)
 
 
 CAUSES = ("compute", "on_chip", "dram", "launch", "throttled", "static")

@@ -5,13 +5,12 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from analysis.estimate.causes import LIMITS, limits
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.workload import Floats, Ints
 from hardware.base.records import memoize
-from hardware.base.text import quantity
-from hardware.execute import BOUNDS, RESOURCES
+from hardware.execute import RESOURCES
 
 
 class Kernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -55,8 +54,8 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def bound(self) -> list[str]:
-        """The bound of each kernel, one of BOUNDS."""
-        return [BOUNDS[bound] for bound in self.estimate.run.bound]
+        """The bound of each kernel, one of LIMITS."""
+        return [LIMITS[limit] for limit in limits(self.estimate)]
 
     @cached_property
     def resource(self) -> list[str]:
@@ -87,17 +86,6 @@ def kernels(result: Estimate) -> Kernels:
         memory_s=run.kernel_memory_s,
         overhead_s=run.overhead_s,
     )
-
-
-def describe_host_work(result: Estimate) -> tuple[str, ...]:
-    """Name the kernels whose time includes the host's work between runs; an empty tuple without such work."""
-    host = divide_host_work(result)[1]
-    if host is None:
-        return ()
-    waiting = np.flatnonzero(result.demand.per_kernel(host.run.latency_s) > 0)
-    names = " and ".join(kernels(result).id[k] for k in waiting.tolist())
-    time = quantity(float(host.run.latency_s.sum()), "s")
-    return (f"{names} include{'s' * (len(waiting) == 1)} {time} in which the host starts the run",)
 
 
 def kernels_of(result: Estimate, path: str) -> Ints:

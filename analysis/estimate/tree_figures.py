@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.estimate import dependencies, outline
+from analysis.estimate.causes import LIMITS, limits
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.evaluation import ratio
 from analysis.estimate.host_work import divide_host_work
@@ -24,7 +25,6 @@ from analysis.model.ir.workload import Floats, Ints
 from hardware.base.errors import unknown
 from hardware.base.records import memoize
 from hardware.demand import READ_WEIGHT
-from hardware.execute import BOUNDS
 
 TELLING_WORK = 0.01  # of an even share of the parent's work: a modifier of a smaller node has no meaning
 
@@ -116,15 +116,16 @@ def _figures(whole: Estimate, result: Estimate) -> TreeFigures:
         np.full(count, count), ratio(sum_of_kernels(result, run.utilization * run.kernel_s), of_subgraphs["latency_s"]),
     )  # fmt: skip
     per_kernel = np.bincount(demand.kernel, minlength=demand.n_kernels)
-    bound_s = np.zeros((count, len(BOUNDS)))
-    np.add.at(bound_s, (subgraph, run.bound[demand.kernel]), run.latency_s)
+    rest = divide_host_work(whole)[0]  # the host's work is no kernel's bound
+    limit, bound_s = limits(rest)[demand.kernel], np.zeros((count, len(LIMITS)))
+    np.add.at(bound_s, (subgraph, limit), rest.run.latency_s)
     return TreeFigures(
         estimate=whole,
         operators=operators,
         subgraphs=subgraphs,
         fused=per_kernel[demand.kernel] > 1,
-        operator_bound=tuple(np.array(BOUNDS)[run.bound[demand.kernel]].tolist()),
-        subgraph_bound=tuple(np.array(BOUNDS)[bound_s.argmax(axis=1)].tolist()),
+        operator_bound=tuple(np.array(LIMITS)[limit].tolist()),
+        subgraph_bound=tuple(np.array(LIMITS)[bound_s.argmax(axis=1)].tolist()),
         fusion_benefit_js=float(sums["fusion_benefit_js"].sum()),
     )
 

@@ -11,6 +11,7 @@ from analysis.document import Cell, Column
 from analysis.estimate import causes
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import Branch, host_branches, outline
 from analysis.estimate.tree_figures import (
@@ -27,7 +28,6 @@ from analysis.estimate.tree_figures import (
 from analysis.model.ir.workload import Floats
 from hardware.base.errors import unknown
 from hardware.base.text import count_noun, percent
-from hardware.execute import BOUNDS, RESOURCES
 from hwexplorer import engine
 from hwexplorer.state import EACH, TRACE_SORTS, State, pinned, replace
 from hwexplorer.views.captions import metric_word, name_work, place_in_words
@@ -62,7 +62,6 @@ COLUMNS = (
     Column("modifier", "Modifier", "x", role="quantity", keep=8, help=_MODIFIER),
     Column("benefit", "Fusion J·s", "Js", role="quantity", keep=9, help="EDP that fusion saves in this node"),
 )
-LIMITS = (*BOUNDS, "on-chip")  # `memory` is DRAM
 HALF, NAMED = 0.5, 3  # the footer counts the fewest parts with this share of the model, and names so many
 MEASURED = (
     Column("measured", "Measured s", "s", role="quantity", keep=0, short="Measured", help="from the state's trace"),
@@ -295,14 +294,13 @@ def _cells(
 ) -> dict[str, Sequence[Cell]]:
     """Return the cells of all nodes by the key of their column."""
     result = figures.estimate
-    run, kernel = result.run, result.demand.kernel
     share = parts.sum(axis=0)
-    bound_s = np.zeros((len(LIMITS), len(run.latency_s)))
-    is_on_chip = (run.bound == BOUNDS.index("memory")) & (run.resource == RESOURCES.index("on-chip memory"))
-    limit = np.where(is_on_chip, LIMITS.index("on-chip"), run.bound)
-    bound_s[limit[kernel], np.arange(len(run.latency_s))] = run.latency_s
-    bound = add_up(bound_s).argmax(axis=0)
-    bound[[branch.kind == "host" for _, branch in nodes]] = BOUNDS.index("launch")
+    rest, host = divide_host_work(result)
+    bound_s, of_host = np.zeros((2, len(causes.LIMITS), result.demand.n))
+    bound_s[causes.limits(rest)[result.demand.kernel], np.arange(result.demand.n)] = rest.run.latency_s
+    if host is not None:
+        of_host[causes.LIMITS.index("launch")] = host.run.latency_s
+    bound = add_up(bound_s, of_host).argmax(axis=0)
     modifier = level.modifier.copy()
     modifier[0] = 1.0
     return {
@@ -313,7 +311,7 @@ def _cells(
         "latency": level.latency_s.tolist(),
         "energy_per_inference": (level.energy_j / result.scenario.batch).tolist(),
         # A fused operator that adds no time has no limit.
-        "bound": [LIMITS[b] if s else "" for b, s in zip(bound.tolist(), level.latency_s.tolist(), strict=True)],
+        "bound": [causes.LIMITS[b] if s else "" for b, s in zip(bound.tolist(), level.latency_s.tolist(), strict=True)],
         "cumulative": _running(np.array([depth for depth, _ in nodes]), share).tolist(),
         "kind": [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
         "fused": [_fused(figures, branch, is_separate) for (_, branch), is_separate in zip(nodes, apart, strict=True)],

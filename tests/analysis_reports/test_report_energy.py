@@ -16,33 +16,9 @@ from hardware.mapping.common import units_in_all
 from hwexplorer import engine
 from hwexplorer.reports.show import events
 from hwexplorer.reports.show.energy import energy_report
-from hwexplorer.reports.show.roofline import roofline
 from hwexplorer.reports.tree.edp import component_seconds, component_shares, edp_report
 from hwexplorer.state import State
 from tests.sampling import for_each
-
-
-@for_each(("model", "device", "batch", "execution"), grid.CASES)
-def test_roofline(model: str, device: str, batch: int, execution: str) -> None:
-    result = grid.run(model, device, batch, execution)
-    found = roofline(result)
-    assert found.latency_s == pytest.approx(result.latency_s)
-    kernels = [k for k in found.kernels if k.operators]  # the host's start of a run is a row beside them
-    assert sum(found.bound_counts.values()) == len(kernels)
-    assert found.left + found.right == sum(bool(k.side) for k in found.kernels)
-    assert found.ridge == pytest.approx(found.peaks[found.peak] / found.memory_bandwidth)
-    for k in kernels:
-        assert k.achieved_flop_per_s <= k.attainable_flop_per_s * (1 + 1e-9)
-        assert k.efficiency <= 1 + 1e-9
-        assert max(k.compute_s, k.memory_s) <= k.latency_s * (1 + 1e-9)
-        assert k.flips
-        assert len(k.parts) == k.operators
-        assert sum(p.latency_s for p in k.parts) == pytest.approx(k.latency_s)
-        assert sum(p.flops for p in k.parts) == pytest.approx(k.flops)
-        assert sum(p.dram_bytes for p in k.parts) == pytest.approx(k.dram_bytes)
-        assert max(p.compute_s for p in k.parts) <= k.compute_s * (1 + 1e-9)
-        if k.intensity is not None and k.ridge is not None:
-            assert (k.side == "left") == (k.intensity < k.ridge)
 
 
 def test_what_flips_a_kernel_is_the_ratio_of_its_times() -> None:

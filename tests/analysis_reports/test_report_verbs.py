@@ -7,7 +7,7 @@ import reports_grid as grid
 
 from tests.sampling import for_each
 
-VERBS = ("structure", "mapping", "roofline", "energy", "memory", "edp")
+VERBS = ("structure", "kernels", "energy", "memory", "edp")
 
 
 def words(verb: str) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def test_every_architecture(verb: str, device: str) -> None:
         assert grid.said(verb, model, "--on", device, "--precision", "int8", "--execution", "fused")
 
 
-@pytest.mark.parametrize("verb", ["mapping", "roofline", "energy"])
+@pytest.mark.parametrize("verb", ["kernels", "energy"])
 def test_node(verb: str) -> None:
     document = json.loads(grid.said(verb, "resnet18", "--node", "layer1.0.conv1", "--format", "json"))
     assert document["node"] == "layer1.0.conv1"

@@ -17,7 +17,7 @@ REQUIRED = {"X": {"ts", "dur", "tid", "cat", "args"}, "C": {"ts", "args"}, "M": 
 )
 def test_timeline_is_valid_and_adds_up(words: str, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
-    assert main(["show", "mapping", *words.split(), "--format", "perfetto", "-o", str(file)]) == 0
+    assert main(["show", "kernels", *words.split(), "--format", "perfetto", "-o", str(file)]) == 0
     document = json.loads(file.read_text(encoding="utf-8"))
     assert document["displayTimeUnit"] in ("ms", "ns")
     events, figures = document["traceEvents"], document["otherData"]

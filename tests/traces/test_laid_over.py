@@ -190,7 +190,7 @@ def test_why_and_the_roofline_have_it_beside_what_is_predicted(
     drawn = {series.name: series for series in plot(state).series}
     ratios = [a / b for a, b in zip(drawn["operators"].y, drawn["measured"].y, strict=True)]
     assert ratios == pytest.approx([2.0] * len(ratios), rel=0.01)
-    for words, rows in (("roofline", "kernels"), ("tree", "children")):
+    for words, rows in (("kernels", "kernels"), ("tree", "children")):
         main([words, format(state), "--format", "json"])
         found = json.loads(capsys.readouterr().out)[rows]
         assert [row["ratio"] for row in found] == pytest.approx([2.0] * len(found), rel=0.02)

@@ -43,17 +43,17 @@ def plot(state: State) -> Plot:
     return Plot(name="toy", title="A toy", x_title="x", y_title="y", x_unit="s", y_unit="J", series=(line,))
 '''
 
-PANE = '''"""The roofline as a table."""
+PANE = '''"""The kernels as a table."""
 
 from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session.view_cache import Views
 
 
-class RooflinePane(ViewPane):
+class KernelsPane(ViewPane):
     cursor = "at"
 
     def fill(self, views: Views) -> None:
-        self.content.update(views.roofline.parts[views.roofline.main])
+        self.content.update(views.kernels.parts[views.kernels.main])
         self.content.go(self.state.at)
 '''
 
@@ -69,8 +69,8 @@ async def main():
         await pilot.press("6")
         assert app.explorer.panes["plot"].content.plot.title == "A toy"
         await pilot.press("8")
-        assert app.state.pane == "roofline"
-        pane = app.explorer.panes["roofline"]
+        assert app.state.pane == "kernels"
+        pane = app.explorer.panes["kernels"]
         await pilot.press("j", "j")
         assert pane.active and pane.content.row.key == app.state.at, (pane.content.row, app.state)
         app.session.do_heaviest()
@@ -127,10 +127,10 @@ def enlarged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("enlarged")
     package = copytree(ROOT / "hwexplorer", root / "hwexplorer", ignore=ignore_patterns("__pycache__"))
     (package / "plots" / "toy.py").write_text(PLOT)
-    (package / "tui" / "panes" / "roofline_pane.py").write_text(PANE)
+    (package / "tui" / "panes" / "kernels_pane.py").write_text(PANE)
     state = (package / "state.py").read_text()
     assert state.count('"plot", "knobs")') == 1
-    (package / "state.py").write_text(state.replace('"plot", "knobs")', '"plot", "knobs", "roofline")'))
+    (package / "state.py").write_text(state.replace('"plot", "knobs")', '"plot", "knobs", "kernels")'))
     return root
 
 

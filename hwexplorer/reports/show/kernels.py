@@ -1,0 +1,456 @@
+"""Show each kernel: how the device runs it, what bounds it, its time and its rate.
+
+The roofs of a kernel are the memory bandwidth and the peak of the busier unit it runs on, in its format, without
+any efficiency. Arithmetic intensity is FLOP per byte of memory traffic; a kernel whose data stays on chip has none.
+The host's work between runs is a row of its own. The predicted run is also written in the trace event format, which
+Perfetto and chrome://tracing show.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.document import Column, column, columns, none_unless, records
+from analysis.estimate import kernel_roofs
+from analysis.estimate.causes import LIMITS, limits
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.evaluation import ratio, weighted_mean
+from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.host_work import divide_host_work
+from analysis.estimate.kernel_rows import kernels, kernels_of
+from analysis.estimate.outline import host_branches
+from analysis.model.ir.workload import Floats, Ints
+from analysis.text import bound_reasons
+from hardware.base.text import count_noun, percent, plain_number, quantity
+from hardware.map_demand import architecture_of
+from hardware.mapping.common import total_units, units_in_all
+from hardware.precision import BASE, rate_unit
+from hwexplorer import engine
+from hwexplorer.declare import NODE, Report, Rows, Section, summary_text
+from hwexplorer.reports.show.structure import count_in_ranges
+from hwexplorer.state import State
+from hwexplorer.views.digest import Digest
+from hwexplorer.views.measured_times import measured_times
+
+UTILIZATION = (0.10, 0.25, 0.50)
+UTILIZATION_LABELS = ("< 10 %", "10-25 %", "25-50 %", "> 50 %")
+
+
+class Bucket(msgspec.Struct, frozen=True, kw_only=True):
+    """Kernels with `low` <= utilisation < `high` (None: no upper limit), and their part of the time of all kernels."""
+
+    label: Annotated[str, column("Utilisation")]
+    low: float
+    high: float | None
+    count: Annotated[int, column("Kernels", "count")]
+    fraction: Annotated[float, column("%", "%")]
+    time_fraction: Annotated[float, column("of time", "%")]
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """The kernels that one resource bounds, and fractions of their number and of the time of all kernels."""
+
+    bound: Annotated[str, column("Bound")]
+    count: Annotated[int, column("Kernels", "count")]
+    fraction: Annotated[float, column("%", "%")]
+    time_s: Annotated[float, column("Time", "s")]
+    time_fraction: Annotated[float, column("of time", "%")]
+
+
+class TraceTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Measured times of a kernel or operator; omitted from the document if the trace has none."""
+
+    measured_s: Annotated[float | None, column("Measured", "s", help="from the trace that the state names")] = None
+    ratio: Annotated[float | None, column("Ratio", "x", help="measured over predicted")] = None
+    measured_flop_per_s: Annotated[
+        float | None, column("Reached", "FLOP/s", key="measured_rate", keep=2, help="as measured")
+    ] = None
+
+
+class KernelPart(TraceTimes, frozen=True, kw_only=True):
+    """An operator in its kernel: its time by compute and by memory alone; `latency_s` and `bound` are its part of the
+    kernel's time and the kernel's bound."""
+
+    id: str
+    type: str
+    bound: str
+    latency_s: float
+    compute_s: float
+    memory_s: float
+    overhead_s: float
+    flops: float
+    dram_bytes: float
+    chip_bytes: float
+    intensity: float | None
+
+
+class KernelRow(TraceTimes, frozen=True, kw_only=True):
+    """One kernel. `max(compute_s, memory_s)` (overlapped) plus `overhead_s` is the time before any power limit.
+
+    `attainable_flop_per_s` is the roof at its intensity, `efficiency` the achieved fraction of it. `blocks` of work go
+    to `units` in `waves`. A block has `tile_m` x `tile_n` results (0 unless it is a tiled product), with K divided
+    `split` ways. `occupancy` is None except on GPUs. Lanes run along `vectorizable_dim`, of `vectorizable_size`;
+    `vector_width` is the values of `format` that a unit's lanes take per clock, None below one. `recommended_mapping`
+    describes the mapping that is estimated."""
+
+    id: Annotated[str, column("Kernel", key="kernel")]
+    type: str
+    operators: int
+    bound: Annotated[str, column("Limit")]
+    resource: str
+    latency_s: Annotated[float, column("Latency", "s")]
+    compute_s: Annotated[float, column("Compute", "s", scale="latency")]
+    memory_s: Annotated[float, column("Memory", "s", scale="latency", help="time at the slowest memory")]
+    overhead_s: Annotated[float, column("Launch", "s", keep=1, scale="latency")]
+    utilization: Annotated[float, column("Util", "%", keep=1, help="share of the peak in the format that runs")]
+    flops: Annotated[float, column("FLOP", "FLOP", keep=4)]
+    dram_bytes: Annotated[float, column("DRAM", "byte", keep=4)]
+    chip_bytes: float
+    intensity: Annotated[
+        float | None, column("Intensity", "FLOP/byte", keep=2, help="per byte of memory traffic; empty: all on chip")
+    ]
+    ridge: Annotated[float | None, column("Ridge", "FLOP/byte", keep=3)]
+    effective_flop_per_s: Annotated[float, column("Rate", "FLOP/s", key="rate", keep=2, help="effective")]
+    attainable_flop_per_s: Annotated[float, column("Attainable", "FLOP/s", keep=3, help="under the roofs")]
+    efficiency: Annotated[float, column("of it", "%", keep=3)]
+    effective_byte_per_s: Annotated[float, column("DRAM", "byte/s", key="bandwidth", keep=4, help="effective")]
+    runs_on: str
+    format: str
+    blocks: Annotated[float, column("Blocks", "count", keep=3, help="blocks of work assigned to units")]
+    tile_m: float
+    tile_n: float
+    split: Annotated[float, column("Split K", "count", keep=5)]
+    waves: Annotated[float, column("Waves", "count", keep=3)]
+    units: Annotated[float, column("Units", "count", keep=2)]
+    units_fraction: Annotated[float, column("Active", "%", keep=2)]
+    occupancy: Annotated[float | None, column("Occ", "%", keep=3, help="resident warps over the maximum")]
+    vectorizable_dim: Annotated[str, column("Vector along", keep=7, help="dimension along which vector lanes run")]
+    vectorizable_size: float
+    vector_width: Annotated[float | None, column("Lanes", "count", keep=7, help="values of a vector unit per clock")]
+    recommended_mapping: str
+    sentence: Annotated[str, column("What it does", keep=6)]
+    flips: Annotated[str, column("Another bound with", keep=6)]
+    parts: tuple[KernelPart, ...]
+
+
+class KernelReport(Head, frozen=True, kw_only=True):
+    """`latency_s` includes `host_s`, the work of the host between runs of a model. `average_utilization` weights
+    kernels by time (the model's utilisation), `mean_utilization` weights them equally. `units_active`, of
+    `units_total`, is an average over time. `average_intensity` is FLOP / bytes of memory traffic of all kernels
+    together, None if no data leaves the chip. `launch_dominated` is the number of kernels that take longer to launch
+    than to execute. `peaks` are FLOP/s by unit and format; `ridge` is of the unit and format of most contractions;
+    memory would limit the kernels `left` of their ridge without overhead, arithmetic those to the `right`."""
+
+    node: str
+    latency_s: float
+    host_s: float
+    launch_dominated: int
+    bounds: tuple[Bound, ...]
+    average_utilization: float
+    mean_utilization: float
+    utilization: tuple[Bucket, ...]
+    unit_name: str
+    units_active: float
+    units_total: float
+    units_active_fraction: float
+    occupancy: float | None
+    average_intensity: float | None
+    memory_bandwidth: float
+    peaks: dict[str, float]
+    peak: str
+    ridge: float
+    left: int
+    right: int
+    kernels: tuple[KernelRow, ...]
+
+
+def kernel_report(whole: Estimate, path: str = "", measured_s: Floats | None = None) -> KernelReport:
+    """Return the kernels below a node ('' is the model). `measured_s` (n,) are measured seconds of each operator, NaN
+    if not measured. Raises RequestError for an unknown node."""
+    result, host = divide_host_work(whole)
+    chosen = kernels_of(result, path)
+    rows, run, device = kernels(result), result.run, result.device
+    time, shares, head = run.kernel_s[chosen], run.utilization[chosen], rows.head[chosen]
+    host_s = 0.0 if host is None or path else float(host.run.latency_s.sum())
+    total_s = float(time.sum()) + host_s
+    active = weighted_mean((run.mapping.units / units_in_all(device, run.mapping.on_matrix))[head], time)
+    rate = architecture_of(device).occupancy
+    resident = None if rate is None else rate(result.demand, device, run.mapping)[head]
+    counts, fractions, time_fractions = count_in_ranges(shares, UTILIZATION, time)
+    name, peak = kernel_roofs.main_peak(result)
+    has_ridge, is_left = (side[chosen] for side in kernel_roofs.sides_of_ridge(result))
+    dram_bytes = float(rows.dram_bytes[chosen].sum())
+    return KernelReport(
+        **head_fields(whole, on_device=True),
+        node=path,
+        latency_s=total_s,
+        host_s=host_s,
+        launch_dominated=int(kernel_roofs.is_launch_dominated(result)[chosen].sum()),
+        bounds=_bounds(limits(result)[chosen], time),
+        average_utilization=float(shares @ time) / (total_s or 1.0),
+        mean_utilization=float(shares.mean()) if len(shares) else 0.0,
+        utilization=records(
+            Bucket,
+            label=UTILIZATION_LABELS,
+            low=[0.0, *UTILIZATION],
+            high=[*UTILIZATION, None],
+            count=counts,
+            fraction=fractions,
+            time_fraction=time_fractions,
+        ),
+        unit_name=device.arch.array or device.unit_name,
+        units_active=active * total_units(device),
+        units_total=total_units(device),
+        units_active_fraction=active,
+        occupancy=None if resident is None else weighted_mean(resident, time),
+        average_intensity=float(rows.flops[chosen].sum()) / dram_bytes if dram_bytes else None,
+        memory_bandwidth=device.memory_bandwidth,
+        peaks={f"{unit}.{form}": flop_per_s for (unit, form), flop_per_s in device.peaks.items()},
+        peak=name,
+        ridge=peak / device.memory_bandwidth,
+        left=int(is_left.sum()),
+        right=int((has_ridge & ~is_left).sum()),
+        kernels=_rows(result, chosen, resident, measured_s),
+    )
+
+
+def _bounds(limit: Ints, time: Floats) -> tuple[Bound, ...]:
+    count, time_s = (np.bincount(limit, weights, minlength=len(LIMITS)) for weights in (None, time))
+    return records(
+        Bound,
+        bound=LIMITS,
+        count=count,
+        fraction=count / (len(limit) or 1),
+        time_s=time_s,
+        time_fraction=time_s / (float(time.sum()) or 1.0),
+    )
+
+
+def _rows(result: Estimate, chosen: Ints, resident: Floats | None, measured_s: Floats | None) -> tuple[KernelRow, ...]:
+    run, demand, plan, rows, device = result.run, result.demand, result.plan, kernels(result), result.device
+    mapping, tiling, head = run.mapping, run.mapping.tiling, rows.head[chosen]
+    flops, ideal_s, dram, time = (
+        values[chosen] for values in (rows.flops, rows.ideal_s, rows.dram_bytes, rows.latency_s)
+    )
+    has_ridge = kernel_roofs.sides_of_ridge(result)[0][chosen]
+    roof = np.where(has_ridge, ratio(flops, np.maximum(ideal_s, dram / device.memory_bandwidth)), 0.0)
+    on_matrix, is_product = mapping.on_matrix[head] > 0, demand.macs[head] > 0
+    total = units_in_all(device, mapping.on_matrix)[head]
+    # A product has tiles; another kernel has blocks of elements.
+    per_block = device.arch.data.assumed("elements_per_block")
+    blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
+    sentences = [architecture_of(device).sentence(demand, result.setup, mapping, i) for i in head.tolist()]
+    lanes = device.file.fma_per_clock["vector"]
+    widths = {name: (lanes[name] if name in lanes else lanes[BASE]).value for name in (plan.vector_mac, plan.vector)}
+    width = np.where(is_product, widths[plan.vector_mac], widths[plan.vector])
+    parts, members = _parts(result, measured_s), [rows.members[k] for k in chosen]
+    return records(
+        KernelRow,
+        rows,
+        rows=chosen,
+        utilization=run.utilization[chosen],
+        intensity=none_unless(dram > 0, ratio(flops, dram)),
+        ridge=none_unless(has_ridge, ratio(flops, ideal_s) / device.memory_bandwidth),
+        effective_flop_per_s=ratio(flops, time),
+        attainable_flop_per_s=roof,
+        efficiency=ratio(ratio(flops, time), roof),
+        effective_byte_per_s=ratio(dram, time),
+        runs_on=np.where(on_matrix, "matrix", "vector"),
+        format=np.where(on_matrix, plan.matrix, np.where(is_product, plan.vector_mac, plan.vector)),
+        blocks=blocks,
+        tile_m=tiling.tile_m[head],
+        tile_n=tiling.tile_n[head],
+        split=np.maximum(tiling.split[head], 1.0),
+        waves=np.where(is_product, tiling.waves[head], np.ceil(blocks / total)),
+        units=mapping.units[head],
+        units_fraction=mapping.units[head] / total,
+        occupancy=resident,
+        vectorizable_dim=np.where(is_product, "columns", "elements"),
+        vectorizable_size=np.where(is_product, demand.gemm[2, head], demand.elements[head]),
+        vector_width=none_unless(width >= 1.0, width),
+        recommended_mapping=[sentence.partition(": ")[2] or sentence for sentence in sentences],
+        sentence=sentences,
+        flips=[bound_reasons.bound_change(result, k) for k in chosen.tolist()],
+        parts=[tuple(parts[i] for i in inside) for inside in members],
+        **_trace_columns(result, members, flops, measured_s),
+    )
+
+
+def _parts(result: Estimate, measured_s: Floats | None) -> tuple[KernelPart, ...]:
+    run, demand = result.run, result.demand
+    mapping, flow = run.mapping, run.mapping.traffic
+    flops, dram = 2.0 * demand.macs + demand.vector_flops, flow.dram_bytes
+    return records(
+        KernelPart,
+        id=result.partition.operator_id,
+        type=result.workload.operators.kind,
+        bound=np.array(LIMITS)[limits(result)][demand.kernel],
+        latency_s=run.latency_s,
+        compute_s=np.maximum(mapping.matrix_s[0], mapping.vector_s[0]),
+        memory_s=np.maximum(mapping.dram_s[0], mapping.chip_s),
+        overhead_s=np.where(demand.head, run.overhead_s[demand.kernel], 0.0),
+        flops=flops,
+        dram_bytes=dram,
+        chip_bytes=flow.chip_bytes,
+        intensity=none_unless(dram > 0, ratio(flops, dram)),
+        **_trace_columns(result, np.arange(demand.n)[:, None], flops, measured_s),
+    )
+
+
+def _trace_columns(
+    result: Estimate, groups: Iterable[Ints], flops: Floats, measured_s: Floats | None
+) -> dict[str, Any]:
+    if measured_s is None:
+        return {}
+    cells = []
+    for members, work in zip(groups, flops.tolist(), strict=True):
+        timed_ops = members[np.isfinite(measured_s[members])]
+        real_s, ideal_s = float(measured_s[timed_ops].sum()), float(result.run.latency_s[timed_ops].sum())
+        rates = (real_s / ideal_s if ideal_s else None, work / real_s if real_s else None)
+        cells.append((real_s, *rates) if len(timed_ops) else (None, None, None))
+    return dict(zip(TraceTimes.__struct_fields__, map(list, zip(*cells, strict=True)), strict=True))
+
+
+# --- the run for trace viewers ------------------------------------------------------------------------------
+
+_STEPS = 1024.0  # of a microsecond, the unit of the format: such fractions add up exactly in the floats of viewers
+_TRACKS = ("kernels", "operators")
+_FIGURES = ("energy_j", "flops", "dram_bytes", "overhead_s")  # of a kernel
+
+
+def run_timeline(result: Estimate) -> dict[str, Any]:
+    """Return kernels and operators as slices, watts and joules as counters. Repeated operators are one slice each."""
+    scenario, figures = result.scenario, ("latency_s", "energy_j", "latency_band_s", "energy_band_j")
+    data = {
+        "origin": "predicted by hwexplorer, not measured",
+        "model": result.workload.name,
+        "device": result.device.key,
+        "runtime": result.runtime.name,
+        "batch": scenario.batch,
+        "precision": scenario.precision,
+        **{name: getattr(result, name) for name in figures},
+    }
+    return {"traceEvents": list(_events(result)), "displayTimeUnit": "ns", "otherData": data}
+
+
+def _events(result: Estimate) -> Iterator[dict[str, Any]]:
+    rows, run, operators = kernels(result), result.run, result.workload.operators
+    yield {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": f"predicted: {result.device.name_in_mode}"}}
+    for tid, track in enumerate(_TRACKS, 1):
+        yield {"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": {"name": track}}
+    order = np.concatenate(rows.members)
+    # Whole steps, so that a slice ends where the next one begins: viewers nest slices that overlap.
+    edges = np.rint(1e6 * _STEPS * np.concatenate(([0.0], np.cumsum(run.latency_s[order])))).astype(np.int64)
+    for place, i in enumerate(order.tolist()):
+        figures = {"energy_j": float(run.energy_j[i])}
+        yield _slice(2, operators.path[i], operators.kind[i], edges[place : place + 2], figures)
+    edges = edges[np.concatenate(([0], np.cumsum(rows.operators)))]
+    power_w = rows.energy_j / np.maximum(rows.latency_s, 1e-12)
+    for k, joules in enumerate(np.cumsum(rows.energy_j).tolist()):
+        figures = {name: float(getattr(rows, name)[k]) for name in _FIGURES}
+        causes = {"bound": rows.bound[k], "resource": rows.resource[k]}
+        yield _slice(1, rows.id[k], rows.type[k], edges[k : k + 2], figures | causes)
+        yield _counter("power", edges[k], {"W": float(power_w[k])})
+        yield _counter("energy", edges[k + 1], {"J": joules})
+    yield _counter("power", edges[-1], {"W": 0.0})
+
+
+def _slice(tid: int, name: str, kind: str, edges: NDArray[np.int64], figures: dict[str, Any]) -> dict[str, Any]:
+    start, end = edges.tolist()
+    return {"ph": "X", "pid": 1, "tid": tid, "name": name or kind, "cat": kind, "ts": start / _STEPS,
+            "dur": (end - start) / _STEPS, "args": figures}  # fmt: skip
+
+
+def _counter(name: str, at: int, values: dict[str, float]) -> dict[str, Any]:
+    return {"ph": "C", "pid": 1, "name": name, "ts": int(at) / _STEPS, "args": values}
+
+
+# --- the verb ---------------------------------------------------------------------------------------------------------
+
+
+def _document(state: State) -> KernelReport:
+    result = engine.result(state)
+    times = measured_times(state, result)
+    return kernel_report(result, state.at, times.seconds if times else None)
+
+
+def _summary(report: KernelReport, state: State) -> list[str]:
+    bounds = ", ".join(f"{b.bound} {b.count} ({percent(b.time_fraction)})" for b in report.bounds if b.count)
+    unit, _, form = report.peak.partition(".")
+    peak, intensity = quantity(report.peaks[report.peak], rate_unit(form)), report.average_intensity
+    count = count_noun(len(report.kernels), "kernel")
+    moved = "no bytes leave the chip" if intensity is None else f"{plain_number(intensity)} FLOP per byte of memory"
+    lines = [
+        bound_reasons.describe_launch_dominated(report.launch_dominated, len(report.kernels)),
+        f"{count} in {quantity(report.latency_s - report.host_s, 's')}, by what limits each, with the share of the "
+        f"time: {bounds}",
+        f"{percent(report.average_utilization, 1)} of the peak is used on average over time; the mean of the kernels "
+        f"is {percent(report.mean_utilization, 1)}",
+        f"{round(report.units_active, 1):,g} of {count_noun(report.units_total, report.unit_name)} active on average "
+        f"({percent(report.units_active_fraction)})",
+        f"on average {moved}; the ridge is at {report.ridge:.3g} FLOP/byte: {peak} ({unit} unit, {form}) over "
+        f"{quantity(report.memory_bandwidth, 'byte/s')} of memory",
+        f"without overhead, memory would limit {count_noun(report.left, 'kernel')} (below the ridge) and arithmetic "
+        f"{report.right}",
+    ]
+    if report.occupancy is not None:
+        lines[3] += f"; occupancy {percent(report.occupancy)}: an SM holds that share of the warps it could"
+    if report.host_s:
+        lines[1] += f"; {host_branches(engine.result(state))[0].name} {quantity(report.host_s, 's')} more"
+    return lines
+
+
+def _timeline(report: KernelReport, state: State) -> str:
+    """Return the whole run in the trace event format."""
+    return msgspec.json.encode(run_timeline(engine.result(state))).decode() + "\n"
+
+
+_END_OF_WORK = re.compile(r" on | as a |, |: | streamed | behind ")  # follows the work, in every sentence
+_MEASURED = ("measured", "ratio", "measured_rate")
+_TIMES = "kernel bound latency measured ratio measured_rate compute memory overhead utilization"
+_RUNS_ON = Column("runs_on", "Runs on", role="text", keep=3, of=lambda kernel: f"{kernel.runs_on} {kernel.format}")
+_WORK = Column("work", "Work", role="text", keep=2, of=lambda kernel: _END_OF_WORK.split(kernel.sentence)[0])
+_TILE = Column(
+    "tile", "Tile", role="text", keep=3,
+    of=lambda kernel: f"{kernel.tile_m:.0f} x {kernel.tile_n:.0f}" if kernel.tile_m else "",
+)  # fmt: skip
+_BRIEF = (*columns(KernelRow, f"{_TIMES} intensity"), _WORK, _RUNS_ON)
+KERNELS = (
+    *columns(KernelRow, f"{_TIMES} flops dram intensity ridge rate attainable efficiency bandwidth"),
+    _RUNS_ON,
+    *columns(KernelRow, "blocks"),
+    _TILE,
+    *columns(KernelRow, "split waves units units_fraction occupancy sentence vectorizable_dim vector_width flips"),
+)
+
+
+def _hidden_columns(report: KernelReport) -> tuple[str, ...]:
+    is_measured = any(row.measured_s is not None for row in report.kernels)
+    return (*(() if is_measured else _MEASURED), *(() if report.occupancy is not None else ("occupancy",)))
+
+
+VERB = Report(
+    subject=NODE,
+    document=_document,
+    title="Kernels",
+    parts=(
+        summary_text(_summary),
+        Rows("utilization", "Utilisation of kernels", columns(Bucket)),
+        Rows("bounds", "What bounds kernels", columns(Bound)),
+        Rows(
+            "kernels", "Kernels", KERNELS, kind="type",
+            without=_hidden_columns,
+            children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
+            rate_format=lambda report: report.peak.partition(".")[2],
+            brief={"title": "Kernels that take most time", "columns": _BRIEF, "digest": Digest("latency", "kernel")},
+        ),
+    ),
+    brief_parts=("summary", "kernels"),
+    section=Section(10, "How the device runs each kernel, and what bounds it"),
+    exports={"perfetto": _timeline},
+    examples={"kernels": "conv2d --on h100_sxm"},
+)  # fmt: skip
