@@ -40,10 +40,10 @@ def subgraphs(model: str) -> list[str]:
 
 
 class Job:
-    """A capture in three looks at its progress."""
+    """A capture in three looks at its progress, or one that runs until `is_held` is False."""
 
-    def __init__(self) -> None:
-        self._end, self._looks, self.cancelled = "", 0, False
+    def __init__(self, is_held: bool = False) -> None:
+        self.failure, self._looks, self.is_cancelled, self.is_held = "", 0, False, is_held
 
     def start(self) -> None:
         pass
@@ -55,14 +55,14 @@ class Job:
 
     @property
     def is_done(self) -> bool:
-        return self._looks >= 3
+        return self._looks >= 3 and not self.is_held
 
     def result(self) -> None:
-        if self._end:
-            raise RequestError(self._end)
+        if self.failure:
+            raise RequestError(self.failure)
 
     def cancel(self) -> None:
-        self.cancelled = True
+        self.is_cancelled = True
 
 
 @lru_cache(maxsize=8)
@@ -71,8 +71,9 @@ def _weighed(names: tuple[str, ...]) -> list[tuple[str, float]]:
 
 
 class Fake(ScreenQueries):
-    def __init__(self, hostile: bool = False) -> None:
+    def __init__(self, hostile: bool = False, holds: bool = False) -> None:
         self.captured: set[str] = set()
+        self.holds = holds  # captures run until a test releases them
         self.calls: list[str] = []
         self.hostile = hostile
         self.job: Job | None = None
@@ -345,7 +346,7 @@ class Fake(ScreenQueries):
         return state
 
     def capture(self, state: State) -> Job:
-        self.job = Job()
+        self.job = Job(self.holds)
         return self.job
 
     def keep(self, state: State, captured: object) -> None:

@@ -635,27 +635,30 @@ async def test_delete_removes_the_device_under_the_cursor_in_compare() -> None:
 
 
 async def test_a_capture_shows_progress_and_old_numbers_until_it_is_done() -> None:
-    provider = Fake()
+    provider = Fake(holds=True)
     async with on_screen(State(), provider) as (app, pilot):
         await pilot.press("1", "G", "enter")
         assert app.session.jobs
         assert app.state.model == "resnet50"
         await pilot.press("]")  # the screen stays in use meanwhile
         assert app.state.batch == 2
+        assert provider.job is not None
+        provider.job.is_held = False
         await settle_until(pilot, lambda: not app.session.jobs)
         assert (app.state.model, app.state.batch) == ("slow_net", 2)
 
 
 async def test_a_capture_can_be_cancelled_or_fail() -> None:
-    provider = Fake()
+    provider = Fake(holds=True)
     async with on_screen(State(), provider) as (app, pilot):
         await pilot.press("1", "G", "enter", "escape")
-        await pilot.pause()
         assert not app.session.jobs
-        assert provider.job is not None
-        assert provider.job.cancelled
+        job = provider.job
+        assert job is not None
+        await settle_until(pilot, lambda: job.is_cancelled)  # by a thread
         await pilot.press("enter")
-        provider.job._end = "torch is not installed\nat all"
+        assert provider.job is not None
+        provider.job.failure, provider.job.is_held = "torch is not installed\nat all", False
         await settle_until(pilot, lambda: not app.session.jobs)
         assert app.session.message is not None
         assert "torch is not installed at all" in app.session.message[0]
