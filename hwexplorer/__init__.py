@@ -3,7 +3,8 @@
     import hwexplorer as hx
     hx.compare("resnet50", on=["h100_sxm", "tpu_v4"], batch=8, precision="fp16")
 
-Every verb of the command line that prints a document is a function here (hwexplorer/api.py). A result is the document
+Every verb of the command line that prints a document is a function here (hwexplorer/api.py); a section is its first
+word: `hx.show("memory", "resnet50")`. A result is the document
 of its JSON, and displays as text or in a notebook. `hx.capture(module, example_inputs)` makes a workload of a
 torch module, `hx.model(..)` keeps a model with a scenario; both can replace the name of a model. torch and the
 screen are imported only when they are needed.
@@ -37,4 +38,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from hwexplorer import api, registry
 
-    return sorted({"capture", "__version__", *api.__all__, *filter(api.is_function, registry.names())})
+    return sorted({"capture", "__version__", *api.__all__, *filter(api.is_function, registry.verbs())})

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from analysis.capture.module_at_hand import capture as capture
 from analysis.model.ir.workload import Workload
@@ -10,7 +10,6 @@ from hwexplorer.api import Model as Model
 from hwexplorer.api import RequestError as RequestError
 from hwexplorer.api import Result as Result
 from hwexplorer.api import model as model
-from hwexplorer.api import show as show
 from hwexplorer.api import tune as tune
 
 from analysis.explore.comparison import Comparison
@@ -53,41 +52,16 @@ def calibrate(device: _Value = ..., file: _Value = ..., *, on: _Value = ..., run
 def check(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., rule: _Value = ..., devices_dir: _Value = ...) -> Result[Findings]:
     """Check rules such as "energy(gpu) < 50mJ": PASS, FAIL or UNKNOWN, with margin, odds and what to measure next."""
 
-def coefficients(*, on: _Value = ..., precision: _Value = ..., devices_dir: _Value = ...) -> Result[Prices]:
-    """List the energy of each hardware event of a device, with spread and source."""
-
 def compare(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., baseline: _Value = ..., include_design_targets: bool | None = ..., level: Literal["summary", "detailed", "subgraph", "operator"] | None = ..., metric: Literal["edp", "energy", "latency"] | None = ..., cost: bool | None = ..., hourly: _Value = ..., price: _Value = ..., electricity: _Value = ..., carbon: _Value = ..., overhead: _Value = ..., lifetime: _Value = ..., duty: _Value = ..., devices_dir: _Value = ...) -> Result[Comparison | Levels]:
     """Compare devices for one model: latency, energy, EDP, and which is best."""
 
-def design(*, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., base: _Value = ..., workload: _Value = ..., knobs: _Value = ..., metric: Literal["latency", "energy", "edp"] | None = ..., max_power: _Value = ..., max_area: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
-    """Design search: a grid of changed chips over several models, best first, with area and cost."""
-
-def device(device: _Value, *, devices_dir: _Value = ...) -> Result[Any]:
-    """Show one device with the source of each fact, or write its file: -o mine.toml."""
-
-def devices(*others: _One, arch: Literal["cpu", "gpu", "tpu", "npu", "kpu"] | None = ..., devices_dir: _Value = ...) -> Result[DeviceList]:
+@overload
+def devices(*, arch: Literal["cpu", "gpu", "tpu", "npu", "kpu"] | None = ..., devices_dir: _Value = ...) -> Result[DeviceList]:
     """List the devices."""
 
-def edp(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[EdpReport]:
-    """Divide the energy-delay product: components, largest parts, what fusion saves."""
-
-def energy(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[EnergyReport]:
-    """Show where the energy goes: components, power, idle losses, largest consumers."""
-
-def events(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[EventReport]:
-    """Count hardware events (operations, bytes, cycles) and their energy."""
-
-def fallback(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., rest: _Value = ..., devices_dir: _Value = ...) -> Result[FallbackReport]:
-    """Show which operators an accelerator's compiler leaves to the CPU or GPU beside it, and what that costs."""
-
-def kernels(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[KernelReport]:
-    """Show each kernel: how the device runs it, what bounds it, its time and its rate."""
-
-def load(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., max_ttft: _Value = ..., max_tpot: _Value = ..., devices_dir: _Value = ...) -> Result[ServingReport]:
-    """Show a language model under load: time to first token, time per token and joules of a stream of requests."""
-
-def memory(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[MemoryReport]:
-    """Show what memory holds: weights, activations, the peak, and what would save some."""
+@overload
+def devices(section: Literal["device"], device: _Value, *, devices_dir: _Value = ...) -> Result[Any]:
+    """Show one device with the source of each fact, or write its file: -o mine.toml."""
 
 def mission(file: _Value, *, input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[MissionAnswer]:
     """Run several models at their rates on one module, within a power budget or from a battery."""
@@ -95,20 +69,55 @@ def mission(file: _Value, *, input: _Value = ..., batch_dim: _Value = ..., time_
 def models(names: _Value = ..., *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., family: _Value = ..., sort: Literal["energy", "latency", "throughput", "accuracy", "edp"] | None = ..., devices_dir: _Value = ...) -> Result[ModelList | ModelRanking]:
     """List the models that can be opened; with --on DEVICE rank them there, with their published accuracy."""
 
-def offload(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., host: _Value = ..., devices_dir: _Value = ...) -> Result[OffloadReport]:
-    """Show how a language model runs that keeps layers or experts in the memory of the host."""
-
-def plot(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., plot: Literal["roofline", "roofs", "batch", "pareto", "memory"] | None = ..., devices_dir: _Value = ...) -> Result[Any]:
-    """Print the points of a plot: roofline, roofs, batch, pareto, memory."""
-
 def report(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
     """Write everything about one model on one device: text, Markdown, or a page to open offline."""
 
 def search(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., max_energy: _Value = ..., max_latency: _Value = ..., max_memory: _Value = ..., max_power: _Value = ..., min_throughput: _Value = ..., max_cost: _Value = ..., front: bool | None = ..., models: _Value = ..., sort: Literal["energy", "latency", "edp", "throughput", "cost"] | None = ..., batches: _Value = ..., precisions: _Value = ..., power_modes: bool | None = ..., cap: bool | None = ..., include_design_targets: bool | None = ..., max_ttft: _Value = ..., max_tpot: _Value = ..., devices: _Value = ..., devices_dir: _Value = ...) -> Result[ConstrainedSearch]:
     """Find devices, batches and precisions within limits such as --max-power 20W, or those that no other beats."""
 
-def structure(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[StructureReport]:
+@overload
+def show(section: Literal["coefficients"], *, on: _Value = ..., precision: _Value = ..., devices_dir: _Value = ...) -> Result[Prices]:
+    """List the energy of each hardware event of a device, with spread and source."""
+
+@overload
+def show(section: Literal["energy"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[EnergyReport]:
+    """Show where the energy goes: components, power, idle losses, largest consumers."""
+
+@overload
+def show(section: Literal["events"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[EventReport]:
+    """Count hardware events (operations, bytes, cycles) and their energy."""
+
+@overload
+def show(section: Literal["fallback"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., rest: _Value = ..., devices_dir: _Value = ...) -> Result[FallbackReport]:
+    """Show which operators an accelerator's compiler leaves to the CPU or GPU beside it, and what that costs."""
+
+@overload
+def show(section: Literal["kernels"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[KernelReport]:
+    """Show each kernel: how the device runs it, what bounds it, its time and its rate."""
+
+@overload
+def show(section: Literal["load"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., max_ttft: _Value = ..., max_tpot: _Value = ..., devices_dir: _Value = ...) -> Result[ServingReport]:
+    """Show a language model under load: time to first token, time per token and joules of a stream of requests."""
+
+@overload
+def show(section: Literal["memory"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[MemoryReport]:
+    """Show what memory holds: weights, activations, the peak, and what would save some."""
+
+@overload
+def show(section: Literal["offload"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., host: _Value = ..., devices_dir: _Value = ...) -> Result[OffloadReport]:
+    """Show how a language model runs that keeps layers or experts in the memory of the host."""
+
+@overload
+def show(section: Literal["plot"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., plot: Literal["roofline", "roofs", "batch", "pareto", "memory"] | None = ..., devices_dir: _Value = ...) -> Result[Any]:
+    """Print the points of a plot: roofline, roofs, batch, pareto, memory."""
+
+@overload
+def show(section: Literal["structure"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[StructureReport]:
     """Show what a model is made of, and what could run at once: operators, subgraphs, stages, critical path."""
+
+@overload
+def show(section: Literal["wavefront"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., at: _Value = ..., devices_dir: _Value = ...) -> Result[Wavefront]:
+    """Show an operator as it runs on several machines: phases, cycles, energy, and what moves at a moment."""
 
 def sweep(model: _Value = ..., *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., batches: _Value = ..., precisions: _Value = ..., power_modes: bool | None = ..., include_design_targets: bool | None = ..., rates: _Value = ..., clients: _Value = ..., image_sizes: _Value = ..., workers: _Value = ..., cluster: _Value = ..., devices_dir: _Value = ...) -> Result[Sweep]:
     """Tabulate a model over batches, precisions and image sizes; or the whole catalogue."""
@@ -116,14 +125,16 @@ def sweep(model: _Value = ..., *, load: _Value = ..., batch: _Value = ..., preci
 def trace(file: _Value, *, model: _Value = ..., load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
     """Compare a measured trace with the prediction, operator by operator."""
 
+@overload
 def tree(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., by: Literal["module", "subgraph", "kind"] | None = ..., devices_dir: _Value = ...) -> Result[Any]:
     """Show the parts of a model with their energy-delay product (EDP), the costliest first."""
 
+@overload
+def tree(section: Literal["edp"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[EdpReport]:
+    """Divide the energy-delay product: components, largest parts, what fusion saves."""
+
 def validate(*, data: _Value = ..., on: _Value = ..., served: bool | None = ..., cross_validate: bool | None = ..., devices_dir: _Value = ...) -> Result[ModelGroups | ServedGroups]:
     """Compare predictions with published measurements."""
-
-def wavefront(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., at: _Value = ..., devices_dir: _Value = ...) -> Result[Wavefront]:
-    """Show an operator as it runs on several machines: phases, cycles, energy, and what moves at a moment."""
 
 def why(model: _Value, sides: _Value = ..., *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., metric: Literal["edp", "energy", "latency", "memory"] | None = ..., rule: _Value = ..., devices_dir: _Value = ...) -> Result[NodeExplanation | Difference | Progression]:
     """Explain a cost: of a node, of one device, state or file against another, or of a model on several devices in turn."""

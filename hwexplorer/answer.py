@@ -13,7 +13,7 @@ import msgspec
 from analysis.model.ir.coverage import uncovered_note
 from hardware.base.errors import RequestError, unknown
 from hwexplorer import engine, registry
-from hwexplorer.declare import Report, Rows, Verb
+from hwexplorer.declare import Report, Rows
 from hwexplorer.export.files import SUFFIXES
 from hwexplorer.process import output
 from hwexplorer.state import EACH, State, replace
@@ -29,7 +29,7 @@ Document = TypeVar("Document")
 TITLE_MAX = 96  # characters of a title and its subject: with ` of ` they fit in one line of 100
 
 
-def _applicable_options(declared: Report | Verb, state: State, given: dict[str, Any]) -> dict[str, Any]:
+def _applicable_options(declared: Report, state: State, given: dict[str, Any]) -> dict[str, Any]:
     """Return the options that apply to a state: to its load, or to its batch. Raises RequestError for another one."""
     unwanted = "batch" if state.load else "load"
     options = {option.name: option for option in declared.options if option.applies_to == unwanted}
@@ -45,22 +45,24 @@ class Answer(Generic[Document]):
 
     def __init__(self, name: str, state: State, folders: Sequence[Path] | None = None, **options: Any) -> None:
         """`folders` hold devices of this answer alone; None means those in use."""
-        report = registry.load(name, bool(state.load))
-        if not isinstance(report, Report):
+        declared = registry.load(name)
+        if not isinstance(declared, Report):
             raise unknown("report", name, registry.names())
-        self._name, self._report, self._folders = name, report, folders
+        self._name, self._report, self._folders = name, declared.about(state), folders
+        report = self._report
         self._state = state if report.subject.has("node") else replace(state, at="")
         options_of_report = [option for option in report.options if option.name not in State.__struct_fields__]
         defaults = {option.name: option.default for option in options_of_report}
-        self._options = _applicable_options(registry.load(name), state, defaults | options)
+        self._options = _applicable_options(declared, state, defaults | options)
 
     def __getstate__(self) -> dict[str, Any]:
         options = {name: value for name, value in self._options.items() if not callable(value)}
         return {**{name: value for name, value in vars(self).items() if name != "_report"}, "_options": options}
 
     def __setstate__(self, known: dict[str, Any]) -> None:
-        report = registry.load(known["_name"], bool(known["_state"].load))  # its functions are not pickled
-        vars(self).update(known, _report=report)
+        declared = registry.load(known["_name"])  # its functions are not pickled
+        assert isinstance(declared, Report)
+        vars(self).update(known, _report=declared.about(known["_state"]))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or hasattr(type(self), name):  # a property that failed: its own error is shown

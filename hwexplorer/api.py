@@ -1,14 +1,14 @@
 """The Python API: each verb as a function of values, whose result is the document of its JSON.
 
-`function` makes those of verbs, sections and old names from their declarations. hwexplorer/__init__.pyi, written by
-`python -m tests.reference`, shows them to type checkers and editors.
+`function` makes those of verbs from their declarations; a section is the first word: `hx.show("memory", "resnet50")`.
+hwexplorer/__init__.pyi, written by `python -m tests.reference`, shows them to type checkers and editors.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from inspect import Parameter, Signature
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 from analysis.model.ir.workload import Workload
 from hardware.base import plugins
 from hardware.base.errors import RequestError as RequestError
-from hardware.base.errors import unknown
 from hwexplorer import engine, registry
 from hwexplorer.answer import Answer as Result
-from hwexplorer.declare import DEVICE, Report
+from hwexplorer.declare import DEVICE, Report, takes_model
 from hwexplorer.headless import answers, asked_state
 from hwexplorer.options import DEVICES_DIR, Option
 from hwexplorer.process import output
@@ -27,7 +26,7 @@ from hwexplorer.process import output
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ("Model", "RequestError", "Result", "model", "show", "tune")
+__all__ = ("Model", "RequestError", "Result", "model", "tune")
 
 
 class Model:
@@ -44,9 +43,15 @@ class Model:
         return f"hwexplorer.model({self.name!r}{settings})"
 
     def __getattr__(self, verb: str) -> Callable[..., Result[Any]]:
-        if not is_function(verb) or not (verb == "why" or registry.takes_model(verb)):
+        if not is_function(verb) or not takes_model(_report(_sections(verb)[0])):
             raise AttributeError(f"a model has no report {verb!r}")
-        return partial(function(verb), self.name, **self._scenario)
+
+        def ask(*words: Any, **options: Any) -> Result[Any]:
+            """Return the answer of the verb, or of the section that the first word names."""
+            count = int(bool(words) and words[0] in registry.sections(verb))
+            return function(verb)(*words[:count], self.name, *words[count:], **self._scenario, **options)
+
+        return ask
 
     @property
     def workload(self) -> Workload:
@@ -68,40 +73,47 @@ class Model:
 
 
 def is_function(name: str) -> bool:
-    """Return True if the package has a function of this name."""
-    if name in registry.names():
-        return registry.is_report(name)
+    """Return True if the package has a function of this name: a verb that prints a document."""
+    if name in registry.verbs():
+        return isinstance(registry.load(_sections(name)[0]), Report)
     return name in __all__ or name in plugins.EXTRA["verbs"]  # which says how to install it
 
 
+def _sections(verb: str) -> tuple[str, ...]:
+    """Return the names of the reports of a verb, its own first."""
+    return registry.sections(verb) or (verb,)
+
+
 @lru_cache(maxsize=64)
-def function(name: str) -> Callable[..., Result[Any]]:
-    """Return the function of a verb, a section or an old name, with its signature and its help."""
+def function(verb: str) -> Callable[..., Result[Any]]:
+    """Return the function of a verb, with its signature and its help. Its first word may name a section."""
 
     def ask(*words: Any, **values: Any) -> Result[Any]:
-        """Return the answer of the verb; the number of its words may select a section."""
-        by_words = registry.group(name).by_words if registry.sections(name) else {}
-        count = max((count for count in by_words if count <= len(words)), default=0)
-        return _ask(by_words.get(count, name), *words, **values)
+        """Return the answer of the verb."""
+        if not registry.sections(verb):
+            return _ask(verb, *words, **values)
+        name, *rest = registry.resolve([verb, *map(_text, words)])
+        return _ask(name, *rest, **values)
 
-    ask.__name__, ask.__signature__ = name, signature(name)  # type: ignore[attr-defined]
-    ask.__doc__ = "\n".join(
-        [registry.help_of(name), "", *(f"{word}: {option.help}" for word, option in parameters(name).items())]
-    )
+    names = _sections(verb)
+    ask.__name__, ask.__signature__ = verb, signature(names[0], names[1:])  # type: ignore[attr-defined]
+    helps = [f"{name}: {registry.help_of(name)}" for name in names[1:]] if len(names) > 1 else []
+    helps += [f"{word}: {option.help}" for word, option in parameters(names[0]).items()]
+    ask.__doc__ = "\n".join([registry.helps()[verb], "", *helps])
     return ask
 
 
-def signature(name: str) -> Signature:
-    """Return the parameters of the function of a verb: its words, then its options by name. `others` are words that
-    select a section."""
+def signature(name: str, others: Sequence[str] = ()) -> Signature:
+    """Return the parameters of the function of a report: its words, then its options by name. A verb with `others`,
+    sections with options of their own, takes any."""
+    if others:
+        return Signature([Parameter("words", Parameter.VAR_POSITIONAL), Parameter("options", Parameter.VAR_KEYWORD)])
     options = parameters(name)
     words = [
         Parameter(word, Parameter.POSITIONAL_OR_KEYWORD, default=Parameter.empty if option.is_required else None)
         for word, option in options.items()
         if option.is_word
     ]
-    if registry.sections(name) and registry.group(name).by_words:
-        words.append(Parameter("others", Parameter.VAR_POSITIONAL))
     keywords = [
         Parameter(argument, Parameter.KEYWORD_ONLY, default=option.default)
         for argument, option in options.items()
@@ -112,9 +124,14 @@ def signature(name: str) -> Signature:
 
 def parameters(name: str) -> dict[str, Option]:
     """Return argument -> option: words by their names, options by their flags, `max_power` by `--max-power`."""
+    report = _report(name)
+    return _by_argument((*report.subject.options, *report.options, DEVICES_DIR))
+
+
+def _report(name: str) -> Report:
     report = registry.load(name)
     assert isinstance(report, Report)
-    return _by_argument((*report.subject.options, *report.options, DEVICES_DIR))
+    return report
 
 
 def _by_argument(options: Sequence[Option]) -> dict[str, Option]:
@@ -161,14 +178,6 @@ def model(model: str | Workload | Model, **scenario: Any) -> Model:
     """Return a model by name, state string, file or captured workload, with the scenario of all its reports (`batch`,
     `precision`, `runtime` ..)."""
     return Model(_text(model), scenario)
-
-
-def show(section: str, model: str | Workload | Model | None = None, **options: Any) -> Result[Any]:
-    """Return one aspect of a model on a device: events, kernels, structure, memory, plot; or the
-    coefficients of a device. Options are those of `hwexplorer show SECTION --help`."""
-    if section not in registry.sections("show"):
-        raise unknown("section", section, registry.sections("show"))
-    return _ask(section, *(() if model is None else (model,)), **options)
 
 
 def tune(

@@ -8,7 +8,7 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import takewhile
@@ -62,41 +62,38 @@ class _Parser(argparse.ArgumentParser):
 def parse(words: list[str]) -> argparse.Namespace:
     """Return the parsed words. The first word that is not an option is the verb, or a model to open. Folders of devices
     are added to the catalogue."""
-    words = _with_verb(words)
-    first_word = next((word for word in words if not word.startswith("-")), None)
-    if first_word is None and {"-h", "--help", "--version"} & set(words):
+    if {"-h", "--help", "--version"} & set(words) and all(word.startswith("-") for word in words):
         if words != ["--version"]:  # the version needs no list of verbs
             _overview().parse_args(words)
         return argparse.Namespace(verb="version", run=lambda _: put(f"hwexplorer {VERSION}\n"))
-    if words and registry.is_verb(words[0]):
-        is_help = words[1:] in (["--help"], ["-h"])
-        if is_help and (members := registry.sections(words[0])) and words[0] not in members:
-            return _group_parser(words[0]).parse_args(["--help"])
-        name, *words = registry.resolve(words)
-    else:
-        _check_typo(words)
-        name = "compare" if "--level" in words else "open"
-    from hwexplorer import options
-    from hwexplorer.declare import example_words
+    from hwexplorer import engine, options
+    from hwexplorer.declare import Group, Verb, takes_model
     from hwexplorer.headless import answers
 
-    verb, full_name = registry.load(name), registry.full_name(name)
-    epilog = _sections(full_name) + _examples(full_name, example_words(verb)) if {"-h", "--help"} & {*words} else ""
-    summary = _summary(name, {option.name for option in verb.all_options()})
-    parser = _Parser(full_name, description=summary, epilog=epilog)
-    if "--schema" in words and registry.is_report(name):  # which needs no model
-        return argparse.Namespace(verb=name, run=lambda _: answers.print_schema(name))
+    found = registry.find(_with_verb(words))
+    verb, words = found.declaration, found.words
+    is_help = bool({"-h", "--help"} & {*words})
+    parser = _Parser(found.title, description=_summary(found), epilog=_epilog(found) if is_help else "")
+    if isinstance(verb, Group):
+        parser.usage = f"hwexplorer {found.title} [SECTION] .."
+        return parser.parse_args(["--help"])
+    print_report = partial(answers.print_report, found.name)
+    run: Callable[[argparse.Namespace], None] = print_report
+    if isinstance(verb, Verb):
+        run = verb.run
+    elif "--schema" in words:  # which needs no model
+        return argparse.Namespace(verb=found.name, run=lambda _: answers.print_schema(found.name))
+    elif (run_report := verb.run) is not None:
+        run = lambda arguments: run_report(arguments, print_report)  # noqa: E731
     options.add_options(parser, (*verb.all_options(), options.DEVICES_DIR))
-    parser.set_defaults(verb=name, run=verb.run or partial(answers.print_report, name))
+    parser.set_defaults(verb=found.name, run=run)
     words = [_flag(word, parser) for word in words]
-    if registry.takes_model(name) and not registry.names_model(name):
+    if takes_model(verb) and _MODEL not in parser._option_string_actions:
         words = _with_model_first(words)
     arguments, wrong = parser.parse_known_intermixed_args(_with_joined_devices(words))
     if wrong:
         raise _wrong_word(wrong[0], parser)
     if arguments.devices_dir:
-        from hwexplorer import engine
-
         engine.use_folders(arguments.devices_dir)
     return arguments
 
@@ -139,24 +136,28 @@ def _is_device(word: str) -> bool:
     return False
 
 
-def _summary(name: str, options: set[str]) -> str:
+def _summary(found: registry.Found) -> str:
     """Return the help text of a verb: its purpose, its defaults, and where its examples are."""
-    line = registry.help_of(name)
-    lines = [f"{line[:1].upper()}{line[1:]}."]
-    if "precision" in options:
+    from hwexplorer.declare import Group
+
+    lines = [f"{found.help[:1].upper()}{found.help[1:]}."]
+    verb = found.declaration
+    if not isinstance(verb, Group) and any(option.name == "precision" for option in verb.all_options()):
         lines.append("Default: batch 1, fp32 (language models as they are stored), the usual runtime of each device.")
     return "\n".join([*lines, "Examples are at the end."])
 
 
-def _examples(name: str, shown: Sequence[str]) -> str:
-    return "\n".join(["examples:", *(f"  hwexplorer {name} {words}".rstrip() for words in shown)])
+def _epilog(found: registry.Found) -> str:
+    """Return the help lines of the sections of a verb, except the section with the verb's name, and the examples."""
+    from hwexplorer.declare import Group, example_words
 
-
-def _sections(verb: str) -> str:
-    """Return the help lines of the sections of a verb, except the section with the verb's name."""
-    names = [name for name in registry.sections(verb) if name != verb]
+    names = [name for name in registry.sections(found.title) if name != found.title]
     lines = [_help_line(f"{registry.full_name(name):20}", registry.help_of(name)) for name in names]
-    return "\n".join([f"sections (hwexplorer {verb} SECTION --help for options):", *lines, "", ""]) if lines else ""
+    if lines:
+        lines = [f"sections (hwexplorer {found.title} SECTION --help for options):", *lines, ""]
+    verb = found.declaration
+    shown = verb.shown if isinstance(verb, Group) else example_words(verb)
+    return "\n".join([*lines, "examples:", *(f"  hwexplorer {found.title} {words}".rstrip() for words in shown)])
 
 
 def _help_line(name: str, help: str) -> str:
@@ -166,21 +167,6 @@ def _help_line(name: str, help: str) -> str:
 
     indent = " " * (len(name) + 3)
     return fill(help, get_terminal_size().columns - 2, initial_indent=f"  {name} ", subsequent_indent=indent)
-
-
-def _section_names(verb: str) -> str:
-    names = [name for name in registry.sections(verb) if name != verb]
-    return f" ({', '.join(names)})" if names else ""
-
-
-def _group_parser(verb: str) -> argparse.ArgumentParser:
-    """Return a parser for the help of a verb that has no section of its own."""
-    return _Parser(
-        verb,
-        usage=f"hwexplorer {verb} [SECTION] ..",
-        description=registry.helps()[verb],
-        epilog=_sections(verb) + _examples(verb, registry.group(verb).shown),
-    )
 
 
 def _flag(word: str, parser: _Parser) -> str:
@@ -208,24 +194,11 @@ def _wrong_word(word: str, parser: _Parser) -> RequestError:
     return RequestError(f"unexpected word {word[:80]!r} ({listing.replace('lists them', 'says what it takes')})")
 
 
-def _check_typo(words: list[str]) -> None:
-    """Refuse a misspelt verb: `compre` in `compre resnet50` is not a model, nor is `foo` in `foo resnet50`."""
-    if not words or words[0].startswith("-"):
-        return
-    if not registry.may_be_verb(words[0]):
-        return
-    followed = len(words) > 1 and not words[1].startswith("-")
-    verbs = tuple(dict.fromkeys((*registry.verbs(), *registry.names())))
-    if followed or nearest(words[0], verbs, cutoff=0.75):
-        raise unknown("verb", words[0], verbs)
-
-
 def _overview() -> argparse.ArgumentParser:
     helps = registry.helps()
     lines: list[str] = []
     for task, verbs in {"used most": registry.FIRST, **registry.TASKS, "other": tuple(helps)}.items():
-        listed_verbs = [name for name in verbs if name in helps]
-        help_lines = [_help_line(f"{name:12}", helps.pop(name) + _section_names(name)) for name in listed_verbs]
+        help_lines = [_help_line(f"{name:12}", helps.pop(name)) for name in verbs if name in helps]
         lines += [f"{task}:", *help_lines] if help_lines else []
     parser = _Parser(
         usage="hwexplorer [MODEL | STATE | VERB] [options]",

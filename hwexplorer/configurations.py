@@ -28,6 +28,9 @@ INCLUDE_PAPER = option(
 )  # fmt: skip
 
 
+ALL_DEVICES = ("catalogue",)  # a list of devices that stands for all
+
+
 def catalogue(on_paper: bool = False) -> tuple[str, ...]:
     """Return the keys of all devices that load. Include design targets if `on_paper`."""
     return tuple(device.key for device in all_devices(engine.folders(), on_paper))

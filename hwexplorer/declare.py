@@ -150,10 +150,9 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """A verb with sections. Words that name no section mean the one with the verb's name, unless their number selects
-    another (`by_words`) or `choose` is given, which returns the words with the section first."""
+    """A verb with sections. Words that name no section mean the one with the verb's name, unless `choose` is given,
+    which returns the words with the section first."""
 
-    by_words: dict[int, str] = {}
     choose: Callable[[list[str]], list[str]] | None = None
     shown: tuple[str, ...] = ()
 
@@ -189,8 +188,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     fails: Callable[[Any], str] | None = None
     # The noun for what `document` counts; it then takes `tick`, a function of (done, total).
     ticks: str = ""
-    # Replaces printing, for a verb that sometimes does something else.
-    run: Callable[[argparse.Namespace], None] | None = None
+    # run(arguments, print_report) replaces printing, for a verb that sometimes does something else.
+    run: Callable[[argparse.Namespace, Callable[[argparse.Namespace], None]], None] | None = None
+    # served(report): the report that answers instead if the model is under a load.
+    served: Callable[["Report"], "Report"] | None = None
     # export[format](document, state): the text of a format that only this report has.
     exports: dict[str, Callable[[Any, State], str]] = {}
     # Words after the verb, by the name of the golden file with their output; words that help shows before these.
@@ -200,6 +201,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def all_options(self) -> tuple[Option, ...]:
         """Return all options of the verb."""
         return (*self.subject.options, *self.options, *options.output_options(*self.exports))
+
+    def about(self, state: State) -> "Report":
+        """Return the report that answers about a state: another one if its model is under a load."""
+        return self if self.served is None or not state.load else self.served(self)
 
     def views(self, document: Any, state: State, is_whole: bool) -> tuple[View, ...]:
         """Return the views that the parts make of a document, whole or brief."""
@@ -221,3 +226,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def example_words(verb: Verb | Report) -> tuple[str, ...]:
     """Return words after a verb, as help shows them."""
     return (*verb.shown, *verb.examples.values())
+
+
+def takes_model(verb: Verb | Report) -> bool:
+    """Return True if a verb is about a model or a state."""
+    return any(option.name == "model" for option in verb.all_options())

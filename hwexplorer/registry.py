@@ -1,9 +1,9 @@
 """The verbs: the modules of hwexplorer.reports and commands, and those of plug-ins, each with its help in its first
 line.
 
-A verb with sections is a folder there: its modules are the sections (`show energy`), each also a verb of its own name
-(`energy`), and `VERB` of the folder, a `declare.Group`, selects the section for words that name none. Only the
-requested module is imported. A plug-in's entry point is named `VERB` or `GROUP.SECTION`.
+A verb with sections is a folder there: its modules are the sections (`show memory`), and `VERB` of the folder, a
+`declare.Group`, is the verb. Only the requested module is imported. A plug-in's entry point is named `VERB` or
+`GROUP.SECTION`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hardware.base import plugins
-from hardware.base.errors import RequestError, unknown
+from hardware.base.errors import RequestError, nearest, unknown
 
 if TYPE_CHECKING:
     from hwexplorer.declare import Group, Report, Verb
 
 _PACKAGES = ("hwexplorer.reports", "hwexplorer.commands")
-_UNDER_LOAD = "hwexplorer.reports.show.load"
-# The verbs by task. FIRST are the verbs used most.
+OPEN = "open"  # the verb that words without a verb mean
+# The verbs by task, as help lists them. FIRST are the verbs used most.
 FIRST = ("compare", "tree", "why")
 TASKS = {
     "look": ("compare", "tree", "show", "report", "models", "devices"),
     "decide": ("why", "advise", "search", "sweep", "cost", "check", "mission"),
     "what if": ("tune",),
     "measure": ("calibrate", "trace", "validate"),
-    "files": ("capture", "open", "completion", "mcp"),
+    "files": ("capture", "mcp"),
 }
 
 
@@ -43,14 +43,25 @@ class _Module(NamedTuple):
     point: str = ""
 
 
+class Found(NamedTuple):
+    """The verb or section that words ask for: its name, the words that select it, its help line and its declaration;
+    and the words after these. A verb without a section of its own is a Group."""
+
+    name: str
+    title: str
+    help: str
+    declaration: Report | Verb | Group
+    words: list[str]
+
+
 def names() -> tuple[str, ...]:
-    """Return every word that names a verb or a section."""
+    """Return the names of all verbs and sections."""
     return tuple(_modules())
 
 
 def verbs() -> tuple[str, ...]:
     """Return the verbs that help lists, sections left out, by task."""
-    all_verbs = dict.fromkeys(module.group or name for name, module in _modules().items())
+    all_verbs = dict.fromkeys(module.group or name for name, module in _modules().items() if name != OPEN)
     ordered = (name for task in TASKS.values() for name in task if name in all_verbs)
     return tuple(dict.fromkeys((*ordered, *all_verbs)))
 
@@ -64,66 +75,76 @@ def sections(verb: str) -> tuple[str, ...]:
     return tuple(sorted(members, key=lambda name: name != verb))
 
 
-def may_be_verb(word: str) -> bool:
+def is_verb(word: str) -> bool:
+    """Return True for a verb or a section, also one of an annex that is not installed."""
+    groups = {module.group for module in _built_in().values()} - {""}
+    if any(word in names for names in (_built_in(), groups, plugins.EXTRA["verbs"])):
+        return True
+    return _may_be_verb(word) and (word in _modules() or word in verbs())
+
+
+def _may_be_verb(word: str) -> bool:
     """Return False for a word that needs no look at the entry points: the name of a model, or no name at all."""
     from analysis.model.names.model_ref import names as models
 
     return word.isidentifier() and word not in models()
 
 
-def is_verb(word: str) -> bool:
-    """Return True for a verb or a section, also one of an annex that is not installed."""
-    groups = {module.group for module in _built_in().values()} - {""}
-    if any(word in names for names in (_built_in(), groups, plugins.EXTRA["verbs"])):
-        return True
-    return may_be_verb(word) and (word in _modules() or word in verbs())
-
-
 def full_name(name: str) -> str:
-    """Return the words that select a section: `show energy`; for the section with the verb's name, the verb alone."""
+    """Return the words that select a section: `show memory`; for the section with the verb's name, the verb alone."""
     group = _find(name).group
     return f"{group} {name}" if group not in ("", name) else name
 
 
 def resolve(words: list[str]) -> list[str]:
-    """Replace the verb that words begin with by the section that they mean: `show energy conv2d` is `energy conv2d`,
-    `why conv2d l4 t4` is `explain conv2d l4 t4`. Raises RequestError."""
+    """Return the name of the verb or section that words ask for, and the words after it: those of `show memory conv2d`
+    are `memory conv2d`. Words without a verb open a model. Raises RequestError for an unknown verb or section."""
+    if not words or not is_verb(words[0]):
+        _check_typo(words)
+        return ["compare" if "--level" in words else OPEN, *words]
     verb, rest = words[0], words[1:]
     members = tuple(name for name, module in _built_in().items() if module.group == verb)
-    if not members or (rest and rest[0] not in members and may_be_verb(rest[0])):
+    if not members or (rest and rest[0] not in members and _may_be_verb(rest[0])):
         members = sections(verb)
     if not members:
         return words
     if rest and (rest[0] in members or rest[0] in plugins.EXTRA["verbs"]):
         return rest
-    declaration = group(verb)
-    if declaration.choose is not None:
-        return declaration.choose(rest)
-    count = _count(rest, members, declaration)
-    section = declaration.by_words.get(max((n for n in declaration.by_words if n <= count), default=0), verb)
-    if section not in members:
-        raise (
-            unknown("section", rest[0], members)
-            if rest
-            else RequestError(f"{verb} needs a section: {', '.join(members)}")
-        )
-    return [section, *rest]
+    choose = _group(verb).choose
+    if choose is not None:
+        return choose(rest)
+    if verb in members or rest in (["--help"], ["-h"]):
+        return words
+    raise unknown("section", rest[0], members) if rest else RequestError(f"{verb} needs one of {', '.join(members)}")
 
 
-def _count(words: list[str], members: tuple[str, ...], declared: Group) -> int:
-    """Return how many words are neither options nor their values; 0 if too few to select a section."""
-    if sum(not word.startswith("-") for word in words) < min(declared.by_words, default=len(words) + 1):
-        return 0
-    from hwexplorer.options import DEVICES_DIR, count_words
+def _check_typo(words: list[str]) -> None:
+    """Refuse a misspelt verb: `compre` in `compre resnet50` is not a model, nor is `foo` in `foo resnet50`."""
+    if not words or words[0].startswith("-") or not _may_be_verb(words[0]):
+        return
+    followed = len(words) > 1 and not words[1].startswith("-")
+    if followed or nearest(words[0], verbs(), cutoff=0.75):
+        raise unknown("verb", words[0], verbs())
 
-    usable = [load(name) for name in members if is_usable(name)]
-    return count_words(words, [DEVICES_DIR, *(option for verb in usable for option in verb.all_options())])
+
+def find(words: list[str]) -> Found:
+    """Return the verb or section that words ask for. Raises RequestError for an unknown one."""
+    name, *rest = resolve(words)
+    module = _find(name)
+    if not module.path and sections(name):
+        return Found(name, name, helps()[name], _group(name), rest)
+    return Found(name, full_name(name), _help_line(module.path), load(name), rest)
 
 
 def helps() -> dict[str, str]:
-    """Return verb -> help line, of the verbs that help lists."""
-    groups = {verb: _first_section(verb).path.rpartition(".")[0] for verb in verbs() if sections(verb)}
-    return {verb: _help_line(groups[verb]) if verb in groups else help_of(verb) for verb in verbs()}
+    """Return verb -> help line with its sections, of the verbs that help lists."""
+    lines = {}
+    for verb in verbs():
+        members = sections(verb)
+        module = _first_section(verb).path.rpartition(".")[0] if members else _find(verb).path
+        others = ", ".join(name for name in members if name != verb)
+        lines[verb] = _help_line(module) + f" ({others})" * bool(others)
+    return lines
 
 
 def help_of(name: str) -> str:
@@ -143,11 +164,8 @@ def _help_line(module: str) -> str:
     return line[:1].lower() + line[1:]
 
 
-def load(name: str, is_served: bool = False) -> Report | Verb:
-    """Return the declaration of a verb or a section, or of the report that answers it about a load (`is_served`).
-    Raises RequestError for an unknown one."""
-    if is_served and (report := import_module(_UNDER_LOAD).UNDER_LOAD.get(name)):
-        return cast("Report", report)
+def load(name: str) -> Report | Verb:
+    """Return the declaration of a verb or a section. Raises RequestError for an unknown one."""
     module = _find(name)
     if not module.path and name not in plugins.EXTRA["verbs"]:
         raise unknown("verb", name, _modules())
@@ -164,16 +182,22 @@ def _check(name: str, plugged: Any) -> Report | Verb:
     return plugged
 
 
-def is_usable(name: str) -> bool:
-    """Return False, and warn, for the verb of a plug-in that cannot be loaded."""
-    try:
-        return bool(load(name))
-    except RequestError as error:
-        plugins.warn(str(error))
-        return False
+def reports() -> dict[str, Report]:
+    """Return name -> declaration of all verbs and sections that print a document. Warn of a plug-in that fails."""
+    from hwexplorer.declare import Report
+
+    found: dict[str, Report] = {}
+    for name in names():
+        try:
+            declaration = load(name)
+        except RequestError as error:
+            plugins.warn(str(error))
+        else:
+            found |= {name: declaration} if isinstance(declaration, Report) else {}
+    return found
 
 
-def group(verb: str) -> Group:
+def _group(verb: str) -> Group:
     """Return the declaration of a verb with sections."""
     from hwexplorer.declare import Group
 
@@ -219,20 +243,3 @@ def _members(folder: str, package: str) -> Iterator[tuple[str, str, bool]]:
     for member in pkgutil.iter_modules([folder]):
         if not member.name.startswith("_"):
             yield member.name, f"{package}.{member.name}", member.ispkg
-
-
-def takes_model(name: str) -> bool:
-    """Return True if the first word after a verb is a model or a state."""
-    return any(option.name == "model" for option in load(name).all_options())
-
-
-def names_model(name: str) -> bool:
-    """Return True if a verb takes its model or state after `--model`."""
-    return any("--model" in option.flags for option in load(name).all_options())
-
-
-def is_report(name: str) -> bool:
-    """Return True if a verb prints a document, in any of the formats."""
-    from hwexplorer.declare import Report
-
-    return is_usable(name) and isinstance(load(name), Report)

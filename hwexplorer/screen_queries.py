@@ -140,8 +140,8 @@ class ScreenQueries:
     def report(self, name: str, state: State) -> Table | Text | Page:
         """Return the answer of a report about a state, for a pane of its name."""
         name = _REPORTS.get(name, name)
-        report = registry.load(name, bool(state.load))
-        pane = report.pane if isinstance(report, Report) else None
+        report = registry.load(name)
+        pane = report.about(state).pane if isinstance(report, Report) else None
         view = pane(state) if pane is not None else Answer(name, state).view()
         assert isinstance(view, Table | Text | Page)
         return view

@@ -40,8 +40,9 @@ def _at_fixed_batch(value: Any, arguments: argparse.Namespace) -> Any:
 def print_schema(name: str) -> None:
     """Print the JSON schema of a report, and of the report that replaces it under a load."""
     kinds = list[Any]()
-    for report in (registry.load(name), registry.load(name, True)):
-        assert isinstance(report, Report)
+    declared = registry.load(name)
+    assert isinstance(declared, Report)
+    for report in (declared, declared if declared.served is None else declared.served(declared)):
         union = get_type_hints(report.document)["return"]
         kinds += get_args(union) if isinstance(union, UnionType) else [union]
     output.put(json_schema(f"hwexplorer {registry.full_name(name)}", tuple(dict.fromkeys(kinds))))

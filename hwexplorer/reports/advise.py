@@ -221,7 +221,7 @@ COLUMNS = columns(
 
 def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool) -> Advice:
     """Return advice for the device under the cursor. Replacements are `instead` or, if None, the state's devices."""
-    names = configurations.catalogue(on_paper) if instead == CATALOGUE else instead or state.devices
+    names = configurations.catalogue(on_paper) if instead == configurations.ALL_DEVICES else instead or state.devices
     others = [engine.device(name) for name in names]
     if not instead and not configurations.asks_for_paper(state, on_paper):
         others = [device for device in others if device.silicon]
@@ -265,13 +265,19 @@ def _commands(advice: Advice, state: State) -> Text:
     return Text("savings", "", tuple(sections))
 
 
-CATALOGUE = ("catalogue",)
+def _served(report: Report) -> Report:
+    from hwexplorer.reports.show import load
+
+    return load.advise(report)
+
+
 VERB = Report(
     subject=DEVICE,
+    served=_served,
     options=(
         choice("--aim", select_metrics(lambda metric: metric.is_aim), default="energy", metavar="AIM"),
         option(
-            "--instead", type=name_list("device"), metavar="DEV,..", in_shell=CATALOGUE,
+            "--instead", type=name_list("device"), metavar="DEV,..", in_shell=configurations.ALL_DEVICES,
             help="devices to try instead (default: the catalogue)",
         ),
         configurations.INCLUDE_PAPER,

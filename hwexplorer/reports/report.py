@@ -69,11 +69,10 @@ def _answers(state: State) -> dict[int, tuple[str, str, Answer[Any]]]:
     """Return name, heading and answer of each section, by its place."""
     complete = replace(state, at="", pin="", sort="graph", heat=False)
     answers = {}
-    for name in registry.names():
-        verb = registry.load(name) if registry.is_report(name) else None
-        if isinstance(verb, Report) and verb.section is not None:
-            here = replace(complete, devices=(state.on,)) if verb.subject.several else complete
-            answers[verb.section.place] = name, verb.section.heading, Answer[Any](name, here)
+    for name, report in registry.reports().items():
+        if report.section is not None:
+            here = replace(complete, devices=(state.on,)) if report.subject.several else complete
+            answers[report.section.place] = name, report.section.heading, Answer[Any](name, here)
     return dict(sorted(answers.items()))
 
 

@@ -165,8 +165,15 @@ def _rows(name: str, title: str, of: str, first: int, **others: Any) -> Rows:
                 first=first, brief=brief, **others)  # fmt: skip
 
 
+def _served(_: Report) -> Report:
+    from hwexplorer.reports.show import load
+
+    return load.SEARCH
+
+
 VERB = Report(
     subject=EVERYWHERE,
+    served=_served,
     options=(
         *(_limit(flag, metric) for flag, metric in limit_flags().items()),
         option("--front", action="store_true", help="those that no other beats in both energy and latency"),

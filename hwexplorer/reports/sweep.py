@@ -17,7 +17,6 @@ from hardware.base.errors import RequestError
 from hardware.base.text import quantity
 from hwexplorer import configurations
 from hwexplorer.declare import DEVICES, Report, Rows, Subject
-from hwexplorer.headless import answers
 from hwexplorer.options import MODEL, amounts, option, or_default, whole, whole_list
 from hwexplorer.settings import IMAGE_MAX
 from hwexplorer.state import State, replace
@@ -141,7 +140,7 @@ LEADS = columns(
 )
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _run(arguments: argparse.Namespace, print_report: Callable[[argparse.Namespace], None]) -> None:
     if arguments.all and not arguments.model:
         from hwexplorer.reports import _bulk_sweep  # not needed for one model
 
@@ -152,11 +151,18 @@ def _run(arguments: argparse.Namespace) -> None:
     for flag in ("workers", "cluster"):
         if getattr(arguments, flag):
             raise RequestError(f"--{flag} belongs to sweep --all")
-    answers.print_report("sweep", arguments)
+    print_report(arguments)
+
+
+def _served(_: Report) -> Report:
+    from hwexplorer.reports.show import load
+
+    return load.SWEEP
 
 
 VERB = Report(
     subject=Subject(options=(or_default(MODEL, ""), *DEVICES.options[1:]), several=True),
+    served=_served,
     options=(
         *configurations.GRID,
         configurations.INCLUDE_PAPER,

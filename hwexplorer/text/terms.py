@@ -1,4 +1,4 @@
-"""The table of terms (terms.toml), which the screen, HTML, docs/terms.md and the man page use."""
+"""The table of terms (terms.toml), which the screen, HTML and docs/terms.md use."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Compare a measured trace with the prediction, operator by operator."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
-from hwexplorer.extend import RequestError, answers, declare, document, engine, measured_times, options
+from hwexplorer.extend import RequestError, declare, document, engine, measured_times, options
 from hwexplorer_annexes.traces.trace_report import (
     ComparedOperator,
     MeasuredNode,
@@ -26,11 +27,11 @@ def _document(state: State, file: Path) -> TraceReport:
     return make_trace_report(trace, engine.result(under_runtime(replace(state, trace=str(file)))))
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _run(arguments: argparse.Namespace, print_report: Callable[[argparse.Namespace], None]) -> None:
     if arguments.model is None:
         load_trace(str(arguments.file))  # a wrong file is the first error
         raise RequestError("the traced model is unknown: name it with --model MODEL")
-    answers.print_report("trace", arguments)
+    print_report(arguments)
 
 
 def _title(report: TraceReport, state: State) -> str:

@@ -10,5 +10,4 @@ FILES: dict[str, Callable[[], str]] = {
     verbs.README: verbs.readme,
     "docs/terms.md": verbs.terms_page,
     "hwexplorer/__init__.pyi": stub.stub,
-    "docs/hwexplorer.1": verbs.man_page,
 }

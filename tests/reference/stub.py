@@ -12,7 +12,7 @@ _HEAD = '''"""Written by `python -m tests.reference` from what each verb declare
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from analysis.capture.module_at_hand import capture as capture
 from analysis.model.ir.workload import Workload
@@ -20,7 +20,6 @@ from hwexplorer.api import Model as Model
 from hwexplorer.api import RequestError as RequestError
 from hwexplorer.api import Result as Result
 from hwexplorer.api import model as model
-from hwexplorer.api import show as show
 from hwexplorer.api import tune as tune
 '''
 _TYPES = """
@@ -32,22 +31,24 @@ _Value = _One | Sequence[_One] | None
 
 def stub() -> str:
     """Return hwexplorer/__init__.pyi."""
-    names = sorted(name for name in registry.names() if api.is_function(name) and name not in api.__all__)
-    functions = [_function(name) for name in names]
+    names = sorted(name for name in registry.verbs() if api.is_function(name) and name not in api.__all__)
+    functions = [_function(verb, section) for verb in names for section in registry.sections(verb) or (verb,)]
     imports = sorted({line for lines, _ in functions for line in lines})
     return "\n".join([_HEAD, *imports, _TYPES, *(t for _, t in functions)])
 
 
-def _function(name: str) -> tuple[list[str], str]:
-    """Return the imports of the function of a verb, and its lines."""
-    union = get_type_hints(registry.load(name).document)["return"]  # type: ignore[union-attr]
+def _function(verb: str, section: str) -> tuple[list[str], str]:
+    """Return the imports of the function of a verb, and its lines: one definition for each section."""
+    union = get_type_hints(registry.load(section).document)["return"]  # type: ignore[union-attr]
     kinds = get_args(union) if isinstance(union, UnionType) else (union,)
     named = [kind for kind in kinds if kind.__module__.partition(".")[0] in ("analysis", "hwexplorer")]
     imports = [f"from {kind.__module__} import {kind.__name__}" for kind in named]
     document = " | ".join(kind.__name__ for kind in named) if len(named) == len(kinds) else "Any"
-    says = registry.help_of(name)
-    head = f"def {name}({', '.join(_arguments(name))}) -> Result[{document}]:"
-    return imports, f'{head}\n    """{says[0].upper()}{says[1:]}."""\n'
+    says = registry.help_of(section)
+    word = [f'section: Literal["{section}"]'] if f"{verb} {section}" == registry.full_name(section) else []
+    head = f"def {verb}({', '.join([*word, *_arguments(section)])}) -> Result[{document}]:"
+    overload = "@overload\n" if len(registry.sections(verb)) > 1 else ""
+    return imports, f'{overload}{head}\n    """{says[0].upper()}{says[1:]}."""\n'
 
 
 def _arguments(name: str) -> Iterator[str]:

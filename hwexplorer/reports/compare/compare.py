@@ -299,8 +299,15 @@ def _device_pages(table: Table, steps: tuple[str, ...]) -> Text:
     return Text("devices", "Device by device", (*pages, ("", steps)))
 
 
+def _served(_: Report) -> Report:
+    from hwexplorer.reports.show import load
+
+    return load.VERB
+
+
 VERB = Report(
     subject=DEVICES,
+    served=_served,
     options=(
         BASELINE,
         INCLUDE_PAPER,

@@ -2,4 +2,7 @@
 
 from hwexplorer.declare import Group
 
-VERB = Group(by_words={1: "device"}, shown=("", "h100_sxm"))
+VERB = Group(
+    choose=lambda words: ["device" if words and not words[0].startswith("-") else "devices", *words],
+    shown=("", "h100_sxm"),
+)

@@ -1,6 +1,7 @@
 """Show one device with the source of each fact, or write its file: -o mine.toml."""
 
 import argparse
+from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from hardware.precision import DEFAULT, rate_unit
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.export import files
-from hwexplorer.headless import answers
 from hwexplorer.options import option
 from hwexplorer.process.output import put
 from hwexplorer.state import State
@@ -51,11 +51,11 @@ def _identity(spec: Device) -> tuple[str, ...]:
     )
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _run(arguments: argparse.Namespace, print_report: Callable[[argparse.Namespace], None]) -> None:
     """Write the file of the device if the output is named as one, else print the report."""
     path = Path(arguments.output or "")
     if path.suffix.lower() != ".toml" or arguments.format:
-        answers.print_report("device", arguments)
+        print_report(arguments)
         return
     device = engine.device(arguments.device)
     files.check(path, overwrite=False)  # a file that may have been edited

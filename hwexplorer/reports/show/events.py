@@ -1,6 +1,5 @@
 """Count hardware events (operations, bytes, cycles) and their energy."""
 
-import argparse
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree_figures import estimate_of_node, find_node, operators_of
 from analysis.text.headline import work_word
 from hardware.architecture_facts import Event
-from hardware.base.errors import RequestError, split_list
+from hardware.base.errors import RequestError
 from hardware.base.records import group_by, memoize
 from hardware.base.text import count_noun, percent
 from hardware.demand import Ints
@@ -24,7 +23,6 @@ from hardware.map_demand import architecture_of
 from hardware.mapping.common import units_in_all
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
-from hwexplorer.headless import answers
 from hwexplorer.reports import why
 from hwexplorer.state import State, pinned
 from hwexplorer.views.captions import amount_of_one, category_words, energy_words, name_work, place_in_words
@@ -343,15 +341,8 @@ def compares_devices(state: State) -> bool:
     return state.zoom and len(state.devices) > 1 and not (state.diff and state.pin)
 
 
-def _run(arguments: argparse.Namespace) -> None:
-    """Print the events of one device, or what several architectures spend on the families that all share."""
-    several = len(split_list(arguments.on or "")) > 1
-    answers.print_report("why" if several else "events", arguments)
-
-
 VERB = Report(
     subject=NODE,
-    run=_run,
     document=document,
     view=view,
     brief=brief,

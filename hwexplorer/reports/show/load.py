@@ -21,11 +21,10 @@ from analysis.serving.serving_report import AIMS, ServingReport, serving_report
 from analysis.serving.waits import Wait
 from hardware.base.text import percent, quantity
 from hwexplorer import engine
-from hwexplorer.configurations import catalogue
+from hwexplorer.configurations import ALL_DEVICES, catalogue
 from hwexplorer.configurations import devices as configured
 from hwexplorer.declare import DEVICES, EVERYWHERE, Report, Rows, summary_text
 from hwexplorer.options import LOAD_LIMITS
-from hwexplorer.reports import advise
 from hwexplorer.state import State, replace, with_setting
 from hwexplorer.views.captions import band_words, headline_of_state, list_names
 from hwexplorer.views.plain import Table, Text
@@ -141,7 +140,7 @@ def _serve_several(
 
 
 _BY_LOAD = tuple(with_fields(column, keep=0) if column.key == "load" else column for column in LOADS.columns)
-_SWEEP = with_fields(
+SWEEP = with_fields(
     VERB, document=_serve_several, brief_parts=(),
     parts=(ANSWER, with_fields(LOADS, columns=_BY_LOAD, footer=(), brief={"first": 15})),
 )  # fmt: skip
@@ -154,7 +153,7 @@ def _serve_changes(state: State, aim: str, instead: tuple[str, ...] | None, on_p
     others = alternatives(engine.serve_load(state).server.first)
     changes = [change for change in others if change.kind in ("precision", "runtime")]
     count = engine.split_count(state.on)[1]
-    devices = () if instead in (None, advise.CATALOGUE) else instead or ()
+    devices = () if instead in (None, ALL_DEVICES) else instead or ()
     cases = [
         ("now", state, state.on),
         *((change.change, with_setting(state, change.setting), state.on) for change in changes),
@@ -166,10 +165,13 @@ def _serve_changes(state: State, aim: str, instead: tuple[str, ...] | None, on_p
 
 _KEY, *_FIGURES = BRIEF
 _BY_CHANGE = (with_fields(_KEY, title="Change"), *_FIGURES)
-_ADVISE = with_fields(
-    advise.VERB, document=_serve_changes, main="loads", on_screen=False,
-    parts=(ANSWER, with_fields(LOADS, columns=_BY_CHANGE, footer=(), brief={})),
-)  # fmt: skip
+
+
+def advise(report: Report) -> Report:
+    """Return the report of `advise` about a model under a load."""
+    parts = (ANSWER, with_fields(LOADS, columns=_BY_CHANGE, footer=(), brief={}))
+    return with_fields(report, document=_serve_changes, main="loads", on_screen=False, parts=parts)
+
 
 # --- search: devices and layouts -----------------------------------------------------------------------------
 
@@ -254,7 +256,7 @@ def _commands(search: LoadSearch, state: State) -> Text:
     return Text("commands", "", (("Commands that start the first", lines),) if lines else ())
 
 
-_SEARCH = Report(
+SEARCH = Report(
     subject=EVERYWHERE,
     document=_search,
     title=lambda search, state: (
@@ -276,6 +278,3 @@ _SEARCH = Report(
     main="search",
     on_screen=False,
 )
-
-# The report of a verb under a load; other verbs answer about an average step.
-UNDER_LOAD = {"compare": VERB, "sweep": _SWEEP, "advise": _ADVISE, "search": _SEARCH}

@@ -11,6 +11,7 @@ from hardware.base import file_access
 from hardware.base.errors import RequestError, split_list, unknown
 from hwexplorer import registry
 from hwexplorer import state as states
+from hwexplorer.declare import Report, takes_model
 from hwexplorer.export.files import SCREEN
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.settings import SETTINGS, Setting, defaults_of, labels
@@ -276,11 +277,11 @@ def run_verb(session: Session, words: list[str]) -> None:
         if sheet is not None:
             session.emit(SheetOpened(verb, sheet, words=tuple(words)))
             return
-    if registry.is_report(verb) and not {"--format", "-o", "--output"} & set(rest):
+    declaration = registry.load(verb)
+    if isinstance(declaration, Report) and not {"--format", "-o", "--output"} & set(rest):
         rest = [*rest, "--format", SCREEN]
-    if registry.takes_model(verb) and not has_model and not (verb == "sweep" and "--all" in rest):
-        state = states.format(replace(session.state, open=()))
-        rest = ["--model", state, *rest] if registry.names_model(verb) else [state, *rest]
+    if takes_model(declaration) and not has_model and not (verb == "sweep" and "--all" in rest):
+        rest = ["--model", states.format(replace(session.state, open=())), *rest]
 
     def finish(job: VerbJob) -> None:
         """Show what the verb printed, or say that it wrote a file."""
@@ -290,7 +291,7 @@ def run_verb(session: Session, words: list[str]) -> None:
         else:
             session.say(f"{' '.join(words)}: done", "good")
 
-    session.start(VerbJob([verb, *rest], width, finish))
+    session.start(VerbJob([*registry.full_name(verb).split(), *rest], width, finish))
 
 
 def _has_model(session: Session, words: list[str]) -> bool:
@@ -303,7 +304,7 @@ def _resolve(words: list[str]) -> list[str]:
     """Resolve the verb or section that the words begin with. The state on screen takes the place of a model's name."""
     verb, *rest = words
     members = registry.sections(verb)
-    if verb not in members or (rest and rest[0] in members) or not registry.takes_model(verb):
+    if verb not in members or (rest and rest[0] in members) or not takes_model(registry.load(verb)):
         return registry.resolve(words)
     section, _, *others = registry.resolve([verb, "model", *rest])
     return [section, *others]
