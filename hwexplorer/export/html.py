@@ -1,33 +1,44 @@
-"""Views as one self-contained HTML page: no network, light and dark, sortable tables, plots with values on hover.
+"""Views as one self-contained HTML page: no network, light and dark, sortable tables, trees of `<details>`.
 
-All text is escaped; the only script is page.js.
+All text is escaped; the only script is page.js. A table that is wider than the page scrolls, and its names stay.
 """
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from html import escape
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from analysis.document import Column
-from hwexplorer.export import html_tree
-from hwexplorer.export.html_tree import bar, colours
-from hwexplorer.export.html_tree import text as _text
+from analysis.document import Cell, Column
 from hwexplorer.export.text import columns_as_text
-from hwexplorer.text.number_format import quantity
+from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.version import VERSION
+from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.layout import LEFT
-from hwexplorer.views.plain import Page, Plot, Row, Series, Stack, Table, Text, View
+from hwexplorer.views.plain import Card, Page, Plot, Row, Series, Stack, Table, Text, View, WaterfallStep
 from hwexplorer.views.plot_axis import Axis, axis
 
-CELL, WIDEST = 7.2, 24  # pixels of a digit of a table, and characters after which its texts wrap
+BAR, WIDEST = 14, 40  # width of a bar in em, and most characters of a column of a tree
+
+
+def _text(value: object) -> str:
+    """Return a value as escaped text."""
+    return escape(safe(value))
+
+
+def _colours(dark: bool) -> str:
+    """Return the colours of the causes as CSS variables."""
+    return "".join(f"--c{place}:{look.dark if dark else look.light};" for place, look in enumerate(LOOKS))
+
+
 _PAGE_STYLE = f"""
 :root{{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5d9de;--soft:#f3f5f7;--bar:#4c8bd6;--dim:#6a737d;
-{colours(dark=False)}}}
+{_colours(dark=False)}}}
 @media(prefers-color-scheme:dark){{:root{{--ink:#e3e6ea;--paper:#15181c;--line:#343a41;--soft:#1f242a;--bar:#4f86c6;
---dim:#98a1ab;{colours(dark=True)}}}}}
+--dim:#98a1ab;{_colours(dark=True)}}}}}
 body{{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:2rem auto;max-width:90rem;
 padding:0 1.2rem;overflow-wrap:break-word}}
 """
@@ -49,7 +60,7 @@ def as_html(view: View | Page, command: str = "") -> str:
 
 def as_fragment(view: View | Page) -> str:
     """Return the view for embedding in another page, such as a notebook: its style is scoped and it has no script."""
-    rule = "--ink:currentColor;--line:#8886;--soft:transparent;--bar:#4c8bd6;--dim:#8a939c;" + colours(dark=False)
+    rule = "--ink:currentColor;--line:#8886;--soft:transparent;--bar:#4c8bd6;--dim:#8a939c;" + _colours(dark=False)
     return f'<div class="hwexplorer"><style>.hwexplorer{{{rule}{_STYLE}}}</style>\n{_part(view, 3)}</div>'
 
 
@@ -70,7 +81,7 @@ def _parts(page: Page, level: int) -> str:
     brief = [part for name in page.brief for part in page.parts if part.name == name]
     rest = [part for part in page.parts if not any(part is chosen_part for chosen_part in brief)]
     pieces = [_part(part, level) for part in brief or rest]
-    pieces.insert(int(not brief and isinstance(rest[0], Text)), html_tree.cards(page.cards))
+    pieces.insert(int(not brief and isinstance(rest[0], Text)), _cards(page.cards))
     for part in rest if brief else ():
         inner = _part(replace(part, title=""), level)
         pieces.append(f'<details class="part"><summary>{_text(part.title or part.name)}</summary>{inner}</details>')
@@ -92,25 +103,24 @@ def _prose(view: Text, level: int) -> str:
     inner = min(level + 1, 4)
     kind = "drawing" if view.is_drawing else "plain"
     html = "\n".join(f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines, kind)}" for head, lines in view.sections)
-    return html_tree.steps(view.steps) + html
+    return _steps(view.steps) + html
 
 
 def _table(view: Table) -> str:
     texts = columns_as_text(view)
     footers = f"{_lines(view.footer)}{_lines(view.notes, 'note')}"
     if any(isinstance(cell, Stack) for row in view.rows[:1] for cell in row.cells):
-        footers += html_tree.legend()
-    if html_tree.is_tree(view):
-        return html_tree.tree(view, texts) + footers
+        footers += _legend()
+    if is_tree(view):
+        return f'<div class="scroll">{_tree(view, texts)}</div>{footers}'
     heads = "".join(
         f'<th scope="col"{_class(column)} title="{_text(column_meaning(column))}">'
         f"<button>{_text(cells[0])}</button></th>"
         for column, cells in zip(view.columns, texts, strict=True)
     )
     rows = "".join(_row(view, row, r, texts) for r, row in enumerate(view.rows))
-    name, style = html_tree.fit_page(view, texts, "tr", CELL, widest=WIDEST)
     table = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
-    return f'{style}<div class="scroll {name}">{table}</div>{footers}'
+    return f'<div class="scroll">{table}</div>{footers}'
 
 
 def _class(column: Column) -> str:
@@ -123,7 +133,7 @@ def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:
         value = row.cells[c]
         text = shown[c][r + 1]
         if column.role == "bar":
-            inside = bar(value)
+            inside = _bar(value)
         else:
             inside = _text(text.strip())
             if c == 0 and row.depth:
@@ -133,6 +143,115 @@ def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:
         cells.append(f'<td{kind} data-v="{_text(key)}">{inside}</td>')
     dim = ' class="dim"' if row.dim else ""
     return f"<tr{dim}>{''.join(cells)}</tr>\n"
+
+
+# --- bars and trees ---------------------------------------------------------------------------------------
+
+
+def is_tree(view: Table) -> bool:
+    """Return True if rows have children."""
+    return any(row.has_children for row in view.rows)
+
+
+def _legend() -> str:
+    """Return the legend of the colours of bars."""
+    samples = "".join(f'<span class="bar" style="background:var(--c{i})"></span>{x.name}' for i, x in enumerate(LOOKS))
+    return f'<p class="legend">time and energy by cause:{samples}</p>'
+
+
+def _bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
+    """Return a bar, by cause for a `Stack`. `full` is the length of the value 1."""
+    if isinstance(value, Stack):
+        return "".join(
+            f'<span class="bar" style="width:{part * full:.2f}{unit};background:var(--c{place})" '
+            f'title="{LOOKS[place].name}"></span>'
+            for place, part in enumerate(value.parts)
+            if part > 0
+        )
+    wide = min(max(float(value), 0.0), 1.0) if isinstance(value, int | float) else 0.0
+    return f'<span class="bar" style="width:{wide * full:.2f}{unit}"></span>'
+
+
+def _tree(view: Table, shown: list[list[str]]) -> str:
+    """Return a tree, open where half of the model is. Its rows are grids of the same widths, so columns are aligned."""
+    heads = "".join(
+        f'<span class="{_side(column)}" title="{_text(column_meaning(column))}">{_text(texts[0])}</span>'
+        for column, texts in zip(view.columns, shown, strict=True)
+    )
+    widths = [
+        f"min({BAR}em,30vw)"
+        if column.role == "bar"
+        else f"{min(max(map(len, [*texts[1:], *texts[0].split()])), WIDEST)}ch"
+        for column, texts in zip(view.columns, shown, strict=True)
+    ]
+    name_width = f"min({widths[0]} + 6ch,36vw)"  # leaves room for the figures on a phone
+    style = f"--w:{' '.join([name_width, *widths[1:]])}"
+    head = f'<div class="tree" style="{style}"><div class="row head">{heads}</div>\n'
+    return "".join([head, *_nested(view, shown), "</div>"])
+
+
+def _side(column: Column) -> str:
+    return "text" if column.role in LEFT else "number"
+
+
+def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:
+    has_one_root = sum(row.depth == 0 for row in view.rows) == 1
+    open_depths: list[int] = []
+    bars = [i for i, column in enumerate(view.columns) if column.role == "bar"]
+    for r, row in enumerate(view.rows):
+        while open_depths and open_depths[-1] >= row.depth:
+            open_depths.pop()
+            yield "</details>\n"
+        cells = _cells(view, row, [column[r + 1] for column in shown])
+        dim = " dim" if row.dim else ""
+        if row.has_children:
+            open_depths.append(row.depth)
+            is_open = has_one_root and (not row.depth or any(float(row.cells[i] or 0) >= 0.5 for i in bars))
+            yield f'<details{" open" * is_open}><summary class="row{dim}">{cells}</summary>\n'
+        else:
+            yield f'<div class="row{dim}">{cells}</div>\n'
+    yield "</details>" * len(open_depths)
+
+
+def _cells(view: Table, row: Row, texts: list[str]) -> str:
+    cells = [f'<span class="text name" style="--depth:{row.depth}">{_text(texts[0].strip())}</span>']
+    for c, (column, value) in enumerate(zip(view.columns, row.cells, strict=True)):
+        if c:
+            if column.role == "bar":
+                cells.append(f'<span class="text stack">{_bar(value, 100.0, "%")}</span>')
+            else:
+                cells.append(f'<span class="{_side(column)}">{_text(texts[c].strip())}</span>')
+    return "".join(cells)
+
+
+# --- cards and steps --------------------------------------------------------------------------------------
+
+
+def _cards(devices: tuple[Card, ...]) -> str:
+    """Return a card for each device: its cost, the main figure first. Designs on paper are dimmed."""
+    return f'<div class="cards">{"".join(map(_card, devices))}</div>' if devices else ""
+
+
+def _card(card: Card) -> str:
+    main_figure, *rest = (_text(str(figure)) for figure in card.figures)
+    figures = f"<b>{main_figure}</b>" + "".join(f"<span>{figure}</span>" for figure in rest)
+    kind = " paper" * card.on_paper if card.fits and not card.over else " out"
+    return (
+        f'<div class="card{kind}"><b class="name">{_text(card.name)}</b> '
+        f'{_text(card.evidence)} · {_text(card.runtime)} {_text(card.format)}<div class="figures">{figures}</div>'
+        f'<div class="track" title="the whole by cause">{_bar(card.bar, 100, "%")}</div>'
+        f"{_text(' · '.join((*card.over, card.phrase)))}</div>"
+    )
+
+
+def _steps(waterfall: tuple[WaterfallStep, ...]) -> str:
+    """Return a waterfall as a table of bars."""
+    rows = ""
+    for step in waterfall:
+        start = f'<span style="padding-left:{step.start * 2 * BAR:.2f}em"></span>'
+        cells = (_text(step.name), _text(quantity(step.seconds, "s")), start + _bar(step.bar, 2 * BAR))
+        rows += "<tr>" + "".join(f'<td class="text">{cell}</td>' for cell in cells) + "</tr>"
+    return f"<table><tbody>{rows}</tbody></table>" if waterfall else ""
 
 
 # --- plots ------------------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ from analysis.document import Column
 from hwexplorer import registry
 from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
-from hwexplorer.export import html_tree
-from hwexplorer.export.html import as_html
+from hwexplorer.export.html import as_html, is_tree
 from hwexplorer.export.render import plain
 from hwexplorer.state import State
 from hwexplorer.views.plain import Page, Plot, Row, Series, Table, Text, View
@@ -107,7 +106,7 @@ def test_every_view_as_html(name: str) -> None:
     reader = _check(as_html(built))
     rows, branches = 0, 0
     for part in _parts(built):
-        if isinstance(part, Table) and html_tree.is_tree(part):
+        if isinstance(part, Table) and is_tree(part):
             branches += len(part.rows) + 1
         elif isinstance(part, Table):
             rows += len(part.rows) + 1
