@@ -61,7 +61,7 @@ def test_a_size_below_nothing_is_refused(tmp_path: Path) -> None:
 
 def test_work_below_nothing_is_refused(tmp_path: Path) -> None:
     line = read(written(tmp_path, "a window of less than nothing"), Budget(STEPS // _SHARE))
-    assert line == "net.onnx: an operator does a negative amount of work (o@2: onnx.LRN)"
+    assert line == "net.onnx: an operator does a negative amount of work (y@2: onnx.LRN)"
 
 
 @pytest.mark.parametrize("name", first(list(onnx_files.LARGE), 3))
