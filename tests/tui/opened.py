@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
+from tests.waiting import settle_until
 
 
 @asynccontextmanager
@@ -18,5 +19,6 @@ async def on_screen(
     """The program on a state, asking the engine or a stand-in, until the test is done; nothing may have failed."""
     app = HwExplorer(parse(state) if isinstance(state, str) else state, provider or ScreenQueries(), **options)
     async with app.run_test(size=size) as pilot:
+        await settle_until(pilot, lambda: not app.explorer._repaint_required)  # the first frame is drawn
         yield app, pilot
     assert app.session.failures == []
