@@ -5,6 +5,7 @@ import msgspec
 from hwexplorer.state import State, replace
 
 NAVIGATION = frozenset({"at", "on", "pane", "zoom", "open", "find", "filter", "fact"})
+MODEL_FIELDS = frozenset({"model", "image_size", "load", "trace"})  # what may have to be captured or read first
 HISTORY_MAX = 500
 
 

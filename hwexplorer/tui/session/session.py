@@ -18,7 +18,7 @@ from hwexplorer.state import PANES, State, replace
 from hwexplorer.tui.session import history as histories
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
-from hwexplorer.tui.session.history import History, push
+from hwexplorer.tui.session.history import MODEL_FIELDS, History, changed_fields, push
 from hwexplorer.tui.session.limit_summary import DeviceLimits
 from hwexplorer.tui.session.screen_layout import Box, arrange
 from hwexplorer.tui.session.session_events import (
@@ -117,7 +117,10 @@ class Session:
         if state == self.state and history is None:
             return False
         try:
-            if not self.provider.ready(state):
+            is_shown = (
+                history is None and self.views is not None and not changed_fields(state, self.state) & MODEL_FIELDS
+            )
+            if not is_shown and not self.provider.ready(state):
                 self.capture(state)
                 return False
             state, views = self._reveal_cursor(state, self.cache.views(state))
