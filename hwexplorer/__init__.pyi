@@ -29,7 +29,6 @@ from hwexplorer.reports.devices.devices import DeviceList
 from hwexplorer.reports.models import ModelList
 from hwexplorer.reports.models import ModelRanking
 from hwexplorer.reports.show.coefficients import Prices
-from hwexplorer.reports.show.energy import EnergyReport
 from hwexplorer.reports.show.events import EventReport
 from hwexplorer.reports.show.kernels import KernelReport
 from hwexplorer.reports.show.memory import MemoryReport
@@ -80,10 +79,6 @@ def show(section: Literal["coefficients"], *, on: _Value = ..., precision: _Valu
     """List the energy of each hardware event of a device, with spread and source."""
 
 @overload
-def show(section: Literal["energy"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[EnergyReport]:
-    """Show where the energy goes: components, power, idle losses, largest consumers."""
-
-@overload
 def show(section: Literal["events"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[EventReport]:
     """Count hardware events (operations, bytes, cycles) and their energy."""
 
@@ -130,8 +125,8 @@ def tree(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _
     """Show the parts of a model with their energy-delay product (EDP), the costliest first."""
 
 @overload
-def tree(section: Literal["edp"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[EdpReport]:
-    """Divide the energy-delay product: components, largest parts, what fusion saves."""
+def tree(section: Literal["edp"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., top: _Value = ..., metric: Literal["edp", "energy", "latency"] | None = ..., devices_dir: _Value = ...) -> Result[EdpReport]:
+    """Divide the energy-delay product (EDP): causes, power, the largest parts, what fusion saves."""
 
 def validate(*, data: _Value = ..., on: _Value = ..., served: bool | None = ..., cross_validate: bool | None = ..., devices_dir: _Value = ...) -> Result[ModelGroups | ServedGroups]:
     """Compare predictions with published measurements."""

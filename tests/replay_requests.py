@@ -52,8 +52,7 @@ KINDS: dict[str, float] = {
     "compare {model} --on {devices} {level}": 6,
     "compare {model}@{settings}/{devices}?{keys}": 1,
     "tree {model} --on {device} --by {by}": 4,
-    "energy {model} --on {device} --top {top}": 2,
-    "edp {model} --on {device}": 1,
+    "edp {model} --on {device} --top {top}": 2,
     "why {model} --on {device} {node}": 3,
     "events {model} --on {device} {node}": 2,
     "kernels {model} --on {device}": 2,
@@ -107,7 +106,7 @@ search resnet50 --front --precisions fp1 | sweep resnet50 --batches , | design -
 design --base kpu_t256 --workload conv2d --knobs units | diff conv2d | diff a.json b.json |
 trace nothing.json --model conv2d --on t4 | validate --data nothing.csv | compare conv2d --price h100_sxm |
 compare conv2d --electricity -1 | compare conv2d --duty 2 | compare conv2d --format xml | compare conv2d --nooption |
-energy conv2d --top 0 | memory conv2d --on jetson_nano:99w | tune conv2d --on kpu_t256 --knob nothing | kernels |
+edp conv2d --top 0 | memory conv2d --on jetson_nano:99w | tune conv2d --on kpu_t256 --knob nothing | kernels |
 compare vgg16@i5 | compare '' | compare resnet50?limits=L<5 | compare resnet50?pin=nothing@b8 |
 compare conv2d --level all | models --format yaml | devices x | report conv2d --on h100_sxm:30w |
 structure conv2d --node relu | advise conv2d --aim speed

@@ -84,7 +84,7 @@ def test_the_documents_are_those_of_the_verbs() -> None:
     words = ("resnet18", "--on", "gpu", "--format", "json")
     whole = hwexplorer("report", *words).json()
     assert whole["schema"] == "hwexplorer/1"
-    for verb in ("tree", "events", "energy", "memory", "edp", "kernels", "structure"):
+    for verb in ("tree", "events", "memory", "edp", "kernels", "structure"):
         assert whole[verb] == hwexplorer(verb, *words).json(), verb
 
 

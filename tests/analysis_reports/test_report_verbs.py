@@ -7,7 +7,7 @@ import reports_grid as grid
 
 from tests.sampling import for_each
 
-VERBS = ("structure", "kernels", "energy", "memory", "edp")
+VERBS = ("structure", "kernels", "memory", "edp")
 
 
 def words(verb: str) -> tuple[str, ...]:
@@ -33,13 +33,12 @@ def test_every_architecture(verb: str, device: str) -> None:
         assert grid.said(verb, model, "--on", device, "--precision", "int8", "--execution", "fused")
 
 
-@pytest.mark.parametrize("verb", ["kernels", "energy"])
+@pytest.mark.parametrize("verb", ["kernels", "edp"])
 def test_node(verb: str) -> None:
     document = json.loads(grid.said(verb, "resnet18", "--node", "layer1.0.conv1", "--format", "json"))
     assert document["node"] == "layer1.0.conv1"
 
 
-@pytest.mark.parametrize("verb", ["energy", "edp"])
-def test_top(verb: str) -> None:
-    document = json.loads(grid.said(verb, "resnet18", "--top", "3", "--format", "json"))
+def test_top() -> None:
+    document = json.loads(grid.said("edp", "resnet18", "--top", "3", "--format", "json"))
     assert len(document["top_operators"]) == len(document["top_subgraphs"]) == 3

@@ -33,7 +33,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     **{f"plot {plot}": ("plot", "conv2d", *BOTH, "--plot", plot) for plot in PLOTS},
     "kernels": ("kernels", "conv2d", *ON),
     "structure": ("structure", "conv2d", *ON),
-    "energy": ("energy", "conv2d", *ON),
     "memory": ("memory", "conv2d", *ON),
     "edp": ("edp", "conv2d", *ON),
     "sweep": ("sweep", "conv2d", "--batches", "1,8", "--precisions", "fp32,int8", *BOTH, "--power-modes"),

@@ -26,7 +26,7 @@ def test_energy_is_explained_per_inference(call: Call) -> None:
     assert {part["unit"] for group in explained["groups"].values() for part in group} == {"J"}
 
 
-@pytest.mark.parametrize("words", [("energy", "llama3_8b:decode"), ("kernels", "resnet50")])
+@pytest.mark.parametrize("words", [("structure", "llama3_8b:decode"), ("kernels", "resnet50")])
 def test_only_rows_with_one_name_but_for_a_number_are_merged(call: Call, words: tuple[str, ...]) -> None:
     merged = [line for line in call(*words, "--on", "h100_sxm").out.splitlines() if re.search(r"\S ×\d", line)]
     assert merged

@@ -118,7 +118,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("show", "load", "llama3_8b:request", "--on", "l4"), "llama3_8b:request has no load; e.g. llama3_8b:serve"),
     (("show", "load", "bert_base", "--on", "l4"), "bert_base has no load; e.g. llama3_8b:serve"),
     (("kernels", "resnet18", "--node", "layer9"), "unknown node 'layer9'"),
-    (("energy", "resnet18", "--top", "0"), "out of range"),
+    (("edp", "resnet18", "--top", "0"), "out of range"),
     (("kernels", "resnet18", "--on", "h10"), "did you mean"),
     (("memory", "resnet18", "--node", "conv1"), "unknown option '--node'"),
     (("edp", "resnet18", "--on", "cpu,gpu"), "one device"),

@@ -65,7 +65,7 @@ def test_every_verb_and_option_completes() -> None:
         flags = {flag for option in registry.load(name).all_options() for flag in option.long_flags}
         assert flags <= set(candidates([name, "--"]))
     assert candidates(["show", "en"]) == ["energy"]
-    assert "--node" in candidates(["show", "energy", "conv2d", "--no"])
+    assert "--node" in candidates(["show", "events", "conv2d", "--no"])
 
 
 @for_each(("typed", "expected"), COMPLETED)

@@ -15,7 +15,6 @@ VERBS = {
     "tree": ("tree", "edp"),
     "show": (
         "coefficients",
-        "energy",
         "events",
         "fallback",
         "wavefront",
@@ -81,7 +80,7 @@ def test_words_mean_a_section(words: str, meant: str) -> None:
     assert registry.resolve(words.split()) == meant.split()
 
 
-@pytest.mark.parametrize("words", [["show", "energy"], ["tree", "edp"]])
+@pytest.mark.parametrize("words", [["show", "events"], ["tree", "edp"]])
 def test_the_document_is_that_of_the_alias(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     documents = []
     for each in (words, words[1:]):

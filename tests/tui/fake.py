@@ -324,7 +324,7 @@ class Fake(ScreenQueries):
         return name
 
     def sheet(self, state: State, verb: str, width: int) -> Sheet | None:
-        return Sheet(verb, f"{verb} of {state.model}") if verb in ("energy", "advise") else None
+        return Sheet(verb, f"{verb} of {state.model}") if verb in ("edp", "advise") else None
 
     def resolve_model_name(self, model: str, inputs: tuple[str, ...]) -> str:
         return model

@@ -200,7 +200,7 @@ def test_lengths_are_settings_of_the_state() -> None:
             states.parse(wrong)
 
 
-@pytest.mark.parametrize("verb", ["compare", "tree", "memory", "kernels", "energy", "events"])
+@pytest.mark.parametrize("verb", ["compare", "tree", "memory", "kernels", "edp", "events"])
 def test_verbs_take_lengths(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     model = "decoder:hidden=64,layers=2,heads=4,ffn=160,vocab=1000,experts=4,active=2"
     words = [verb, model, "--sequence", "3", "--kv", "50", "--on", "h100_sxm", "--format", "json"]

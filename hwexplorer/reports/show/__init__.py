@@ -2,4 +2,4 @@
 
 from hwexplorer.declare import Group
 
-VERB = Group(shown=("energy resnet50 --on h100_sxm", "kernels resnet50 --on h100_sxm"))
+VERB = Group(shown=("events resnet50 --on h100_sxm", "kernels resnet50 --on h100_sxm"))

@@ -1,8 +1,9 @@
-"""Divide the energy-delay product: components, largest parts, what fusion saves.
+"""Divide the energy-delay product (EDP): causes, power, the largest parts, what fusion saves.
 
-EDP is attributed as in analysis/estimate/tree_figures.py. Among components, the busy time of a kernel belongs to
-compute or memory, whichever bounds it. The rest (launch, dispatch, waiting) belongs to static power: nothing else is
-used then.
+EDP is attributed as in analysis/estimate/tree_figures.py, and to causes as on the screen: a kernel's time belongs to
+what bounds it, launching and waiting to launch, and energy to the events that draw it. So `static` is energy that is
+drawn whatever happens, and has no time. Efficiency is the dynamic part of the energy; energy lost to idle resources is
+static x (1 - utilisation). Peak power is the power of the kernel that draws most.
 """
 
 from typing import Annotated, Any
@@ -10,45 +11,39 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from analysis.document import YES_NO, column, columns, none_unless, record, records
-from analysis.estimate.estimate import COMPONENTS, Estimate
-from analysis.estimate.evaluation import ratio
+from analysis.document import YES_NO, column, columns, none_unless, records
+from analysis.estimate import causes, tree_figures
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.evaluation import ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.host_work import divide_host_work
+from analysis.estimate.kernel_rows import kernels, kernels_of
 from analysis.estimate.outline import HOST, host_branches
-from analysis.estimate.tree_figures import (
-    TreeFigures,
-    TreeLevel,
-    branch_figures,
-    count_making,
-    cumulative_share,
-    shares,
-    tree,
-    tree_without_host,
-)
-from analysis.model.ir.workload import Floats
+from analysis.model.ir.workload import Floats, Ints
+from analysis.text.headline import work_word
 from hardware.base.text import percent, quantity
 from hardware.demand import READ_WEIGHT, WRITE
-from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
-from hwexplorer.options import TOP
-from hwexplorer.state import State
+from hwexplorer import engine
+from hwexplorer.declare import NODE, Report, Rows, Section, summary_text
+from hwexplorer.options import TOP, choice
+from hwexplorer.state import METRICS, State
+from hwexplorer.views.captions import energy_words, metric_word
+from hwexplorer.views.cause_looks import LOOKS
 
 FRACTIONS = (0.50, 0.80, 0.90, 0.95, 0.99)
-_FIRST_MEMORY_RESOURCE = 2  # index in hardware.execute.RESOURCES: DRAM and on-chip memory are last
+_LOOK_NAMES = {cause: look.name for cause, look in zip(causes.CAUSES, LOOKS, strict=True)}
 
 
-class Component(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of compute, memory or static power in energy, time and EDP."""
+class CausePart(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of one cause in the energy, time and EDP of the node; fractions are of the node's."""
 
-    name: Annotated[str, column("Component")]
-    energy_j: float
-    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", keep=1)]
-    time_s: Annotated[float, column("Time", "s", keep=1)]
-    share: Annotated[float, column("Share", "%", key="bar", role="bar", keep=1), column("%", "%")]
+    cause: Annotated[str, column("Cause", shown=_LOOK_NAMES)]
+    share: Annotated[float, column("of the EDP", "%")]
     edp_js: Annotated[float, column("EDP", "Js", help="attributed: (energy share + time share) / 2")]
-    energy_delay_js: Annotated[
-        float, column("Energy x time", "Js", keep=2, help="energy per inference x time of the whole model")
-    ]
+    energy_j: float
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
+    energy_fraction: Annotated[float, column("of the energy", "%", keep=1)]
+    time_s: Annotated[float, column("Time", "s")]
+    time_fraction: Annotated[float, column("of the time", "%", keep=1)]
 
 
 class Concentration(msgspec.Struct, frozen=True):
@@ -62,33 +57,36 @@ class Concentration(msgspec.Struct, frozen=True):
 
 
 class EdpNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A subgraph or operator. `edp_js` is its attributed part of the EDP, split into components; `own_edp_js` is its
-    energy per inference x its time."""
+    """A subgraph or operator. `share` is its part of the model's EDP (or energy or latency, with `--metric`), divided
+    among the six causes; `cumulative` the share of this row and all rows above it. `own_edp_js` is its energy per
+    inference x its time."""
 
     id: Annotated[str, column("Node", key="name")]
-    type: Annotated[str, column("Kind", key="kind", keep=4)]
-    edp_js: Annotated[float, column("EDP", "Js")]
+    type: Annotated[str, column("Kind", key="kind", keep=5)]
     share: Annotated[float, column("Share", "%")]
     cumulative: Annotated[float, column("Cum", "%", keep=1)]
+    edp_js: Annotated[float, column("EDP", "Js")]
     own_edp_js: float
     energy_j: float
-    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", keep=4)]
-    latency_s: Annotated[float, column("Latency", "s", keep=4)]
-    compute_edp_js: Annotated[float, column("Compute", "Js", key="compute", keep=2)]
-    memory_edp_js: Annotated[
-        float, column("Memory", "Js", key="memory", keep=2, help="energy of moving data, on and off the chip")
-    ]
-    static_edp_js: Annotated[float, column("Static", "Js", key="static", keep=2)]
-    is_fused: Annotated[bool, column("Fused", key="fused", keep=3, shown=YES_NO)]
-    base_edp_js: Annotated[float, column("Base", "Js", key="base", keep=3)]
-    architectural_modifier: Annotated[float | None, column("Modifier", "x", key="modifier", keep=3)]
-    fusion_benefit_js: Annotated[float, column("Fusion", "Js", key="benefit", keep=3, help="EDP that fusion saves")]
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
+    latency_s: Annotated[float, column("Latency", "s", keep=1)]
+    compute: Annotated[float, column("compute", "%", keep=3)]
+    on_chip: Annotated[float, column("on-chip", "%", keep=3)]
+    dram: Annotated[float, column("DRAM", "%", keep=3)]
+    launch: Annotated[float, column("launch", "%", keep=3)]
+    throttled: Annotated[float, column("power limit", "%", keep=4)]
+    static: Annotated[float, column("static", "%", keep=3)]
+    base_edp_js: Annotated[float, column("Base", "Js", key="base", keep=4)]
+    architectural_modifier: Annotated[float | None, column("Modifier", "x", key="modifier", keep=2)]
+    is_fused: Annotated[bool, column("Fused", key="fused", keep=2, shown=YES_NO)]
+    fusion_benefit_js: Annotated[float, column("Fusion", "Js", key="benefit", keep=2, help="EDP that fusion saves")]
 
 
 class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
-    """The model with or without fusion, on the same runtime."""
+    """The node with or without fusion, on the same runtime. A value that kernels exchange moves through memory;
+    `activation_bytes` counts both ways, `dram_bytes` DRAM traffic."""
 
-    execution: Annotated[str, column("Fusion", shown={"eager": "off", "fused": "on"})]
+    execution: Annotated[str, column("Fusion", shown={"eager": "off", "fused": "on", "saved": "saved"})]
     edp_js: Annotated[float, column("EDP", "Js")]
     energy_j: float
     energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
@@ -99,21 +97,6 @@ class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
     values_moved: Annotated[int, column("Values moved", "count", key="values", keep=1)]
     activation_bytes: Annotated[float, column("Activations", "byte", key="activations", keep=2)]
     dram_bytes: Annotated[float, column("DRAM", "byte", keep=1)]
-
-
-class FusionSavings(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures without fusion minus figures with it, on the same runtime. A round trip is a value that fusion keeps on
-    chip instead of writing and reading it back. `activation_bytes` counts both ways, `dram_bytes` DRAM traffic."""
-
-    round_trips: int
-    activation_bytes: float
-    dram_bytes: float
-    memory_j: float
-    memory_j_per_inference: float
-    energy_j: float
-    energy_j_per_inference: float
-    latency_s: float
-    edp_js: float
 
 
 class SideBySide(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,9 +110,7 @@ class SideBySide(msgspec.Struct, frozen=True, kw_only=True):
     eager_share: Annotated[float, column("Off", "%", keep=2)]
     fused_share: Annotated[float, column("On", "%", keep=2)]
     eager_energy_j: float
-    eager_energy_j_per_inference: Annotated[float, column("Off/inf", "J", keep=3)]
     fused_energy_j: float
-    fused_energy_j_per_inference: Annotated[float, column("On/inf", "J", keep=3)]
     eager_latency_s: Annotated[float, column("Off", "s", keep=3)]
     fused_latency_s: Annotated[float, column("On", "s", keep=3)]
     round_trips_saved: Annotated[
@@ -139,124 +120,146 @@ class SideBySide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EdpReport(Head, frozen=True, kw_only=True):
-    """The energy-delay product of a model on a device, and what fusion does to it."""
+    """The energy-delay product of a node on a device, its energy and power, and what fusion does to it. `saved` is
+    the figures without fusion minus those with it; its `values_moved` are round trips through memory."""
 
+    node: str
+    metric: str
     edp_js: float
     energy_j: float
     energy_j_per_inference: float
     latency_s: float
     n_subgraphs: int
     n_operators: int
-    components: tuple[Component, ...]
+    causes: tuple[CausePart, ...]
+    average_power_w: float
+    peak_power_w: float
+    peak_power_kernel: str
+    static_power_w: float
+    power_limit_w: float
+    tdp_w: float
+    dynamic_j: float
+    efficiency: float
+    utilization: float
+    idle_loss_j: float
+    idle_loss_fraction: float
     concentration: tuple[Concentration, ...]
     top_subgraphs: tuple[EdpNode, ...]
     top_operators: tuple[EdpNode, ...]
     executions: tuple[ExecutionEdp, ...]
-    saved: FusionSavings
+    saved: ExecutionEdp
     side_by_side: tuple[SideBySide, ...]
 
 
-def edp_report(result: Estimate, top: int = 10) -> EdpReport:
-    """Return the report of a model on a device. It estimates the model with and without fusion."""
-    figures, parts = tree(result), result.partition
-    tree_alone = tree_without_host(result)
-    eager, fused = (result.in_mode(mode) for mode in ("eager", "fused"))
-    modes = (_execution(eager), _execution(fused))
-    alike = (name for name in FusionSavings.__struct_fields__ if name != "round_trips")
-    saved = {name: getattr(modes[0], name) - getattr(modes[1], name) for name in alike}
-    of_operators = component_shares(divide_host_work(result)[0])
-    of_subgraphs = np.stack([parts.total(row) for row in of_operators])
-    is_fused = [result.execution == "fused" and len(members) > 1 for members in parts.members]
-    kinds = result.workload.operators.kind
-    return record(
-        EdpReport,
-        result,
-        **head_fields(result, on_device=True),
-        n_subgraphs=len(parts.id),
-        n_operators=result.workload.n_operators,
-        components=_components(result),
-        concentration=_concentration(figures),
-        top_subgraphs=_top(result, tree_alone.subgraphs, parts.id, parts.kind, is_fused, of_subgraphs, top),
-        top_operators=_top(
-            result, tree_alone.operators, parts.operator_id, kinds, tree_alone.fused.tolist(), of_operators, top
+def edp_report(whole: Estimate, path: str = "", metric: str = "edp", top: int = 10) -> EdpReport:
+    """Return the report of a node ('' is the model), its largest parts by a metric. It estimates the model with and
+    without fusion. Raises RequestError for an unknown node."""
+    result, members = tree_figures.estimate_of_node(whole, path), tree_figures.operators_of(whole, path)
+    figures, parts, batch = tree_figures.tree(whole), whole.partition, whole.scenario.batch
+    part = causes.causes(result).sum_over(members)
+    energy, time = float(part.energy_j.sum()), float(part.time_s.sum())
+    share = causes.shares_of_causes(part, whole, "edp")
+    static = float(part.energy_j[causes.STATIC])
+    of_kernels = result.run.utilization[result.demand.kernel[members]]
+    busy = min(weighted_mean(of_kernels, result.run.latency_s[members]), 1.0)
+    peak_w, peak_kernel = _peak_power(result, path)
+    eager, fused = (whole.in_mode(mode) for mode in ("eager", "fused"))
+    executions = (_execution(eager, path), _execution(fused, path))
+    subgraphs = np.unique(parts.subgraph[members])
+    return EdpReport(
+        **head_fields(whole, on_device=True),
+        node=path,
+        metric=metric,
+        edp_js=float(share.sum()) * whole.edp_js,
+        energy_j=energy,
+        energy_j_per_inference=energy / batch,
+        latency_s=time,
+        n_subgraphs=len(subgraphs),
+        n_operators=len(members),
+        causes=records(
+            CausePart,
+            cause=causes.CAUSES,
+            share=share / (share.sum() or 1.0),
+            edp_js=share * whole.edp_js,
+            energy_j=part.energy_j,
+            energy_j_per_inference=part.energy_j / batch,
+            energy_fraction=part.energy_j / (energy or 1.0),
+            time_s=part.time_s,
+            time_fraction=part.time_s / (time or 1.0),
         ),
-        executions=modes,
-        saved=FusionSavings(round_trips=modes[0].values_moved - modes[1].values_moved, **saved),
-        side_by_side=_side_by_side(eager, fused),
+        average_power_w=energy / time if time else 0.0,
+        peak_power_w=peak_w,
+        peak_power_kernel=peak_kernel,
+        static_power_w=static / time if time else 0.0,
+        power_limit_w=whole.power_limit_w,
+        tdp_w=whole.device.tdp_w * whole.workload.devices,
+        dynamic_j=energy - static,
+        efficiency=(energy - static) / energy if energy else 0.0,
+        utilization=busy,
+        idle_loss_j=static * (1.0 - busy),
+        idle_loss_fraction=static * (1.0 - busy) / energy if energy else 0.0,
+        concentration=_concentration(figures.subgraphs.share[subgraphs], figures.operators.share[members]),
+        top_subgraphs=_top(whole, "subgraphs", subgraphs, not path, metric)[:top],
+        top_operators=_top(whole, "operators", members, not path, metric)[:top],
+        executions=executions,
+        saved=_difference(*executions),
+        side_by_side=_side_by_side(eager, fused, subgraphs),
     )
 
 
-def component_shares(result: Estimate) -> Floats:
-    """Return shares of the EDP by component and operator, shape (3, n), summing to 1."""
-    return shares(result.component_energy_j, component_seconds(result), result)
+def _peak_power(result: Estimate, path: str) -> tuple[float, str]:
+    rows_of_node = kernels_of(result, path)
+    if not len(rows_of_node):
+        return 0.0, ""
+    power = ratio(kernels(result).energy_j[rows_of_node], result.run.kernel_s[rows_of_node])
+    return float(power.max()), kernels(result).id[int(rows_of_node[power.argmax()])]
 
 
-def component_seconds(result: Estimate) -> Floats:
-    """Return each operator's time by component, shape (3, n): compute, memory, static."""
-    run, demand = result.run, result.demand
-    kernel = demand.kernel
-    throttled = ratio(run.kernel_s, run.unthrottled_s, 1.0)
-    waiting = np.minimum(demand.head * (run.overhead_s * throttled)[kernel], run.latency_s)
-    busy = run.latency_s - waiting
-    by_memory = run.resource[kernel] >= _FIRST_MEMORY_RESOURCE
-    return np.stack([np.where(by_memory, 0.0, busy), np.where(by_memory, busy, 0.0), waiting])
+def _concentration(subgraphs: Floats, operators: Floats) -> tuple[Concentration, ...]:
+    found: dict[str, Any] = {}
+    for name, share in (("subgraphs", subgraphs), ("operators", operators)):
+        of_node = share / (share.sum() or 1.0)
+        found[name] = [tree_figures.count_making(of_node, fraction) for fraction in FRACTIONS]
+        found[f"{name}_fraction"] = [count / (len(share) or 1) for count in found[name]]
+    return records(Concentration, fraction=FRACTIONS, **found)
 
 
-def _components(result: Estimate) -> tuple[Component, ...]:
-    energy_j, share = result.component_energy_j.sum(axis=1), np.array([row.sum() for row in component_shares(result)])
-    batch = result.scenario.batch
-    return records(
-        Component,
-        name=COMPONENTS,
-        energy_j=energy_j,
-        energy_j_per_inference=energy_j / batch,
-        time_s=component_seconds(result).sum(axis=1),
-        share=share,
-        edp_js=share * result.edp_js,
-        energy_delay_js=energy_j / batch * result.latency_s,
-    )
-
-
-def _concentration(figures: TreeFigures) -> tuple[Concentration, ...]:
-    columns: dict[str, Any] = {}
-    for name, share in (("subgraphs", figures.subgraphs.share), ("operators", figures.operators.share)):
-        columns[name] = [count_making(share, fraction) for fraction in FRACTIONS]
-        columns[f"{name}_fraction"] = [count / (len(share) or 1) for count in columns[name]]
-    return records(Concentration, fraction=FRACTIONS, **columns)
-
-
-def _top(
-    result: Estimate, level: TreeLevel, ids: tuple[str, ...], kinds: tuple[str, ...], is_fused: list[bool],
-    by_component: Floats, top: int,
-) -> tuple[EdpNode, ...]:  # fmt: skip
-    """Return the `top` nodes of a level by share of the EDP. The work of the host counts as a node."""
-    _, host = divide_host_work(result)
-    if host is not None:
-        level = _join_levels(level, branch_figures(result, host_branches(result)))
-        ids, kinds, is_fused = (*ids, HOST), (*kinds, "host"), [*is_fused, False]
-        by_component = np.column_stack([by_component, component_shares(host).sum(axis=1)])
-    order = np.argsort(-level.share, kind="stable")[:top]
-    compute, memory, static = by_component[:, order] * result.edp_js
+def _top(whole: Estimate, level: str, chosen: Ints, with_host: bool, metric: str) -> tuple[EdpNode, ...]:
+    """Return some nodes of a level, the largest share of the metric first. The work of the host counts as a node."""
+    parts, figures = whole.partition, tree_figures.tree_without_host(whole)
+    rest, host = causes.causes_without_host(whole)
+    by_cause = causes.shares_of_causes(rest, whole, metric)
+    rows, ids, kinds = figures.operators, parts.operator_id, whole.workload.operators.kind
+    is_fused = figures.fused.tolist()
+    if level == "subgraphs":
+        rows, ids, kinds = figures.subgraphs, parts.id, parts.kind
+        by_cause = np.stack([parts.total(row) for row in by_cause])
+        is_fused = [whole.execution == "fused" and len(members) > 1 for members in parts.members]
+    if host is not None and with_host:
+        of_host = tree_figures.branch_figures(whole, host_branches(whole))
+        joined = {name: np.concatenate([getattr(rows, name), getattr(of_host, name)], axis=-1) for name in _OF_LEVEL}
+        rows = msgspec.structs.replace(rows, **joined)
+        by_cause = np.column_stack([by_cause, causes.shares_of_causes(host, whole, metric).sum(axis=1)])
+        chosen, ids, kinds, is_fused = np.append(chosen, len(ids)), (*ids, HOST), (*kinds, "host"), [*is_fused, False]
+    share = by_cause.sum(axis=0)
+    order = chosen[np.argsort(-share[chosen], kind="stable")]
     return records(
         EdpNode,
-        level,
+        rows,
         rows=order,
         id=[ids[i] for i in order],
         type=[kinds[i] for i in order],
-        energy_j_per_inference=level.energy_j[order] / result.scenario.batch,
-        compute_edp_js=compute,
-        memory_edp_js=memory,
-        static_edp_js=static,
+        share=share[order],
+        cumulative=np.cumsum(share[order]),
+        energy_j_per_inference=rows.energy_j[order] / whole.scenario.batch,
         is_fused=[is_fused[i] for i in order],
-        architectural_modifier=none_unless(~np.isnan(level.modifier[order]), level.modifier[order]),
+        architectural_modifier=none_unless(~np.isnan(rows.modifier[order]), rows.modifier[order]),
+        **dict(zip(causes.CAUSES, by_cause[:, order], strict=True)),
     )
 
 
-def _join_levels(level: TreeLevel, more: TreeLevel) -> TreeLevel:
-    """Return the nodes of both; `cumulative` runs over all of them."""
-    fields = TreeLevel.__struct_fields__
-    joined_columns = {name: np.concatenate([getattr(level, name), getattr(more, name)], axis=-1) for name in fields}
-    return TreeLevel(**joined_columns | {"cumulative": cumulative_share(joined_columns["share"])})
+# The figures of a level that the rows have.
+_OF_LEVEL = ("latency_s", "energy_j", "edp_js", "own_edp_js", "base_edp_js", "modifier", "fusion_benefit_js")
 
 
 def _values_written(result: Estimate) -> Floats:
@@ -265,37 +268,47 @@ def _values_written(result: Estimate) -> Floats:
     return demand.per_op((demand.transfers.role == WRITE).astype(np.float64))
 
 
-def _execution(result: Estimate) -> ExecutionEdp:
-    demand = result.demand
-    activations = demand.transfers.size_bytes[demand.transfers.role != READ_WEIGHT]
-    return record(
-        ExecutionEdp,
-        result,
-        memory_j=result.component_j["memory"],
-        memory_j_per_inference=result.component_j["memory"] / result.scenario.batch,
-        kernels=demand.n_kernels,
-        values_moved=int(_values_written(result).sum()),
-        activation_bytes=float(activations.sum()),
-        dram_bytes=float(result.run.mapping.traffic.dram_bytes.sum()),
+def _execution(whole: Estimate, path: str) -> ExecutionEdp:
+    """Return the figures of a node in one execution mode."""
+    result, members = tree_figures.estimate_of_node(whole, path), tree_figures.operators_of(whole, path)
+    demand, transfers, batch = result.demand, result.demand.transfers, whole.scenario.batch
+    activations = demand.per_op(np.where(transfers.role == READ_WEIGHT, 0.0, transfers.size_bytes))
+    of_memory = float(result.component_energy_j[1, members].sum())
+    energy, latency = float(result.run.energy_j[members].sum()), float(result.run.latency_s[members].sum())
+    return ExecutionEdp(
+        execution=whole.execution,
+        edp_js=float(tree_figures.shares(np.array(energy), np.array(latency), whole)) * whole.edp_js,
+        energy_j=energy,
+        energy_j_per_inference=energy / batch,
+        memory_j=of_memory,
+        memory_j_per_inference=of_memory / batch,
+        latency_s=latency,
+        kernels=len(np.unique(demand.kernel[members])),
+        values_moved=int(_values_written(result)[members].sum()),
+        activation_bytes=float(activations[members].sum()),
+        dram_bytes=float(result.run.mapping.traffic.dram_bytes[members].sum()),
     )
 
 
-def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
+def _difference(eager: ExecutionEdp, fused: ExecutionEdp) -> ExecutionEdp:
+    names = [name for name in ExecutionEdp.__struct_fields__ if name != "execution"]
+    return ExecutionEdp(execution="saved", **{name: getattr(eager, name) - getattr(fused, name) for name in names})
+
+
+def _side_by_side(eager: Estimate, fused: Estimate, subgraphs: Ints) -> tuple[SideBySide, ...]:
     parts = eager.partition
     trips = parts.total(_values_written(eager)) - parts.total(_values_written(fused))
     dram = [parts.total(estimate.run.mapping.traffic.dram_bytes) for estimate in (eager, fused)]
-    columns: dict[str, Any] = {}
-    for mode, level in (("eager", tree(eager).subgraphs), ("fused", tree(fused).subgraphs)):
-        columns |= {f"{mode}_{name}": getattr(level, name) for name in ("edp_js", "share", "energy_j", "latency_s")}
-        columns[f"{mode}_energy_j_per_inference"] = level.energy_j / eager.scenario.batch
+    found: dict[str, Any] = {"dram_bytes_saved": dram[0] - dram[1], "round_trips_saved": np.rint(trips).astype(int)}
+    for mode, estimate in (("eager", eager), ("fused", fused)):
+        level = tree_figures.tree(estimate).subgraphs
+        found |= {f"{mode}_{name}": getattr(level, name) for name in ("edp_js", "share", "energy_j", "latency_s")}
+    found["benefit_js"] = found["eager_edp_js"] - found["fused_edp_js"]
     return records(
         SideBySide,
-        id=parts.id,
-        type=parts.kind,
-        benefit_js=columns["eager_edp_js"] - columns["fused_edp_js"],
-        round_trips_saved=[round(trip) for trip in trips.tolist()],
-        dram_bytes_saved=dram[0] - dram[1],
-        **columns,
+        id=[parts.id[s] for s in subgraphs],
+        type=[parts.kind[s] for s in subgraphs],
+        **{name: values[subgraphs] for name, values in found.items()},
     )
 
 
@@ -303,59 +316,64 @@ def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
 
 NODES = columns(
     EdpNode,
-    "name kind share cumulative edp compute memory static base modifier fused benefit energy_per_inference latency",
+    "name kind share cumulative edp energy_per_inference latency compute on_chip dram launch throttled static base "
+    "modifier fused benefit",
 )
+
+
+def _document(state: State, top: int = 10) -> EdpReport:
+    return edp_report(engine.result(state), state.at, state.metric, top)
 
 
 def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
     half, saved, unfused = report.concentration[0], report.saved, report.executions[0]
-    effect = "saves" if saved.edp_js >= 0 else "adds"
+    watts = {name: quantity(getattr(report, f"{name}_w"), "W") for name in _POWERS}
+    energy = energy_words(report.energy_j, report.batch, what=work_word(engine.result(state)))
+    product = "half the sum of its shares in energy and time" if report.node else "energy x time"
     return (
-        f"EDP {quantity(report.edp_js, 'Js')} = {quantity(report.energy_j_per_inference, 'J')} per inference x "
-        f"{quantity(report.latency_s, 's')}",
-        f"{half.subgraphs} of {report.n_subgraphs} subgraphs make half of it",
-        f"fusion {effect} {quantity(abs(saved.edp_js), 'Js')} of the {quantity(unfused.edp_js, 'Js')} that the same "
-        f"software takes without it: {saved.round_trips} round trips, "
+        f"EDP {quantity(report.edp_js, 'Js')}, {product}: {energy}, {quantity(report.latency_s, 's')}",
+        f"{half.subgraphs} of {report.n_subgraphs} subgraphs make half of the EDP",
+        f"average power {watts['average_power']}; highest {watts['peak_power']}, in {report.peak_power_kernel}; "
+        f"limit {watts['power_limit']}, TDP {watts['tdp']}",
+        f"static power of {watts['static_power']} takes {percent(1 - report.efficiency)} of the energy, "
+        f"{percent(report.idle_loss_fraction)} in idle units (utilisation {percent(report.utilization, 1)})",
+        f"fusion {'saves' if saved.edp_js >= 0 else 'adds'} {quantity(abs(saved.edp_js), 'Js')} of the "
+        f"{quantity(unfused.edp_js, 'Js')} without it on the same software: {saved.values_moved} round trips, "
         f"{quantity(saved.activation_bytes, 'byte')} of activations, {quantity(saved.dram_bytes, 'byte')} of it "
         f"DRAM; {quantity(saved.energy_j_per_inference, 'J')} per inference "
         f"({quantity(saved.memory_j_per_inference, 'J')} of memory), {quantity(saved.latency_s, 's')}",
     )
 
 
+_POWERS = ("average_power", "peak_power", "power_limit", "tdp", "static_power")
+
+
+def _title(what: str) -> Any:
+    return lambda report: f"{what} with most {metric_word(report.metric)}; causes are parts of the share"
+
+
 VERB = Report(
-    subject=DEVICE,
-    options=(TOP,),
-    document=document_of_estimate(edp_report),
+    subject=NODE,
+    options=(TOP, choice("--metric", METRICS, metavar="METRIC", help="order of the parts (default edp)")),
+    document=_document,
     title="Energy-delay product",
     parts=(
         summary_text(_summary),
-        Rows(
-            "components",
-            "By component",
-            columns(Component, "name bar share edp energy_per_inference time energy_delay"),
-            footer=("time: busy time of kernels by what bounds them; launch and waiting count as static",),
-        ),
+        Rows("causes", "By cause", columns(CausePart), key="cause"),
         Rows("concentration", "How few make how much", columns(Concentration), key=lambda row: percent(row.fraction)),
+        Rows("operators", _title("Operators"), NODES, of="top_operators", kind="type"),
         Rows(
-            "operators",
-            lambda document: f"Top {len(document.top_operators)} operators",
-            NODES,
-            of="top_operators",
-            kind="type",
-        ),
-        Rows(
-            "subgraphs",
-            lambda document: f"Top {len(document.top_subgraphs)} subgraphs",
-            NODES,
-            of="top_subgraphs",
-            kind="type",
+            "subgraphs", _title("Subgraphs"), NODES, of="top_subgraphs", kind="type",
             brief={"footer": ("More: --all (how few make how much, operators, fusion off and on)",)},
         ),
-        Rows("executions", "The same software with fusion off and on", columns(ExecutionEdp)),
+        Rows(
+            "executions", "The same software with fusion off and on", columns(ExecutionEdp),
+            of=lambda report: (*report.executions, report.saved),
+        ),
         Rows("side_by_side", "Each subgraph with fusion off and on", columns(SideBySide), kind="type"),
     ),
-    brief_parts=("summary", "components", "subgraphs"),
+    brief_parts=("summary", "causes", "subgraphs"),
     main="subgraphs",
     section=Section(40, "Where the energy-delay product goes"),
     examples={"edp": "conv2d --on h100_sxm"},
-)
+)  # fmt: skip

@@ -1,10 +1,11 @@
-"""Roofline, energy and EDP reports: parts add up to the whole, nothing above its roof, bounds follow from figures."""
+"""EDP, energy and bounds of kernels: parts add up to the whole, bounds follow from figures."""
 
 import msgspec
 import numpy as np
 import pytest
 import reports_grid as grid
 
+from analysis.estimate.causes import CAUSES, STATIC
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernel_rows import kernels
@@ -15,9 +16,9 @@ from hardware.execute import LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.mapping.common import units_in_all
 from hwexplorer import engine
 from hwexplorer.reports.show import events
-from hwexplorer.reports.show.energy import energy_report
-from hwexplorer.reports.tree.edp import component_seconds, component_shares, edp_report
+from hwexplorer.reports.tree.edp import edp_report
 from hwexplorer.state import State
+from hwexplorer.views.device_cards import cards
 from tests.sampling import for_each
 
 
@@ -33,66 +34,63 @@ def test_what_flips_a_kernel_is_the_ratio_of_its_times() -> None:
 
 
 @for_each(("model", "device", "batch", "execution"), grid.CASES)
-def test_energy(model: str, device: str, batch: int, execution: str) -> None:
-    result = grid.run(model, device, batch, execution)
-    found = energy_report(result, top=10_000)
-    assert found.energy_j == pytest.approx(result.energy_j)
-    assert found.energy_j_per_inference * batch == pytest.approx(result.energy_j)
-    for parts in (found.components, found.categories):
-        assert sum(p.energy_j for p in parts) == pytest.approx(result.energy_j)
-        assert sum(p.fraction for p in parts) == pytest.approx(1.0)
-    static = next(p.energy_j for p in found.components if p.name == "static")
-    assert found.dynamic_j + static == pytest.approx(result.energy_j)
-    assert found.efficiency == pytest.approx(1 - static / result.energy_j)
-    assert found.utilization == pytest.approx(result.utilization)
-    assert found.idle_loss_j == pytest.approx(static * (1 - result.utilization))
-    assert found.average_power_w == pytest.approx(result.average_power_w)
-    assert found.average_power_w <= found.peak_power_w * (1 + 1e-9) <= found.power_limit_w * (1 + 1e-6)
-    for top, count in (
-        (found.top_subgraphs, len(result.partition.id)),
-        (found.top_operators, result.workload.n_operators),
-    ):
-        named = [c.id for c in top]
-        assert len(set(named)) == len(top) == count + (divide_host_work(result)[1] is not None)
-        assert (HOST in named) is (len(top) > count)  # its energy is none of an operator's
-        assert sum(c.energy_j for c in top) == pytest.approx(result.energy_j)
-        assert [c.energy_j for c in top] == sorted((c.energy_j for c in top), reverse=True)
-        assert top[-1].cumulative == pytest.approx(1.0)
-        for c in top:
-            assert c.compute_j + c.memory_j + c.static_j == pytest.approx(c.energy_j)
-
-
-def test_energy_of_nodes_adds_up() -> None:
-    result = grid.run("resnet18", "tpu", 8)
-    nodes = [energy_report(result, name) for name in (*result.partition.id, HOST)]
-    assert sum(node.energy_j for node in nodes) == pytest.approx(result.energy_j)
-    assert sum(node.latency_s for node in nodes) == pytest.approx(result.latency_s)
-    assert all(len(node.top_subgraphs) == 1 for node in nodes)
-
-
-@for_each(("model", "device", "batch", "execution"), grid.CASES)
-def test_edp(model: str, device: str, batch: int, execution: str) -> None:
+def test_parts_of_edp_add_up(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = edp_report(result, top=10_000)
-    assert component_shares(result).sum() == pytest.approx(1.0)
-    np.testing.assert_allclose(component_seconds(result).sum(axis=0), result.run.latency_s)
-    assert (component_seconds(result) >= 0).all()
-    assert sum(c.edp_js for c in found.components) == pytest.approx(result.edp_js)
-    assert sum(c.energy_delay_js for c in found.components) == pytest.approx(result.edp_js)
-    assert sum(c.time_s for c in found.components) == pytest.approx(result.latency_s)
-    for top in (found.top_subgraphs, found.top_operators):
-        assert sum(n.share for n in top) == pytest.approx(1.0)
-        assert sum(n.edp_js for n in top) == pytest.approx(result.edp_js)
-        assert [n.share for n in top] == sorted((n.share for n in top), reverse=True)
-        for n in top:
-            assert n.compute_edp_js + n.memory_edp_js + n.static_edp_js == pytest.approx(n.edp_js)
+    assert found.energy_j == pytest.approx(result.energy_j)
+    assert found.energy_j_per_inference * batch == pytest.approx(result.energy_j)
+    assert sum(c.edp_js for c in found.causes) == pytest.approx(result.edp_js) == pytest.approx(found.edp_js)
+    assert sum(c.energy_j for c in found.causes) == pytest.approx(result.energy_j)
+    assert sum(c.time_s for c in found.causes) == pytest.approx(result.latency_s)
+    for name in ("share", "energy_fraction", "time_fraction"):
+        assert sum(getattr(c, name) for c in found.causes) == pytest.approx(1.0)
+
+    static = found.causes[STATIC]
+    assert (static.cause, static.time_s) == ("static", 0.0)
+    assert static.energy_j == pytest.approx(result.component_j["static"])
+    assert found.dynamic_j + static.energy_j == pytest.approx(result.energy_j)
+    assert found.efficiency == pytest.approx(1 - static.energy_j / result.energy_j)
+    assert found.utilization == pytest.approx(result.utilization)
+    assert found.idle_loss_j == pytest.approx(static.energy_j * (1 - result.utilization))
+    assert found.average_power_w == pytest.approx(result.average_power_w)
+    assert found.average_power_w <= found.peak_power_w * (1 + 1e-9) <= found.power_limit_w * (1 + 1e-6)
+
+    for metric in ("edp", "energy", "latency"):
+        listed = edp_report(result, metric=metric, top=10_000)
+        for top, count in ((listed.top_subgraphs, found.n_subgraphs), (listed.top_operators, found.n_operators)):
+            named = [n.id for n in top]
+            assert len(set(named)) == len(top) == count + (divide_host_work(result)[1] is not None)
+            assert (HOST in named) is (len(top) > count)  # its energy is none of an operator's
+            assert sum(n.share for n in top) == pytest.approx(1.0) == pytest.approx(top[-1].cumulative)
+            assert sum(n.edp_js for n in top) == pytest.approx(result.edp_js)
+            assert sum(n.energy_j for n in top) == pytest.approx(result.energy_j)
+            assert [n.share for n in top] == sorted((n.share for n in top), reverse=True)
+            for n in top:
+                assert sum(getattr(n, cause) for cause in CAUSES) == pytest.approx(n.share)
+
     counts = [(c.subgraphs, c.operators) for c in found.concentration]
     assert counts == sorted(counts)
     assert [c.fraction for c in found.concentration] == [0.5, 0.8, 0.9, 0.95, 0.99]
-    shares = tree(result).subgraphs.share
+    largest = np.sort(tree(result).subgraphs.share)[::-1]
     for c in found.concentration:
-        largest = np.sort(shares)[::-1]
         assert largest[: c.subgraphs].sum() >= c.fraction - 1e-9 > largest[: c.subgraphs - 1].sum() - 1e-9
+
+
+def test_edp_of_nodes_adds_up() -> None:
+    result = grid.run("resnet18", "tpu", 8)
+    whole, nodes = edp_report(result), [edp_report(result, name) for name in (*result.partition.id, HOST)]
+    for name in ("energy_j", "latency_s", "edp_js"):
+        assert sum(getattr(node, name) for node in nodes) == pytest.approx(getattr(whole, name))
+    for name in ("values_moved", "activation_bytes", "dram_bytes", "energy_j", "latency_s"):
+        assert sum(getattr(node.saved, name) for node in nodes[:-1]) == pytest.approx(getattr(whole.saved, name))
+    assert all(len(node.top_subgraphs) == 1 for node in nodes)
+
+
+def test_static_means_the_same_on_the_screen() -> None:
+    state = State("resnet50", devices=("h100_sxm",))
+    found = edp_report(engine.result(state))
+    (card,) = cards(state)
+    assert [c.share for c in found.causes] == pytest.approx(card.bar.parts)
 
 
 @for_each("model", grid.MODELS)
@@ -105,14 +103,14 @@ def test_eager_against_fused(model: str, device: str) -> None:
     eager, fused = one.executions
     assert (eager.execution, fused.execution) == ("eager", "fused")
     assert one.saved.edp_js == pytest.approx(eager.edp_js - fused.edp_js)
-    assert one.saved.round_trips == eager.values_moved - fused.values_moved >= 0
+    assert one.saved.values_moved == eager.values_moved - fused.values_moved >= 0
     assert one.saved.activation_bytes >= 0
     for name in ("eager_edp_js", "fused_edp_js"):
         whole = eager if name.startswith("eager") else fused
         assert sum(getattr(row, name) for row in one.side_by_side) == pytest.approx(whole.edp_js)
     assert sum(row.eager_share for row in one.side_by_side) == pytest.approx(1.0)
     assert sum(row.fused_share for row in one.side_by_side) == pytest.approx(1.0)
-    assert sum(row.round_trips_saved for row in one.side_by_side) == one.saved.round_trips
+    assert sum(row.round_trips_saved for row in one.side_by_side) == one.saved.values_moved
     assert sum(row.dram_bytes_saved for row in one.side_by_side) == pytest.approx(one.saved.dram_bytes, abs=1.0)
     assert sum(row.benefit_js for row in one.side_by_side) == pytest.approx(one.saved.edp_js, abs=1e-12 * eager.edp_js)
 
@@ -122,9 +120,9 @@ def test_round_trips_by_hand() -> None:
     saved = edp_report(grid.run("conv2d", "gpu")).saved
     result = grid.run("conv2d", "gpu")
     kinds = [kind for kind in result.workload.operators.kind if kind != "bias"]
-    assert saved.round_trips == len(kinds) - 1
+    assert saved.values_moved == len(kinds) - 1
     value = 64 * 56 * 56 * 4
-    assert saved.activation_bytes == 2 * value * saved.round_trips
+    assert saved.activation_bytes == 2 * value * saved.values_moved
 
 
 def test_how_many() -> None:
