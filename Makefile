@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Three on two cores: a test of the screen or of a process waits for a third of its time.
 WORKERS ?= 3
 
-.PHONY: run test test-slow check test-versions packages bench fuzz screenshots captures lock clean golden
+.PHONY: lab run test test-slow check test-versions packages bench fuzz screenshots captures lock clean golden
 
 run: $(VENV)/.run
 	@$(BIN)/hwexplorer $(ARGS)
@@ -35,7 +35,7 @@ check: $(VENV)/.test
 
 # Tests with the lowest and newest versions that pyproject.toml allows, on each installed Python from 3.11 to 3.13.
 test-versions: build/resolve/.uv
-	build/resolve/bin/python -m tests.versions $(ARGS)
+	build/resolve/bin/python -m lab.versions $(ARGS)
 
 # Builds both wheels and the source distribution in dist/ from what is committed, and tests them installed.
 packages: $(VENV)/.test
@@ -46,17 +46,20 @@ packages: $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/packaging/test_wheel.py -m "slow or not slow"
 
 bench: $(VENV)/.test
-	$(BIN)/python tests/bench_core.py
-	$(BIN)/python -m tests.bench_terminal
-	$(BIN)/python tests/bench_sweep.py
+	$(BIN)/python -m lab.bench_core
+	$(BIN)/python -m lab.bench_terminal
+	$(BIN)/python -m lab.bench_sweep
 
 # Gives thousands of altered inputs to every reader of untrusted data, new ones each time; ARGS="-k onnx" picks readers.
+lab: $(VENV)/.test
+	$(BIN)/python -m lab
+
 fuzz: $(VENV)/.test
 	ulimit -v 16777216; $(BIN)/python -m pytest -q tests/fuzz --hypothesis-profile=fuzz $(ARGS)
 
 screenshots: $(VENV)/.test
-	$(BIN)/python -m tests.screenshots screenshots
-	$(BIN)/python -m tests.recording screenshots/tour.cast
+	$(BIN)/python -m lab.screenshots screenshots
+	$(BIN)/python -m lab.recording screenshots/tour.cast
 
 # Rewrites the expected output of the verbs and the generated references; read the diff before you commit it.
 golden: $(VENV)/.test
@@ -65,7 +68,7 @@ golden: $(VENV)/.test
 
 # Regenerates the shipped captures from torchvision. It takes minutes and needs torch.
 captures: $(VENV)/.run
-	$(BIN)/python -m tests.captures analysis/model/captures
+	$(BIN)/python -m lab.captures analysis/model/captures
 
 $(VENV)/bin/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit("hwexplorer needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'

@@ -46,7 +46,7 @@ def files(root: Path) -> Iterator[tuple[Path, Path]]:
     reads them."""
     for package in (OUTER, *INNER):
         for path in sorted((root / package).rglob("*")):
-            is_table = path.parent.name == "measured" and ".csv" in path.suffixes
+            is_table = path.parent.name == "tables" and ".csv" in path.suffixes
             if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith(".") and not is_table:
                 inside = path.relative_to(root)
                 yield path, inside if package == OUTER else OUTER / inside

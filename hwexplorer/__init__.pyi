@@ -22,7 +22,6 @@ from analysis.explore.operator_support import FallbackReport
 from analysis.explore.rule_check import Findings
 from analysis.explore.wavefront_phases import Wavefront
 from analysis.serving.serving_report import ServingReport
-from analysis.validation.serving_validation import ServedGroups
 from hwexplorer.reports.advise import Advice
 from hwexplorer.reports.compare._levels import Levels
 from hwexplorer.reports.devices.devices import DeviceList
@@ -35,7 +34,8 @@ from hwexplorer.reports.show.memory import MemoryReport
 from hwexplorer.reports.show.structure import StructureReport
 from hwexplorer.reports.sweep import Sweep
 from hwexplorer.reports.tree.edp import EdpReport
-from hwexplorer.reports.validate import ModelGroups
+from hwexplorer.reports.validate import Evidence
+from hwexplorer.reports.validate import MeasuredComparison
 from hwexplorer.reports.why import NodeExplanation
 
 __version__: str
@@ -128,8 +128,8 @@ def tree(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _
 def tree(section: Literal["edp"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., top: _Value = ..., metric: Literal["edp", "energy", "latency"] | None = ..., devices_dir: _Value = ...) -> Result[EdpReport]:
     """Divide the energy-delay product (EDP): causes, power, the largest parts, what fusion saves."""
 
-def validate(*, data: _Value = ..., on: _Value = ..., served: bool | None = ..., cross_validate: bool | None = ..., devices_dir: _Value = ...) -> Result[ModelGroups | ServedGroups]:
-    """Compare predictions with published measurements."""
+def validate(files: _Value = ..., *, on: _Value = ..., devices_dir: _Value = ...) -> Result[MeasuredComparison | Evidence]:
+    """Show how well estimates are known, or compare your measurements with their predictions."""
 
 def why(model: _Value, sides: _Value = ..., *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., metric: Literal["edp", "energy", "latency", "memory"] | None = ..., rule: _Value = ..., devices_dir: _Value = ...) -> Result[NodeExplanation | Difference | Progression]:
     """Explain a cost: of a node, of one device, state or file against another, or of a model on several devices in turn."""

@@ -22,14 +22,15 @@ from analysis.explore.grid import front as front
 from analysis.explore.catalogue_sweep import shipped_workload as shipped_workload
 from analysis.explore import tuning as tuning
 
-# Measurements, and the fit of rates to them.
-from analysis.validation import efficiency_fit as efficiency_fit, measured_rows as measured_rows, row_validation as row_validation, tool_results as tool_results
+# Measurements, and their predictions.
+from analysis.measured import predictions as predictions, tables as tables
 
 # Devices, architectures and runtimes.
 from hardware import architecture as architecture, demand as demand, device_catalog as device_catalog, device_file as device_file, execute as execute, runtime_choice as runtime_choice, what_if as what_if
 from hardware.area import area as area
 from hardware.device import Device as Device
 from hardware.device_toml import device_toml as device_toml
+from hardware.efficiency import Efficiency as Efficiency
 from hardware.engines import runtime as runtime
 from hardware.mapping import common as common, tiling as tiling
 from hardware.setup import Setup as Setup

@@ -101,7 +101,7 @@ def alternatives(result: Estimate) -> Iterator[Alternative]:
     yield from precisions(result, lambda precision: _is_narrower_as_asked(result, precision))
     yield from fused_executions(result)
     for name, runtime in runtimes().items():
-        if name != result.runtime.id and not runtime.superseded and runtime.fits(device, work):
+        if name != result.runtime.id and runtime.fits(device, work):
             for other in _change_setting(result, "runtime", "execution", name, f"runtime {name}"):
                 if other.result.trust.level == "measured":  # only measurements justify other software
                     yield other

@@ -1,6 +1,6 @@
 """The evidence for estimates: by device, kind of work and runtime, from measurements that were left out of the fit.
 
-`python -m analysis.validation.efficiency_fit` writes trust.json. The true latency is expected between `band[0]`
+`python -m lab.efficiency_fit` writes trust.json. The true latency is expected between `band[0]`
 and `band[1]` times the estimate.
 """
 

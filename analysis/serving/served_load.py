@@ -1,7 +1,7 @@
 """The figures of a served load: percentiles of requests, throughput, watts, joules and dollars per token.
 
 Their bands are from published runs, with devices and models left out: `python -m
-analysis.validation.serving_validation` writes load_trust.json.
+lab.serving_fit` writes load_trust.json.
 """
 
 import math

@@ -109,7 +109,6 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     not_vendors: tuple[str, ...] = ()
     memory: tuple[str, ...] = ()
     work: tuple[str, ...] = WORK[:-1]
-    superseded: bool = False  # a later version is recorded
 
     # The host. `dispatch` and `launch` multiply the device's facts of these names, `dispatch_on` for some classes.
     dispatch: SourcedValue = exact_value(1.0)

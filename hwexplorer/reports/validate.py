@@ -1,191 +1,203 @@
-"""Compare predictions with published measurements."""
+"""Show how well estimates are known, or compare your measurements with their predictions."""
 
 from collections import Counter
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 
-from analysis.document import columns
-from analysis.estimate.trust import ClassEvidence
+from analysis.document import YES_NO, Column, column, columns
+from analysis.estimate import trust
+from analysis.measured import predictions, services, tables
 from analysis.serving.served_load import load_evidence
-from analysis.validation import efficiency_fit
-from analysis.validation.efficiency_fit import CrossValidation
-from analysis.validation.measured_rows import FITTED_ON, SHIPPED, Tick, read_rows, shipped_rows
-from analysis.validation.operator_fit import predict_left_out
-from analysis.validation.row_validation import LARGE, ClassErrors, PredictionPoint, Validation, validate
-from analysis.validation.serving_rows import TABLE as SERVED_TABLE
-from analysis.validation.serving_validation import ServedErrors, ServedGroups, predict_served, validate_served
-from analysis.validation.timed_kernels import is_kernel_table, is_operator_table, predict_kernels, shipped_kernels
-from analysis.validation.tool_results import tool_names
 from hardware.base.errors import RequestError
-from hardware.base.text import count_noun, percent
-from hwexplorer import engine
-from hwexplorer.declare import CATALOGUE, Report
+from hardware.base.text import count_noun, percent, quantity
+from hwexplorer import declare, engine
 from hwexplorer.options import option
-from hwexplorer.process.output import Progress
 from hwexplorer.state import State
-from hwexplorer.views.plain import Table
-from hwexplorer.views.tables import rows
+from hwexplorer.views.captions import band_words
+from hwexplorer.views.plain import Amount, Page
 
-_ERRORS = "median_ape p90_ape bias spearman band_coverage band_half_width"
-CLASSES = columns(ClassErrors, f"name n devices {_ERRORS}")
+UNITS = {"latency": "s", "energy": "J", "TTFT": "s", "TPOT": "s", "throughput": "1/s"}
 SERVED_NEEDED = ("device", "public_model", "phase_split", "load_kind", "runtime", "source")
-SERVED_COLUMNS = columns(ServedErrors, f"figure group n {_ERRORS}")
-LOAD = "served at load, "  # prefix of the names of classes of services
 
 
-class ModelGroups(Validation, frozen=True, kw_only=True):
-    """Errors of whole models, the cross-validation of the fit, and the recorded errors of served loads."""
+class ComparedFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """A measured figure in SI units with its prediction and the band in which it is expected."""
 
-    cross_validation: tuple[CrossValidation, ...]
-    served: tuple[ClassEvidence, ...]
+    name: Annotated[str, column("Model")]
+    asked: Annotated[str, column("Asked", keep=2, help="batch or load")]
+    device: Annotated[str, column("Device", keep=1)]
+    runtime: Annotated[str, column("Software", keep=3)]
+    figure: Annotated[str, column("Figure")]
+    unit: str
+    measured: float
+    predicted: float
+    band: tuple[float, float]
+    is_inside: Annotated[bool, column("Inside band", shown=YES_NO)]
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1."""
+        return self.predicted / self.measured - 1.0
+
+    def __str__(self) -> str:
+        wrong = ("slow" if self.error > 0 else "fast") if self.unit == "s" else ("high" if self.error > 0 else "low")
+        return (
+            f"{self.name}, {self.figure}: {quantity(self.measured, self.unit)} measured, "
+            f"{quantity(self.predicted, self.unit)} predicted ({percent(abs(self.error))} too {wrong}, "
+            f"{'inside' if self.is_inside else 'outside'} the band)"
+        )
 
 
-def _are_loads(paths: Sequence[Path]) -> bool:
-    """Return True if all files are of services under load: results of tools, or tables as the shipped one."""
+class MeasuredComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Measured figures beside their predictions, and the numbers of rows that cannot be predicted by reason."""
+
+    figures: tuple[ComparedFigure, ...]
+    rows: int
+    skipped: dict[str, int]
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of each class of work, from measurements that were left out of the fits."""
+
+    classes: tuple[trust.ClassEvidence, ...]
+
+
+def _document(state: State, files: list[Path] | None, base: str | None) -> MeasuredComparison | Evidence:
+    if not files:
+        return Evidence(classes=(*trust.trust_table().classes, *load_evidence().values()))
+    figures, skipped, count = list[ComparedFigure](), Counter[str](), 0
+    for path in files:
+        read = _served_figures if _is_load(path) else _model_figures
+        needed = SERVED_NEEDED if read is _served_figures else ("device", "model")
+        rows = tables.read_rows((path,), needed)
+        if not base and not all(row["device"] for row in rows):
+            raise RequestError("the result of a tool states no device: name it with --on DEV")
+        own_figures, left_out = read([row | {"device": row["device"] or str(base)} for row in rows])
+        figures, skipped, count = figures + own_figures, skipped + left_out, count + len(rows)
+    if not figures:
+        reasons = f" ({skipped.most_common(1)[0][0]})" if skipped else ""
+        raise RequestError(f"no row of {files[0].name} can be predicted{reasons}")
+    return MeasuredComparison(figures=tuple(figures), rows=count, skipped=dict(skipped.most_common()))
+
+
+def _is_load(path: Path) -> bool:
+    """Return True if a file is of services under load: the result of a tool, or a table as the shipped one."""
     try:
-        return all("load_kind" in row for row in read_rows(paths, ("load_kind",)))
+        return all("load_kind" in row for row in tables.read_rows((path,), ("load_kind",)))
     except RequestError:  # a table of something else
         return False
 
 
-def _on_device(rows: list[dict[str, str]], device: str | None) -> list[dict[str, str]]:
-    """Return the rows with this device where they state none. Raises RequestError if none is given."""
-    if not device and not all(row["device"] for row in rows):
-        raise RequestError("the result of a tool states no device: name it with --on DEV")
-    return [row | {"device": row["device"] or str(device)} for row in rows]
+def _model_figures(rows: list[dict[str, str]]) -> tuple[list[ComparedFigure], Counter[str]]:
+    points, skipped = predictions.predict_rows(rows, engine.folders())
+    figures = [
+        _figure(point, point.row.model, f"batch {point.row.scenario.batch}, {point.row.scenario.precision}")
+        for point in points
+        if point.quantity in UNITS
+    ]
+    return figures, skipped
 
 
-def _document(
-    state: State,
-    data: list[Path] | None,
-    served: bool,
-    cross_validate: bool,
-    base: str | None = None,
-    tick: Tick | None = None,
-) -> ModelGroups | ServedGroups:
-    if served or (data and _are_loads(data)):
-        loads = _on_device(read_rows(data or [SHIPPED / SERVED_TABLE], SERVED_NEEDED), base)
-        forecasts, skipped = predict_served(loads, engine.folders(), tick)
-        return validate_served(forecasts, skipped)
-    folders, models = engine.folders(), list[dict[str, str]]()
-    points, skipped = list[PredictionPoint](), Counter[str]()
-    for path in data or ():
-        table = read_rows((path,), ("device",))
-        names, predictions, left_out = next(iter(table), {}), list[PredictionPoint](), Counter[str]()
-        if is_kernel_table(names):
-            predictions, left_out = predict_kernels(table, folders, tick)
-            if cross_validate and is_operator_table(names):
-                with Progress() as progress:
-                    predictions += predict_left_out(table, folders, progress.show)
-        else:
-            models += _on_device(read_rows((path,)), base)
-        points += [msgspec.structs.replace(point, name=point.family) for point in predictions]
-        skipped += left_out
-    model_rows = models if data else shipped_rows()
-    validated = validate(model_rows, folders, tick, points if data else shipped_kernels(), skipped if data else None)
-    fitted_on = model_rows if data else shipped_rows(FITTED_ON)
-    errors = () if data else efficiency_fit.recorded_cross_validation()
-    if cross_validate:
-        with Progress() as progress:
-            errors = efficiency_fit.cross_validate(fitted_on, engine.folders(), progress.show)
-    recorded = () if data else tuple(load_evidence().values())
-    return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=errors, served=recorded)
+def _served_figures(rows: list[dict[str, str]]) -> tuple[list[ComparedFigure], Counter[str]]:
+    loads, skipped = services.predict_served(rows, engine.folders())
+    figures = []
+    for load in loads:
+        clients = load.row.load.concurrency
+        asked = count_noun(clients, "client") if clients else count_noun(load.row.load.requests, "request")
+        device = load.row.deployment.device.id
+        figures += [_figure(msgspec.structs.replace(point, device=device), point.name, asked) for point in load.points]
+    return figures, skipped
 
 
-def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
+def _figure(point: predictions.PredictionPoint, name: str, asked: str) -> ComparedFigure:
+    low, high = point.band
+    return ComparedFigure(
+        name=name,
+        asked=asked,
+        device=point.device,
+        runtime=point.runtime,
+        figure=point.quantity,
+        unit=UNITS[point.quantity.partition(",")[0]],
+        measured=point.measured,
+        predicted=point.predicted,
+        band=point.band,
+        is_inside=low <= point.measured <= high,
+    )
+
+
+def _summary(document: MeasuredComparison, state: State) -> Iterator[str]:
+    """Yield how far off the predictions are, in words."""
+    figures = document.figures
+    worst = max(figures, key=lambda each: abs(np.log(each.predicted / each.measured)))
+    if len(figures) > 1:
+        error = float(np.median([abs(each.error) for each in figures]))
+        inside = sum(each.is_inside for each in figures)
+        yield (
+            f"{len(figures):,} figures of {count_noun(document.rows, 'row')}: predictions are {percent(error)} off in "
+            f"the median, {inside:,} of {len(figures):,} are inside their band"
+        )
+    yield f"{'farthest off: ' if len(figures) > 1 else ''}{worst}"
+    yield from (f"{count_noun(rows, 'row')} not predicted: {reason}" for reason, rows in document.skipped.items())
+
+
+FIGURES = columns(
+    ComparedFigure,
+    "name asked device runtime figure measured predicted ratio band is_inside",
+    Column("measured", "Measured", role="quantity", of=lambda row: Amount(row.measured, row.unit)),
+    Column("predicted", "Predicted", role="quantity", of=lambda row: Amount(row.predicted, row.unit)),
+    Column("ratio", "Ratio", help="predicted over measured", of=lambda row: row.predicted / row.measured),
+    Column(
+        "band", "Band", role="text", keep=1, ends=("low", "high"), of=lambda row: band_words(row.band, row.predicted)
+    ),
+)
+CLASSES = (
+    Column("name", "Class of work", role="text", keep=0),
+    Column("quantity", "Figure", role="text", keep=1),
+    Column("rows", "Rows", "count"),
+    Column("devices", "Devices", "count", keep=2),
+    Column("median_error", "Median err", "%", keep=0, help="median absolute error of the shipped estimates"),
+    Column("rank", "Rank corr", keep=3, help="1: the order is right"),
+    Column("band", "Band", role="text", keep=0, ends=("low", "high"), of=lambda row: band_words(row.band, 1.0)),
+    Column("device_out", "Other devices", "%", help="share of rows inside a band fitted without their device"),
+    Column("family_out", "Other models", "%", keep=2, help="share of rows inside a band fitted without their family"),
+)
+_EVIDENCE = declare.Rows(
+    "classes", "Estimates against measurements, by class of work", CLASSES, key="name",
+    footer=(
+        "Band: where a measured figure is expected, relative to the estimate",
+        "Other devices: rows inside a band that was fitted without their device (aim: 80 to 90 %)",
+        "`hwexplorer validate FILE` compares your own measurements",
+    ),
+)  # fmt: skip
+_COMPARISON = (
+    declare.summary_text(_summary),
+    declare.Rows("figures", "Measured beside predicted", FIGURES, key=("name", "figure")),
+)
+
+
+def _view(state: State, **options: Any) -> Any:
     document = _document(state, **options)
-    if isinstance(document, ServedGroups):
-        return _served_table(document)
-    count, kernels, left_out = (document.summary[name] for name in ("predicted", "kernels", "skipped"))
-    twice = sum(each.n for each in document.classes) - count
-    reasons = tuple(f"{count_noun(each.rows, 'row')} not predicted: {each.reason}" for each in document.skipped)
-    services = "; ".join(f"{each.name.removeprefix(LOAD)} {percent(each.median_error)}" for each in document.served)
-    footer = (
-        f"{count:,} rows predicted, {left_out:,} not"
-        + f" ({kernels:,} are single kernels, {twice:,} count in time and in energy)" * (twice > 0)
-        + ": --all says why" * (not is_whole),
-        f"errors below 30 %: the median of {_count_small_errors('median_ape', document)}, the 90th percentile of "
-        f"{_count_small_errors('p90_ape', document)}",
-        *map(_cross_validation_line, document.cross_validation),
-        *((f"services under load (--served), median error: {services}",) if services else ()),
-    )
-    columns_shown = CLASSES if is_whole else columns(ClassErrors, f"name n {_ERRORS.replace('spearman ', '')}")
-    cells = rows(columns_shown, document.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
-    title = "Predicted against measured, by class of work (held: rows inside their band; band: its half-width)"
-    return Table("validate", title, columns_shown, cells, footer=footer, notes=reasons * is_whole)
+    if isinstance(document, Evidence):
+        return _EVIDENCE(document, state)
+    return Page("validate", "Predicted against measured", tuple(part(document, state) for part in _COMPARISON))
 
 
-def _count_small_errors(field: str, document: ModelGroups) -> str:
-    """Return the classes of work whose error is below 30 %, and all."""
-    classes = document.classes
-    return f"{sum(getattr(row, field) < 0.3 for row in classes)} of {len(classes)} classes"
-
-
-def _cross_validation_line(errors: CrossValidation) -> str:
-    left_out = {name: getattr(errors, f"{name}_out") for name in ("device", "family", "runtime")}
-    return f"{errors.software.replace('_', ' ')}: {percent(errors.fitted, 1)} off{_left_out(left_out)}"
-
-
-def _left_out(errors: dict[str, float]) -> str:
-    words = ", ".join(f"{name} {percent(error, 1)}" for name, error in errors.items())
-    return f"; fitted without each {words}" if words else ""
-
-
-def _served_line(errors: ClassEvidence) -> str:
-    left_out = (("device", errors.device_out), ("family of models", errors.family_out))
-    holds = "".join(f"; without each {name} its band holds {percent(x)}" for name, x in left_out if x is not None)
-    return (
-        f"{errors.name}: {percent(errors.median_error, 1)} off ({errors.rows:,} runs on "
-        f"{count_noun(errors.devices, 'device')}; recorded, --served repeats it)"
-        f"{_left_out(errors.left_out)}{holds}"
-    )
-
-
-def _served_table(document: ServedGroups) -> Table:
-    footer = [*map(_served_line, document.evidence)]
-    if document.curves:
-        footer.append(
-            f"knee within one doubling of the load on {percent(document.knees_found)} of "
-            f"{count_noun(document.curves, 'curve')}"
-        )
-    if document.choices:
-        footer.append(
-            f"of {document.choices} groups of three or more systems at one load, the best is chosen in "
-            f"{percent(document.best_chosen)}; tokens/s per device lost by the choice: median "
-            f"{percent(document.median_regret)}, worst {percent(document.worst_regret)}"
-        )
-    notes = [f"{each.rows} runs not predicted: {each.reason}" for each in document.skipped]
-    cells = rows(SERVED_COLUMNS, document.served, key=("figure", "group"), dim=lambda each: each.n < LARGE)
-    title = "Services under load, predicted against measured"
-    return Table("validate", title, SERVED_COLUMNS, cells, footer=tuple(footer), notes=tuple(notes))
-
-
-VERB = Report(
-    subject=CATALOGUE,
+VERB = declare.Report(
+    subject=declare.CATALOGUE,
     options=(
         option(
-            "--data", action="append", type=Path, metavar="FILE",
-            help=f"CSV of measurements (default: shipped), or a result of {tool_names()}",
+            "files", nargs="*", type=Path, metavar="FILE",
+            help=f"CSV of your measurements, or a result of {tables.tool_names()}",
         ),
         option("--on", dest="base", metavar="DEV", help="the device of results that state none"),
-        option(
-            "--served", action="store_true", excludes="what", help="services under load instead of single batches"
-        ),
-        option(
-            "--cross-validate", action="store_true", excludes="what",
-            help="also fit anew with each device, each family of models, each runtime left out; operators with each "
-            "device and each generation of devices",
-        ),
     ),
     document=_document,
     view=_view,
-    brief=partial(_view, is_whole=False),
-    view_columns=(*CLASSES, *SERVED_COLUMNS),
-    ticks="rows predicted",
+    view_columns=(*CLASSES, *FIGURES),
     on_screen=False,
-    shown=("", "--served", "--data measured.csv", "--data vllm.json --on h100_sxm"),
+    shown=("", "measured.csv", "vllm.json --on h100_sxm"),
 )  # fmt: skip

@@ -20,13 +20,12 @@ from hwexplorer.extend import (
     document,
     engine,
     files,
-    measured_rows,
     options,
     output,
-    row_validation,
+    predictions,
     state,
+    tables,
     text,
-    tool_results,
 )
 from hwexplorer_annexes.calibration import device_fit
 
@@ -69,7 +68,7 @@ def _document(
     if file is None:
         raise RequestError(f"calibrate needs the file of a measurement, or {_FORM}")
     timed = None if Path(file).exists() else _TIMED.fullmatch(file)
-    table = [] if timed else measured_rows.read_rows([Path(file)])
+    table = [] if timed else tables.read_rows([Path(file)])
     nearest = _nearest_device(device or (table[0]["device"] if table else ""), is_asked=device is not None)
     name = _check_name(device_id or f"my_{nearest.id}"[:41])
     if timed:
@@ -83,14 +82,14 @@ def _document(
 
 def _timed_row(
     timed: re.Match[str], device: Device, execution_name: str | None, format_name: str | None
-) -> row_validation.MeasuredRow:
+) -> predictions.MeasuredRow:
     """Return the row of a measurement in words. Raises RequestError."""
     seconds, unit, model, batch = timed.groups()
     if not (latency_s := float(seconds) * _SECONDS[unit]):
         raise RequestError(f"{timed[0]}: the time must be above 0")
     default = state.parse(model).precision
     scenario = Scenario(int(batch or 1), format_name or default, execution_name or "auto")
-    return row_validation.MeasuredRow(
+    return predictions.MeasuredRow(
         group=(timed[0],), model=model, device=device, scenario=scenario, latency_s=latency_s, energy_j=None
     )
 
@@ -165,7 +164,7 @@ VERB = declare.Report(
         options.option("device", nargs="?", metavar="DEV", help="the device of the catalogue most like the measured"),
         options.option(
             "file", nargs="?", metavar="FILE",
-            help=f"a CSV of measurements, a result of {tool_results.tool_names()}, or {_FORM}",
+            help=f"a CSV of measurements, a result of {tables.tool_names()}, or {_FORM}",
         ),
         options.option("--on", dest="base", metavar="DEV", help="the same device, as an option"),
         options.option("--runtime", dest="execution_name", metavar="R", help="software of a time in words: tensorrt"),

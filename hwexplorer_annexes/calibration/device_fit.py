@@ -20,20 +20,19 @@ from hwexplorer.extend import (
     device_catalog,
     device_file,
     document,
-    efficiency_fit,
     estimate,
     file_access,
-    measured_rows,
+    predictions,
     published_prices,
-    row_validation,
     runtime,
     runtime_choice,
+    tables,
     text,
     workload,
 )
+from hwexplorer_annexes.calibration import rate_fit
 
 OpClass = demand.OpClass
-trust_bands = efficiency_fit.trust_bands
 
 PULL = 3e-4  # towards the shipped rates, for classes with few measurements
 LOW, HIGH = 0.002, 1.0  # range of rates, shares of the peak
@@ -85,34 +84,34 @@ class OwnDevice(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
 
 
-def interpret_rows(table: Sequence[dict[str, str]], base: Device) -> tuple[list[row_validation.MeasuredRow], list[str]]:
+def interpret_rows(table: Sequence[dict[str, str]], base: Device) -> tuple[list[predictions.MeasuredRow], list[str]]:
     """Return the rows of a table with a latency, all as rows of `base`, and why others are left out."""
     read = partial(_interpret_row, base=base)
-    rows, reasons = measured_rows.interpret_each(table, read)
+    rows, reasons = tables.interpret_each(table, read)
     skipped = [f"{why} ({n} rows)" if n > 1 else why for why, n in reasons.items()]
     return [row for row in rows if row.latency_s is not None], skipped
 
 
-def _interpret_row(cells: dict[str, str], base: Device) -> row_validation.MeasuredRow:
+def _interpret_row(cells: dict[str, str], base: Device) -> predictions.MeasuredRow:
     try:
-        return row_validation.interpret_row({"device_mode": "", "source": "", **cells, "device": base.key})
-    except measured_rows.Unpredictable as reason:
-        raise measured_rows.Unpredictable(f"{cells.get('model', '')[:60]}: {reason}") from None
+        return predictions.interpret_row({"device_mode": "", "source": "", **cells, "device": base.key})
+    except tables.Unpredictable as reason:
+        raise tables.Unpredictable(f"{cells.get('model', '')[:60]}: {reason}") from None
 
 
 def fit_rows(
-    measured: Sequence[row_validation.MeasuredRow],
+    measured: Sequence[predictions.MeasuredRow],
     base: Device,
     name: str,
     skipped: Sequence[str] = (),
-    progress: efficiency_fit.Progress = lambda _: None,
+    progress: rate_fit.Progress = lambda _: None,
 ) -> OwnDevice:
     """Return a device of this name, based on `base`, from its measured rows with the runtime that most of them
     have. Ten or more rows fit the rates, fewer move them. Raises RequestError if no row can be predicted."""
     spec = msgspec.structs.replace(base.file, id=name, name=name, aliases=(), mode=base.power_mode, changes=())
     device = device_catalog.device_in_mode(spec)
     own_rows = [msgspec.structs.replace(row, device=device) for row in measured]
-    fitted, reasons = measured_rows.interpret_each(own_rows, lambda row: (row, _make_fit_row(row)))
+    fitted, reasons = tables.interpret_each(own_rows, lambda row: (row, _make_fit_row(row)))
     skipped = (*skipped, *reasons)
     if not fitted:
         why = f" ({skipped[0]})" if skipped else ""
@@ -122,7 +121,7 @@ def fit_rows(
     rows = [row for row, fit_row in fitted if fit_row.setup.runtime.id == runtime_id]
     fit_rows = [fit_row for _, fit_row in fitted if fit_row.setup.runtime.id == runtime_id]
     timings = [_time_row(row, fit_row, base) for row, fit_row in zip(rows, fit_rows, strict=True)]
-    left_out = len(rows) >= row_validation.LARGE
+    left_out = len(rows) >= predictions.LARGE
     if left_out:
         own, after_s = _fit_device(device, fit_rows, timings, runtime_id, progress)
     else:
@@ -134,13 +133,13 @@ def fit_rows(
     )
 
 
-def _make_fit_row(row: row_validation.MeasuredRow) -> efficiency_fit.FitRow:
-    return efficiency_fit.make_fit_row(row, row.latency_s or 0.0)
+def _make_fit_row(row: predictions.MeasuredRow) -> rate_fit.FitRow:
+    return rate_fit.make_fit_row(row, row.latency_s or 0.0)
 
 
-def _time_row(row: row_validation.MeasuredRow, fit_row: efficiency_fit.FitRow, base: Device) -> TimingRow:
+def _time_row(row: predictions.MeasuredRow, fit_row: rate_fit.FitRow, base: Device) -> TimingRow:
     on_base = _make_fit_row(msgspec.structs.replace(row, device=base))
-    before_s = float(efficiency_fit.shipped_latency([on_base], base.software.efficiency)[0])
+    before_s = float(rate_fit.shipped_latency([on_base], base.software.efficiency)[0])
     return TimingRow(
         name=row.model,
         batch=row.scenario.batch,
@@ -150,7 +149,7 @@ def _time_row(row: row_validation.MeasuredRow, fit_row: efficiency_fit.FitRow, b
     )
 
 
-def _asked(row: row_validation.MeasuredRow, runtime_id: str) -> str:
+def _asked(row: predictions.MeasuredRow, runtime_id: str) -> str:
     """Return the model and the settings of a row as words of the command line."""
     lengths = "".join(f",{name}={value}" for name, value in row.lengths.items())
     model = f"{row.model}{'' if ':' in row.model else ':'}{lengths}" if lengths else row.model
@@ -160,14 +159,14 @@ def _asked(row: row_validation.MeasuredRow, runtime_id: str) -> str:
 
 def _move_device(
     device: Device,
-    measured: Sequence[row_validation.MeasuredRow],
-    fit_rows: Sequence[efficiency_fit.FitRow],
+    measured: Sequence[predictions.MeasuredRow],
+    fit_rows: Sequence[rate_fit.FitRow],
     timings: Sequence[TimingRow],
     runtime_id: str,
 ) -> tuple[Device, list[float]]:
     """Return the device with rates and start times moved by these rows and a band for their class of work, and the
     latencies (s) that it predicts."""
-    results = [row_validation.estimate_row(row) for row in measured]
+    results = [predictions.estimate_row(row) for row in measured]
     variances = spreads(spread_group(results[0]))
     shares = [time_shares(result) for result in results]
     errors = np.log([row.measured_s / row.before_s for row in timings])
@@ -191,16 +190,16 @@ def _move_device(
     )
     spec = msgspec.structs.replace(spec, trust=(band,), notes=(*spec.notes, *sentences))
     moved = device_catalog.device_in_mode(spec)
-    points = (row_validation.predict_row(msgspec.structs.replace(row, device=moved))[0] for row in measured)
+    points = (predictions.predict_row(msgspec.structs.replace(row, device=moved))[0] for row in measured)
     return moved, [point.predicted for point in points]
 
 
 def _fit_device(
     device: Device,
-    fit_rows: Sequence[efficiency_fit.FitRow],
+    fit_rows: Sequence[rate_fit.FitRow],
     timings: Sequence[TimingRow],
     runtime_id: str,
-    progress: efficiency_fit.Progress,
+    progress: rate_fit.Progress,
 ) -> tuple[Device, list[float]]:
     """Return the device with rates fitted to these rows and a band, and the latencies (s) by fits without their
     family."""
@@ -211,9 +210,7 @@ def _fit_device(
     return device_catalog.device_in_mode(spec), after_s
 
 
-def _fit_device_rates(
-    rows: Sequence[efficiency_fit.FitRow], device: Device, progress: efficiency_fit.Progress
-) -> efficiency_fit.RateFit:
+def _fit_device_rates(rows: Sequence[rate_fit.FitRow], device: Device, progress: rate_fit.Progress) -> rate_fit.RateFit:
     # A row is weighted by its classes of operators, since it informs their rates.
     weight = np.array([float(len(set(row.demand.op_class.tolist()))) for row in rows])
     shipped = device.software.efficiency
@@ -222,17 +219,17 @@ def _fit_device_rates(
     for table in ("compute", "bandwidth"):
         for op in sorted(known):
             start = float(np.clip(getattr(shipped, table)[0, op], LOW, HIGH))
-            rates.append(efficiency_fit.FittedRate(table, OpClass(op).name, (op,), LOW, HIGH, start))
+            rates.append(rate_fit.FittedRate(table, OpClass(op).name, (op,), LOW, HIGH, start))
     limits = HOST_START_S if device.arch.is_host else START_S
     own_starts = [op for op in LIBRARY_CALLS if op in known]
     others = tuple(int(op) for op in OpClass if op not in LIBRARY_CALLS)
     for name, classes in (*((op.name, (int(op),)) for op in own_starts), ("other", others)):
-        rates.append(efficiency_fit.FittedRate("overhead", name, classes, limits[0], limits[2], limits[1]))
-    return efficiency_fit.fit_rates(device.id, rows, tuple(rates), shipped, weight, progress, PULL)
+        rates.append(rate_fit.FittedRate("overhead", name, classes, limits[0], limits[2], limits[1]))
+    return rate_fit.fit_rates(device.id, rows, tuple(rates), shipped, weight, progress, PULL)
 
 
 def _left_out_latency(
-    rows: Sequence[efficiency_fit.FitRow], full: efficiency_fit.RateFit, progress: efficiency_fit.Progress
+    rows: Sequence[rate_fit.FitRow], full: rate_fit.RateFit, progress: rate_fit.Progress
 ) -> workload.Floats:
     """Return seconds (rows,) by a fit without the family of each row. Each fit begins where the full fit began: rates
     that only the family measures stay as shipped."""
@@ -243,12 +240,12 @@ def _left_out_latency(
             [row for row, chosen in zip(rows, which, strict=True) if chosen] for which in (is_member, ~is_member)
         )
         weight = full.weight[~is_member]
-        part = efficiency_fit.fit_rates(f"without {family}", others, full.rates, full.shipped, weight, progress, PULL)
-        seconds[is_member] = efficiency_fit.predict_latency(members, full.shipped, full.rates, part.values[None])[0]
+        part = rate_fit.fit_rates(f"without {family}", others, full.rates, full.shipped, weight, progress, PULL)
+        seconds[is_member] = rate_fit.predict_latency(members, full.shipped, full.rates, part.values[None])[0]
     return seconds
 
 
-def _file_with_rates(device: Device, full: efficiency_fit.RateFit, runtime_id: str) -> device_file.DeviceFile:
+def _file_with_rates(device: Device, full: rate_fit.RateFit, runtime_id: str) -> device_file.DeviceFile:
     shipped, known = device.software, runtime.runtimes()
     tables: dict[str, Rates] = {
         "compute": dict(shipped.compute),
@@ -268,8 +265,8 @@ def _band(rows: Sequence[TimingRow], runtime_id: str) -> device_file.OwnEvidence
     """Return a band that holds left-out models. A band between the k-th smallest and k-th largest of m errors is
     expected to miss 2 k of the next m + 1."""
     errors = np.sort([np.log(row.measured_s / row.after_s) for row in rows])
-    k = max(int((len(errors) + 1) * (1.0 - trust_bands.TARGET) / 2.0), 1)
-    low, high = np.exp([min(errors[k - 1], -trust_bands.LEAST), max(errors[-k], trust_bands.LEAST)]).tolist()
+    k = max(int((len(errors) + 1) * (1.0 - rate_fit.TARGET) / 2.0), 1)
+    low, high = np.exp([min(errors[k - 1], -rate_fit.LEAST), max(errors[-k], rate_fit.LEAST)]).tolist()
     known = runtime.runtimes()
     return device_file.OwnEvidence(
         runtime=runtime_id,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hwexplorer.extend import file_access, tool_results
+from hwexplorer.extend import file_access, tables
 from hwexplorer_annexes.traces import runtime_profiles
 from hwexplorer_annexes.traces.chrome import read_kineto
 from hwexplorer_annexes.traces.nsight_tables import read_nsight_table
@@ -43,8 +43,8 @@ def read_trace(path: Path) -> Trace:
         raise TraceError(f"{path.name}: zstd files are not read: unpack it with zstd -d")
     if trace is None:
         what = f"not a known trace format (known: {FORMATS})"
-        if rows := tool_results.tool_rows(text, path):
-            verb = f"`hwexplorer validate --data {path.name} --on DEV`"
+        if rows := tables.tool_rows(text, path):
+            verb = f"`hwexplorer validate {path.name} --on DEV`"
             what = f"a result of {rows[0]['source']}, not a trace: {verb} compares its figures with the prediction"
         raise TraceError(f"{path.name}: {what}")
     return trace

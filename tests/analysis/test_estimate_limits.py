@@ -114,4 +114,4 @@ def test_depthwise_never_runs_on_tensor_cores() -> None:
 def test_unpacking_of_weights_is_held_against_the_lanes_that_do_it() -> None:
     """Lanes unpack bytes faster than they multiply fp32: a kernel of experts was at 101 % of a peak."""
     name = "llama4_scout:decode,layers=2,kv=512,tp=4,ep=4"
-    assert grid.run(name, "xeon_8480_plus", 200, "int4", "llama_cpp_2024").run.utilization.max() <= 1.0
+    assert grid.run(name, "xeon_8480_plus", 200, "int4", "llama_cpp").run.utilization.max() <= 1.0

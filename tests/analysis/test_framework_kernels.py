@@ -6,9 +6,9 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.validation.measured_rows import SHIPPED, read_rows
-from analysis.validation.timed_kernels import predict_kernels
+from analysis.measured.tables import SHIPPED, read_rows
 from hardware.demand import OpClass
+from lab.timed_kernels import predict_kernels
 
 
 def _run(
@@ -105,17 +105,6 @@ def test_the_host_dispatches_a_convolution_with_its_bias_once() -> None:
     kinds = result.workload.operators.kind
     assert kinds.count("bias") > 13
     assert [kind != "bias" for kind in kinds] == result.demand.calls.dispatched.tolist()
-
-
-def test_a_host_waits_for_the_device_in_the_attention_of_gpt_neox() -> None:
-    """A token of 12 billion takes longer than one of 13 billion of Llama: 61 and 57 ms in FastChat (ML.ENERGY v1)."""
-
-    def more_s(model: str) -> float:
-        """Return what a token takes more than in today's transformers."""
-        runs = [grid.run(model, "a40", 1, "fp16", runtime).latency_s for runtime in ("fastchat", "transformers")]
-        return runs[0] - runs[1]
-
-    assert more_s("pythia_12b:decode") - more_s("llama2_13b:decode") > 36 * 0.1e-3
 
 
 def test_four_bits_of_bitsandbytes_save_energy_in_large_models_alone() -> None:

@@ -14,10 +14,15 @@ import pytest
 from analysis.estimate import trust
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from analysis.measured.predictions import LARGE, PredictionPoint
 from analysis.serving.served_load import load_evidence
-from analysis.validation import trust_bands
-from analysis.validation.row_validation import LARGE, PredictionPoint
-from analysis.validation.trust_bands import (
+from hardware.device_catalog import load_device, load_devices
+from hardware.runtime_choice import resolve_runtime
+from hardware.setup import make_setup
+from hwexplorer.cli import main
+from hwexplorer_annexes.calibration import rate_fit
+from lab import trust_bands
+from lab.trust_bands import (
     BEYOND,
     TAILS,
     Residual,
@@ -26,10 +31,6 @@ from analysis.validation.trust_bands import (
     left_out_coverage,
     row_weights,
 )
-from hardware.device_catalog import load_device, load_devices
-from hardware.runtime_choice import resolve_runtime
-from hardware.setup import make_setup
-from hwexplorer.cli import main
 from tests.models import load_once
 from tests.sampling import every, for_each
 
@@ -94,7 +95,7 @@ def test_bands_hold_devices_that_are_each_off_in_their_own_way() -> None:
         held = class_factors("c", "latency", made(errors))
         assert held.device_out is not None
         assert held.family_out is not None
-        assert min(held.device_out, held.family_out) >= trust_bands.TARGET
+        assert min(held.device_out, held.family_out) >= rate_fit.TARGET
         # Devices never seen, of the same making.
         new = 0.4 * rng.standard_normal(500) + 0.05 * rng.standard_normal(500)
         inside.append(((new > np.log(held.band[0])) & (new < np.log(held.band[1]))).mean())
@@ -163,7 +164,6 @@ def test_no_band_leaves_out_the_estimate() -> None:
         ("resnet50", "kpu_t256", 1, "int8", "auto", "design_target", ""),
         ("llama3_8b:decode", "h100_sxm", 1, "fp16", "tensorrt_llm", "siblings", "decode, 16 bit"),
         ("llama3_8b:decode", "h100_sxm", 1, "w4a16", "vllm", "siblings", "decode, 4 bit"),
-        ("llama3_8b:request", "h100_sxm", 1, "fp16", "vllm_2024", "measured", "request, one at a time"),
         ("llama3_8b:request", "h100_sxm", 1, "fp16", "llama_cpp", "engineering", ""),
         ("resnet50", "jetson_agx_orin", 1, "fp16", "tensorrt", "measured", "vision, TensorRT, batch 1"),
         ("resnet50", "jetson_agx_orin", 1, "fp16", "onnxruntime", "siblings", "vision, TensorRT, batch 1"),
@@ -214,7 +214,7 @@ def test_it_is_in_json_and_a_column(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_estimate_reads_no_measurements() -> None:
     code = (
         "import sys; from hwexplorer.cli import main; main(['compare', 'resnet18', '--format', 'json']);"
-        "sys.exit('analysis.validation.measured_rows' in sys.modules or 'analysis.validation' in sys.modules)"
+        "sys.exit('analysis.measured.tables' in sys.modules or 'lab' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -9,8 +9,8 @@ import pytest
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
+from analysis.measured.tables import read_rows
 from analysis.model import store
-from analysis.validation.measured_rows import read_rows
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device

@@ -14,7 +14,7 @@ from analysis.model.ir.validation import decode
 from analysis.model.ir.workload import WEIGHT, Workload, encode
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import zoo
-from tests.captures import crop_sizes
+from lab.captures import crop_sizes
 from tests.sampling import for_each
 from tests.waiting import CallCount
 

@@ -6,12 +6,12 @@ import pytest
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.validation.single_kernels import KERNEL_KINDS, kernel_demand
 from hardware.device_catalog import load_device
 from hardware.execute import execute
 from hardware.precision import uniform
 from hardware.runtime_choice import runtime_of_mode
 from hardware.setup import make_setup
+from lab.single_kernels import KERNEL_KINDS, kernel_demand
 from tests.models import load_once
 
 

@@ -6,7 +6,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.validation.single_kernels import SingleKernel, kernel_demand
 from hardware.area import PATH, area, level_mm2
 from hardware.base import file_access
 from hardware.base.errors import hint
@@ -19,6 +18,7 @@ from hardware.mapping.common import BLOCKS, PASSES, reread
 from hardware.mapping.tiling import TileChoices, fastest_tiles
 from hardware.precision import uniform
 from hardware.setup import make_setup
+from lab.single_kernels import SingleKernel, kernel_demand
 
 
 def test_the_dies_of_a_wafer_cover_less_than_the_wafer() -> None:

@@ -18,7 +18,7 @@ def run(model: str, on: str, batch: int = 1) -> Estimate:
     return estimate(load_once(model), load_device(on), Scenario(batch=batch, precision="int8"))
 
 
-# Images/s: Hailo Model Zoo (analysis/validation/measured), NVIDIA/Deep-Learning-Accelerator-SW for the DLA.
+# Images/s: Hailo Model Zoo (analysis/measured/tables), NVIDIA/Deep-Learning-Accelerator-SW for the DLA.
 PUBLISHED = [
     ("hailo8", "regnet_x_800mf", 1, 3498), ("hailo8", "googlenet", 8, 2454), ("hailo8", "r3d_18", 8, 78),
     ("hailo8l", "squeezenet1_1", 1, 1730), ("hailo8l", "googlenet", 1, 313), ("hailo8l", "resnext50_32x4d", 8, 348),

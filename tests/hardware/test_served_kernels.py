@@ -12,12 +12,12 @@ from analysis.estimate.kernels import structure
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import time_parts
 from analysis.model import store
-from analysis.validation.single_kernels import kernel_demand, product
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
 from hardware.execute import Execution, execute
 from hardware.mapping.common import STARTS
 from hardware.setup import make_setup
+from lab.single_kernels import kernel_demand, product
 
 LAYER = "llama3_8b:{phase},layers=1"
 
@@ -72,12 +72,6 @@ def test_filling_blocks_of_attention_is_no_launch() -> None:
     assert time_s[LAUNCH, is_attention].sum() <= 3.0 * result.device.kernel_start_s
     np.testing.assert_allclose(time_s.sum(axis=0), result.run.latency_s)
     assert time_parts(result).sum() == pytest.approx(result.latency_s)
-
-
-def test_static_scales_take_no_kernel() -> None:
-    served, older = (_run("h100_sxm", "decode", 1, "fp8", name) for name in ("tensorrt_llm", "tensorrt_llm_2024"))
-    assert served.plan.operand != served.plan.stored
-    assert older.plan.operand == older.plan.stored
 
 
 @pytest.mark.parametrize(("device", "precision", "share"), [("t4", "fp16", 0.40), ("t4", "int8", 0.42)])

@@ -37,7 +37,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("compare", "runs/resnet50.onnx"), "no folder runs"),
     (("compare", "resnet50.onnx@b8/l4"), "no file resnet50.onnx"),
     (("compare", "runs/mine.json"), "why diff A.json B.json"),
-    (("validate", "--data", "."), ".: cannot be read (is a folder)"),
+    (("validate", "."), ".: cannot be read (is a folder)"),
     (("compare", "resnet18", "--on", "../l4"), "'../l4': a device file is TOML"),
     (("compare", "resnet18", "--on", ""), "no device"),
     (("compare", "resnet18", "--on", ",,"), "no device"),

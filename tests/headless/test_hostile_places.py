@@ -142,7 +142,7 @@ def test_a_home_full_of_what_is_no_file(folder: Path) -> None:
     places = {f"XDG_{kind.upper()}_HOME": str(home / kind) for kind in ("config", "state", "cache")}
     answered = [["open", "conv2d"], ["compare", "conv2d", "--devices-dir", "."], ["devices", "--devices-dir", "."]]
     refused = [["open", "--last"], ["compare", "conv2d", "--on", "my_gpu", "--devices-dir", "."]]
-    refused += [["validate", "--data", "out.csv"], ["validate", "--data", "t4"], ["capture", "t4.py:make"]]
+    refused += [["validate", "out.csv"], ["validate", "t4"], ["capture", "t4.py:make"]]
     refused += [["compare", "hf:conv2d"], ["compare", "hf:~nosuchuser/x"], ["compare", "~nosuchuser/net.onnx"]]
     found = answers(folder, [*answered, *refused], HOME=str(home), **places)
     assert found["settings"].endswith("settings.toml: is no regular file")

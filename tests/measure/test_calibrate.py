@@ -79,7 +79,7 @@ def test_ten_rows_fit_a_device_that_predicts_models_it_never_saw(
 
 
 def test_left_out_rows_are_predicted_by_a_fit_that_never_had_them(tmp_path: Path) -> None:
-    from analysis.validation.measured_rows import read_rows
+    from analysis.measured.tables import read_rows
 
     base, models = load_device("ryzen9_7950x"), MODELS[:6]
     rows, _ = device_fit.interpret_rows(read_rows([write_rows(tmp_path / "rows.csv", models)]), base)

@@ -11,9 +11,9 @@ import pytest
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.measurement_tools import describe_measurement
-from analysis.validation.measured_rows import Unpredictable, read_rows
-from analysis.validation.model_rows import interpret_row
-from analysis.validation.serving_rows import interpret_served_row
+from analysis.measured.predictions import interpret_row
+from analysis.measured.services import interpret_served_row
+from analysis.measured.tables import Unpredictable, read_rows
 from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
 from hwexplorer.cli import main
@@ -85,7 +85,7 @@ def test_results_of_tools_are_rows(name: str, tmp_path: Path, capsys: pytest.Cap
     rows = read_rows([file])
     assert (rows[0]["model"].partition(":")[0], rows[0]["batch"]) == (model, batch)
     assert interpret_row({"device_mode": "", **rows[0]}).latency_s == pytest.approx(seconds)
-    assert main(["validate", "--data", str(file), "--format", "json"]) == 0
+    assert main(["validate", str(file), "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert not document["skipped"]
     assert main(["calibrate", "h100_sxm", str(file), "--name", "own", "--to", str(tmp_path)]) == 0
@@ -171,9 +171,9 @@ def test_rows_of_runs_that_failed_or_sent_tokens_at_once(tmp_path: Path) -> None
 def test_what_is_not_known_says_what_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.json").write_text('{"a": 1}')
     (tmp_path / "vllm.json").write_text(json.dumps({key: VLLM[key] for key in VLLM if key != "device"}))
-    assert main(["validate", "--data", str(tmp_path / "x.json")]) == 2
+    assert main(["validate", str(tmp_path / "x.json")]) == 2
     assert "vllm bench serve, aiperf or genai-perf, InferenceX, trtexec, MLPerf" in capsys.readouterr().err
-    assert main(["validate", "--data", str(tmp_path / "vllm.json")]) == 2
+    assert main(["validate", str(tmp_path / "vllm.json")]) == 2
     assert "--on DEV" in capsys.readouterr().err
     assert main(["trace", str(tmp_path / "vllm.json"), "--model", "llama3_8b", "--on", "l4"]) == 2
-    assert "hwexplorer validate --data vllm.json --on DEV" in capsys.readouterr().err
+    assert "hwexplorer validate vllm.json --on DEV" in capsys.readouterr().err

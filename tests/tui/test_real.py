@@ -13,8 +13,8 @@ from hwexplorer.cli import main
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, State, parse
 from hwexplorer.tui.terminals import clipboard
+from lab.screenshots import SHOTS, animate, take
 from tests.sampling import first, slow
-from tests.screenshots import SHOTS, animate, take
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 from tests.waiting import settle_until

@@ -188,7 +188,7 @@ def test_a_crash_is_one_line_and_never_0(screens: Callable[..., Screen]) -> None
 VERBS: dict[str, tuple[str, ...]] = {
     "sweep": ("sweep", "--all", "--workers", "2", "-o", "out/rows.csv"),
     "capture": ("capture", "slow.py:make", "--input", "1x8", "-o", "out/net.msgpack.gz"),
-    "validate": ("validate", "--cross-validate", "-o", "out/found.json"),
+    "search": ("search", "resnet50", "-o", "out/found.json"),
 }
 
 
@@ -215,7 +215,7 @@ def test_a_signal_ends_a_verb(verb: str, number: int, tmp_path: Path) -> None:
     started: dict[str, Callable[[], bool]] = {
         "sweep": lambda: len(list((tmp_path / "out").iterdir())) > 0 and len(processes(mark)) >= 3,
         "capture": (tmp_path / "capturing").exists,
-        "validate": lambda: _seconds_of_work(process.pid) > 2.0,
+        "search": lambda: _seconds_of_work(process.pid) > 2.0,
     }
     end = time.monotonic() + 90.0
     while not started[verb]():

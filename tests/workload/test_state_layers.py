@@ -13,7 +13,7 @@ from analysis.model.transformer import hf_config
 from analysis.model.transformer.config import DEFAULTS, Config, StepSettings
 from analysis.model.transformer.transformer_workload import build
 from hardware.precision import parse
-from tests.closed_form import macs, size
+from lab.closed_form import macs, size
 from tests.sampling import for_each
 
 # config.json of model cards, with the parameters that they state in units of 1e9.

@@ -8,7 +8,7 @@ from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.validation import decode
 from analysis.model.ir.workload import WEIGHT, encode
 from analysis.model.transformer import presets, transformer_request
-from tests.closed_form import SIZES, costs_between_layers, macs, size, sizes_of_presets
+from lab.closed_form import SIZES, costs_between_layers, macs, size, sizes_of_presets
 from tests.sampling import for_each
 
 # What they share takes a third of a second to write for each of the large ones.

@@ -14,7 +14,7 @@ from analysis.model.transformer import transformer_request as transformer_spec
 from hardware.base.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.cli import main
-from tests.closed_form import size
+from lab.closed_form import size
 from tests.sampling import for_each
 
 LLAMA: dict[str, Any] = {

@@ -11,7 +11,7 @@ from analysis.model.ir.workload import Routing, derived, through_window
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import presets, transformer_request
 from hardware.device_catalog import load_device
-from tests.closed_form import macs
+from lab.closed_form import macs
 
 LATENT = "hidden=64,layers=2,heads=4,head_dim=24,value_dim=16,rotary=8,kv_lora=32,q_lora=48,ffn=160,vocab=1000"
 SMALL = (

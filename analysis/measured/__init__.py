@@ -1,0 +1,1 @@
+"""Measured rows: the shipped tables, results of benchmark tools, and their predictions."""

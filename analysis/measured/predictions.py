@@ -1,0 +1,400 @@
+"""Rows of whole models in measured tables as requests to the estimate, and their measured figures with predictions.
+
+A row's framework determines the runtime, memory layout and, with its precision column, the number format. Rows with a
+phase are of language models: prefill, decoding, or both. A row that cannot be predicted is counted by the reason."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.measured import tables
+from analysis.measured.tables import Cells, Unpredictable
+from analysis.model import store
+from analysis.model.ir.workload import INPUT, Workload
+from analysis.model.model_errors import ModelError, ModelSpecError
+from analysis.model.transformer import transformer_request
+from hardware.architecture_facts import common
+from hardware.base import file_access
+from hardware.base.errors import RequestError, match_name
+from hardware.base.records import group_by
+from hardware.device import Device
+from hardware.device_catalog import load_device
+
+# Columns by which rows are grouped, of tables of vision models and encoders, and of language models.
+GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
+LANGUAGE_GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase")
+OFFLINE_BATCH = 64  # MLPerf Offline does not state its batch; larger batches have the same throughput
+MANY_STREAMS = ("offline", "throughput")  # scenarios that reach this throughput with any number of streams
+REPEATS_DIFFER = 2.0  # least ratio of repeats at which one of them must be another measurement
+_MOST_MEMORY = 1.3  # of the device: what was measured may free tensors earlier
+LARGE = 10  # least rows of a group from which a figure follows
+Ends = tuple[float, float, float]  # nominal, low, high
+
+
+class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row as a request and its measured figures: `latency_s` of the batch, `energy_j` of an inference. `lengths`
+    are lengths of a language model by symbolic dimension. `answer` is the tokens among which the energy of a prompt is
+    divided, if that of decoding has it. `is_rate` is True if the latency follows from a stated throughput. `light` has
+    the facts of the device while it ran calls shorter than `below_s`."""
+
+    group: tuple[str, ...]
+    model: str
+    image_size: int | None = None
+    device: Device
+    scenario: Scenario
+    latency_s: float | None
+    energy_j: float | None
+    copies_input: bool = False
+    decodes_input: bool = False
+    lengths: dict[str, int] = {}
+    answer: int = 0
+    is_rate: bool = False
+    light: dict[str, float] = {}
+
+    @property
+    def energy_class(self) -> str:
+        """The class of work that its energy belongs to."""
+        return "energy, language models" if self.lengths else "energy, vision"
+
+    @property
+    def family(self) -> str:
+        """The family of its model: `resnet` of resnet50, `llama` of llama3_8b."""
+        return tables.family_of(self.model)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Fields that are equal in all rows of the same measurement."""
+        return self.device.key, self.model, self.scenario, self.latency_s
+
+
+def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> MeasuredRow:
+    """Return the request of a row of any table of whole models. Raises Unpredictable with the reason."""
+    cells = {name: (text or "").lower() for name, text in row.items() if name}
+    if rule := tables.first_rule(tables.row_rules()["unfit"], cells):
+        raise Unpredictable(rule["reason"])
+    was = tables.first_rule(tables.row_rules()["corrected"], cells).get("was", {})
+    known_row = Cells(row | {name: text.format(model=row.get("model")) for name, text in was.items()})
+    try:
+        return (_interpret_language_row if "phase" in row else _interpret_vision_row)(known_row, folders)
+    except RequestError as error:  # of the scenario
+        raise Unpredictable(str(error)) from None
+
+
+def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
+    """Return the request of a row of a vision model or an encoder."""
+    device, count = _devices(row, folders)
+    framework, kind = row["framework"].lower(), row["scenario"].lower()
+    is_mlperf, is_module = row["source"].startswith("MLPerf"), device.software.shares_host_memory
+    is_submission = is_mlperf and "n_devices" in row
+    batch = row.count("batch")
+    if kind in MANY_STREAMS and "openvino" in framework and not is_submission:
+        batch = max(round(device.units), 1)  # one stream of one image per core
+    elif not batch:
+        batch = OFFLINE_BATCH if kind in MANY_STREAMS else 1
+    latency, energy = row.number("latency_ms", 1e-3), row.number("energy_mJ_per_inference", 1e-3)
+    if is_mlperf and not is_module:
+        energy = None  # the row states the energy of the whole system: hosts, fans, supply
+    throughput = row.number("throughput_per_s")
+    is_rate = latency is None and throughput is not None
+    if latency is None and throughput:
+        latency = batch * count / throughput
+    if latency is None and energy is None:
+        raise Unpredictable(_invalid_figures(row) or "row states neither latency nor energy")
+    if energy and latency and is_mlperf:
+        wall = tables.row_rules()["wall"]  # MLPerf meters the whole system, but the estimate covers the module
+        energy = energy * wall["supply"] - wall["board_w"] * latency / batch
+    device = use_threads(device, row, folders, least=0.5)  # a core of few reaches more in vision than the fitted rates
+    runtime = tables.find_runtime_name(framework, device.vendor) or "fused"
+    execution = tables.check_runtime(runtime, device, "encoder" if row["sequence"] else "vision")
+    # MLPerf records engines as graphs, with plugins for BERT; others enqueue.
+    if execution == "tensorrt" and "graphs" not in framework:
+        execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row["sequence"] else execution
+    if row["precision"] == "fp32" and is_submission and execution.startswith(("tensorrt", "openvino")):
+        raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
+    is_nchw = ("nchw" in framework or "eager" in framework) and "channels_last" not in framework
+    sequence = row.count("sequence") or tables.row_rules()["sequence_unstated"].get(row["model"])
+    return MeasuredRow(
+        group=tuple(row[name] for name in GROUP),
+        model=f"{row['model']}:sequence={int(sequence)}" if sequence else row["model"],
+        image_size=row.whole("image_size", row.whole("pixels")) or None,
+        device=device,
+        scenario=Scenario(batch, _vision_precision(row), execution, "nchw" if is_nchw else "channels_last"),
+        latency_s=latency,
+        energy_j=energy,
+        # Rows "incl. transfers" time the copy of images to the device; on cards only "dynamic" rows do.
+        copies_input="incl. transfers" in row["note"] and (is_module or kind == "dynamic"),
+        decodes_input="incl. input pipeline" in row["note"],
+        is_rate=is_rate,
+        light=_light_clock(device, row["source"]) if (batch, execution) == (1, "tensorrt_enqueue") else {},
+    )
+
+
+def _devices(row: Cells, folders: tuple[Path, ...]) -> tuple[Device, int]:
+    """Return the device, and the number of devices that share the throughput. Each query runs on one device."""
+    name, facts = row["device"], (row["device_mode"], row["source"], folders)
+    several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
+    try:
+        return tables.find_device(name, *facts), row.count("n_devices") or 1
+    except Unpredictable:
+        if several is None:
+            raise
+        return tables.find_device(several[1], *facts), int(several[2])
+
+
+def use_threads(device: Device, row: Cells, folders: tuple[Path, ...], least: float = 0.0) -> Device:
+    """Return a CPU with as many cores as threads ran. Raises Unpredictable below a share `least` of its cores."""
+    threads = re.search(r"\b(\d+) threads?", f"{row['device_mode']} {row['runtime']}")
+    if threads is None or not device.arch.is_host or int(threads[1]) >= device.units:
+        return device
+    if not 0 < int(threads[1]) >= least * device.units:
+        raise Unpredictable("fewer threads than cores")
+    alike = ",equal_share=1" if device.equal_share < 1.0 else ""  # fewer threads run on the fastest cores
+    return load_device(f"{device.key}{{units={int(threads[1])}{alike}}}", folders)
+
+
+def _invalid_figures(row: Cells) -> str:
+    """Return the figures of a row that are not positive numbers, in words."""
+    names = ("latency_ms", "throughput_per_s", "energy_mJ_per_inference")
+    figures = [f"{name} {cell.strip()[:20]}" for name in names if (cell := row[name]).strip()]
+    return f"{', '.join(figures)}: not a positive number; the row is left out" if figures else ""
+
+
+def _vision_precision(row: Cells) -> str:
+    # MLPerf's TensorRT submissions state no precision; they run ResNet-50 in int8.
+    unstated = "int8" if "tensorrt" in row["framework"].lower() else "fp32"
+    text = (row["precision"] or unstated).lower()
+    rule = tables.first_rule(tables.row_rules()["ran"], row | {"precision": text})
+    return str(rule.get("is")) if rule else text.split()[0].strip("(),")
+
+
+def _light_clock(device: Device, source: str) -> dict[str, float]:
+    """Return the device's facts in short calls of a source, and `below_s`, their longest time, else {}."""
+    clocks = file_access.shipped(tables.SHIPPED / "modes.toml").get(device.id, {}).get("light", {})
+    return next((light for begin, light in clocks.items() if source.startswith(begin)), {})
+
+
+def _interpret_language_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
+    """Return the request of a row of a language model. Energy covers all devices and one inference: one token in
+    decoding, else the whole request."""
+    device = use_threads(tables.find_device(row["device"], row["device_mode"], row["source"], folders), row, folders)
+    count, batch = row.count("n_devices") or 1, row.count("batch")
+    runtime = tables.find_runtime_name(f"{row['runtime']} {row['weights_format']}", device.vendor, "language")
+    if count > 1 and runtime.startswith("llama_cpp"):
+        raise Unpredictable("layers are split over devices")
+    if not batch:
+        raise Unpredictable("the batch is not stated")
+    precision = tables.find_precision(row["weights_format"].lower(), row["activation_format"].lower(), row["runtime"])
+    phase, lengths = _request(row)
+    tokens = lengths.get("output", 1)
+    text = f"{_model(row['model'])}:{phase}" + (f",tp={count}" if count > 1 else "")
+    text += f",ep={count}" if row["device_mode"] == f"EP{count}" else ""
+    latency, energy = _latency_s(row, batch), row.number("energy_j_per_token")
+    if energy is None and (whole := row.number("energy_j")):
+        energy = whole / batch
+    if latency is None:
+        raise Unpredictable("row states neither latency nor energy")
+    return MeasuredRow(
+        group=tuple(row[name] for name in LANGUAGE_GROUP),
+        model=text,
+        device=device,
+        scenario=Scenario(batch, precision, tables.check_runtime(runtime, device, "language") or "fused"),
+        latency_s=latency * (tokens if _is_per_token(row) else 1),
+        energy_j=energy * tokens if energy and not (phase == "decode" and row.unstated_prompt()[1]) else None,
+        lengths=lengths,
+        answer=row.count("output_tokens") if "steady state, prefill included" in row["note"] else 0,
+    )
+
+
+def _model(name: str) -> str:
+    short = name.rpartition("/")[2].removesuffix("-hf")
+    preset = match_name(str(tables.row_rules()["models"].get(short.lower(), short)), transformer_request.names())
+    if preset is None:
+        raise Unpredictable("model is not known")
+    return preset
+
+
+def _request(row: Cells) -> tuple[str, dict[str, int]]:
+    prompt, output = (row.whole(name) for name in ("prompt_tokens", "output_tokens"))
+    if row["phase"] == "prefill":
+        if not prompt:
+            raise Unpredictable("the length of the prompt is not stated")
+        return "prefill", {"sequence": prompt}
+    if row["phase"] == "end_to_end" and prompt and output > 1:
+        return "request", {"sequence": prompt, "output": output}
+    if row["phase"] == "end_to_end" and not _is_per_token(row):
+        raise Unpredictable("the lengths of the requests are not stated")
+    return "decode", {"kv": row.whole("kv_tokens", (prompt or row.unstated_prompt()[0]) + output // 2)}
+
+
+def _is_per_token(row: Cells) -> bool:
+    """Return True if the row states the latency of a whole request divided by its output tokens."""
+    stated = ("output tokens, prefill included", "latency=")
+    return row["phase"] == "end_to_end" and all(words in row["note"] for words in stated)
+
+
+def _latency_s(row: Cells, batch: int) -> float | None:
+    latency, rate = row.number("latency_s"), row.number("throughput_tokens_per_s")
+    if latency is not None or rate is None:
+        return latency
+    counted = {"prefill": "prompt_tokens", "end_to_end": "output_tokens"}
+    tokens = row.number(counted[row["phase"]]) if row["phase"] != "decode" else 1.0
+    return batch * tokens / rate if tokens else None
+
+
+class PredictionPoint(msgspec.Struct, frozen=True):
+    """One measured quantity with its prediction and band."""
+
+    name: str
+    quantity: str
+    device: str
+    family: str
+    runtime: str
+    mode: str
+    work_class: str
+    measured: float
+    predicted: float
+    band: tuple[float, float]
+
+
+class RowPoint(PredictionPoint, frozen=True):
+    """One measured quantity of a row of a whole model."""
+
+    row: MeasuredRow
+
+
+@lru_cache(maxsize=256)
+def _workload(model: str, image_size: int | None) -> Workload | None:
+    """Return the shipped workload of a model. The image size may be the size of its example input."""
+    try:
+        return store.ready(model, image_size)
+    except ModelSpecError:
+        fixed = store.ready(model)
+        if fixed is None or image_size not in fixed.inputs[0].shape:
+            raise
+        return fixed
+
+
+def estimate_row(row: MeasuredRow) -> Estimate:
+    """Return the estimate of a measured row. Raises Unpredictable if the model is unknown, is not captured yet or needs
+    far more memory than the device has."""
+    try:
+        workload = _workload(row.model, row.image_size)
+    except ModelError as error:
+        reason = str(error.args[0]).partition(";")[0]  # without the nearest names
+        if reason.startswith(("unknown model", "no module")):
+            reason = "model is not known"  # names and suggestions would give hundreds of reasons
+        raise Unpredictable(reason.replace(repr(row.model), "").strip()) from None
+    if workload is None:
+        raise Unpredictable("model at this image size is not shipped")
+    workload = workload.bound(**row.lengths)
+    result = estimate(workload, row.device, row.scenario)
+    if result.memory.peak_bytes > _MOST_MEMORY * row.device.memory_bytes:
+        raise Unpredictable("the model does not fit into the memory of the device")
+    if not row.light or result.latency_s > row.light["below_s"]:
+        return result
+    clocks = ",".join(f"{name}={value}" for name, value in row.light.items() if name != "below_s")
+    slow = load_device(f"{row.device.key}{{{clocks}}}")
+    return estimate(workload, slow, row.scenario)
+
+
+def predict_row(row: MeasuredRow) -> list[RowPoint]:
+    """Return the measured figures of a row with their predictions and bands: latency of the batch in its class of work,
+    energy of an inference in its energy class, and this energy as if the row took the time that was measured. Raises
+    Unpredictable as `estimate_row` does."""
+    result, batch = estimate_row(row), row.scenario.batch
+    adds, floor = input_s(row, result)
+    follows = batch / result.throughput_per_s / result.latency_s if row.is_rate else 1.0  # batches may overlap
+    model_s = (result.latency_s * follows, *(end * follows for end in result.latency_band_s))
+    latency_s = [max(t + extra, least) for t, extra, least in zip(model_s, adds, floor, strict=True)]
+    waits_s = [t - kernel for t, kernel in zip(latency_s, model_s, strict=True)]
+    waiting_w, prompt_j = _time_power_w(result), _prompt_j(row)
+    energy_j = [
+        (j + wait * waiting_w) / batch + prompt_j
+        for j, wait in zip((result.energy_j, *result.energy_band_j), waits_s, strict=True)
+    ]
+    figures = [
+        ("latency", result.work_class, row.latency_s, latency_s),
+        ("energy", row.energy_class, row.energy_j, energy_j),
+    ]
+    if row.latency_s:
+        shift_j = (row.latency_s - latency_s[0]) * waiting_w / batch
+        shifted_j = [max(energy_j[0] + shift_j, 0.0), *(end + shift_j for end in energy_j[1:])]
+        figures.append(("energy_given_latency", row.energy_class, row.energy_j, shifted_j))
+    labels = row.device.id, row.family, result.runtime.id, result.execution, result.work_class
+    return [
+        RowPoint(name, quantity, *labels, measured, predicted, (low, high), row)
+        for quantity, name, measured, (predicted, low, high) in figures
+        if measured
+    ]
+
+
+def _prompt_j(row: MeasuredRow) -> float:
+    """Return the energy of a prompt for each token of its answer, if the row's energy has it."""
+    if not row.answer:
+        return 0.0
+    model, prompt = row.model.replace(":decode", ":prefill"), row.lengths["kv"] - row.answer // 2
+    result = estimate_row(msgspec.structs.replace(row, model=model, lengths={"sequence": prompt}))
+    return result.energy_j / row.scenario.batch / row.answer
+
+
+def input_s(row: MeasuredRow, result: Estimate) -> tuple[Ends, Ends]:
+    """Return the seconds that the input adds to a measurement, and its least seconds. The copy to the device adds time,
+    as does an input pipeline on the CPU that computes. The host of an accelerator decodes the next batch in parallel,
+    so its pipeline is a least time."""
+    copy_s = _input_copy_s(result) if row.copies_input else 0.0
+    adds: Ends = (copy_s, copy_s * 0.7, copy_s * 1.4)
+    if not row.decodes_input:
+        return adds, (0.0, 0.0, 0.0)
+    is_host = result.device.arch.is_host
+    cores = result.device.units if is_host else common("image_decode_host_cores").value
+    decode = common("image_decode_core_s")
+    nominal, low, high = (each * row.scenario.batch / cores for each in (decode.value, decode.low, decode.high))
+    pipeline: Ends = (nominal, low, high)
+    return (pipeline, (0.0, 0.0, 0.0)) if is_host else (adds, pipeline)
+
+
+def _time_power_w(result: Estimate) -> float:
+    """Return the power that each second beyond the prediction takes: static power, and on a CPU also what its busy
+    cores take by time. (An accelerator idles while it waits for its host; a CPU is the host.)"""
+    if not result.device.arch.is_host or not result.latency_s:
+        return result.static_w
+    return result.static_w + float(result.event_j[result.device.arch.timed_rows].sum()) / result.latency_s
+
+
+def _input_copy_s(result: Estimate) -> float:
+    tensors = result.workload.tensors
+    numel = (tensors.numel @ result.workload.value_at(batch=result.scenario.batch))[tensors.role == INPUT].sum()
+    link = "" if result.device.software.shares_host_memory else "_pcie"
+    return float(numel) * 4.0 / common(f"pageable_copy_bandwidth{link}").value
+
+
+def predict_rows(
+    rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: tables.Tick | None = None
+) -> tuple[list[RowPoint], Counter[str]]:
+    """Return the points of rows, and the number of rows without one by reason."""
+    predicted, skipped = tables.interpret_each(rows, lambda row: predict_row(interpret_row(row, folders)), tick)
+    agree = repeats_agree([points[0].row for points in predicted])
+    if differing := len(agree) - sum(agree):
+        skipped[f"repeats of one configuration differ by more than {REPEATS_DIFFER:g}x"] += differing
+    return [point for points, agrees in zip(predicted, agree, strict=True) if agrees for point in points], skipped
+
+
+def repeats_agree(rows: Sequence[MeasuredRow]) -> list[bool]:
+    """Return False for each row of a configuration whose repeats differ by more than REPEATS_DIFFER: one of them must
+    be another measurement."""
+    agree = {}
+    for configuration, repeats in group_by(rows, _configuration).items():
+        values = [row.latency_s or row.energy_j or 0.0 for row in repeats]
+        agree[configuration] = max(values) <= REPEATS_DIFFER * min(values)
+    return [agree[_configuration(row)] for row in rows]
+
+
+def _configuration(row: MeasuredRow) -> tuple[object, ...]:
+    lengths = tuple(row.lengths.items())
+    return (*row.group, row.device.key, row.model, lengths, row.image_size, row.scenario.batch, row.latency_s is None)

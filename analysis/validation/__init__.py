@@ -1,1 +1,0 @@
-"""Comparison of estimates with measurements: shipped rows, validation, calibration."""
