@@ -7,10 +7,10 @@ from concurrent.futures import ProcessPoolExecutor
 
 from analysis.estimate.scenario import Scenario
 from analysis.explore.catalogue_sweep import chunks, run_chunk
+from analysis.explore.grid import BATCHES
 from hardware.precision import SWEEP
 
 TARGET = 25_000
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 def main() -> None:
