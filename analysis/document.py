@@ -34,8 +34,9 @@ class Column(msgspec.Struct, frozen=True):
     Stack by cause; 'delta' a signed fraction drawn with its sign.
 
     `of` gives the cell of a row: a field (`edp_js`, `point.edp_js`; by default the field that has the column's name in
-    CSV), or a function of the row. `shown` maps values to words. `scale` names the column whose prefix the numbers of
-    this one use. `short` is a title for want of room. `ends` are the keys of the ends of a band in CSV."""
+    CSV), or a function of the row. `shown` maps values to words, or is a function that does. `scale` names the column
+    whose prefix the numbers of this one use. `short` is a title for want of room. `ends` are the keys of the ends of a
+    band in CSV."""
 
     key: str
     title: str
@@ -44,7 +45,7 @@ class Column(msgspec.Struct, frozen=True):
     keep: int = 1
     help: str = ""
     of: str | Callable[[Any], Cell] = ""
-    shown: Mapping[Any, str] | None = None
+    shown: Mapping[Any, str] | Callable[[Any], str] | None = None
     scale: str = ""
     short: str = ""
     ends: tuple[str, ...] = ()

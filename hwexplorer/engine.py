@@ -103,6 +103,11 @@ def device(name: str) -> Device:
     return device_catalog.load_device(name, _MODELS.folders if shipped else folders())
 
 
+def marked_key(name: str) -> str:
+    """Return the key of a device, with a mark if it is a design on paper; '' for no device."""
+    return device(name).marked_key if name else ""
+
+
 def device_key(name: str) -> str:
     """Return the one name of a device, with the number of devices that share a load: `h100_sxm*8`."""
     device_name, count = split_count(name)

@@ -12,7 +12,6 @@ from analysis.serving.serving_report import KNEE
 from hardware.base.text import Unit
 from hwexplorer import engine
 from hwexplorer.state import State, replace
-from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot, Series
 
 PARTS = (0.1, 0.25, 0.5, 0.65, KNEE, 0.9, 1.1)  # fractions of the capacity of a device to serve
@@ -33,7 +32,7 @@ def plot(state: State) -> Plot:
         try:
             rows = curve(state, device)
         except DoesNotFitError:
-            notes.append(f"{MARKED[device]} does not fit")
+            notes.append(f"{engine.marked_key(device)} does not fit")
             continue
         x, y = tuple(row.arrivals_per_s for row in rows), tuple(figure(row) for row in rows)
         names = tuple(f"{device} at {row.arrivals_per_s:.3g}/s" for row in rows)

@@ -10,7 +10,6 @@ from analysis.explore.grid import BATCHES
 from analysis.model.ir.batch_limits import batches_of
 from hwexplorer import engine
 from hwexplorer.state import State, replace
-from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot, Series
 
 IS_OVER_BATCHES = True
@@ -46,14 +45,14 @@ def plot(state: State) -> Plot:
     for place, device in enumerate(state.devices):
         at_batches = line(state, device)
         x, y = tuple(float(p.batch) for p in at_batches), tuple(metric.figure(p) for p in at_batches)
-        lines.append(Series(MARKED[device], x, y, line=True, device=place))
+        lines.append(Series(engine.marked_key(device), x, y, line=True, device=place))
         point_keys = keys(device, at_batches)
-        points.append(Series(MARKED[device], x, y, keys=point_keys, labels=point_keys, device=place))
+        points.append(Series(engine.marked_key(device), x, y, keys=point_keys, labels=point_keys, device=place))
         if at_batches:
             best.append((device, min(at_batches, key=lambda p: metric.figure(p))))
     best_keys = tuple(f"{device}@b{p.batch}" for device, p in best)
     x, y = tuple(float(p.batch) for _, p in best), tuple(metric.figure(p) for _, p in best)
-    best_batches = ", ".join(f"{MARKED[device]} {p.batch}" for device, p in best)
+    best_batches = ", ".join(f"{engine.marked_key(device)} {p.batch}" for device, p in best)
     return Plot(
         name="batch",
         title=f"{metric.title} of {engine.workload(state).name} by batch, {state.precision}, {state.execution}",

@@ -7,7 +7,6 @@ from hwexplorer import engine
 from hwexplorer.plots.batch import keys, line
 from hwexplorer.state import State
 from hwexplorer.text.number_format import quantity
-from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot, Series
 
 IS_OVER_BATCHES = True
@@ -19,7 +18,7 @@ def plot(state: State) -> Plot:
     points = [(device, p) for device, at_batches in lines.items() for p in at_batches]
     series = [
         Series(
-            MARKED[device],
+            engine.marked_key(device),
             tuple(p.latency_s for p in at_batches),
             tuple(p.energy_j_per_inference for p in at_batches),
             keys=keys(device, at_batches),

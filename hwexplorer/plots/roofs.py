@@ -6,7 +6,6 @@ from hardware.precision import rate_unit
 from hwexplorer import engine
 from hwexplorer.plots.roofline import operators, roof, span, under_roofs
 from hwexplorer.state import State
-from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot
 
 
@@ -21,7 +20,7 @@ def plot(state: State) -> Plot:
     ridges = {name: peak / bandwidth for name, (peak, bandwidth) in roofs.items()}
     ends = span(dots.intensity, 2 * max(ridges.values()))
     series = [operators(state, result, dots.operator, dots.intensity, dots.flop_per_s)]
-    series += [roof(MARKED[name], ends, *run, place) for place, (name, run) in enumerate(roofs.items())]
-    words = ", ".join(f"{MARKED[name]} {ridge:.0f}" for name, ridge in ridges.items())
+    series += [roof(engine.marked_key(name), ends, *run, place) for place, (name, run) in enumerate(roofs.items())]
+    words = ", ".join(f"{engine.marked_key(name)} {ridge:.0f}" for name, ridge in ridges.items())
     title = f"{result.workload.name} on {result.device.label} under the roofs of all devices"
     return under_roofs("roofs", title, series, f"ridges (FLOP/byte): {words}", unit=rate_unit(result.precision_run))

@@ -18,14 +18,13 @@ from hwexplorer.configurations import INCLUDE_PAPER
 from hwexplorer.declare import Report, Rows, Subject, summary_text
 from hwexplorer.options import OWN_MODEL, option
 from hwexplorer.state import State
-from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Text
 
 _CELLS, _DROPPED = 44, "!"  # of a timeline
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 DEVICES = columns(
     ModuleAnswer, "device is_possible power rest host busy missed_share hours why",
-    device={"shown": MARKED}, why={"of": lambda module: "" if module.is_possible else module.why},
+    device={"shown": engine.marked_key}, why={"of": lambda module: "" if module.is_possible else module.why},
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import OWN_MODEL, SCENARIO, choice, option
 from hwexplorer.process import output
 from hwexplorer.state import State, replace, with_model
-from hwexplorer.views.captions import MARKED, list_names
+from hwexplorer.views.captions import list_names
 from hwexplorer.views.digest import list_by_kind
 from hwexplorer.views.plain import Table, Text
 from hwexplorer.views.tables import rows
@@ -184,7 +184,7 @@ def _title(ranking: ModelRanking) -> str:
     runtimes = " or ".join(dict.fromkeys(row.runtime for row in ranking.rows))
     return (
         f"{count_noun(len(ranking.rows), 'model')} by {ranking.order}, batch {ranking.batch}, {ranking.precision}, "
-        f"{runtimes} on {MARKED[ranking.device]}"
+        f"{runtimes} on {engine.marked_key(ranking.device)}"
     )
 
 

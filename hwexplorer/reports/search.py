@@ -18,7 +18,7 @@ from hwexplorer import configurations, engine
 from hwexplorer.declare import EVERYWHERE, Report, Rows, summary_text
 from hwexplorer.options import LOAD_LIMITS, amount, choice, name_list, option, whole
 from hwexplorer.state import State, replace
-from hwexplorer.views.captions import MARKED, figures_lead, headline_of_state, list_names
+from hwexplorer.views.captions import figures_lead, headline_of_state, list_names
 from hwexplorer.views.plain import Plot, Series, Text
 from hwexplorer.views.tables import row_key
 
@@ -28,12 +28,12 @@ KEY = ("model", "device", "batch", "precision")
 BRIEF = point_columns(
     "model device batch precision precision_run energy_per_inference latency throughput edp power memory "
     "electricity_usd odds known bound",
-    device={"shown": MARKED},
+    device={"shown": engine.marked_key},
 )
 COLUMNS = point_columns(
     "model device batch precision precision_run energy_per_inference latency throughput edp power memory "
     "electricity_usd hire_usd purchase_usd carbon_kg accuracy odds known bound",
-    device={"shown": MARKED},
+    device={"shown": engine.marked_key},
 )
 
 
@@ -102,7 +102,7 @@ def _describe(point: Point) -> str:
     """Write `hailo10h at batch 1, fp32 run as int8 (measured on it: 60 measurements ..; 98 % sure)`."""
     form = point.precision + f" run as {point.precision_run}" * (point.precision_run != point.precision)
     odds = f"; {describe_odds(point.odds)} to keep the limits" if isinstance(point.odds, float) else ""
-    return f"{MARKED[point.device]} at batch {point.batch}, {form} ({describe_evidence(point.trust)}{odds})"
+    return f"{engine.marked_key(point.device)} at batch {point.batch}, {form} ({describe_evidence(point.trust)}{odds})"
 
 
 def _words(search: ConstrainedSearch, state: State) -> Text:

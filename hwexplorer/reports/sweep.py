@@ -15,12 +15,12 @@ from analysis.explore.point import Point, point_columns
 from analysis.model.transformer.load_spec import MOST_CLIENTS
 from hardware.base.errors import RequestError
 from hardware.base.text import quantity
-from hwexplorer import configurations
+from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICES, Report, Rows, Subject
 from hwexplorer.options import MODEL, amounts, option, or_default, whole, whole_list
 from hwexplorer.settings import IMAGE_MAX
 from hwexplorer.state import State, replace
-from hwexplorer.views.captions import MARKED, figures_lead, headline_of_state
+from hwexplorer.views.captions import figures_lead, headline_of_state
 
 _Wholes = tuple[int, ...] | None
 _Names = tuple[str, ...] | None
@@ -80,7 +80,7 @@ def _document(
 ROWS = point_columns(
     "device image_size batch precision precision_run latency energy_per_inference edp throughput power utilization "
     "memory fits bound",
-    device={"shown": MARKED}, precision=3, fits=4,
+    device={"shown": engine.marked_key}, precision=3, fits=4,
     precision_run={"help": "the format most multiply-accumulates run in"}, latency=1, energy_per_inference=1,
     edp={"help": "energy per inference x latency", "keep": 2}, power=4, memory=5, bound=3,
 )  # fmt: skip
@@ -102,7 +102,7 @@ def _of_first(field: Column) -> Column:
 
 
 BEST = (
-    *map(_of_first, columns(Best, "device precision precision_run image_size", device={"shown": MARKED})),
+    *map(_of_first, columns(Best, "device precision precision_run image_size", device={"shown": engine.marked_key})),
     *map(_best_of, AIMS),
 )
 
@@ -135,8 +135,8 @@ LEADS = columns(
     Crossing,
     "says metric batch precision image_size before after",
     Column("says", "Who leads", role="text", keep=0, of=_describe_lead),
-    before={"shown": MARKED},
-    after={"shown": MARKED},
+    before={"shown": engine.marked_key},
+    after={"shown": engine.marked_key},
 )
 
 

@@ -71,7 +71,6 @@ from hwexplorer.state import State, is_result, pinned, replace, split_settings
 from hwexplorer.state import format as format_state
 from hwexplorer.views import answer_lines
 from hwexplorer.views.captions import (
-    MARKED,
     band_words,
     category_words,
     energy_words,
@@ -517,7 +516,7 @@ def _difference_page(found: Difference, is_whole: bool) -> Page:
         parts = [
             figures,
             Table("operators", "Operators by type", types, rows(types, found.operators), first=5),
-            Table("places", "Operators that changed", PLACES, rows(PLACES, found.places), first=8),
+            Table("places", "Operators that changed", PLACES, rows(PLACES, found.places), first=6),
         ]
     elif is_whole:
         parts = [figures, *(_whole_table(found, explained, name) for name in explained.groups)]
@@ -653,14 +652,14 @@ def _family_table(document: Progression) -> Table:
     costly = (row for row in families if any(row.energy_j.values()))
     items = sorted(costly, key=lambda row: -max(row.energy_j.values()))
     runs = (
-        f"{MARKED[side.device]}: {quantity(side.latency_s, 's')}, {quantity(side.energy_j_per_inference, 'J')}, "
-        f"{side.precision_run}, {side.runtime}"
+        f"{engine.marked_key(side.device)}: {quantity(side.latency_s, 's')}, "
+        f"{quantity(side.energy_j_per_inference, 'J')}, {side.precision_run}, {side.runtime}"
         for side in document.sides
     )
     shown = [Column("family", "Events", role="text", keep=0, of="name")]
     for side in document.sides:
         energy, bar = partial(_energy_on, side.device), partial(_bar_on, side.device)
-        shown.append(Column(side.device, MARKED[side.device], "J", role="quantity", keep=0, of=energy))
+        shown.append(Column(side.device, engine.marked_key(side.device), "J", role="quantity", keep=0, of=energy))
         shown.append(Column(f"{side.device}_bar", "", "%", role="bar", keep=1, of=bar))
     return Table(
         "families",

@@ -16,15 +16,6 @@ from hwexplorer import engine
 from hwexplorer.state import State, configuration_name, replace
 from hwexplorer.views.plain import Amount, Band, Table
 
-
-class _Marked(dict[str, str]):
-    """Names of devices by key; a design target has its mark."""
-
-    def __missing__(self, key: str) -> str:
-        return engine.device(key).marked_key if key else ""
-
-
-MARKED = _Marked()
 LINE, LINE_WITH_MORE = 90, 70  # most characters of a title that lists devices, without and with `settings`
 
 

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from analysis.document import Column
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import Branch, outline
+from analysis.explore.levels import find_winner
 from analysis.text.headline import describe_change
 from hardware.what_if import split_changes, with_unchanged
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import tree_view
-from hwexplorer.views.captions import MARKED
 from hwexplorer.views.device_rows import rank_devices
 from hwexplorer.views.plain import Amount, Table
-from hwexplorer.views.tables import SAME
 
 ON, PAPER = "on:", "paper:"  # prefix of the key of a device's column: an existing device, a design target
 _KEPT = ("name", "bar")
@@ -84,7 +83,7 @@ def _column(name: str, state: State, order: Sequence[str]) -> Column:
     """Return the column of a device. The only one with changed facts is named by its braces."""
     base, changes = split_changes(name)
     is_only = sum(split_changes(device_name)[0] == base for device_name in order) <= 2
-    title = f"{base}{{..}}" if changes and is_only else MARKED[name]
+    title = f"{base}{{..}}" if changes and is_only else engine.marked_key(name)
     metric, mark = METRICS[state.metric], ON if engine.device(name).silicon else PAPER
     keep = 0 if name == order[0] else 1 if name == state.on else 2
     return Column(
@@ -94,10 +93,9 @@ def _column(name: str, state: State, order: Sequence[str]) -> Column:
 
 def _least(values: Mapping[str, float | None], among: list[str]) -> str:
     """Return the device with the least value, `TIE` if several have it, '' if none has a value."""
-    known = [(not isinstance(value, Amount), value, name) for name in among if (value := values[name]) is not None]
-    takes_time, least, _ = min(known, default=(True, 0.0, ""))
-    best_devices = [name for timed, value, name in known if timed == takes_time and value <= least * (1.0 + SAME)]
-    return best_devices[0] if len(best_devices) == 1 else (TIE if best_devices else "")
+    known = {name: value for name in among if (value := values[name]) is not None}
+    costs = {name: (0.0, value) if isinstance(value, Amount) else (value, 0.0) for name, value in known.items()}
+    return find_winner(costs)[0] or TIE * bool(costs)
 
 
 def _target(values: Mapping[str, float | None], target: str, winner: str) -> str:

@@ -18,8 +18,10 @@ def cell_reader(column: Column) -> Callable[[Any], Cell]:
     """Return the function that reads the cell of a column from a row of a document."""
     field = column.of or column.si_name
     read: Callable[[Any], Any] = attrgetter(field) if isinstance(field, str) else field
-    words_by_value = column.shown
-    return read if words_by_value is None else lambda item: words_by_value[read(item)]
+    shown = column.shown
+    if shown is None:
+        return read
+    return (lambda item: shown(read(item))) if callable(shown) else (lambda item: shown[read(item)])
 
 
 def rows(

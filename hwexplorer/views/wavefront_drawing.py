@@ -7,8 +7,8 @@ from itertools import groupby
 from analysis.explore.wavefront_phases import HIDDEN, START, WavefrontMachine, WavefrontState
 from hardware.base.text import count_noun, percent, quantity, whole
 from hardware.mapping.stages import DRAIN, FILL, STREAM, Stages
+from hwexplorer import engine
 from hwexplorer.views import layout
-from hwexplorer.views.captions import MARKED
 
 Part = tuple[str, str]  # text, role of the palette
 Line = list[Part]
@@ -53,7 +53,7 @@ def draw_machine(machine: WavefrontMachine, state: WavefrontState, width: int, h
     head, units = _array(stages, state, right, rows) if stages.cells[0] else _units(machine, state, right, rows)
     index = _grid(index_width, rows, _index_cell(stages, state, index_width, rows))
     lines = [
-        [(MARKED[machine.device], "title")],
+        [(engine.marked_key(machine.device), "title")],
         _text(_schedule(machine, state), width),
         _text(_moment(machine, state), width, "strong"),
         *_phase_bar(machine, state, width),

@@ -13,8 +13,8 @@ from analysis.estimate.metrics import ADDITIVE
 from analysis.estimate.outline import HOST
 from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import next_steps
+from analysis.explore.levels import LEVELS, compare_levels, node_figure
 from hardware.base.errors import RequestError
-from hwexplorer.reports.compare._levels import LEVELS, compare_levels, node_figure
 from hwexplorer.reports.tree.edp import edp_report
 from hwexplorer.reports.tree.tree import Node, node
 from hwexplorer.text.next_command import command

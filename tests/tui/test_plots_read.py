@@ -13,7 +13,6 @@ from hwexplorer.state import PLOTS, parse, replace
 from hwexplorer.tui.palette import SERIES, THEMES, Palette
 from hwexplorer.tui.panes.view_panes import point_of
 from hwexplorer.tui.widgets.plot_drawing import Drawing, _owners, draw
-from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plot_axis import axis
 from tests.sampling import for_each
 from tests.tui.fake import render
@@ -56,7 +55,7 @@ def test_no_point_touches_a_name(name: str, width: int, height: int) -> None:
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_device_has_one_colour_in_all_plots(name: str) -> None:
     plot = ScreenQueries().plot(replace(STATE, plot=name))
-    names = {MARKED[device]: place for place, device in enumerate(STATE.devices)}
+    names = {engine.marked_key(device): place for place, device in enumerate(STATE.devices)}
     for owner, series in zip(_owners(plot.series), plot.series, strict=True):
         if series.name in names:
             assert owner == names[series.name]
@@ -116,7 +115,7 @@ def test_a_merged_row_marks_all_its_points() -> None:
 
 def test_design_targets_stand_apart() -> None:
     plot = ScreenQueries().plot(replace(STATE, plot="pareto"))
-    assert [series.name for series in plot.series if series.on_paper] == [MARKED["kpu_t256"]]
+    assert [series.name for series in plot.series if series.on_paper] == [engine.marked_key("kpu_t256")]
     assert "○" in "".join(drawn("pareto", 76, 20)[0])
 
 

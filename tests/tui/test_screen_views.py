@@ -21,7 +21,6 @@ from hwexplorer.tui.widgets.table_columns import fit_widths, measure_table
 from hwexplorer.views import heat, tree_view
 from hwexplorer.views.answer_lines import lines as verdict_lines
 from hwexplorer.views.answer_lines import verdict
-from hwexplorer.views.captions import MARKED
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Plot
 from tests.sampling import for_each
@@ -162,7 +161,7 @@ def test_the_plots_say_what_the_figures_say() -> None:
     batch = ScreenQueries().plot(replace(state, plot="batch"))
     best = next(series for series in batch.series if series.mark)
     for key, least in zip(best.keys, best.y, strict=True):
-        line = next(s for s in batch.series if s.keys and s.name == MARKED[key.rpartition("@b")[0]])
+        line = next(s for s in batch.series if s.keys and s.name == engine.marked_key(key.rpartition("@b")[0]))
         assert least == min(line.y)
     at_8 = next(s for s in batch.series if s.keys and s.name == "h100_sxm")
     assert at_8.y[at_8.keys.index("h100_sxm@b8")] == pytest.approx(engine.result(state).edp_js)

@@ -13,7 +13,6 @@ from hwexplorer import engine
 from hwexplorer.declare import Rows
 from hwexplorer.options import amount, option
 from hwexplorer.state import State
-from hwexplorer.views.captions import MARKED
 from hwexplorer.views.device_rows import DeviceRow
 from hwexplorer.views.plain import Table, Text
 
@@ -74,7 +73,8 @@ COLUMNS = columns(
 )  # fmt: skip
 _BRIEF = ("total_usd", "band", "pays_for", "electricity_usd", "carbon_kg")
 _EVEN = Rows(
-    "break_even", "Break-even", columns(BreakEven, first={"shown": MARKED}, then={"shown": MARKED}),
+    "break_even", "Break-even",
+    columns(BreakEven, first={"shown": engine.marked_key}, then={"shown": engine.marked_key}),
     key=("first", "then"),
 )  # fmt: skip
 

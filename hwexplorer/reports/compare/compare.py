@@ -16,6 +16,7 @@ from analysis.explore.attribution import attribute_to_software
 from analysis.explore.comparison import Compared, Comparison, insights
 from analysis.explore.comparison import compare as compare_devices
 from analysis.explore.cost import Bill
+from analysis.explore.levels import ComparedNode, Levels, NodeFigures, compare_levels, node_figure
 from analysis.text.evidence import describe_evidence
 from analysis.text.headline import short_name
 from analysis.text.insight import fitting_format, setting_hint
@@ -26,7 +27,6 @@ from hwexplorer.export.text import columns_as_text
 from hwexplorer.options import BASELINE, choice
 from hwexplorer.reports.compare._cost import OPTIONS as COST_OPTIONS
 from hwexplorer.reports.compare._cost import cost_columns, cost_views, find_bill
-from hwexplorer.reports.compare._levels import Levels, by_node, compare_levels
 from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
 from hwexplorer.views.answer_lines import answer
@@ -35,7 +35,7 @@ from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.device_limits import check_limits
 from hwexplorer.views.device_rows import DeviceRow, device_rows, figure_columns, sort_rows
-from hwexplorer.views.plain import Page, Stack, Table, Text
+from hwexplorer.views.plain import Amount, Page, Stack, Table, Text
 from hwexplorer.views.tables import rows as make_rows
 
 NODES = 25  # rows in the brief text of a comparison node by node
@@ -161,7 +161,7 @@ def _by_level(state: State, level: str, on_paper: bool) -> Levels:
 def _view(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Page:
     """Return the whole answer, with all columns and sentences. CSV has the columns in the order of `SUMMARY`."""
     if level in ("subgraph", "operator"):
-        return by_node(state, _by_level(state, level, on_paper))
+        return _by_node(state, _by_level(state, level, on_paper))
     bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
     extra = () if bill is None else cost_columns(bill)
     table = _sorted_devices(state, level, READING + extra)
@@ -299,6 +299,73 @@ def _device_pages(table: Table, steps: tuple[str, ...]) -> Text:
     return Text("devices", "Device by device", (*pages, ("", steps)))
 
 
+# --- node by node -----------------------------------------------------------------------------------------
+
+_HIDDEN = "J: hidden in a kernel without time of its own, so compared by energy"
+
+
+def _by_node(state: State, levels: Levels) -> Table:
+    """Return a row per node with the figure of each device in the metric of the state, the winner and its lead."""
+    metric = state.metric
+    columns = [
+        Column("node", "Node", role="text", keep=0, of="id"),
+        Column("type", "Kind", role="text", keep=5),
+        *(column for key in levels.devices for column in _columns_of_device(key, metric, levels.baseline)),
+        Column("winner", "Winner", role="text", keep=0, of=lambda node: _winner(node, metric)),
+        Column("margin", "Ahead x", "x", keep=1, of=lambda node: node.margin[metric],
+               help="how many times more the next best takes"),
+        Column("energy_winner", "Least energy", role="text", keep=3, of=lambda node: _winner(node, "energy"),
+               help="winner by energy"),
+        Column("latency_winner", "Least latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),
+               help="winner by latency"),
+    ]  # fmt: skip
+    tally = [f"{METRICS[m].noun}: {_tally(levels, m)}" for m in levels.tally]
+    count = len(levels.rows)
+    footer = [f"{count} {levels.level}s; wins by {'; by '.join(tally)}"]
+    footer += [
+        f"{engine.marked_key(key)} has the least {METRICS[metric].noun} in {least} of {count}, on paper: not counted"
+        for key, least in levels.passed_over[metric].items()
+    ]
+    if metric == "edp" and any(node.is_hidden for row in levels.rows for node in row.devices.values()):
+        footer.append(_HIDDEN)
+    return Table(
+        "compare",
+        f"{headline_of_state(state)}: {METRICS[metric].noun} by {levels.level}",
+        tuple(columns),
+        make_rows(columns, levels.rows),
+        footer=tuple(footer),
+    )
+
+
+def _winner(node: ComparedNode, metric: str) -> str:
+    return engine.marked_key(node.winner[metric]) or "tie"
+
+
+def _columns_of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
+    return (
+        Column(key, engine.marked_key(key), METRICS[metric].unit, role="quantity", keep=2,
+               of=lambda node: _node_amount(node.devices[key], metric)),
+        Column(f"{key}_ratio", "ratio", "x", keep=6, of=lambda node: node.devices[key].ratio_to_baseline[metric],
+               help=f"to {baseline}"),
+        Column(f"{key}_bound", "Limit", role="text", keep=7,
+               of=lambda node: "hidden" if node.devices[key].is_hidden else node.devices[key].bound,
+               help="what limits the kernel; hidden: other work of its kernel takes as long"),
+    )  # fmt: skip
+
+
+def _node_amount(node: NodeFigures, metric: str) -> float:
+    """Return the figure by which a node is compared: the energy of work that takes no time of its own."""
+    is_by_energy = metric == "edp" and node.is_hidden
+    return Amount(node.energy_j_per_inference, "J") if is_by_energy else node_figure(node, metric)
+
+
+def _tally(levels: Levels, metric: str) -> str:
+    counts = sorted(levels.tally[metric].items(), key=lambda pair: -pair[1])
+    wins = [f"{engine.marked_key(key)} {count}" for key, count in counts if count]
+    wins += [f"{levels.ties[metric]} tied"] if levels.ties[metric] else []
+    return ", ".join(wins) or "none fits"
+
+
 def _served(_: Report) -> Report:
     from hwexplorer.reports.show import load
 
@@ -317,7 +384,7 @@ VERB = Report(
             default="summary",
             metavar="LEVEL",
             applies_to="batch",
-            help="what is compared; architecture by architecture: why MODEL cpu gpu tpu kpu",
+            help="what is compared",
         ),
         choice("--metric", ADDITIVE, metavar="M", help="what --level subgraph and operator compare"),
         *COST_OPTIONS,

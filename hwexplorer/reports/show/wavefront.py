@@ -8,7 +8,6 @@ from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import MODEL, NODE, ON_SEVERAL, OWN_MODEL, SCENARIO, amount, option
 from hwexplorer.state import State
-from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Text
 from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines
 
@@ -30,7 +29,7 @@ def _drawings(answer: Wavefront, state: State) -> Text:
 
 
 _PHASES = (
-    *columns(WavefrontPhase, device={"shown": MARKED}),
+    *columns(WavefrontPhase, device={"shown": engine.marked_key}),
     Column("per_cycle", "Per cycle", "J", role="quantity", of="joules_per_cycle"),
 )
 

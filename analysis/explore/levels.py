@@ -6,22 +6,19 @@ kernel hides behind another takes no time of its own: where several devices hide
 product. Equal figures are a tie without a winner.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from analysis.document import Column, records
+from analysis.document import records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.tree_figures import TreeLevel, tree_without_host
 from hardware.base.errors import unknown
-from hwexplorer.state import State
-from hwexplorer.views.captions import MARKED, headline_of_state
-from hwexplorer.views.plain import Amount, Table
-from hwexplorer.views.tables import SAME, rows
 
 LEVELS = ("subgraph", "operator")
+_SAME = 1e-9  # sums in another order differ by less
 
 
 class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,83 +152,18 @@ def _times(more: float, less: float) -> float | None:
 
 
 def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[dict[str, str], dict[str, float | None]]:
-    """Return winner and margin by metric. A device without rivals wins by a margin of 1."""
-    winner: dict[str, str] = dict.fromkeys(ADDITIVE, "")
-    margin: dict[str, float | None] = dict.fromkeys(ADDITIVE, 1.0)
-    for name in ADDITIVE:
-        by_figure = sorted(fitting, key=lambda key: (*_order(devices[key], name), key))
-        if len(by_figure) < 2:
-            winner[name] = next(iter(by_figure), "")
-            continue
-        least, second = (_order(devices[key], name) for key in by_figure[:2])
-        place = 0 if second[0] else 1  # 1: both are hidden
-        if second[place] > least[place] * (1.0 + SAME):
-            winner[name], margin[name] = by_figure[0], _times(second[place], least[place])
-    return winner, margin
+    """Return winner and margin by metric."""
+    found = {name: find_winner({key: _order(devices[key], name) for key in fitting}) for name in ADDITIVE}
+    return {name: key for name, (key, _) in found.items()}, {name: margin for name, (_, margin) in found.items()}
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
-
-_HIDDEN = "J: hidden in a kernel without time of its own, so compared by energy"
-
-
-def by_node(state: State, levels: Levels) -> Table:
-    """Return a row per node with the figure of each device in the metric of the state, the winner and its lead."""
-    metric = state.metric
-    columns = [
-        Column("node", "Node", role="text", keep=0, of="id"),
-        Column("type", "Kind", role="text", keep=5),
-        *(column for key in levels.devices for column in _of_device(key, metric, levels.baseline)),
-        Column("winner", "Winner", role="text", keep=0, of=lambda node: _winner(node, metric)),
-        Column("margin", "Ahead x", "x", keep=1, of=lambda node: node.margin[metric],
-               help="how many times more the next best takes"),
-        Column("energy_winner", "Least energy", role="text", keep=3, of=lambda node: _winner(node, "energy"),
-               help="winner by energy"),
-        Column("latency_winner", "Least latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),
-               help="winner by latency"),
-    ]  # fmt: skip
-    tally = [f"{METRICS[m].noun}: {_tally(levels, m)}" for m in levels.tally]
-    count = len(levels.rows)
-    footer = [f"{count} {levels.level}s; wins by {'; by '.join(tally)}"]
-    footer += [
-        f"{MARKED[key]} has the least {METRICS[metric].noun} in {least} of {count}, on paper: not counted"
-        for key, least in levels.passed_over[metric].items()
-    ]
-    if metric == "edp" and any(node.is_hidden for row in levels.rows for node in row.devices.values()):
-        footer.append(_HIDDEN)
-    return Table(
-        "compare",
-        f"{headline_of_state(state)}: {METRICS[metric].noun} by {levels.level}",
-        tuple(columns),
-        rows(columns, levels.rows),
-        footer=tuple(footer),
-    )
-
-
-def _winner(node: ComparedNode, metric: str) -> str:
-    return MARKED[node.winner[metric]] or "tie"
-
-
-def _of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
-    return (
-        Column(key, MARKED[key], METRICS[metric].unit, role="quantity", keep=2,
-               of=lambda node: _figure(node.devices[key], metric)),
-        Column(f"{key}_ratio", "ratio", "x", keep=6, of=lambda node: node.devices[key].ratio_to_baseline[metric],
-               help=f"to {baseline}"),
-        Column(f"{key}_bound", "Limit", role="text", keep=7,
-               of=lambda node: "hidden" if node.devices[key].is_hidden else node.devices[key].bound,
-               help="what limits the kernel; hidden: other work of its kernel takes as long"),
-    )  # fmt: skip
-
-
-def _figure(node: NodeFigures, metric: str) -> float:
-    """Return the figure by which a node is compared: the energy of work that takes no time of its own."""
-    is_by_energy = metric == "edp" and node.is_hidden
-    return Amount(node.energy_j_per_inference, "J") if is_by_energy else node_figure(node, metric)
-
-
-def _tally(levels: Levels, metric: str) -> str:
-    counts = sorted(levels.tally[metric].items(), key=lambda pair: -pair[1])
-    wins = [f"{MARKED[key]} {count}" for key, count in counts if count]
-    wins += [f"{levels.ties[metric]} tied"] if levels.ties[metric] else []
-    return ", ".join(wins) or "none fits"
+def find_winner(costs: Mapping[str, tuple[float, float]]) -> tuple[str, float | None]:
+    """Return the device with the least cost, '' in a tie, and the ratio of the next device to it: None if its cost is
+    0, 1 in a tie or without rivals. A cost is a figure, and the energy that decides between devices whose figure is 0."""
+    by_cost = sorted(costs, key=lambda key: (*costs[key], key))
+    if len(by_cost) < 2:
+        return next(iter(by_cost), ""), 1.0
+    least, second = (costs[key] for key in by_cost[:2])
+    place = 0 if second[0] else 1  # 1: both are hidden
+    is_ahead = second[place] > least[place] * (1.0 + _SAME)
+    return (by_cost[0], _times(second[place], least[place])) if is_ahead else ("", 1.0)
