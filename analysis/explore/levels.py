@@ -159,7 +159,7 @@ def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[d
 
 def find_winner(costs: Mapping[str, tuple[float, float]]) -> tuple[str, float | None]:
     """Return the device with the least cost, '' in a tie, and the ratio of the next device to it: None if its cost is
-    0, 1 in a tie or without rivals. A cost is a figure, and the energy that decides between devices whose figure is 0."""
+    0, 1 in a tie or without rivals. A cost is a figure, and the energy that decides where the figure of both is 0."""
     by_cost = sorted(costs, key=lambda key: (*costs[key], key))
     if len(by_cost) < 2:
         return next(iter(by_cost), ""), 1.0
