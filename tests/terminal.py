@@ -18,7 +18,7 @@ import msgspec
 
 SIZE = (120, 40)
 QUIET = 0.06  # no byte for so long: the repaint is over
-PATIENCE = 60.0  # on a machine where much else runs
+PATIENCE = 120.0  # on a machine where much else runs
 ESCAPE = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|P[^\x1b]*\x1b\\|[@-Z\\-_])")
 
 

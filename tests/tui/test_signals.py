@@ -14,27 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.sampling import first
 from tests.terminal import ESCAPE, MODES, Program, hear, modes, processes
 from tests.waiting import LIMIT_S, wait_until
 
 ROOT = Path(__file__).parents[2]
 SLOW = "import time\nopen({!r}, 'w').close()\ntime.sleep(600)\n"
-ANSWERS = b"\x1b[?2048;2$y\x1b[?2026;2$y\x1b[48;40;120;800;1200t"  # a terminal that can do everything
 # What is typed to get there, and what is on screen then.
 STATES: dict[str, tuple[bytes, bytes]] = {
     "main screen": (b"", b"layer1"),
-    "able terminal": (ANSWERS, b"layer1"),
-    "palette": (b"\x10", b"Open a model of your own"),
     "prompt": (b":batch 3", b"batch 3"),
-    "help": (b"?", b"esc closes"),
     "capture": (b":model slow.py:make 1x8\r", b"slow"),
     "sweep": (
         b":sweep --power-modes --batches \x1b[200~" + b",".join(b"%d" % n for n in range(1, 999)) + b"\x1b[201~\r",
         b"sweep \xc2\xb7",
     ),
 }
-SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT]
 
 
 class Screen:
@@ -65,7 +59,7 @@ class Screen:
         """All that was ever on the screen."""
         return ESCAPE.sub(b"", bytes(self.program.written))
 
-    def until(self, reached: Callable[[], bool], seconds: float = 90.0) -> None:
+    def until(self, reached: Callable[[], bool], seconds: float = LIMIT_S) -> None:
         end = time.monotonic() + seconds
         while not reached():
             assert time.monotonic() < end, self.shown()[-500:]
@@ -76,7 +70,7 @@ class Screen:
 
     def left(self) -> list[str]:
         """What still runs long after the end."""
-        end = time.monotonic() + 60.0
+        end = time.monotonic() + LIMIT_S
         while (running := processes(self.mark)) and time.monotonic() < end:
             time.sleep(0.05)
         return running
@@ -96,12 +90,16 @@ def screens(tmp_path: Path) -> Iterator[Callable[..., Screen]]:
         assert screen.left() == []
 
 
-# Every signal on the main screen, every state with one of them: what hears a signal knows no state, what ends a state
-# no signal.
-LEAVES = [*(("main screen", number) for number in SIGNALS), *zip(list(STATES)[1:], SIGNALS * 2, strict=False)]
+# What hears a signal knows no state, what ends a state no signal: each is tried once.
+LEAVES = [
+    ("main screen", signal.SIGTERM),
+    ("prompt", signal.SIGHUP),
+    ("sweep", signal.SIGQUIT),
+    ("capture", signal.SIGINT),
+]
 
 
-@pytest.mark.parametrize(("state", "number"), first(LEAVES, 6))
+@pytest.mark.parametrize(("state", "number"), LEAVES)
 def test_a_signal_leaves_through_the_program(state: str, number: int, screens: Callable[..., Screen]) -> None:
     screen = screens()
     screen.get_to(state)
@@ -126,8 +124,7 @@ def test_several_signals_at_once_are_one(screens: Callable[..., Screen]) -> None
     assert modes(bytes(screen.program.written)) == MODES
 
 
-@pytest.mark.parametrize("nohup", [False, True], ids=["", "nohup"])
-@pytest.mark.parametrize("state", ["main screen", "capture"])
+@pytest.mark.parametrize(("state", "nohup"), [("main screen", True), ("capture", False)])
 def test_a_terminal_that_disappears_ends_it(state: str, nohup: bool, screens: Callable[..., Screen]) -> None:
     ignoring = "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); "
     starting = "from hwexplorer.cli import main; sys.exit(main(['open', 'resnet18']))"
@@ -188,16 +185,11 @@ def test_a_crash_is_one_line_and_never_0(screens: Callable[..., Screen]) -> None
 VERBS: dict[str, tuple[str, ...]] = {
     "sweep": ("sweep", "--all", "--workers", "2", "-o", "out/rows.csv"),
     "capture": ("capture", "slow.py:make", "--input", "1x8", "-o", "out/net.msgpack.gz"),
-    "search": ("search", "resnet50", "-o", "out/found.json"),
 }
 
 
-# ctrl+c, which raises another exception, ends every verb; each of the other signals one. The quick suite has each verb
-# once.
-ENDS = [*((verb, signal.SIGINT) for verb in VERBS), *zip(VERBS, SIGNALS[:3], strict=True)]
-
-
-@pytest.mark.parametrize(("verb", "number"), first([ENDS[0], *ENDS[4:], *ENDS[1:4]], 3))
+# Ctrl+c raises another exception than the other signals.
+@pytest.mark.parametrize(("verb", "number"), [("sweep", signal.SIGINT), ("capture", signal.SIGTERM)])
 def test_a_signal_ends_a_verb(verb: str, number: int, tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     (tmp_path / "slow.py").write_text(SLOW.format(str(tmp_path / "capturing")))
@@ -215,9 +207,8 @@ def test_a_signal_ends_a_verb(verb: str, number: int, tmp_path: Path) -> None:
     started: dict[str, Callable[[], bool]] = {
         "sweep": lambda: len(list((tmp_path / "out").iterdir())) > 0 and len(processes(mark)) >= 3,
         "capture": (tmp_path / "capturing").exists,
-        "search": lambda: _seconds_of_work(process.pid) > 2.0,
     }
-    end = time.monotonic() + 90.0
+    end = time.monotonic() + LIMIT_S
     while not started[verb]():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end
@@ -227,9 +218,5 @@ def test_a_signal_ends_a_verb(verb: str, number: int, tmp_path: Path) -> None:
     said = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
     assert (process.returncode, out, err) == (128 + number, "", f"hwexplorer: {said}\n")
     wait_until(lambda: processes(mark) == [])
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def _seconds_of_work(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    left = ["rows.csv.part"] if verb == "sweep" else []  # from which the same sweep goes on
+    assert [path.name for path in (tmp_path / "out").iterdir()] == left
