@@ -17,13 +17,13 @@ from analysis.explore.constrained_search import ConstrainedSearch
 from analysis.explore.difference import Difference
 from analysis.explore.difference import Progression
 from analysis.explore.host_memory import OffloadReport
+from analysis.explore.levels import Levels
 from analysis.explore.mission_answer import MissionAnswer
 from analysis.explore.operator_support import FallbackReport
 from analysis.explore.rule_check import Findings
 from analysis.explore.wavefront_phases import Wavefront
 from analysis.serving.serving_report import ServingReport
 from hwexplorer.reports.advise import Advice
-from hwexplorer.reports.compare._levels import Levels
 from hwexplorer.reports.devices.devices import DeviceList
 from hwexplorer.reports.models import ModelList
 from hwexplorer.reports.models import ModelRanking
