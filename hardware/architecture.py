@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from hardware.architecture_facts import ArchitectureFacts
 from hardware.architecture_facts import ChipLevel as ChipLevel  # for packages of others
+from hardware.constants import Constants as Constants  # for packages of others
 from hardware.demand import Demand, Floats
 from hardware.device import Device
 from hardware.efficiency import Efficiency

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hardware.base import file_access
 from hardware.base.file_access import convert_record
+from hardware.constants import Constants
 from hardware.demand import Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.hierarchy import Hierarchy
@@ -212,11 +213,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     zeros: dict[str, tuple[float, float, float]] = {}
     by_time: dict[str, SourcedValue] = {}
     matrix_follows: tuple[str, ...] = ()
-
-    @cached_property
-    def assumed(self) -> Callable[[str], float]:
-        """The values of structural constants, by name."""
-        return {name: constant.value for name, constant in self.assumptions.items()}.__getitem__
+    inputs: dict[str, Constant] = {}
 
     def software_for(self, memory_technology: str) -> str:
         """Return the class of software of devices with this memory: the first made for it, else the general one."""
@@ -225,9 +222,9 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return (special or general)[0]
 
 
-def common(name: str) -> Constant:
-    """Return a structural constant that all architectures share."""
-    return convert_record(COMMON, f"assumptions.{name}", file_access.shipped(COMMON)["assumptions"][name], Constant)
+def input_constant(name: str) -> Constant:
+    """Return a constant of the inputs of measured runs."""
+    return convert_record(COMMON, f"inputs.{name}", file_access.shipped(COMMON)["inputs"][name], Constant)
 
 
 def read(path: Path) -> Data:
@@ -297,11 +294,23 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     count_instruction: Callable[[ArchitectureFacts], Floats] | None = None
     describe: Callable[[Hierarchy], ArchitectureFacts] | None = None
     hierarchy: Hierarchy | None = None
+    constants_type: type[Constants] = Constants
+
+    @cached_property
+    def constants(self) -> Constants:
+        """The structural constants, of `constants_type`: an architecture's own code casts them to it."""
+        values = {name: constant.value for name, constant in self.data.assumptions.items()}
+        return convert_record(self.path, "assumptions", values, self.constants_type)
+
+    @property
+    def path(self) -> Path:
+        """The data file, by default the one in `architectures`."""
+        return self.data_file or Path(__file__).parent / "architectures" / f"{self.id}.toml"
 
     @cached_property
     def data(self) -> Data:
-        """The contents of the data file, by default the one in `architectures`. It is read at first use."""
-        return read(self.data_file or Path(__file__).parent / "architectures" / f"{self.id}.toml")
+        """The contents of the data file, which is read at first use."""
+        return read(self.path)
 
     @cached_property
     def events(self) -> tuple[Event, ...]:

@@ -38,38 +38,32 @@ READ, READ_WEIGHT, WRITE = range(3)
 
 
 class Transfers(msgspec.Struct, frozen=True, kw_only=True):
-    """The t transfers between operators and off-kernel memory, each (t,): the operator `op`, `size_bytes`, the role
-    READ, READ_WEIGHT or WRITE, the `distance` in bytes of other traffic since the data was last touched (inf: it was
-    never on chip, or must leave), and the `previous` kernel that touched it (of a write: the last that reads it), -1
-    for none."""
+    """The t transfers between operators and off-kernel memory, (t,) each."""
 
-    op: Ints
+    op: Ints  # the operator
     size_bytes: Floats
-    role: Ints
-    distance: Floats
-    previous: Ints
+    role: Ints  # READ, READ_WEIGHT or WRITE
+    distance: Floats  # bytes of other traffic since the data was last touched; inf: never on chip, or it must leave
+    previous: Ints  # the kernel that touched the data before; of a write, the last that reads it; -1 for none
 
 
 class Calls(msgspec.Struct, frozen=True):
-    """The calls of a runtime, (n,): `begins` is 1 where a call of the model begins; `sequences` is the batch there;
-    `prompts` is 1 for operators that read the prompt of a language model, and `interpreted` for those of them that an
-    engine starts from an interpreter; `dispatched` is 0 for those that the call of another operator starts, as the bias
-    of a convolution, and the number of parts for one that the host starts in parts after it has waited for the device;
-    `parts` are the kernels of an operator in parts, else 1."""
+    """The calls of a runtime, (n,) each."""
 
-    begins: Floats
-    sequences: Floats
-    prompts: Floats
-    interpreted: Floats
+    begins: Floats  # 1 where a call of the model begins
+    sequences: Floats  # the batch there
+    prompts: Floats  # 1 for operators that read the prompt of a language model
+    interpreted: Floats  # 1 for those of them that an engine starts from an interpreter
+    # 0 for operators that the call of another one starts, as the bias of a convolution; the number of parts for one
+    # that the host starts in parts after it has waited for the device; else 1
     dispatched: Floats
-    parts: Floats
+    parts: Floats  # kernels of an operator in parts, else 1
 
 
 class KernelStarts(NamedTuple):
-    """The starts of kernels, (k,): those that only move or compute element by element (`is_light`), and sums of Calls:
-    calls that begin, their sequences, dispatched operators, operators of prompts, interpreted ones, and parts."""
+    """The starts of kernels, (k,) each: sums of Calls over the operators of a kernel."""
 
-    is_light: NDArray[np.bool_]
+    is_light: NDArray[np.bool_]  # it only moves or computes element by element
     begins: Floats
     sequences: Floats
     dispatched: Floats
@@ -81,50 +75,41 @@ class KernelStarts(NamedTuple):
 class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The work that n operators in k kernels ask of a device.
 
-    Per operator, (n,): `macs`; `vector_flops`, all other arithmetic; `special` functions among them; `elements`
-    written; `gemm` (4, n), the G, M, N, K of the contraction, zero elsewhere; `local_bytes` exchanged within the
-    kernel; `weight_bytes` of the whole model, and `largest_bytes` of activations of its largest kernel. `head` marks
-    the operator that a kernel was started for: launch and result belong to it. `element_bytes` is the size of an
-    activation; `right_bytes` is the size of a product's right operand, (n,) if sizes differ. `unpack_ops` (n,) unpack
-    each stored value once; `address_ops` (n,) are integer operations beyond those of each value moved. `product_rate`
-    (n,) is the share of the rates of its tiles that software reaches. `links` (4, n): bytes and messages of
-    collectives, the speed of links, bytes/s, zero for the device's, and peers of an exchange. `windows` (6, n): rows
-    and columns of the results of convolutions and of the window, its stride, and the part under windows that is not
-    padding; ones for other contractions. `patches` (n,): the 4 x 4 patches of the results of dense 3 x 3 convolutions
-    at stride 1, zero elsewhere. `is_expert` (n,) marks products of experts, what is between them, and what moves their
-    tokens. `mean_work` (n,): if devices have separate experts, their mean work over the work of the busiest, which is
-    timed. `expert_rows` (3, n) of this work: experts of a device, rows of their tokens, rows of experts of others. For
-    hardware that lays out many operators at once: `model` (k,) of each kernel; `batch` (n,), its inferences; `lag` (n,)
-    behind the inputs, as a fraction of the time between frames."""
+    Shapes are (n,) and units those of the name (FLOP, operations and elements are counts) where a field says no more.
+    """
 
-    op_class: Ints
-    kernel: Ints
-    head: NDArray[np.bool_]
-    n_kernels: int
-    macs: Floats
-    vector_flops: Floats
-    special: Floats
-    elements: Floats
-    gemm: Floats
-    local_bytes: Floats
-    weight_bytes: Floats
-    element_bytes: float
-    right_bytes: Floats | float
-    transfers: Transfers
-    calls: Calls
-    model: Ints
-    batch: Ints
-    lag: Floats
+    op_class: Ints  # an OpClass
+    kernel: Ints  # the kernel of the operator, from 0 to k - 1
+    head: NDArray[np.bool_]  # the kernel was started for this operator: launch and result belong to it
+    n_kernels: int  # k
+    macs: Floats  # multiply-adds
+    vector_flops: Floats  # all other arithmetic, FLOP
+    special: Floats  # exp, erf, roots and divisions among it
+    elements: Floats  # written
+    gemm: Floats  # (4, n): G, M, N, K of the contraction, G products of (M, K) by (K, N); zero elsewhere
+    local_bytes: Floats  # exchanged within the kernel
+    weight_bytes: Floats  # of the whole model that the operator belongs to
+    element_bytes: float  # of an activation
+    right_bytes: Floats | float  # of a value of a product's right operand; (n,) if sizes differ
+    transfers: Transfers  # (t,): traffic between operators and memory
+    calls: Calls  # (n,): what the host starts
+    model: Ints  # (k,): the model of each kernel, for hardware that lays out many operators at once
+    batch: Ints  # inferences of the model
+    lag: Floats  # behind the inputs, as a fraction of the time between frames
+    # (6, n): rows and columns of the result of a convolution, of its window, its stride, and the part under windows
+    # that is not padding; ones for other contractions
     windows: Floats
-    patches: Floats
-    is_expert: NDArray[np.bool_]
-    links: Floats | None = None
-    unpack_ops: Floats | None = None
-    product_rate: Floats | float = 1.0
-    largest_bytes: Floats | float = 0.0
-    address_ops: Floats | float = 0.0
-    mean_work: Floats | None = None
-    expert_rows: Floats | None = None
+    patches: Floats  # 4 x 4 patches of the results of dense 3 x 3 convolutions at stride 1, zero elsewhere
+    is_expert: NDArray[np.bool_]  # products of experts, what is between them, and what moves their tokens
+    links: Floats | None = (
+        None  # (4, n): bytes, messages, speed of links (byte/s, 0: the device's), peers of an exchange
+    )
+    unpack_ops: Floats | None = None  # operations that unpack each stored value once
+    product_rate: Floats | float = 1.0  # share of the rates of its tiles that software reaches
+    largest_bytes: Floats | float = 0.0  # activations of the largest kernel of the model
+    address_ops: Floats | float = 0.0  # integer operations beyond those of each value moved
+    mean_work: Floats | None = None  # of devices with experts of their own: mean work over that of the busiest
+    expert_rows: Floats | None = None  # (3, n): experts of a device, rows of their tokens, rows of experts of others
 
     @cached_property
     def n(self) -> int:

@@ -155,7 +155,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     def light_start_s(self) -> float:
         """Seconds to start and end a kernel without a product: it does not fill a pipeline of tiles or, if the host is
         the device, prepare a library's primitive."""
-        share = self.arch.data.assumed("light_launch")
+        share = self.arch.constants.light_launch
         fixed_s = share * self.launch_s if self.arch.is_host else self.launch_s
         return fixed_s + share * self.launch_cycles / self.clock_hz
 
@@ -169,9 +169,9 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     def _voltage_line(self) -> tuple[float, float]:
         """The slope of the voltage, and the clock at which prices are stated: that of the architecture at this node, or
         that of the device."""
-        assumed, stated = self.arch.data.assumed, self.facts.get("nominal_clock_hz") or self.file.facts["clock_hz"]
-        at_node = (assumed("price_node") / self.process_nm) ** assumed("price_clock_gain")
-        return price_table()["voltage"]["slope"], assumed("price_clock") * at_node or stated.value
+        assumed, stated = self.arch.constants, self.facts.get("nominal_clock_hz") or self.file.facts["clock_hz"]
+        at_node = (assumed.price_node / self.process_nm) ** assumed.price_clock_gain
+        return price_table()["voltage"]["slope"], assumed.price_clock * at_node or stated.value
 
     def voltage_at(self, clock_hz: float) -> float:
         """Return the voltage at a clock over that at the nominal clock."""

@@ -6,6 +6,7 @@ events by time follow from idle and active power."""
 import math
 import re
 from functools import cached_property, lru_cache
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -17,6 +18,7 @@ from hardware.base.errors import unknown
 from hardware.base.file_access import read_records
 from hardware.base.records import memoize
 from hardware.base.text import percent
+from hardware.constants import GpuConstants
 from hardware.device import Device
 from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
 from hardware.plan import Plan
@@ -148,7 +150,7 @@ def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, 
         if measured != format_:
             core = _scale(core, value[0] / _anchored("mac", measured, node)[0][0])
             source += f"; {format_} by its ratio to {measured}"
-        padding = device.arch.data.assumed("padding_price") if event.argument == "padding" else 1.0
+        padding = cast(GpuConstants, device.arch.constants).padding_price if event.argument == "padding" else 1.0
         value = _scale(core, padding * device.tensor_core_energy)
     return value, source, quality
 
@@ -156,23 +158,23 @@ def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, 
 def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
     own = device.arch.data.logic.get(event.argument)
     entry = own or read_records(COEFFICIENTS, "logic", SourcedValue)[event.argument]
-    scale, assumed = logic_scale(device.process_nm), device.arch.data.assumed
+    scale, assumed = logic_scale(device.process_nm), device.arch.constants
     if own is not None:
-        scale = (scale / logic_scale(assumed("price_node"))) ** assumed("price_node_gain")
+        scale = (scale / logic_scale(assumed.price_node)) ** assumed.price_node_gain
     return _scale((entry.value, entry.low, entry.high), scale * device.core_size), entry.source, entry.quality
 
 
 def _path(device: Device, event: Event) -> tuple[Triple, str, str]:
     """Return the price of a byte on a path across the die, whose length follows its side, or through the controller of
     its kind of memory."""
-    prices, assumed, node = device.arch.data.logic, device.arch.data.assumed, device.process_nm
+    prices, assumed, node = device.arch.data.logic, cast(GpuConstants, device.arch.constants), device.process_nm
     if event.argument == "controller":
         kind = re.match("[A-Z]*", device.memory_technology)
         entry, scale = prices.get(f"controller_{kind[0]}" if kind else "", prices["controller_LPDDR"]), 1.0
     else:
-        units = device.file.facts["units"].value / assumed("path_units")
-        side = math.sqrt(units * math.sqrt(node / assumed("price_node")))
-        entry, scale = prices[event.argument], side * logic_scale(node) / logic_scale(assumed("price_node"))
+        units = device.file.facts["units"].value / assumed.path_units
+        side = math.sqrt(units * math.sqrt(node / assumed.price_node))
+        entry, scale = prices[event.argument], side * logic_scale(node) / logic_scale(assumed.price_node)
     return _scale((entry.value, entry.low, entry.high), scale), entry.source, entry.quality
 
 
@@ -218,7 +220,7 @@ def _with_activity(
     zeros cost."""
     ends = device.ends("data_activity")
     is_integer = event.family == "tensor_mac" and FORMATS[plan.matrix].kind == "integer"
-    own = device.arch.data.assumed("integer_activity") if is_integer else 1.0
+    own = cast(GpuConstants, device.arch.constants).integer_activity if is_integer else 1.0
     scales = [zero + (1.0 - zero) * min(own * end, 1.0) for zero, end in zip(zeros, ends, strict=True)]
     source = f"{source}; x {scales[0]:.2f} at a data activity of {percent(ends[0])}"
     return (value[0] * scales[0], value[1] * scales[1], value[2] * scales[2]), source

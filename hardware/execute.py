@@ -5,14 +5,18 @@ power limit, the clock falls, and the voltage with it, until it does not: see ha
 share the busy time by their use of the resource that bounds it; the overhead belongs to the operator that it was
 started for. Energy follows events."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 import numpy as np
 
+from hardware.architecture_facts import ArchitectureFacts
+from hardware.constants import CpuConstants
 from hardware.demand import Demand, Floats, Ints, KernelStarts
 from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients
@@ -31,29 +35,25 @@ _FEW = 4096  # operators whose events fit into a core's cache
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
-    """The execution of k kernels and n operators on one device. `unthrottled_s` is without the power limit, `busy_s`
-    without overhead. `utilization` is the busiest unit's share of its peak; `counts` is (e, n); in `pipelined_s` (k,)
-    the next batch already runs. `serial_s` (2, k) are parts of `busy_s`: filling of blocks, and memory passes of
-    auxiliary kernels. `price_scale` (n,) multiplies the prices of events on chip, because the power limit lowers the
-    voltage: 1 where it does not."""
+    """The execution of k kernels, n operators and e kinds of events on one device. Times are in s, energy in J."""
 
     mapping: Mapping
     prices: Coefficients
-    kernel_s: Floats
-    unthrottled_s: Floats
-    busy_s: Floats
-    overhead_s: Floats
-    serial_s: Floats
-    kernel_compute_s: Floats
-    kernel_memory_s: Floats
-    bound: Ints
-    resource: Ints
-    utilization: Floats
-    latency_s: Floats
-    energy_j: Floats
-    counts: Floats
-    price_scale: Floats
-    pipelined_s: Floats | None = None
+    kernel_s: Floats  # (k,)
+    unthrottled_s: Floats  # (k,): without the power limit
+    busy_s: Floats  # (k,): without overhead and without the power limit
+    overhead_s: Floats  # (k,): start, end and waits for the host
+    serial_s: Floats  # (2, k): parts of `busy_s` that nothing hides, filling of blocks and passes of auxiliary kernels
+    kernel_compute_s: Floats  # (k,)
+    kernel_memory_s: Floats  # (k,)
+    bound: Ints  # (k,): a place in BOUNDS
+    resource: Ints  # (k,): a place in RESOURCES
+    utilization: Floats  # (k,): the busiest unit's share of its peak
+    latency_s: Floats  # (n,)
+    energy_j: Floats  # (n,)
+    counts: Floats  # (e, n): events
+    price_scale: Floats  # (n,): factor of prices on chip, below 1 where the power limit lowers the voltage
+    pipelined_s: Floats | None = None  # (k,): the part in which the next batch already runs
 
     def scale_counts(self, counts: Floats) -> Floats:
         """Return event counts (e, n) such that their products with the prices are their energy."""
@@ -73,88 +73,173 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
 
 
 def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Execution:
-    """Execute the demand on the device. The counts of a given `mapping` are overwritten."""
-    device, runtime = setup.device, setup.runtime
-    mapping = mapping or map_demand(demand, setup, setup.efficiency)
-    prices, kernels = setup.prices, _sum_kernels(demand, mapping, setup, setup.efficiency)
-    resources, serial_s, starts = kernels.resources, kernels.serial_s, kernels.starts
-    overlapped_s, joins_s = (seconds[0] for seconds in _busy(mapping, kernels, setup))
-    start_s, start_cycles_s = _start_s(starts, setup)
-    overhead, floor = _overhead(kernels, setup, start_s)
-    own_s = overlapped_s + serial_s.sum(axis=0) + overhead + joins_s + kernels.class_s[0]
-    busy = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES]
-    resource = resources[0].argmax(axis=0)
+    """Execute the demand on the device: time kernels at the full clock, lower clocks until each kernel stays within the
+    power limit, and share time, events and energy among the operators of a kernel. The counts of a given `mapping` are
+    overwritten.
 
-    share = _share(demand, mapping, resource, resources[0].max(axis=0))
-    worked_s = None if mapping.clocked_s is None else np.minimum(mapping.clocked_s, busy)
-    clocked_s = busy if worked_s is None else worked_s
-    clocked_s = clocked_s + device.arch.data.assumed("launch_clocked") * start_s + serial_s[STARTS]
-    if runtime.sequence_s.value:
-        clocked_s = clocked_s + runtime.sequence_s.value * starts.sequences
-    compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
-    waiting_s = np.maximum(clocked_s - compute_s, 0.0)
-    counts, waiting = _timed_counts(demand, setup, mapping, (clocked_s, waiting_s), share)
-    if demand.mean_work is not None:
-        counts *= demand.mean_work
-        waiting *= demand.mean_work
-    statics, timed, instruction = device.arch.static_rows, device.arch.timed_rows, device.arch.scalar_instruction
-    chip_j, timed_j, memory_j = (_operator_energy_j(price, counts[rows]) for rows, price in prices.kinds)
-    waiting_j = waiting * float(prices.value @ instruction)
-    if worked_s is not None:  # units without work are not clocked: work takes its cycles at any clock
-        worked = np.divide(worked_s, clocked_s, out=np.zeros_like(worked_s), where=clocked_s > 0.0)[demand.kernel]
-        chip_j, timed_j = chip_j + worked * timed_j, (1.0 - worked) * timed_j
-    static_w = float(prices.value[statics].sum())
+    With the operator's share w of its kernel's busy time and its slowdown r under the limit (1 without), its latency is
+    `(w busy + overhead of the operator that the kernel was started for) r`, s. Its energy is that of its events, with
+    prices on chip times the square of the voltage, plus the static power times its latency, J."""
+    device, prices = setup.device, setup.prices
+    mapping = mapping or map_demand(demand, setup, setup.efficiency)
+    kernels = _sum_kernels(demand, mapping, setup, setup.efficiency)
+    times = _time_kernels(mapping, kernels, setup)
+    share = _share(demand, mapping, times.resource, kernels.resources[0].max(axis=0))
+    work = _price_work(demand, setup, mapping, kernels, times, share)
+    # Static power is drawn in any case: the limit leaves the rest for events.
+    static_w = float(prices.value[device.arch.static_rows].sum())
     budget = device.power_budget(static_w)
-    dispatched = partial(_dispatched_s, dispatch_s=floor, starts=starts, setup=setup)
-    kernel_s = dispatched(own_s)
-    throttled_s, (price_scale, cycles, waits) = own_s, np.ones((3, demand.n))
-    joules = demand.per_kernel(np.array((chip_j, timed_j, waiting_j, memory_j)))
-    if (np.add.reduce(joules) > budget.watts * kernel_s).any():
-        work_s, follows_s = _clocked_part(kernels, setup, overlapped_s)
-        needs = KernelNeeds._make((*joules, own_s, work_s, follows_s, start_cycles_s))
-        throttled, kernel_s = _throttle(needs, budget, kernel_s, dispatched)
-        throttled_s, price_scale = throttled.seconds, throttled.price_scale[demand.kernel]
-        cycles, waits = throttled.cycle_scale[demand.kernel], throttled.waiting_scale[demand.kernel]
-        counts[timed] *= cycles if worked_s is None else worked + (1.0 - worked) * cycles
-    if device.arch.count_instruction is not None:
-        rows = np.flatnonzero(instruction)
-        counts[rows] += np.outer(instruction[rows], waiting * waits)
-    is_waiting = kernel_s > throttled_s  # for the host: a lower clock costs no time
-    unthrottled = np.where(is_waiting, kernel_s, own_s)
-    dynamic_j = (chip_j + timed_j * cycles + waiting_j * waits) * price_scale + memory_j
-    throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
-    pipelined = None
-    if (fill_s := _fill_s(mapping, setup, starts)) is not None:
+    clocks = _throttle_kernels(demand, setup, kernels, times, work, budget)
+    kernel_s = clocks.kernel_s
+    # A kernel that waits for the host takes the same time at a lower clock.
+    is_waiting = kernel_s > clocks.own_s
+    unthrottled_s = np.where(is_waiting, kernel_s, times.own_s)
+    overhead_s = unthrottled_s - times.busy_s
+    slowdown = np.where(unthrottled_s > 0, kernel_s / np.maximum(unthrottled_s, 1e-300), 1.0)
+    at_full_s = share * times.busy_s[demand.kernel] + demand.head * overhead_s[demand.kernel]
+    latency_s = at_full_s * slowdown[demand.kernel]
+    counts = _clocked_counts(work, clocks, device.arch)
+    counts[device.arch.static_rows] = latency_s
+    chip_j = work.chip_j + work.timed_j * clocks.cycle_scale + work.waiting_j * clocks.waiting_scale
+    dynamic_j = chip_j * clocks.price_scale + work.memory_j
+    pipelined_s = None
+    if (fill_s := _fill_s(mapping, setup, kernels.starts)) is not None:
         least_s = demand.per_kernel(dynamic_j) / budget.watts
-        pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor), least_s)
-    overhead_s = unthrottled - busy
-    latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
-    counts[statics] = latency
-    if mapping.busy_s is not None:  # a link serves all layers at once
-        memory_s = np.minimum(memory_s, overlapped_s)
-    compute_s, memory_s = compute_s + serial_s[BLOCKS], memory_s + serial_s[PASSES]
-    bound = np.array([compute_s, memory_s, overhead_s]).argmax(axis=0)  # LAUNCH if the host is the slower one
-    bound = np.where(is_waiting & (kernel_s <= floor * (1 + 1e-9)), LAUNCH, bound)
-    bound = np.where(kernel_s > unthrottled * (1 + 1e-9), POWER, bound)
+        pipelined_s = kernel_s - np.maximum(np.maximum(unthrottled_s - fill_s, times.dispatch_s), least_s)
+    # If kernels work at once, a link serves all of them.
+    memory_s = times.memory_s if mapping.busy_s is None else np.minimum(times.memory_s, times.overlapped_s)
+    sides_s = np.array([times.compute_s + kernels.serial_s[BLOCKS], memory_s + kernels.serial_s[PASSES], overhead_s])
+    bound = np.where(is_waiting & (kernel_s <= times.dispatch_s * (1 + 1e-9)), LAUNCH, sides_s.argmax(axis=0))
     return Execution(
         mapping=mapping,
         prices=prices,
         kernel_s=kernel_s,
-        unthrottled_s=unthrottled,
-        busy_s=busy,
+        unthrottled_s=unthrottled_s,
+        busy_s=times.busy_s,
         overhead_s=overhead_s,
-        serial_s=serial_s[:STARTS],
-        kernel_compute_s=compute_s,
-        kernel_memory_s=memory_s,
-        bound=bound,
-        resource=resource,
+        serial_s=kernels.serial_s[:STARTS],
+        kernel_compute_s=sides_s[0],
+        kernel_memory_s=sides_s[1],
+        bound=np.where(kernel_s > unthrottled_s * (1 + 1e-9), POWER, bound),
+        resource=times.resource,
         utilization=np.maximum(*kernels.ideal_s) / kernel_s,
-        latency_s=latency,
-        energy_j=dynamic_j + static_w * latency,
+        latency_s=latency_s,
+        energy_j=dynamic_j + static_w * latency_s,
         counts=counts,
-        price_scale=price_scale,
-        pipelined_s=pipelined,
+        price_scale=clocks.price_scale,
+        pipelined_s=pipelined_s,
     )
+
+
+class _KernelTimes(NamedTuple):
+    """The times of kernels at the full clock, s."""
+
+    own_s: Floats  # (k,): on the device, from the start to the end
+    busy_s: Floats  # (k,): of these, work and memory traffic with what nothing hides, without start and end
+    overlapped_s: Floats  # (k,): of these, work and traffic overlapped
+    compute_s: Floats  # (k,): the slower of matrix and vector units
+    memory_s: Floats  # (k,): the slower of DRAM and the last on-chip level
+    start_s: Floats  # (k,): start and end on the device
+    start_cycles_s: Floats  # (k,): the part of it that follows the clock
+    dispatch_s: Floats | float  # (k,): what the host takes beside the device to dispatch the kernel
+    resource: Ints  # (k,): the one of RESOURCES that takes longest
+
+
+def _time_kernels(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> _KernelTimes:
+    """Time each kernel at the full clock: `overlapped(compute, memory) + filling of blocks + passes + overhead`, s."""
+    resources, serial_s = kernels.resources, kernels.serial_s
+    overlapped_s, joins_s = (seconds[0] for seconds in _busy(mapping, kernels, setup))
+    start_s, start_cycles_s = _start_s(kernels.starts, setup)
+    overhead_s, dispatch_s = _overhead(kernels, setup, start_s)
+    return _KernelTimes(
+        own_s=overlapped_s + serial_s.sum(axis=0) + overhead_s + joins_s + kernels.class_s[0],
+        busy_s=overlapped_s + serial_s[BLOCKS] + serial_s[PASSES],
+        overlapped_s=overlapped_s,
+        compute_s=resources[0, :2].max(axis=0),
+        memory_s=resources[0, 2:].max(axis=0),
+        start_s=start_s,
+        start_cycles_s=start_cycles_s,
+        dispatch_s=dispatch_s,
+        resource=resources[0].argmax(axis=0),
+    )
+
+
+class _Work(NamedTuple):
+    """The events of operators at the full clock, and their energy, J."""
+
+    counts: Floats  # (e, n): all events but instructions of units that wait
+    waiting: Floats  # (n,): instructions of units that wait
+    worked: Floats | None  # (n,): the share of clocked time with work, if units without work are not clocked
+    chip_j: Floats  # (n,): of events on chip
+    timed_j: Floats  # (n,): of the cycles of clocked units
+    waiting_j: Floats  # (n,): of instructions of units that wait
+    memory_j: Floats  # (n,): of memory, which has a clock and a voltage of its own
+
+
+def _price_work(
+    demand: Demand, setup: Setup, mapping: Mapping, kernels: _KernelSums, times: _KernelTimes, share: Floats
+) -> _Work:
+    """Count the events of operators at the full clock, and price them.
+
+    Units are clocked while a kernel is busy, for `launch_clocked` of its start, and while the host of a server handles
+    its sequences. They wait in the part of that time in which they do not compute."""
+    arch, prices, sequence_s = setup.device.arch, setup.prices, setup.runtime.sequence_s.value
+    worked_s = None if mapping.clocked_s is None else np.minimum(mapping.clocked_s, times.busy_s)
+    clocked_s = times.busy_s if worked_s is None else worked_s
+    clocked_s = clocked_s + arch.constants.launch_clocked * times.start_s + kernels.serial_s[STARTS]
+    if sequence_s:
+        clocked_s = clocked_s + sequence_s * kernels.starts.sequences
+    waiting_s = np.maximum(clocked_s - times.compute_s, 0.0)
+    counts, waiting = _timed_counts(demand, setup, mapping, (clocked_s, waiting_s), share)
+    if demand.mean_work is not None:  # the busiest device was timed, the mean one is paid
+        counts *= demand.mean_work
+        waiting *= demand.mean_work
+    chip_j, timed_j, memory_j = (_operator_energy_j(price, counts[rows]) for rows, price in prices.kinds)
+    waiting_j = waiting * float(prices.value @ arch.scalar_instruction)
+    worked = None
+    if worked_s is not None:  # units without work are not clocked: work takes its cycles at any clock
+        worked = np.divide(worked_s, clocked_s, out=np.zeros_like(worked_s), where=clocked_s > 0.0)[demand.kernel]
+        chip_j, timed_j = chip_j + worked * timed_j, (1.0 - worked) * timed_j
+    return _Work(counts, waiting, worked, chip_j, timed_j, waiting_j, memory_j)
+
+
+class _Clocks(NamedTuple):
+    """Kernels within the power limit."""
+
+    kernel_s: Floats  # (k,): seconds with waits for the host
+    own_s: Floats  # (k,): seconds on the device
+    is_lowered: bool  # for any kernel
+    price_scale: Floats  # (n,): factor of prices on chip, the square of the voltage
+    cycle_scale: Floats  # (n,): factor of the cycles of units
+    waiting_scale: Floats  # (n,): factor of the instructions of units that wait
+
+
+def _throttle_kernels(
+    demand: Demand, setup: Setup, kernels: _KernelSums, times: _KernelTimes, work: _Work, budget: PowerBudget
+) -> _Clocks:
+    """Lower the clocks of kernels that would draw more than the power budget (hardware/power_limit.py): those whose
+    energy, J, exceeds `watts` times their seconds with waits for the host."""
+    dispatched = partial(_dispatched_s, dispatch_s=times.dispatch_s, starts=kernels.starts, setup=setup)
+    kernel_s = dispatched(times.own_s)
+    joules = demand.per_kernel(np.array((work.chip_j, work.timed_j, work.waiting_j, work.memory_j)))
+    if not (np.add.reduce(joules) > budget.watts * kernel_s).any():
+        return _Clocks(kernel_s, times.own_s, False, *np.ones((3, demand.n)))
+    work_s, follows_s = _clocked_part(kernels, setup, times.overlapped_s)
+    needs = KernelNeeds._make((*joules, times.own_s, work_s, follows_s, times.start_cycles_s))
+    (own_s, *scales), kernel_s = _throttle(needs, budget, kernel_s, dispatched)
+    return _Clocks(kernel_s, own_s, True, *(scale[demand.kernel] for scale in scales))
+
+
+def _clocked_counts(work: _Work, clocks: _Clocks, arch: ArchitectureFacts) -> Floats:
+    """Return the counts of the work, in its own array, with cycles and instructions of waiting units as at the lowered
+    clocks."""
+    counts, worked, cycles = work.counts, work.worked, clocks.cycle_scale
+    if clocks.is_lowered:
+        counts[arch.timed_rows] *= cycles if worked is None else worked + (1.0 - worked) * cycles
+    if arch.count_instruction is not None:
+        rows = np.flatnonzero(arch.scalar_instruction)
+        counts[rows] += np.outer(arch.scalar_instruction[rows], work.waiting * clocks.waiting_scale)
+    return counts
 
 
 def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, Demand]:
@@ -261,7 +346,7 @@ def _start_s(starts: KernelStarts, setup: Setup) -> tuple[Floats, Floats]:
     the device's clock."""
     device, cycles_s = setup.device, setup.device.launch_cycles / setup.device.clock_hz
     seconds = np.where(starts.is_light, device.light_start_s, device.kernel_start_s)
-    cycles = np.where(starts.is_light, device.arch.data.assumed("light_launch"), 1.0) * cycles_s
+    cycles = np.where(starts.is_light, device.arch.constants.light_launch, 1.0) * cycles_s
     times = starts.parts * setup.runtime.launch.value
     return seconds * times, np.minimum(cycles, seconds) * times
 
@@ -296,7 +381,7 @@ def _clocked_part(kernels: _KernelSums, setup: Setup, busy_s: Floats) -> tuple[F
     # The matrix unit may run below the other clocks, which then fall first. Products below its peak wait for what has
     # another clock.
     ratio = device.matrix_clock_hz / device.vector_clock_hz
-    bound_s = kernels.ideal_s[0] / device.arch.data.assumed("matrix_clock_bound")
+    bound_s = kernels.ideal_s[0] / device.arch.constants.matrix_clock_bound
     matrix_s, vector_s = kernels.resources[0, :2]
     product_s = np.minimum(matrix_s * min(ratio, 1.0), bound_s * ratio)
     return work_s, np.maximum(product_s, vector_s - kernels.staged_s)
@@ -339,10 +424,10 @@ def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, starts: KernelStart
 def _regions(demand: Demand, setup: Setup) -> Floats:
     """Return the parallel regions of each operator on a CPU, (n,). Small operators stay on one thread. A framework's
     convolution has extra regions that rearrange its tensors."""
-    assumed = setup.device.arch.data.assumed
-    layout = {"nchw": "plain_reorder_regions", "channels_last": "reorder_regions"}.get(setup.layout)
-    regions = np.where(demand.is_convolution, 1.0 + (assumed(layout) if layout else 0.0), 1.0)
-    is_small = (demand.macs == 0) & (demand.elements < assumed("serial_elements"))
+    assumed = cast(CpuConstants, setup.device.arch.constants)
+    extra = {"nchw": assumed.plain_reorder_regions, "channels_last": assumed.reorder_regions}.get(setup.layout, 0.0)
+    regions = np.where(demand.is_convolution, 1.0 + extra, 1.0)
+    is_small = (demand.macs == 0) & (demand.elements < assumed.serial_elements)
     return np.where(demand.head & ~is_small, regions, 0.0)
 
 
@@ -377,7 +462,10 @@ def _timed_counts(
     counts[arch.timed_rows], idle = (share * (part_s * cycles_per_s)[demand.kernel] for part_s in seconds)
     if arch.count_instruction is not None:
         # Library code has loops, addresses and packing beside the instructions of ideal kernels.
-        rate, ideal = arch.data.assumed("instructions_per_cycle"), counts[arch.row[arch.instruction_event]]
+        rate, ideal = (
+            cast(CpuConstants, arch.constants).instructions_per_cycle,
+            counts[arch.row[arch.instruction_event]],
+        )
         computing = np.maximum(mapping.matrix_s, mapping.vector_s)[0] * cycles_per_s
         waiting, rows = rate * idle, np.flatnonzero(arch.scalar_instruction)
         counts[rows] += np.outer(arch.scalar_instruction[rows], np.maximum(rate * computing - ideal, 0.0))

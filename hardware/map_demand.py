@@ -1,13 +1,14 @@
 """The mapping of a demand to a device as the runtime executes it: weights that stay on chip, the operators on the
 units of the architecture, and what the kernels of the runtime's libraries do beside them."""
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
 from hardware.base.records import memoize
+from hardware.constants import GpuConstants
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -51,7 +52,7 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = quantise_activations(mapping, demand, setup, rates)
     is_factor = demand.op_class == OpClass.FACTOR
     if is_factor.any():
-        columns_s = demand.gemm[2] * setup.device.arch.data.assumed("dependent_step_s")
+        columns_s = demand.gemm[2] * setup.device.arch.constants.dependent_step_s
         mapping = add_serial(mapping, demand, blocks_s=np.where(is_factor, columns_s, 0.0))
     if demand.links is None:
         return mapping
@@ -66,17 +67,17 @@ def link_seconds(links: Floats, device: Device, by_library: bool = False, start_
     round, a library's ring once. In an exchange by an engine's own kernels, threads copy to each peer at a limited
     rate. Without links of all devices with each other, collectives are a library's."""
     sent, messages, stated, peers = links
-    speed, assumed = np.where(stated > 0, stated, device.link_bandwidth), device.arch.data.assumed
-    is_pair = speed <= assumed("pair_link_bandwidth")
+    speed, assumed = np.where(stated > 0, stated, device.link_bandwidth), device.arch.constants
+    is_pair = speed <= assumed.pair_link_bandwidth
     is_library = by_library | is_pair
-    words = assumed("library_words_reached" if by_library else "link_words_reached")
-    in_words = sent / (speed * np.where(is_pair, assumed("link_words_reached"), words))
-    in_words[(peers > 0) & (sent > is_library * peers * assumed("library_exchange_words"))] = np.inf
+    words = assumed.library_words_reached if by_library else assumed.link_words_reached
+    in_words = sent / (speed * np.where(is_pair, assumed.link_words_reached, words))
+    in_words[(peers > 0) & (sent > is_library * peers * assumed.library_exchange_words)] = np.inf
     message_s = np.where(is_library, max(device.link_latency_s, device.library_message_s), device.link_latency_s)
     starts_s = np.where(messages > 0, start_s + is_library * device.library_start_s, 0.0)
-    wait_s = np.where(is_library & (peers == 0), assumed("library_block_s"), messages * assumed("link_block_s"))
-    in_blocks = speed * np.where(is_pair, assumed("pair_blocks_reached"), assumed("link_blocks_reached"))
-    by_threads = np.minimum(speed * assumed("exchange_reached"), peers * device.units * assumed("exchange_bandwidth"))
+    wait_s = np.where(is_library & (peers == 0), assumed.library_block_s, messages * assumed.link_block_s)
+    in_blocks = speed * np.where(is_pair, assumed.pair_blocks_reached, assumed.link_blocks_reached)
+    by_threads = np.minimum(speed * assumed.exchange_reached, peers * device.units * assumed.exchange_bandwidth)
     in_blocks = np.where((peers > 0) & ~is_library, by_threads, in_blocks)
     return np.asarray(np.minimum(in_words, sent / in_blocks + wait_s) + messages * message_s + starts_s)
 
@@ -131,7 +132,7 @@ def _packed_products(demand: Demand, setup: Setup) -> dict[str, Any]:
     if on_vector and name in library.unpack_ops_factor:
         unpack_ops = unpack_ops * library.unpack_ops_factor[name].value
     if rows := library.unpack_rows.get(name):
-        again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.data.assumed("unpack_rows")), 1.0)
+        again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.constants.unpack_rows), 1.0)
         unpack_ops = unpack_ops * np.maximum(again, 1.0)
     return values | {"unpack_ops": unpack_ops}
 
@@ -141,7 +142,7 @@ def _scaled_share(setup: Setup) -> float:
     block of K in between."""
     device, plan, library = setup.device, setup.plan, setup.products
     rate = device.mac_rate(*plan.contraction) * setup.product_share
-    lane_ops = library.scaling_ops[device.software_class].value / device.arch.data.assumed("scaled_block")
+    lane_ops = library.scaling_ops[device.software_class].value / cast(GpuConstants, device.arch.constants).scaled_block
     return 1.0 / (1.0 + lane_ops * rate / device.mac_rate("vector", BASE))
 
 
@@ -161,7 +162,7 @@ def _converted_bytes(mapping: Mapping, demand: Demand, setup: Setup) -> Floats |
         times, stored_bytes = np.ones(demand.n), FORMATS[BASE].bytes
     elif _converts_weights(setup):
         at_once = setup.runtime.micro_batch[setup.device.software_class]
-        few, m = setup.device.arch.data.assumed("packed_rows"), demand.gemm[1]
+        few, m = cast(GpuConstants, setup.device.arch.constants).packed_rows, demand.gemm[1]
         times = np.where(m > few, np.ceil(m / at_once.value), 0.0)
     else:
         return None
@@ -186,7 +187,7 @@ def _with_library_rates(mapping: Mapping, demand: Demand, setup: Setup, elementw
     attention = setup.kernels.attention("attention_decode", 0.0, 1.0) if runtime.uses else None
     if attention is not None and attention.paged_blocks:  # query heads that share a cache are the rows of one product
         heads, rows = demand.gemm[:2]
-        is_step = is_attention & (rows <= device.arch.data.assumed("packed_rows"))
+        is_step = is_attention & (rows <= cast(GpuConstants, device.arch.constants).packed_rows)
         slower = np.where(heads * rows > attention.paged_blocks, attention.paged_share, 1.0)
         streamed = np.where(is_step, streamed * rows / slower, streamed)
     if converted is not None:
@@ -212,7 +213,7 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
     values = np.where(is_narrow, np.maximum(demand.gemm[0], 1.0) * m * k, 0.0)
     is_local = FORMATS[plan.weights].block > 0  # values of a block are in registers when its scale is known
     moved = values * ((1.0 if is_local else 2.0) * plan.widths.activations + FORMATS[plan.operand].bytes)
-    near = np.minimum(moved, device.last_level_bytes * device.arch.data.assumed("quantised_in_cache"))
+    near = np.minimum(moved, device.last_level_bytes * cast(GpuConstants, device.arch.constants).quantised_in_cache)
     bandwidth = float(rates.bandwidth[0, OpClass.ELEMENTWISE if is_local else OpClass.ROW_NORM])
     passes_s = last_level_seconds(device, near) + memory_seconds_of(device, moved - near, bandwidth)
     return add_serial(mapping, demand, passes_s=passes_s, starts_s=is_narrow * device.light_start_s)

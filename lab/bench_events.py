@@ -147,7 +147,7 @@ def event_rows(table: Path = TABLE) -> Iterator[EventRow]:
 
 def _price_j(device: Device, form: str, counts: Counts, activity: float) -> float:
     if form == "int8":  # uniform bytes, not those of networks
-        activity /= device.arch.data.assumed("integer_activity")
+        activity /= device.arch.constants.integer_activity
     facts = device.facts | {"data_activity": msgspec.structs.replace(device.facts["data_activity"], value=activity)}
     device = msgspec.structs.replace(device, facts=facts)
     prices = coefficients(device, make_plan(device, form)).value

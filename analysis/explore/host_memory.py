@@ -152,7 +152,7 @@ def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> Off
 
 def host_bandwidth(device: Device) -> float:
     """Return the bandwidth between a device and the memory of its host, byte/s: of its links, at most of PCIe 5.0."""
-    return min(device.link_bandwidth, device.arch.data.assumed("pair_link_bandwidth") or np.inf)
+    return min(device.link_bandwidth, device.arch.constants.pair_link_bandwidth or np.inf)
 
 
 def _ways(places: _Placement, host: Estimate) -> Iterator[OffloadWay]:

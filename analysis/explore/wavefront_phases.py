@@ -178,7 +178,7 @@ def _energy_by_phase(result: Estimate, i: int, seconds: dict[str, float]) -> Flo
     """Return the energy of each phase and family, (p, 7)."""
     energy_j = result.run.scale_counts(result.run.counts)[:, i] * result.run.prices.value
     time_s, is_start = np.array([*seconds.values()]), np.array([name == START for name in seconds])
-    clocked = np.where(is_start, result.device.arch.data.assumed("launch_clocked"), 1.0)
+    clocked = np.where(is_start, result.device.arch.constants.launch_clocked, 1.0)
     work = np.array([_WORK.get(name, 0.0) for name in seconds])
     total = np.zeros((len(seconds), len(FAMILIES)))
     for event, joules in zip(result.events, energy_j.tolist(), strict=True):

@@ -19,7 +19,7 @@ from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.model.transformer import transformer_request
-from hardware.architecture_facts import common
+from hardware.architecture_facts import input_constant
 from hardware.base import file_access
 from hardware.base.errors import RequestError, match_name
 from hardware.base.records import group_by
@@ -352,8 +352,8 @@ def input_s(row: MeasuredRow, result: Estimate) -> tuple[Ends, Ends]:
     if not row.decodes_input:
         return adds, (0.0, 0.0, 0.0)
     is_host = result.device.arch.is_host
-    cores = result.device.units if is_host else common("image_decode_host_cores").value
-    decode = common("image_decode_core_s")
+    cores = result.device.units if is_host else input_constant("image_decode_host_cores").value
+    decode = input_constant("image_decode_core_s")
     nominal, low, high = (each * row.scenario.batch / cores for each in (decode.value, decode.low, decode.high))
     pipeline: Ends = (nominal, low, high)
     return (pipeline, (0.0, 0.0, 0.0)) if is_host else (adds, pipeline)
@@ -371,7 +371,7 @@ def _input_copy_s(result: Estimate) -> float:
     tensors = result.workload.tensors
     numel = (tensors.numel @ result.workload.value_at(batch=result.scenario.batch))[tensors.role == INPUT].sum()
     link = "" if result.device.software.shares_host_memory else "_pcie"
-    return float(numel) * 4.0 / common(f"pageable_copy_bandwidth{link}").value
+    return float(numel) * 4.0 / input_constant(f"pageable_copy_bandwidth{link}").value
 
 
 def predict_rows(

@@ -1,11 +1,14 @@
 """CPU, stored program: scalar, vector and matrix units of each core, cores in parallel."""
 
+from typing import cast
+
 import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ArchitectureFacts, ChipLevel
 from hardware.base.text import count_noun, whole
+from hardware.constants import CpuConstants
 from hardware.demand import READ, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
@@ -36,7 +39,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         matrix, on_matrix = vector, wants_matrix
     # oneDNN computes in blocked layouts: frameworks rearrange weights on every call, plain NCHW activations as well;
     # a runtime that owns the whole graph packs them once.
-    passes = device.arch.data.assumed("reorder_passes") if setup.layout != "blocked" else 0.0
+    passes = cast(CpuConstants, device.arch.constants).reorder_passes if setup.layout != "blocked" else 0.0
     flow = common.traffic(demand, device, (passes, passes if setup.layout == "nchw" else 0.0))
     streamed = setup.runtime.streaming.get(device.software_class)
     if streamed is not None:  # weights are packed and buffers planned when a model loads: all is read in order
@@ -54,12 +57,12 @@ def _add_plain_layout(demand: Demand, setup: Setup, mapping: Mapping) -> Mapping
     """Add the costs of plain NCHW tensors: separate kernels rearrange the activations of a convolution, and a
     framework's pooling takes the values of a window one by one."""
     device = setup.device
-    assumed, cycles_per_s = device.arch.data.assumed, device.units * device.clock_hz
+    assumed, cycles_per_s = cast(CpuConstants, device.arch.constants), device.units * device.clock_hz
     moved = 2.0 * (demand.moved_bytes[READ] + demand.moved_bytes[WRITE])  # read and written
-    copy_s = demand.is_convolution * moved / (assumed("plain_copy_bytes") * cycles_per_s)
-    is_window = demand.vector_flops <= demand.elements * assumed("plain_pool_window")
+    copy_s = demand.is_convolution * moved / (assumed.plain_copy_bytes * cycles_per_s)
+    is_window = demand.vector_flops <= demand.elements * assumed.plain_pool_window
     is_pool = (demand.op_class == OpClass.POOL) & is_window & (setup.runtime.mode == "eager")
-    pool_s = is_pool * demand.vector_flops * assumed("plain_pool_cycles") / cycles_per_s
+    pool_s = is_pool * demand.vector_flops * assumed.plain_pool_cycles / cycles_per_s
     mapping = common.add_serial(mapping, demand, passes_s=copy_s)
     return msgspec.structs.replace(mapping, vector_s=np.maximum(mapping.vector_s, pool_s))
 
@@ -67,24 +70,22 @@ def _add_plain_layout(demand: Demand, setup: Setup, mapping: Mapping) -> Mapping
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     """Count the events of each operator. Instructions follow from MACs, FLOPs and bytes per vector register."""
     device, plan = setup.device, setup.plan
-    row, assumed = device.arch.row, device.arch.data.assumed
-    lanes = device.mac_rate("vector", plan.vector_mac) / device.vector_clock_hz / assumed("fma_ports")
-    register = 4.0 * device.mac_rate("vector", BASE) / device.vector_clock_hz / assumed("fma_ports")
+    row, assumed = device.arch.row, cast(CpuConstants, device.arch.constants)
+    lanes = device.mac_rate("vector", plan.vector_mac) / device.vector_clock_hz / assumed.fma_ports
+    register = 4.0 * device.mac_rate("vector", BASE) / device.vector_clock_hz / assumed.fma_ports
     matrix_macs = demand.macs * on_matrix
     vector_macs = demand.macs - matrix_macs
-    per_matrix = (
-        device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz * assumed("cycles_per_matrix_instruction")
-    )
+    per_matrix = device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz * assumed.cycles_per_matrix_instruction
     moved = flow.chip_bytes  # what a fused kernel keeps stays in registers
     kept = demand.local_bytes / 2.0  # each value kept is written once and read once
     matrix_instructions = matrix_macs / max(per_matrix, 1.0)
     mac_instructions = vector_macs / lanes
-    loads = mac_instructions * assumed("loads_per_vector_mac")
+    loads = mac_instructions * assumed.loads_per_vector_mac
     vector_instructions = mac_instructions + loads + demand.vector_flops / lanes + moved / register
-    scalar = (vector_instructions + matrix_instructions) * assumed("scalar_per_vector")
+    scalar = (vector_instructions + matrix_instructions) * assumed.scalar_per_vector
     # Panels are counted for the tile that software prefers: they must not fall when a size grows and a larger tile is
     # chosen, or a kernel at the power limit would be quicker for more work.
-    tile = assumed("preferred_tile")
+    tile = assumed.preferred_tile
     g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
     panels = g * depth * (m * np.ceil(n / tile) * plan.element_bytes + n * np.ceil(m / tile) * demand.right_bytes)
 
@@ -92,9 +93,9 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     every = [row[label] for label in _EVERY_INSTRUCTION]
     counts[every] += np.outer(device.arch.scalar_instruction[every], vector_instructions + matrix_instructions)
     counts[row["pipeline.thread_fork_join"]] = np.where(demand.head, units, 0.0)
-    tiles = matrix_instructions * assumed("matrix_tile_bytes")
+    tiles = matrix_instructions * assumed.matrix_tile_bytes
     counts[row["register.vector_read"]] = (
-        (vector_instructions * assumed("vector_reads") + mac_instructions) * register + 3.0 * tiles + kept
+        (vector_instructions * assumed.vector_reads + mac_instructions) * register + 3.0 * tiles + kept
     )
     counts[row["register.vector_write"]] = vector_instructions * register + tiles + kept
     counts[row["register.bypass"]] += (mac_instructions + demand.vector_flops / lanes) * register
@@ -116,14 +117,14 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
 
 def _scalar_instruction(arch: ArchitectureFacts) -> Floats:
     """Return the events of one scalar instruction, (e,). It works on words of 8 bytes."""
-    assumed, events = arch.data.assumed, np.zeros(len(arch.events))
+    assumed, events = cast(CpuConstants, arch.constants), np.zeros(len(arch.events))
     events[[arch.row[label] for label in (*_STAGES, "alu.scalar_operation")]] = 1.0
-    events[arch.row["branch.predicted"]] = 1.0 / assumed("instructions_per_branch")
-    events[arch.row["branch.mispredicted"]] = assumed("mispredicted") / assumed("instructions_per_branch")
-    events[arch.row["register.scalar_read"]] = assumed("scalar_read_bytes")
-    events[arch.row["register.scalar_write"]] = events[arch.row["register.bypass"]] = assumed("scalar_write_bytes")
-    events[arch.row["memory.tlb_lookup"]] = assumed("loads_per_scalar")
-    events[arch.row["memory.l1_load"]] = 8.0 * assumed("loads_per_scalar")
+    events[arch.row["branch.predicted"]] = 1.0 / assumed.instructions_per_branch
+    events[arch.row["branch.mispredicted"]] = assumed.mispredicted / assumed.instructions_per_branch
+    events[arch.row["register.scalar_read"]] = assumed.scalar_read_bytes
+    events[arch.row["register.scalar_write"]] = events[arch.row["register.bypass"]] = assumed.scalar_write_bytes
+    events[arch.row["memory.tlb_lookup"]] = assumed.loads_per_scalar
+    events[arch.row["memory.l1_load"]] = 8.0 * assumed.loads_per_scalar
     return events
 
 
@@ -146,6 +147,7 @@ ARCHITECTURE = Architecture(
     name="CPU",
     unit="core",
     levels=(ChipLevel("L1", "l1_bytes_per_unit", UNITS), ChipLevel("L2", "l2_bytes"), ChipLevel("L3", "l3_bytes")),
+    constants_type=CpuConstants,
     is_managed=False,
     map_operators=map_operators,
     sentence=_sentence,

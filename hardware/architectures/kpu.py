@@ -2,6 +2,7 @@
 
 import math
 from functools import lru_cache
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -10,6 +11,7 @@ from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ChipLevel, Field
 from hardware.base.errors import unknown
 from hardware.base.text import count_noun, whole
+from hardware.constants import KpuConstants
 from hardware.demand import Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -86,7 +88,7 @@ def fabric_of(setup: Setup) -> Fabric:
         result_bytes=plan.element_bytes,
         latency=_hops(device),
         has_barriers=device.barriers > 0.0,
-        divide_cycles=device.arch.data.assumed("divide_cycles"),
+        divide_cycles=cast(KpuConstants, device.arch.constants).divide_cycles,
         edge_bytes=edge_bytes,
     )
 
@@ -103,7 +105,7 @@ def _width(device: Device, level: str) -> float:
 
 def _hops(device: Device) -> float:
     """Return the mean hops of a byte between a memory tile and the tile that uses it, on a square mesh."""
-    return math.sqrt(device.units) * device.arch.data.assumed("hops_per_side")
+    return math.sqrt(device.units) * cast(KpuConstants, device.arch.constants).hops_per_side
 
 
 def _schedules(demand: Demand, setup: Setup) -> Tiling:
@@ -123,7 +125,7 @@ def _reduce_on_fabric(demand: Demand, setup: Setup, rates: Efficiency, mapping: 
     reduces = _REDUCES[demand.op_class]
     if not reduces.any():
         return mapping
-    work = common.vector_work(demand, device.arch.data.assumed("special_flops"))
+    work = common.vector_work(demand, device.arch.constants.special_flops)
     ideal_s = work / (2.0 * device.units * device.mac_rate("matrix", setup.plan.vector))
     values_s = mapping.traffic.chip_read / setup.plan.element_bytes / (fabric.rows + fabric.columns) / fabric.clock_hz
     at_work = np.maximum(mapping.units, 1.0)
@@ -143,7 +145,7 @@ def _leave_through_banks(demand: Demand, setup: Setup, mapping: Mapping) -> Mapp
     products = demand.per_kernel(demand.macs)[demand.kernel] > 0
     if not per_clock or not (products & (special > 0)).any():
         return mapping
-    work = np.maximum(common.vector_work(demand, device.arch.data.assumed("special_flops")), 1e-300)
+    work = np.maximum(common.vector_work(demand, device.arch.constants.special_flops), 1e-300)
     lanes = (demand.vector_flops - special) / work
     banks_s = special / (device.units * per_clock * device.clock_hz)
     quicker = np.minimum(mapping.vector_s, np.maximum(mapping.vector_s * lanes, banks_s))
@@ -206,14 +208,14 @@ def _by_tiles(
 ) -> dict[str, Floats]:
     """Count the events that depend on the tiles, for the operators at an index."""
     device, plan = setup.device, setup.plan
-    assumed = device.arch.data.assumed
+    assumed = device.arch.constants
     contracts, chip_read, chip_write = demand.macs[at] > 0, flow.chip_read[at], flow.chip_write[at]
     on_array, elements, macs = contracts & on_matrix[at], demand.elements[at], demand.macs[at]
     fabric, width = fabric_of(setup), FORMATS[plan.matrix].bits / 8.0
     cells = fabric.macs_per_clock  # of a tile that multiply this format
     depth = demand.gemm[3, at] / np.maximum(tiling.split, 1.0)
     # An operator fused behind another shares its wavefronts; alone, it streams through blocks of lanes.
-    lane_blocks = np.ceil(elements / assumed("elements_per_block")) * demand.head[at]
+    lane_blocks = np.ceil(elements / assumed.elements_per_block) * demand.head[at]
     blocks = np.where(contracts, tiling.blocks, lane_blocks)
     g, m, n, k = demand.gemm[:, at]
     left, right = plan.element_bytes, np.broadcast_to(demand.right_bytes, demand.n)[at]
@@ -234,7 +236,7 @@ def _by_tiles(
     narrow = (inputs * min(left, width) + weights * np.minimum(right, width)) / np.maximum(operands, 1e-300)
     narrow = np.where(on_array & (operands > 0), narrow, 1.0)
     streamed, fetched = streamed * narrow, read * narrow
-    sums = (macs + elements * np.maximum(tiling.split, 1.0)) * assumed("accumulator_bytes")
+    sums = (macs + elements * np.maximum(tiling.split, 1.0)) * assumed.accumulator_bytes
     waits = (demand.op_class[at] == OpClass.FACTOR) & (g * m * n > device.units * fabric.cells)
     waiting = np.where(waits, macs / np.maximum(tiling.tile_m, 1.0) * left, 0.0)
     # Cells of tiles at work that do not multiply: beyond the edge of a result, or while a tile fills and drains.
@@ -262,7 +264,7 @@ def _by_tiles(
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     device, plan = setup.device, setup.plan
-    (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
+    (counts, row), assumed = common.empty_counts(device, demand), cast(KpuConstants, device.arch.constants)
     width = plan.element_bytes
     macs = demand.macs * on_matrix
     moved = flow.chip_bytes
@@ -271,15 +273,15 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     for label, count in _by_tiles(demand, setup, flow, tiling, on_matrix, slice(None)).items():
         counts[row[label]] = count
     counts[row["tile.mac"]] = macs * (1.0 - device.values.get("zero_inputs", 0.0))  # zeros are gated
-    counts[row["domain_flow.token_match"]] = macs * assumed("streamed_operands")
-    counts[row["tile.operand_stream"]] = macs * assumed("streamed_operands") * FORMATS[plan.matrix].bits / 8.0
+    counts[row["domain_flow.token_match"]] = macs * assumed.streamed_operands
+    counts[row["tile.operand_stream"]] = macs * assumed.streamed_operands * FORMATS[plan.matrix].bits / 8.0
     counts[row["tile.vector_flop"]] = demand.vector_flops
     counts[row["tile.special_function"]] = demand.special
-    counts[row["tile.pe_register"]] = vector_operations * assumed("vector_operands") * width + demand.local_bytes
+    counts[row["tile.pe_register"]] = vector_operations * assumed.vector_operands * width + demand.local_bytes
     counts[row["shared_memory.write"]] = moved
     counts[row["dram.dram_read"]] = flow.dram_read
     counts[row["dram.dram_write"]] = flow.dram_write
-    counts[row["dram.streamer_descriptor"]] = np.ceil(moved / assumed("dma_bytes"))
+    counts[row["dram.streamer_descriptor"]] = np.ceil(moved / assumed.dma_bytes)
     counts[row["domain_flow.program_load"]] = demand.head
     counts[row["synchronisation.kernel_barrier"]] = demand.head
     return counts
@@ -364,6 +366,7 @@ ARCHITECTURE = Architecture(
         ChipLevel("tile memory", "tile_memory_bytes", UNITS),
         ChipLevel("shared memory", "scratchpad_bytes"),
     ),
+    constants_type=KpuConstants,
     is_managed=True,
     splits_batches=True,
     map_operators=map_operators,

@@ -5,6 +5,7 @@ contexts that run one after another: each batch loads their weights again and pa
 one layer at a time (a DLA) has a context per layer."""
 
 import math
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from hardware.architecture import Architecture
 from hardware.architecture_facts import ChipLevel
 from hardware.base.text import whole
+from hardware.constants import NpuConstants
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, Ints, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
@@ -41,7 +43,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     on_matrix = common.on_matrix_unit(demand, plan)
     padded = _padded_macs(demand, device)
     matrix_s, vector_s = _unit_seconds(demand, setup, rates, on_matrix, padded)
-    share = device.arch.data.assumed("usable_units") if _streams(device) else 1.0
+    share = cast(NpuConstants, device.arch.constants).usable_units if _streams(device) else 1.0
     usable = max(float(np.floor(device.units * share)), 1.0)
     bandwidth = rates.bandwidth[:, demand.op_class]
     beside = _streamed_traffic(demand, setup)
@@ -156,7 +158,7 @@ def _unit_seconds(
     compute, other = rates.compute[:, demand.op_class], rates.compute[:, OpClass.ELEMENTWISE][:, None]
     array = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate
     lanes = device.mac_rate("vector", plan.vector_mac)
-    elementwise = common.vector_work(demand, device.arch.data.assumed("special_flops"))
+    elementwise = common.vector_work(demand, device.arch.constants.special_flops)
     elementwise = elementwise + _image_flops(demand, device, plan.element_bytes)
     vector_s = elementwise / (2.0 * device.mac_rate("vector", plan.vector)) / other
     return on_matrix * padded / array / compute, vector_s + ~on_matrix * demand.macs / lanes / compute
@@ -169,7 +171,7 @@ def _image_flops(demand: Demand, device: Device, element_bytes: float) -> Floats
         return np.zeros(demand.n)
     is_image = (demand.transfers.previous < 0) & demand.is_convolution[demand.transfers.op]
     values = demand.per_op(demand.transfers.size_bytes * is_image, READ) / element_bytes
-    return values * device.arch.data.assumed("image_value_flops")
+    return values * cast(NpuConstants, device.arch.constants).image_value_flops
 
 
 def _stream_seconds(demand: Demand, device: Device) -> Floats:
@@ -251,7 +253,7 @@ def _capacity(demand: Demand, device: Device) -> Floats:
     # Inputs stay until their last use, beside the results of a layer.
     parts = np.clip(2.0 * demand.largest_bytes / np.maximum(room - weights, 1.0), 1.0, demand.batch)
     capacity: Floats = np.where(
-        weights <= room * device.arch.data.assumed("pinned_share"), weights + parts * (room - weights), room
+        weights <= room * device.arch.constants.pinned_share, weights + parts * (room - weights), room
     )
     return capacity
 
@@ -295,7 +297,7 @@ def _counts(
 ) -> Floats:
     """Count events: operands are fed to arrays from line buffers, rows stream on to the next layer."""
     device, plan = setup.device, setup.plan
-    (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
+    (counts, row), assumed = common.empty_counts(device, demand), cast(NpuConstants, device.arch.constants)
     g, m, n, k = demand.gemm
     width, macs = plan.element_bytes, demand.macs * on_matrix
     rows, columns = device.array_rows, device.array_columns
@@ -308,7 +310,7 @@ def _counts(
 
     counts[row["array.mac"]] = macs
     counts[row["array.operand_feed"]] = fed + held
-    counts[row["array.partial_sum"]] = macs / rows * assumed("accumulator_bytes")
+    counts[row["array.partial_sum"]] = macs / rows * assumed.accumulator_bytes
     counts[row["array.idle_cell"]] = idle
     counts[row["vector.flop"]] = demand.vector_flops + 2.0 * (demand.macs - macs)
     counts[row["vector.special_function"]] = demand.special
@@ -317,11 +319,11 @@ def _counts(
     counts[row["weights.write"]] = loaded
     counts[row["line_buffer.read"]] = fed
     counts[row["line_buffer.write"]] = demand.moved_bytes[READ]
-    counts[row["interconnect.hop"]] = flow.chip_write * assumed("hops")
+    counts[row["interconnect.hop"]] = flow.chip_write * assumed.hops
     counts[row["interconnect.port"]] = flow.chip_write
     counts[row["link.dram_read"]] = flow.dram_read
     counts[row["link.dram_write"]] = flow.dram_write
-    counts[row["link.descriptor"]] = np.ceil(flow.dram_bytes / assumed("dma_bytes"))
+    counts[row["link.descriptor"]] = np.ceil(flow.dram_bytes / assumed.dma_bytes)
     counts[row["control.row_start"]] = image_rows * placed.units[demand.kernel] * demand.head
     counts[row["control.layer_sync"]] = image_rows * demand.head
     counts[row["control.layer_program"]] = reprogrammed
@@ -359,6 +361,7 @@ ARCHITECTURE = Architecture(
     name="NPU",
     unit="unit",
     levels=(ChipLevel("on-chip memory", "scratchpad_bytes"),),
+    constants_type=NpuConstants,
     is_managed=True,
     places_models=True,
     map_operators=map_operators,

@@ -1,6 +1,7 @@
 """TPU, systolic arrays: weights stay in the array, activations stream through, fill and drain cost cycles."""
 
 import math
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ChipLevel
 from hardware.base.text import percent, whole
+from hardware.constants import TpuConstants
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -68,7 +70,7 @@ def _pass_cycles(streamed: Floats, per_cell: float, rows: float) -> Floats:
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     """Count the events of each operator: operands stream through array, vector memory and scratchpad."""
     device, plan = setup.device, setup.plan
-    (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
+    (counts, row), assumed = empty_counts(device, demand), cast(TpuConstants, device.arch.constants)
     g, m, n, k = demand.gemm * on_matrix
     rows, columns = device.array_rows, device.array_columns
     width = FORMATS[plan.matrix].bits / 8.0  # operands are converted on their way to the array
@@ -77,11 +79,11 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     k_tiles, n_tiles = np.ceil(k / rows), np.ceil(n / columns)
     weights = g * k * n * width * np.maximum(tiling.blocks / np.maximum(g * k_tiles * n_tiles, 1.0), 1.0)
     streamed = g * m * k * width * n_tiles
-    partial = g * m * n * assumed("accumulator_bytes") * k_tiles
+    partial = g * m * n * assumed.accumulator_bytes * k_tiles
     moved = flow.chip_bytes
     vector_bytes = np.where(macs > 0, 0.0, moved)
     vector_operations = demand.vector_flops + vector_macs + demand.special
-    operand_bytes = assumed("vector_operands") * assumed("accumulator_bytes")
+    operand_bytes = assumed.vector_operands * assumed.accumulator_bytes
     bundle_lanes = device.mac_rate("vector", plan.vector) / device.vector_clock_hz
     lane_bytes = vector_macs * FORMATS[plan.vector_mac].bytes  # weight and sum stay in registers
     cells, per_cell = rows * columns, device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz
@@ -91,15 +93,15 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
 
     counts[row["systolic.mac"]] = macs
     counts[row["systolic.operand_forward"]] = macs * width
-    counts[row["systolic.partial_sum_forward"]] = macs * assumed("accumulator_bytes")
+    counts[row["systolic.partial_sum_forward"]] = macs * assumed.accumulator_bytes
     # Cells of arrays at work that do not multiply: filling and draining, empty, or waiting for weights.
     counts[row["systolic.idle_cell"]] = np.maximum(array_cycles * cells - macs / per_cell, 0.0)
     counts[row["weights.fifo_write"]] = weights
     counts[row["weights.fifo_read"]] = weights
-    counts[row["weights.shift_load"]] = weights * rows * assumed("shift_distance")
+    counts[row["weights.shift_load"]] = weights * rows * assumed.shift_distance
     counts[row["on_chip.scratchpad_read"]] = flow.chip_read
     counts[row["on_chip.scratchpad_write"]] = flow.chip_write
-    counts[row["on_chip.vector_memory_read"]] = streamed + lane_bytes + vector_bytes * assumed("vector_memory_writes")
+    counts[row["on_chip.vector_memory_read"]] = streamed + lane_bytes + vector_bytes * assumed.vector_memory_writes
     counts[row["on_chip.vector_memory_write"]] = flow.chip_read
     counts[row["on_chip.accumulator_write"]] = partial
     counts[row["on_chip.accumulator_read"]] = partial
@@ -108,11 +110,11 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["vector.special_function"]] = demand.special
     counts[row["vector.register_access"]] = vector_operations * operand_bytes + demand.local_bytes
     bundles = vector_operations / bundle_lanes + tiling.waves * (rows + columns) * on_matrix / rows
-    counts[row["vector.scalar_operation"]] = bundles * assumed("scalar_per_bundle")
+    counts[row["vector.scalar_operation"]] = bundles * assumed.scalar_per_bundle
     counts[row["hbm.dram_read"]] = flow.dram_read
     counts[row["hbm.dram_write"]] = flow.dram_write
     counts[row["control.bundle_issue"]] = vector_operations / bundle_lanes + streamed / (rows * width)
-    counts[row["control.dma_descriptor"]] = np.ceil(moved / assumed("dma_bytes"))
+    counts[row["control.dma_descriptor"]] = np.ceil(moved / assumed.dma_bytes)
     counts[row["control.program_launch"]] = demand.head
     counts[row["control.barrier"]] = demand.head * device.units
     return counts
@@ -158,6 +160,7 @@ ARCHITECTURE = Architecture(
         ChipLevel("vector memory", "vector_memory_bytes_per_unit", UNITS),
         ChipLevel("scratchpad", "scratchpad_bytes"),
     ),
+    constants_type=TpuConstants,
     is_managed=True,
     splits_batches=True,
     map_operators=map_operators,

@@ -6,12 +6,13 @@ their results (FlashDecoding)."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 import numpy as np
 
 from hardware.base.records import memoize
+from hardware.constants import GpuConstants
 from hardware.demand import Demand, Floats, Ints, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -73,17 +74,17 @@ class _Blocks(NamedTuple):
 
 def _divide_blocks(g: Floats, rows: Floats, seen: Floats, kernels: _Kernels, device: Device) -> _Blocks:
     """Divide `g` products of so many rows, which see so many keys, into blocks, (a,) each."""
-    assumed = device.arch.data.assumed
+    assumed = cast(GpuConstants, device.arch.constants)
     tile_rows = np.minimum(np.ceil(rows / kernels.instruction_rows) * kernels.instruction_rows, kernels.rows)
     blocks = g * np.ceil(rows / kernels.rows)
     # Keys are divided among idle units where the rows of one head are a single block.
     idle = np.minimum(np.floor(np.maximum(device.units / blocks, 1.0)), kernels.parts)
-    tiles = seen / kernels.columns + assumed("attention_partial_tile")
-    splits = np.where(rows <= assumed("attention_rows"), np.minimum(np.maximum(idle, 1.0), np.ceil(tiles)), 1.0)
+    tiles = seen / kernels.columns + assumed.attention_partial_tile
+    splits = np.where(rows <= assumed.attention_rows, np.minimum(np.maximum(idle, 1.0), np.ceil(tiles)), 1.0)
     # A block reads one tile at least, if there are so many keys.
     tiles_each = np.maximum(tiles / splits, np.minimum(tiles, 1.0))
     padding = tiles_each * kernels.columns * tile_rows * np.ceil(blocks / device.units) * device.units
-    return _Blocks(blocks, tile_rows, padding / (g * rows * seen), rows <= assumed("packed_rows"))
+    return _Blocks(blocks, tile_rows, padding / (g * rows * seen), rows <= assumed.packed_rows)
 
 
 def _tile_seconds(
@@ -113,13 +114,13 @@ def _start_seconds(
     """Return the seconds in which a block starts and in which all start, (a,) each. `lengths` are the keys that a row
     sees, and the widths of a key and of a value. First keys and values, queries and results pass at the bandwidth of
     one multiprocessor."""
-    device, (seen, width, values), assumed = setup.device, lengths, setup.device.arch.data.assumed
+    device, (seen, width, values), assumed = setup.device, lengths, cast(GpuConstants, setup.device.arch.constants)
     key_bytes = (width + values) * (np.zeros(demand.n) + demand.right_bytes)[index]
     carried = 2.0 * blocks.tile_rows * width * demand.element_bytes + key_bytes * np.minimum(kernels.columns, seen)
     reads_pages = blocks.is_step | setup.runtime.is_llm_engine
-    cycles = np.where(reads_pages, kernels.start_cycles, assumed("unpaged_start_cycles"))
+    cycles = np.where(reads_pages, kernels.start_cycles, assumed.unpaged_start_cycles)
     start_s = (cycles + carried / device.bytes_per_clock_per_unit) / device.clock_hz
-    most = np.floor(device.l1_bytes_per_unit * assumed("shared_part") / (key_bytes * kernels.columns))
+    most = np.floor(device.l1_bytes_per_unit * assumed.shared_part / (key_bytes * kernels.columns))
     is_shared = blocks.is_step & _has_tensor_memory(device)
     blocks_per_unit = np.where(is_shared, np.minimum(np.maximum(most, 1.0), kernels.blocks_per_unit), 1.0)
     return start_s, np.ceil(blocks.number / (device.units * blocks_per_unit)) * start_s
@@ -156,18 +157,18 @@ def _choose_kernels(setup: Setup, is_prompt: Bools, rows: Floats, width: Floats,
 
 @memoize(keep=64)
 def _constants(setup: Setup, is_latent: bool, is_prompt: bool, width: float, group: float) -> tuple[float, ...]:
-    device, plan, assumed = setup.device, setup.plan, setup.device.arch.data.assumed
+    device, plan, assumed = setup.device, setup.plan, cast(GpuConstants, setup.device.arch.constants)
     operator = f"{'mla' if is_latent else 'attention'}_{'prefill' if is_prompt else 'decode'}"
     library = setup.kernels.attention(operator, width, group)
     is_synchronous = library.is_synchronous or not setup.runtime.asynchronous
     computed = library.computes if ("matrix", library.computes) in device.peaks else plan.attention
     peak, planned = (device.mac_rate("matrix", form) for form in (computed, plan.attention))
     return (
-        library.rows or assumed("attention_rows"),
-        library.instruction_rows or assumed("instruction_rows"),
-        library.columns or assumed("attention_columns"),
-        library.blocks_per_unit or assumed("decoding_blocks"),
-        library.start_cycles or assumed("attention_start_cycles"),
+        library.rows or assumed.attention_rows,
+        library.instruction_rows or assumed.instruction_rows,
+        library.columns or assumed.attention_columns,
+        library.blocks_per_unit or assumed.decoding_blocks,
+        library.start_cycles or assumed.attention_start_cycles,
         library.parts,
         peak * library.rate * (device.synchronous_matrix_rate if is_synchronous else 1.0),
         peak / planned,

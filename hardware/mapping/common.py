@@ -102,7 +102,7 @@ def traffic(
     size, distance = demand.transfers.size_bytes, demand.transfers.distance
     room = left = capacity
     if device.arch.is_managed:
-        room, distance = _pinned(demand, capacity * device.arch.data.assumed("pinned_share"), capacity)
+        room, distance = _pinned(demand, capacity * device.arch.constants.pinned_share, capacity)
         left = room[demand.transfers.op]
     missed = np.maximum(size - np.maximum(left - distance, 0.0), 0.0)
     reads, weights, writes = (demand.per_op(missed, role) for role in (READ, READ_WEIGHT, WRITE))
@@ -149,7 +149,7 @@ def vector_work(demand: Demand, special_flops: float) -> Floats:
 
 def last_level_seconds(device: Device, moved_bytes: Floats) -> Floats:
     """Return the seconds to move bytes at the last on-chip level, at the reachable share of its bandwidth."""
-    reached = device.last_level_bandwidth * device.arch.data.assumed("last_level_reached")
+    reached = device.last_level_bandwidth * device.arch.constants.last_level_reached
     seconds: Floats = moved_bytes / reached
     return seconds
 
@@ -228,7 +228,7 @@ def assemble(
     elementwise_s, vector_units = elementwise_seconds(demand, device, setup.vector_flops)
     product_s = np.maximum(contraction_s / compute_rate, ideal / np.maximum(demand.product_rate, 1.0))
     if device.clock_share < 1.0:  # what products of matrix units wait for below their peak keeps its time
-        at_peak_s = np.where(on_matrix, ideal / device.arch.data.assumed("matrix_clock_bound"), np.inf)
+        at_peak_s = np.where(on_matrix, ideal / device.arch.constants.matrix_clock_bound, np.inf)
         product_s = np.maximum(product_s * device.clock_share, np.minimum(product_s, at_peak_s))
     matrix_s = np.where(on_matrix, product_s, 0.0)
     vector_s = np.where(on_matrix, 0.0, product_s) + elementwise_s / rates.compute[:, demand.vector_class]
@@ -268,7 +268,7 @@ def _attention_s(setup: Setup) -> float:
 def unpack_flops(demand: Demand, device: Device) -> Floats:
     """Return the operations of unpacking stored values, (n,), on all units: once per block of rows that uses them."""
     assert demand.unpack_ops is not None
-    rows = device.arch.data.assumed("unpack_rows")
+    rows = device.arch.constants.unpack_rows
     operations: Floats = demand.unpack_ops * np.maximum(np.ceil(demand.gemm[1] / rows), 1.0)
     return operations
 
@@ -284,7 +284,7 @@ def unpack_seconds(demand: Demand, setup: Setup) -> Floats:
 
 def elementwise_seconds(demand: Demand, device: Device, peak: float) -> tuple[Floats, Floats]:
     """Return the vector units' seconds for all but products, at a peak in FLOP/s, and the units at work, (n,) each."""
-    return vector_seconds(demand, device, vector_work(demand, device.arch.data.assumed("special_flops")), peak)
+    return vector_seconds(demand, device, vector_work(demand, device.arch.constants.special_flops), peak)
 
 
 def vector_beside(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:

@@ -48,7 +48,7 @@ def stream_stages(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Sta
     if mapping.is_reduced[i]:
         m = max(float(demand.patches[i]), 1.0)
     if not is_tiled:
-        blocks = max(math.ceil(demand.elements[i] / device.arch.data.assumed("elements_per_block")), 1)
+        blocks = max(math.ceil(demand.elements[i] / device.arch.constants.elements_per_block), 1)
         units = min(float(mapping.units[i]), blocks)
         rounds, k, seconds = blocks / units, 1.0, 0.0
     if not is_tiled or demand.is_depthwise[i]:  # results of all channels are folded into blocks

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 
 from hardware.architecture_facts import Tiles
+from hardware.constants import GpuConstants
 from hardware.demand import Demand, Floats, Ints
 from hardware.device import Device
 from hardware.setup import Setup
@@ -111,7 +112,7 @@ def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
 
 def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     """Return seconds, blocks and waves, (t, s, n) each, for t tiles with s splits of K."""
-    units, assumed = choices.device.units, choices.device.arch.data.assumed
+    units, assumed = choices.device.units, cast(GpuConstants, choices.device.arch.constants)
     g, m, n, k, *is_fed = gemm
     tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))
     split = np.array(choices.splits, dtype=np.float64)[None, :, None]
@@ -120,18 +121,18 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     results = g * tiles_m * np.ceil(n / tn)
     blocks, waves = results * split, np.ceil(results * (split / units))
     depth = np.ceil(k / split / choices.k_step) * choices.k_step
-    rate = rate * np.where(is_split, assumed("split_rate"), 1.0)
+    rate = rate * np.where(is_split, assumed.split_rate, 1.0)
     seconds = waves * depth
     # A small tile reuses its operands too little: the last on-chip level cannot feed the unit at full rate.
     multiply_s, load_s = tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s
     step_s = np.maximum(multiply_s, load_s)
     if is_fed:
-        exponent = assumed("feed_overlap")
+        exponent = assumed.feed_overlap
         fed_s = multiply_s * (1.0 + (load_s / multiply_s) ** exponent) ** (1.0 / exponent)
         step_s = np.where(is_fed[0] > 0.0, fed_s, multiply_s)
     seconds *= step_s
     if choices.step_s:  # blocks that share a unit wait for memory at the same time
-        rounds = np.ceil(blocks / (units * assumed("grouped_blocks")))
+        rounds = np.ceil(blocks / (units * assumed.grouped_blocks))
         seconds = np.maximum(seconds, rounds * depth * choices.step_s) + (rounds - 1.0) * choices.refill_s
     stored_s = choices.store_s + is_split * choices.part_s
     seconds = seconds + waves * (tm * tn) * stored_s + is_split * choices.split_s
@@ -145,7 +146,7 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
 
 def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: float) -> tuple[Floats, Floats]:
     """Return the seconds of element-wise work at the vector units' full rate, in rounds of blocks, and busy units."""
-    per_block, elements = device.arch.data.assumed("elements_per_block"), np.maximum(demand.elements, 1.0)
+    per_block, elements = device.arch.constants.elements_per_block, np.maximum(demand.elements, 1.0)
     blocks = np.ceil(elements / per_block)
     rounds = np.ceil(blocks / device.units)
     per_element = flops / elements
@@ -158,19 +159,19 @@ def vector_tiling(demand: Demand, setup: Setup, elsewhere: Bools | None = None) 
     """Tile contractions for the vector units, except those that run `elsewhere`. Depthwise ones give each result a
     lane."""
     device, plan = setup.device, setup.plan
-    data, unit_rate = device.arch.data, device.mac_rate("vector", plan.vector_mac)
+    assumed, unit_rate = cast(GpuConstants, device.arch.constants), device.mac_rate("vector", plan.vector_mac)
     depthwise = demand.is_depthwise
     tiled = ~depthwise if elsewhere is None else ~(depthwise | elsewhere)
     feed = device.facts.get("operand_bytes_per_clock")
     narrowest = min(plan.widths.weights, demand.element_bytes)
     fed_s = narrowest / (feed.value * device.clock_hz) if feed else 0.0
-    timing = {"operand_s": fed_s, "ruled_side": data.assumed("rule_tile") if setup.products.is_untuned else 0.0}
-    menu = data.tiles["vector"]
+    timing = {"operand_s": fed_s, "ruled_side": assumed.rule_tile if setup.products.is_untuned else 0.0}
+    menu = device.arch.data.tiles["vector"]
     dense = tile_menu(demand, demand.gemm * tiled, menu, device, unit_rate, demand.element_bytes, **timing)
     if not depthwise.any():
         return dense
     seconds, units = vector_seconds(demand, device, 2.0 * demand.macs, 2.0 * unit_rate * device.units)
-    blocks = np.ceil(demand.elements / data.assumed("elements_per_block"))
+    blocks = np.ceil(demand.elements / assumed.elements_per_block)
     zero = np.zeros(demand.n)
     lanes = Tiling(seconds, blocks, np.ceil(blocks / device.units), units, zero, zero, zero + 1.0)
     return choose(depthwise, lanes, dense)

@@ -186,7 +186,7 @@ def test_threads_join_as_a_tree() -> None:
     setups = [msgspec.structs.replace(result.setup, device=each) for each in (device, wider)]
     few, many = (execute(result.demand, setup).overhead_s for setup in setups)
     step_s = device.thread_join_s * result.runtime.launch.value
-    regions = 1.0 + device.arch.data.assumed("plain_reorder_regions")
+    regions = 1.0 + device.arch.constants.plain_reorder_regions
     assert (many - few <= regions * step_s * (1 + 1e-9)).all()
     assert (many - few).max() == pytest.approx(regions * step_s, rel=0.1)
 

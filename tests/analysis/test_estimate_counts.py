@@ -244,6 +244,6 @@ def test_clocks_run_while_a_kernel_works_and_for_a_part_of_its_start() -> None:
     cycles = grid.per_kernel(result, run.counts[device.arch.timed_rows].max(axis=0))
     clocked_s = cycles / (device.clock_hz * device.units)
     is_plain = (grid.per_kernel(result, demand.macs) == 0) & (run.kernel_s < 2.0 * run.unthrottled_s)
-    expected_s = run.busy_s + device.arch.data.assumed("launch_clocked") * device.light_start_s
+    expected_s = run.busy_s + device.arch.constants.launch_clocked * device.light_start_s
     assert is_plain.sum() > 10
     assert clocked_s[is_plain] == pytest.approx(expected_s[is_plain])

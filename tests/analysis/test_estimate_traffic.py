@@ -20,7 +20,7 @@ def capacity(result: Estimate) -> float:
 
 def room(result: Estimate, weights: float) -> float:
     """What is left for activations: a compiler may keep small weights in the scratchpad that it manages for good."""
-    most = capacity(result) * result.device.arch.data.assumed("pinned_share")
+    most = capacity(result) * result.device.arch.constants.pinned_share
     pinned = keeps_weights(result) and result.device.arch.is_managed and weights <= most
     return capacity(result) - (weights if pinned else 0.0)
 
@@ -34,7 +34,7 @@ def reordered(result: Estimate, read: float, written: float, weights: float) -> 
     """CPU libraries rearrange operands of a convolution into their own layout: what is read of that again at most."""
     if result.device.architecture != "cpu":
         return 0.0
-    return result.device.arch.data.assumed("reorder_passes") * (read + written + weights)
+    return result.device.arch.constants.reorder_passes * (read + written + weights)
 
 
 def boundary_transfers(result: Estimate) -> int:

@@ -63,7 +63,7 @@ def _longer_joins_s(before: Estimate, after: Estimate) -> float:
     convolution rearranges its tensors in each of those regions."""
     if "thread_join_s" not in before.device.facts:
         return 0.0
-    regions = before.demand.n_kernels * (1 + before.device.arch.data.assumed("plain_reorder_regions"))
+    regions = before.demand.n_kernels * (1 + before.device.arch.constants.plain_reorder_regions)
     doublings = math.log2(max(after.device.units / before.device.units, 1.0))
     return before.device.facts["thread_join_s"].value * doublings * regions
 

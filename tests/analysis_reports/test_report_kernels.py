@@ -84,17 +84,17 @@ def test_occupancy_by_hand() -> None:
     """Limits of one SM, from registers, shared memory, threads and the blocks there are."""
     result = grid.run("resnet18", "gpu", 256)
     device, tiling = result.device, result.run.mapping.tiling
-    assumed = device.arch.data.assumed
-    threads = assumed("block_threads")
+    assumed = device.arch.constants
+    threads = assumed.block_threads
     limit = resident_limit(device, result.run.mapping)
     tiled = tiling.tile_m > 0
     assert (limit[~tiled] == device.threads_per_unit // threads).all(), "32 registers fill an SM exactly"
     for i in np.flatnonzero(tiled):
         tile_m, tile_n = tiling.tile_m[i], tiling.tile_n[i]
-        registers = min(tile_m * tile_n / threads + assumed("tile_registers"), 255)
+        registers = min(tile_m * tile_n / threads + assumed.tile_registers, 255)
         by_registers = device.registers_bytes_per_unit // (registers * 4 * threads)
-        shared = (tile_m + tile_n) * assumed("tile_step_bytes") * assumed("tile_stages")
-        by_shared = device.l1_bytes_per_unit * assumed("shared_part") // shared
+        shared = (tile_m + tile_n) * assumed.tile_step_bytes * assumed.tile_stages
+        by_shared = device.l1_bytes_per_unit * assumed.shared_part // shared
         by_threads = device.threads_per_unit // threads
         assert limit[i] == max(min(by_registers, by_shared, by_threads, device.blocks_per_unit), 1)
     found = occupancy(result.demand, device, result.run.mapping)

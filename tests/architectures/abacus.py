@@ -1,7 +1,7 @@
 """A toy architecture, to prove that one is a module and a data file: cores in a row, each with beads for a memory."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -10,6 +10,12 @@ from hwexplorer.extend import demand as demands
 
 Demand = demands.Demand
 Floats = demands.Floats
+
+
+class AbacusConstants(architecture.Constants, frozen=True, kw_only=True):
+    """The structural constants of abacus.toml."""
+
+    pushes: float
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Any) -> common.Mapping:
@@ -23,10 +29,11 @@ def _counts(
 ) -> Floats:
     device = setup.device
     counts, row = common.empty_counts(device, demand)
+    assumed = cast(AbacusConstants, device.arch.constants)
     counts[row["beads.mac"]] = demand.macs
     counts[row["beads.flop"]] = demand.vector_flops
     counts[row["beads.special_function"]] = demand.special
-    counts[row["rods.push"]] = (demand.macs + demand.vector_flops) * device.arch.data.assumed("pushes")
+    counts[row["rods.push"]] = (demand.macs + demand.vector_flops) * assumed.pushes
     counts[row["shelf.read"]] = flow.chip_read
     counts[row["shelf.write"]] = flow.chip_write
     counts[row["store.dram_read"]] = flow.dram_read
@@ -43,6 +50,7 @@ ARCHITECTURE = architecture.Architecture(
     id="abacus",
     name="Abacus",
     data_file=Path(__file__).with_suffix(".toml"),
+    constants_type=AbacusConstants,
     devices=Path(__file__).with_name("devices"),
     default_device="abacus_one",
     unit="row",

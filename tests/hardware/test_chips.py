@@ -66,7 +66,7 @@ def test_last_levels_have_a_bandwidth_of_their_own(on: str, bytes_per_s: float) 
     fact = device.facts["last_level_bandwidth"]
     assert fact.value == pytest.approx(bytes_per_s, rel=0.01)
     assert fact.quality == "published"
-    assert 0.5 < device.arch.data.assumed("last_level_reached") < 0.9
+    assert 0.5 < device.arch.constants.last_level_reached < 0.9
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_changed_fact_keeps_its_relative_spread() -> None:
 def test_a_kernel_without_a_product_starts_with_fewer_cycles_and_on_a_host_in_less_time() -> None:
     for name in ("h100_sxm", "xeon_8490h"):
         device = load_device(name)
-        share, cycles_s = device.arch.data.assumed("light_launch"), device.launch_cycles / device.clock_hz
+        share, cycles_s = device.arch.constants.light_launch, device.launch_cycles / device.clock_hz
         fixed_s = device.launch_s * (share if device.arch.is_host else 1.0)
         assert device.light_start_s == pytest.approx(fixed_s + share * cycles_s)
 
@@ -134,9 +134,9 @@ def test_a_block_of_attention_loads_its_queries_and_first_keys_and_stores_its_re
         serial_s = map_demand(kernel_demand([block], uniform(2.0)), setup, device.software.efficiency).serial_s
         assert serial_s is not None
         waited_s.append(serial_s[BLOCKS, 0])
-    tile_rows = min(rows, device.arch.data.assumed("attention_rows"))
+    tile_rows = min(rows, device.arch.constants.attention_rows)
     carried = 2.0 * tile_rows * width * 2.0  # bytes of queries and of results, 2 a value
-    carried += device.arch.data.assumed("attention_columns") * width * 2.0  # a product without values: keys alone
+    carried += device.arch.constants.attention_columns * width * 2.0  # a product without values: keys alone
     more_s = carried / device.bytes_per_clock_per_unit / device.clock_hz
     assert waited_s[1] - waited_s[0] == pytest.approx(more_s)
 

@@ -1,7 +1,6 @@
 """Libraries of kernels: each is used by an engine, and estimates use the constants of the library that fits."""
 
 import re
-from functools import partial
 
 import msgspec
 import numpy as np
@@ -12,8 +11,7 @@ from analysis.estimate.kernels import demand
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.serving.deployment import open_step
-from hardware import architecture_facts
-from hardware.architecture_facts import Data
+from hardware import architecture_facts, constants
 from hardware.base import file_access
 from hardware.demand import READ_WEIGHT, WRITE, OpClass
 from hardware.device_catalog import load_device
@@ -33,7 +31,6 @@ from hardware.kernels.library import (
 )
 from hardware.mapping.demand_rewrites import move_expert_rows, zero_rows_s
 from hardware.setup import find_setup, make_setup
-from hwexplorer.reports.show.events import event_report
 from tests.models import load_once
 from tests.test_house import sources
 
@@ -124,33 +121,13 @@ def test_widths_of_experts_are_padded_as_they_are_stored() -> None:
     assert read / stated == pytest.approx(np.full(is_product.sum(), (3072 / 2880) ** 2))
 
 
-def test_every_constant_of_gpus_is_used_by_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
-    used: set[str] = set()
-
-    def assumed(data: Data, name: str) -> float:
-        used.add(name)
-        return data.assumptions[name].value
-
-    monkeypatch.setattr(Data, "assumed", property(lambda data: partial(assumed, data)))
-    cases = [
-        ("resnet50", "h100_sxm", "pytorch_untuned", "fp16"),
-        ("mobilenet_v2", "rtx_4090", "tensorrt", "fp32"),
-        ("llama3_8b:decode", "h100_sxm", "vllm", "fp8"),
-        ("llama3_8b:decode", "b200", "vllm", "bf16"),
-        ("llama3_8b:decode", "a100_sxm4_80gb", "tensorrt_llm", "w8a8kv16"),
-        ("llama3_8b", "a100_sxm4_80gb", "vllm", "w4a16"),
-        ("llama3_8b:decode", "rtx_4090", "llama_cpp", "q4_k_m"),
-        ("mixtral_8x7b:decode", "h100_sxm", "vllm", "w4a16"),
-        ("llama3_8b:decode,tp=2", "h100_sxm", "transformers", "bf16"),
-        ("llama3_8b:decode,tp=2", "h100_sxm", "vllm", "bf16"),
-        ("cholesky", "h100_sxm", "pytorch_eager", "fp32"),
-    ]
-    for case in cases:
-        event_report(run(*case))
-    stated = file_access.shipped(architecture_facts.COMMON.with_name("gpu.toml"))
-    assert stated["assumptions"].keys() - used == set()
+def test_every_constant_and_menu_of_tiles_is_used() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in architecture_facts.COMMON.parents[1].rglob("*.py"))
-    assert [name for name in stated["tiles"] if f'"{name}"' not in code] == []
+    kinds = (constants.CpuConstants, constants.GpuConstants, constants.TpuConstants, constants.NpuConstants)
+    fields = {name for kind in (*kinds, constants.KpuConstants) for name in kind.__struct_fields__}
+    assert {name for name in fields if not re.search(rf"\.{name}\b", code)} == set()
+    tiles = file_access.shipped(architecture_facts.COMMON.with_name("gpu.toml"))["tiles"]
+    assert [name for name in tiles if f'"{name}"' not in code] == []
 
 
 _DECODE = ("attention_decode",)

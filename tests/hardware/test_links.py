@@ -27,9 +27,9 @@ def test_words_are_sent_where_little_is_and_blocks_where_much_is() -> None:
     """A block waits for its own, so a few bytes in words take their latency and little more; of much, words with flags
     would take as much longer as they reach less of the speed."""
     device = load_device("h100_sxm")
-    assumed, found = device.arch.data.assumed, seconds(2)
+    assumed, found = device.arch.constants, seconds(2)
     assert found[0] == pytest.approx(2 * device.link_latency_s)
-    assert found[-1] < SENT[-1] / (device.link_bandwidth * assumed("link_words_reached"))
+    assert found[-1] < SENT[-1] / (device.link_bandwidth * assumed.link_words_reached)
 
 
 def test_a_stated_speed_replaces_that_of_the_device() -> None:

@@ -241,7 +241,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None, measured_s: F
     on_matrix, is_product = mapping.on_matrix[head] > 0, demand.macs[head] > 0
     total = units_in_all(device, mapping.on_matrix)[head]
     # A product has tiles; another kernel has blocks of elements.
-    per_block = device.arch.data.assumed("elements_per_block")
+    per_block = device.arch.constants.elements_per_block
     blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
     sentences = [architecture_of(device).sentence(demand, result.setup, mapping, i) for i in head.tolist()]
     lanes = device.file.fma_per_clock["vector"]
