@@ -7,11 +7,13 @@ decoded and scheduled, its lanes read and write registers, a byte passes each le
 import csv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import numpy as np
 
 from analysis.measured.tables import SHIPPED
+from hardware.constants import GpuConstants
 from hardware.device import Device
 from hardware.device_catalog import load_device
 from hardware.event_prices import coefficients
@@ -147,7 +149,7 @@ def event_rows(table: Path = TABLE) -> Iterator[EventRow]:
 
 def _price_j(device: Device, form: str, counts: Counts, activity: float) -> float:
     if form == "int8":  # uniform bytes, not those of networks
-        activity /= device.arch.constants.integer_activity
+        activity /= cast(GpuConstants, device.arch.constants).integer_activity
     facts = device.facts | {"data_activity": msgspec.structs.replace(device.facts["data_activity"], value=activity)}
     device = msgspec.structs.replace(device, facts=facts)
     prices = coefficients(device, make_plan(device, form)).value
