@@ -117,7 +117,7 @@ def find_field(device: Device, name: str) -> tuple[str, str]:
         return name, next(iter(rates[unit].values())).unit
     if (event := events.get(name.partition(":")[0])) is not None:
         return name, f"J/{event.count}"
-    listing = f"`hwexplorer device {device.id}` lists them"
+    listing = f"`hwexplorer devices {device.id}` lists them"
     sides = (ARRAY,) if "array_rows" in facts else ()
     raise unknown(f"fact or event of {device.id}", name, (*facts, *sides, *rates, *events), listing=listing)
 

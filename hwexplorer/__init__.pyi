@@ -24,10 +24,9 @@ from analysis.explore.rule_check import Findings
 from analysis.explore.wavefront_phases import Wavefront
 from analysis.serving.serving_report import ServingReport
 from hwexplorer.reports.advise import Advice
-from hwexplorer.reports.devices.devices import DeviceList
+from hwexplorer.reports.devices import DeviceList
 from hwexplorer.reports.models import ModelList
 from hwexplorer.reports.models import ModelRanking
-from hwexplorer.reports.show.coefficients import Prices
 from hwexplorer.reports.show.events import EventReport
 from hwexplorer.reports.show.kernels import KernelReport
 from hwexplorer.reports.show.memory import MemoryReport
@@ -54,13 +53,8 @@ def check(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: 
 def compare(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., baseline: _Value = ..., include_design_targets: bool | None = ..., level: Literal["summary", "detailed", "subgraph", "operator"] | None = ..., metric: Literal["edp", "energy", "latency"] | None = ..., cost: bool | None = ..., hourly: _Value = ..., price: _Value = ..., electricity: _Value = ..., carbon: _Value = ..., overhead: _Value = ..., lifetime: _Value = ..., duty: _Value = ..., devices_dir: _Value = ...) -> Result[Comparison | Levels]:
     """Compare devices for one model: latency, energy, EDP, and which is best."""
 
-@overload
-def devices(*, arch: Literal["cpu", "gpu", "tpu", "npu", "kpu"] | None = ..., devices_dir: _Value = ...) -> Result[DeviceList]:
-    """List the devices."""
-
-@overload
-def devices(section: Literal["device"], device: _Value, *, devices_dir: _Value = ...) -> Result[Any]:
-    """Show one device with the source of each fact, or write its file: -o mine.toml."""
+def devices(device: _Value = ..., *, arch: Literal["cpu", "gpu", "tpu", "npu", "kpu"] | None = ..., precision: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
+    """List the devices, or show one with the source of each fact and the energy of each event, or write its file."""
 
 def mission(file: _Value, *, input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[MissionAnswer]:
     """Run several models at their rates on one module, within a power budget or from a battery."""
@@ -73,10 +67,6 @@ def report(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision:
 
 def search(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., max_energy: _Value = ..., max_latency: _Value = ..., max_memory: _Value = ..., max_power: _Value = ..., min_throughput: _Value = ..., max_cost: _Value = ..., front: bool | None = ..., models: _Value = ..., sort: Literal["energy", "latency", "edp", "throughput", "cost"] | None = ..., batches: _Value = ..., precisions: _Value = ..., power_modes: bool | None = ..., cap: bool | None = ..., include_design_targets: bool | None = ..., max_ttft: _Value = ..., max_tpot: _Value = ..., devices: _Value = ..., devices_dir: _Value = ...) -> Result[ConstrainedSearch]:
     """Find devices, batches and precisions within limits such as --max-power 20W, or those that no other beats."""
-
-@overload
-def show(section: Literal["coefficients"], *, on: _Value = ..., precision: _Value = ..., devices_dir: _Value = ...) -> Result[Prices]:
-    """List the energy of each hardware event of a device, with spread and source."""
 
 @overload
 def show(section: Literal["events"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., devices_dir: _Value = ...) -> Result[EventReport]:

@@ -102,7 +102,9 @@ class ScreenQueries:
 
     def device(self, name: str) -> Text:
         """Return the sheet of a device. Tabs separate its facts, as in terms: a narrow screen would break columns."""
-        text = Answer("device", State(), device=name).view()
+        page = Answer("devices", State(), device=name).view()
+        assert isinstance(page, Page)
+        text = page.parts[0]
         assert isinstance(text, Text)
         sections = [(head, tuple(_FACT.sub(r"\1\t\2 ", line) for line in lines)) for head, lines in text.sections]
         return replace(text, sections=tuple(sections))

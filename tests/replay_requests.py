@@ -93,11 +93,11 @@ compare resnet50@b8,b9 | compare resnet50@q/h100_sxm | compare resnet50/h100_sxm
 compare resnet50/gpu,h100_sxm | compare resnet50?nokey=1 | compare ? | tree resnet50 --by layer |
 tree resnet50 --on a10,t4 | events resnet50 --node nowhere | why resnet50 --node layer9 | search resnet50 |
 explain resnet50 a10 | search resnet50 --max-energy 5ms | explain resnet50 a10 a10 |
-explain resnet50 a10 t4 --metric speed | coefficients --on x |
-plot conv2d --plot pie | check conv2d | device |
+explain resnet50 a10 t4 --metric speed | devices x |
+plot conv2d --plot pie | check conv2d |
 check conv2d --rule energy | check conv2d --rule 'energy(x) < 1J' | check conv2d --rule 'energy(a10) < 1s' |
-device nothing | device h100_sxm{units} | device h100_sxm{nofact*2} | device h100_sxm{units*0} |
-device h100_sxm{units*2 | models nomodel --on l4 | compare llama3_8b:decode,kv=-1 | compare llama3_8b:decode,tp=7 |
+devices nothing | devices h100_sxm{units} | devices h100_sxm{nofact*2} | devices h100_sxm{units*0} |
+devices h100_sxm{units*2 | models nomodel --on l4 | compare llama3_8b:decode,kv=-1 | compare llama3_8b:decode,tp=7 |
 compare llama3_8b:nothing=1 | compare gemm:0x1x1 | compare gemm:1x2 | compare llama3_8b:request,in=5,kv=5 |
 compare mlp:width=3 | compare llama3_8b --image-size 224 | compare resnet50 --sequence 12 |
 compare llama3_8b:decode,ep=8 | models --family none --on l4 | models --sort size --on l4 |
@@ -135,8 +135,8 @@ search resnet50 --max-latency 5ms | search conv2d --front | sweep conv2d | compa
 SLOW = ("validate", "validate --cross-validate")
 # Later requests of a group read what the first writes, or the trace that lies in each folder.
 CHAINS = """
-device h100_sxm{units*2,memory_bandwidth*1.5} | tree mobilenet_v2 --on h100_sxm{units*2} --batch 8 |
-device kpu_t256{units=300,array=16x16} | coefficients --on kpu_t256{units=300,array=16x16} |
+devices h100_sxm{units*2,memory_bandwidth*1.5} | tree mobilenet_v2 --on h100_sxm{units*2} --batch 8 |
+device kpu_t256{units=300,array=16x16} | devices kpu_t256{units=300,array=16x16} --precision int8 |
 tune bert_base --on kpu_t256{units=300,array=16x16} | report resnet18 --on h100_sxm -o base.json |
 diff base.json resnet34 --on h100_sxm | diff base.json vgg11 --on t4 |
 diff base.json resnet18@b8 --rule 'change(energy) < 5%' | tree conv2d --on t4 -o tree.json |
@@ -256,10 +256,10 @@ def list_requests(count: int, seed: int) -> list[list[dict[str, Any]]]:
     with replay.isolated():
         d = Drawing(seed)
         every = list(d.modes)
-        catalogue = [f"device {name}" for name in every]
-        catalogue += [f"device {name}:{mode}" for name, modes in d.modes.items() for mode in modes]
-        catalogue += [" ".join(d.fill(f"device {name}{{{{{{what_if}}}}}}")) for name in every]
-        catalogue += [" ".join(d.fill(f"coefficients --on {name} {{image_precision}}")) for name in every]
+        catalogue = [f"devices {name}" for name in every]
+        catalogue += [f"devices {name}:{mode}" for name, modes in d.modes.items() for mode in modes]
+        catalogue += [" ".join(d.fill(f"devices {name}{{{{{{what_if}}}}}}")) for name in every]
+        catalogue += [" ".join(d.fill(f"devices {name} {{image_precision}}")) for name in every]
         groups = [*split("|".join(catalogue), 50), *split(WRONG), *split(ONCE, 5), *split(CHAINS)]
         for name, size in IMAGE_SIZES.items():
             groups += split(f"compare {name} --image-size {size}|tree {name}@i{size} --on t4")
@@ -281,7 +281,7 @@ def list_short(seed: int) -> list[dict[str, Any]]:
     """Lists one request of each kind of a few small models, and some others."""
     d = Drawing(seed)
     requests = [argv for each in listed(SHORT) for argv in d.of_model(*each.split())]
-    requests += [d.fill(each) for each in ["device {device}", "coefficients --on {device}"] * 12]
+    requests += [d.fill(each) for each in ["devices {device}"] * 24]
     requests += split(WRONG)[0][::8]
     requests += [argv for argv in split(ONCE)[0] if argv[0] in ("models", "devices", "validate", "design", "rank")][::2]
     return [{"group": 0, "argv": argv + ([] if "--format" in argv else ["--format", "json"])} for argv in requests]

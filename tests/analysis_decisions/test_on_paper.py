@@ -51,7 +51,7 @@ def test_the_catalogue_has_some() -> None:
         ("models", "--on", "kpu", "conv2d"),
         ("advise", "conv2d", "--on", "gpu", "--instead", "kpu"),
         ("tree", "conv2d", "--on", "kpu"),
-        ("device", "kpu"),
+        ("devices", "kpu"),
         ("devices",),
         ("why", "conv2d", "gpu", "kpu"),
         ("plot", "conv2d", "--plot", "pareto"),

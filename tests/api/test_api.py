@@ -41,7 +41,7 @@ def test_importing_it_loads_little_and_neither_torch_nor_the_screen() -> None:
 def test_every_report_is_a_function_and_nothing_else_is() -> None:
     offered = {name for name in dir(hx) if not name.startswith("_") and name != "capture"}
     assert offered == {*api.__all__, *(name for name in registry.names() if api.is_function(name))}
-    assert {"compare", "tree", "events", "sweep", "device", "check", "show"} <= offered
+    assert {"compare", "tree", "events", "sweep", "devices", "check", "show"} <= offered
     assert "open" not in offered
     for name in offered:
         function = getattr(hx, name)
@@ -91,7 +91,7 @@ def test_a_result_is_the_document_of_the_command_line(capsys: pytest.CaptureFixt
         ("check", {"model": "mlp", "rule": ["energy < 1J", "latency < 1s"]},
          "mlp --rule 'energy < 1J' --rule 'latency < 1s'"),
         ("edp", {"model": "mlp", "like_for_like": True, "top": 2}, "mlp --like-for-like --top 2"),
-        ("device", {"device": "t4"}, "t4"),
+        ("devices", {"device": "t4"}, "t4"),
         ("models", {}, ""),
     ],
 )  # fmt: skip

@@ -49,7 +49,7 @@ def test_prints_what_it_printed(name: str, capsys: pytest.CaptureFixture[str], m
     properties = {"properties": schema["properties"], "required": schema["required"]}
     assert faults(document, properties, schema["$defs"]) == []
     assert faults(document, {"anyOf": schema["anyOf"]}, schema["$defs"]) == []
-    if schema["anyOf"] != [{"type": "object"}]:  # a report of parts is a plain object
+    if {"type": "object"} not in schema["anyOf"]:  # a report of parts is a plain object
         assert faults({"schema": document["schema"]}, {"anyOf": schema["anyOf"]}, schema["$defs"])
     monkeypatch.setenv("HWEXPLORER_WIDTH", "100")
     lines = printed(*CASES[name]).splitlines()

@@ -50,8 +50,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("compare", "resnet18", "--baseline", ""), "unknown device"),
     (("tree", "resnet18", "--on", "cpu,gpu"), "one device"),
     (("tree", "resnet18", "--on", ""), "one device"),
-    (("device", "h10_sxm"), "did you mean h100_sxm"),
-    (("device",), "device"),
+    (("devices", "h10_sxm"), "did you mean h100_sxm"),
     (("compare", "resnet18", "--precision", "fp23"), "did you mean fp32"),
     (("compare", "resnet18", "--precision", "FP61"), "did you mean fp16"),
     (("compare", "resnet18", "--execution", "egaer"), "did you mean eager"),
@@ -228,7 +227,7 @@ def test_a_device_of_the_catalogue_is_not_replaced(
     assert "h100_sxm" in refused("compare", "resnet18", "--devices-dir", str(folder))
     one, two = device_file("my_gpu", folder="one"), device_file("my_gpu", folder="two")
     both = ("--devices-dir", str(one), "--devices-dir", str(two))
-    assert "already defined" in refused("device", "my_gpu", *both)
+    assert "already defined" in refused("devices", "my_gpu", *both)
     assert "already defined" in document("devices", *both)["errors"][0]
     assert len(document("compare", "resnet18", *both)["rows"]) == 4  # the others keep working
 
@@ -249,7 +248,7 @@ def test_a_device_of_ones_own(call: Call, document: Callable[..., Any], device_f
     assert len(listed["errors"]) == 1
     found = document("compare", "resnet18", "--on", "t4,my_gpu", "--devices-dir", str(folder))
     assert [row["device"] for row in found["rows"]] == ["t4", "my_gpu"]
-    for words in (("tree", "resnet18", "--on", "my_gpu"), ("why", "resnet18", "--on", "my_gpu"), ("device", "my_gpu")):
+    for words in (("tree", "resnet18", "--on", "my_gpu"), ("why", "resnet18", "--on", "my_gpu"), ("devices", "my_gpu")):
         done = call(*words, "--devices-dir", str(folder))
         assert done.code == 0
         assert "My GPU" in done.out

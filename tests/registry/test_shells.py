@@ -32,7 +32,7 @@ COMPLETED = [
     ("tree mlp --like", {"--like-for-like"}),
     ("resnet18 --thre", set()),
     ("resnet18 --them", {"--theme"}),
-    ("device kpu_t25", {"kpu_t256"}),
+    ("devices kpu_t25", {"kpu_t256"}),
     ("completion z", {"zsh"}),
 ]
 
