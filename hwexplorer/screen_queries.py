@@ -113,7 +113,7 @@ class ScreenQueries:
         """Return the evidence, latency (s), energy per inference (J), power (W) and memory (bytes) on a device; the
         figures are None if the model does not fit."""
         from analysis.estimate.estimate import estimate
-        from analysis.text.evidence import evidence_word
+        from analysis.text.headline import evidence_word
 
         ran = estimate(engine.workload(state), engine.device(device), engine.scenario(state))
         if not ran.fits:

@@ -18,10 +18,9 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.explore.attribution import Explanation, estimate_of_work, explain, is_comparable
-from analysis.explore.odds import metric_ratio_band, probability
+from analysis.explore.odds import LIKELY, SURE, metric_ratio_band, probability
 from analysis.explore.rule_check import Finding, coverage_findings
 from analysis.explore.saved_result import ComparedResult, ResultSummary, summarize_estimate
-from analysis.explore.verdict import LIKELY, SURE
 from analysis.text.headline import name_with_format, short_name
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import Unit, percent, quantity

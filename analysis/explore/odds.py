@@ -1,9 +1,15 @@
-"""Odds that one device beats another when their bands overlap.
+"""Odds that one device beats another when their bands overlap, and the verdict of a comparison.
 
 The logarithm of a measured figure is taken as normally distributed, centred in the logarithm of the band. Errors of
-estimates that share constants (a device, a runtime) are correlated (odds.toml)."""
+estimates that share constants (a device, a runtime) are correlated (odds.toml).
 
-from collections.abc import Sequence
+The verdict says which device is best by one metric, how sure that is, and what would settle it. From 90 % it is stated
+as a fact, from 70 % as probable, below as too close to call. A device known from data sheets alone is called predicted,
+never best. The doubt comes first, because a narrow screen cuts the end of a sentence.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import NormalDist
@@ -11,9 +17,22 @@ from statistics import NormalDist
 import msgspec
 
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.metrics import METRICS
+from analysis.explore.measurement_tools import describe_measurement
+from analysis.text.headline import (
+    advantage,
+    describe_change,
+    describe_evidence,
+    is_backed,
+    name_with_format,
+    plain_name,
+    short_name,
+)
 from hardware.base import file_access
 from hardware.base.text import percent
+from hardware.device import ON_PAPER
 
+SURE, LIKELY = 0.9, 0.7  # odds from which a verdict is a fact, and probable
 BEATS = {"latency": "is faster", "energy": "needs less energy"}
 DOUBT = (0.05, 0.95)  # odds between which a comparison is in doubt
 LOWEST, MOST = 0.01, 0.99  # the odds that are stated at most: bands have tails
@@ -132,3 +151,119 @@ def odds_sentence(found: Sequence[Odds]) -> str:
 def describe_odds(probability: float) -> str:
     """Write `90 % sure`, or `40 % chance` below one half."""
     return f"{percent(probability)} {'sure' if probability >= 0.5 else 'chance'}"
+
+
+# --- the verdict ------------------------------------------------------------------------------------------
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """`best` by a metric among the devices that exist, with the `odds` that it beats its closest `rival`; devices by
+    key, '' for none. `is_predicted` if neither it nor similar chips were measured; `best_measured` is the best with
+    measurements. `measurement` says what to run to settle a doubt. `lines` state all this, the answer first."""
+
+    metric: str
+    best: str
+    rival: str
+    odds: float
+    is_predicted: bool
+    best_measured: str
+    measurement: str
+    lines: tuple[str, ...]
+
+
+def verdict(
+    results: Sequence[Estimate], metric: str = "edp", on_paper: bool = False, unchanged: Sequence[Estimate] = ()
+) -> Verdict | None:
+    """Compare devices by a metric. Return None if fewer than two can run the model. Designs on paper are never best:
+    they get a line if they were asked for (`on_paper`) or would be best. Each device with changed facts gets a line
+    against the unchanged device, which competes whether it is in the results or in `unchanged`."""
+    results = tuple({run.device.key: run for run in (*unchanged, *results)}.values())
+    figure, noun = METRICS[metric].figure, METRICS[metric].noun
+    ordered = sorted((run for run in results if run.can_win), key=figure)
+    rivals = [run for run in ordered if run.device.silicon]
+    unreal = [run for run in ordered if not run.device.silicon]
+    designs = [run for run in unreal if not run.device.changes]
+    hypothetical = [run for run in unreal if run.device.changes]
+    if len(ordered) < 2 or not rivals:
+        return None
+    best = rivals[0]
+    rival = min(rivals[1:], key=lambda one: probability(best, one, metric), default=None)
+    odds = probability(best, rival, metric) if rival is not None else 1.0
+    backed = next((run for run in rivals if is_backed(run.trust)), None)
+    is_predicted = not is_backed(best.trust)
+    run = _run_to_measure(best, rival, metric) if rival is not None and (is_predicted or odds < SURE) else ""
+    if figure(unreal[0] if unreal else best) < figure(best):
+        noun += " of devices that exist"
+    names = _names(results, ordered)
+    lines = [_sentence(best, rival, odds, noun, names)] if rival is not None or not hypothetical else []
+    lines += [_against_unchanged(run, results, best, metric) for run in hypothetical]
+    if is_predicted and backed is not None:
+        name = names[backed.device.key]
+        lines.append(f"Best with measurements behind it: {name} ({describe_evidence(backed.trust)}).")
+    lines += [f"To {'settle' if odds < SURE else 'confirm'} it: {run}."] * bool(run)
+    if designs and (on_paper or figure(designs[0]) < figure(best)):
+        design = f"{names[designs[0].device.key]}, {advantage(designs[0], best)} {names[best.device.key]}"
+        lines.append(f"On paper: {design}; designs are not ranked.")
+    return Verdict(
+        metric=metric,
+        best=best.device.key,
+        rival=rival.device.key if rival is not None else "",
+        odds=odds,
+        is_predicted=is_predicted,
+        best_measured=backed.device.key if backed is not None else "",
+        measurement=run,
+        lines=tuple(lines),
+    )
+
+
+def _names(results: Sequence[Estimate], ranked: Sequence[Estimate]) -> dict[str, str]:
+    """Return the name of each device by key: short if no other result has it, with its format if formats differ."""
+    short = [plain_name(result.device) for result in results]
+    names = [
+        name if short.count(name) == 1 else short_name(result.device).removesuffix(ON_PAPER)
+        for result, name in zip(results, short, strict=True)
+    ]
+    return {
+        result.device.key: name_with_format(name, result, ranked) for result, name in zip(results, names, strict=True)
+    }
+
+
+def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, names: Mapping[str, str]) -> str:
+    """Return the sentence on the best device, the doubt first."""
+    name = names[best.device.key]
+    if rival is None:
+        return f"{name} is the only device here that exists and can run it."
+    gap = f"{advantage(best, rival)} {names[rival.device.key]}."
+    chance, likely = percent(odds), "" if odds >= SURE else "probably "
+    if odds < LIKELY:
+        return f"Too close to call: {name} is estimated to have the least {noun} ({chance} odds), {gap}"
+    if not is_backed(best.trust):
+        return f"If its data sheet holds, {name} {likely}has the least {noun} ({chance} odds): {gap}"
+    return f"{name} is {likely}best ({chance} sure), with the least {noun}: {gap}"
+
+
+def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimate, metric: str) -> str:
+    """Write `H100 with 2x memory_bandwidth (hypothetical): EDP -9 % against H100; TPU v4 still has 3.5x less.`"""
+    figure, device = METRICS[metric].figure, one.device
+    changes = " and ".join(re.sub(r"^(.+)\*(.+)$", r"\2x \1", change) for change in device.file.changes)
+    name = device.name_in_mode.removeprefix(f"{device.vendor} ")
+    key = device.key.removesuffix(device.changes)
+    base = next((result for result in results if result.device.key == key), None)
+    parts = []
+    if base is not None:
+        change = f"{figure(one) / (figure(base) or 1.0) * 100 - 100:+.0f} %"
+        parts.append(f"{METRICS[metric].title} {change} against {short_name(base.device)}")
+    factor = figure(one) / (figure(best) or 1.0)
+    if base is None or base is not best:
+        winner = short_name(best.device)
+        gap = describe_change(min(factor, 1 / factor), "less", "")
+        words = f"{winner} still has {gap}" if factor > 1 else f"{gap} than {winner}"
+        parts.append(words if gap else f"the same as {winner}")
+    if factor < 1:
+        parts.append("it is not counted")
+    return f"{name} with {changes} (hypothetical): {'; '.join(parts)}."
+
+
+def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:
+    """Say what to run to settle a doubt: on the device without measurements, else on the one with the wider band."""
+    return describe_measurement(best if not is_backed(best.trust) else wider_band((best, rival), metric), metric)

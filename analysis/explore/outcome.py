@@ -13,8 +13,7 @@ from analysis.estimate.figures import serving
 from analysis.estimate.metrics import METRICS
 from analysis.explore.measurement_tools import describe_measurement
 from analysis.explore.odds import LEAST
-from analysis.text.evidence import describe_evidence
-from analysis.text.headline import work_word
+from analysis.text.headline import describe_evidence, work_word
 from hardware.base.errors import RequestError
 from hardware.base.text import quantity
 
@@ -145,7 +144,7 @@ class Outcome(msgspec.Struct, frozen=True):
     ) -> tuple[str, ...]:
         """Return which device is best, how sure that is, and what would settle it; nothing if fewer than two compare.
         `unchanged` are estimates of devices before their changes."""
-        from analysis.explore.verdict import verdict  # not needed to start the screen
+        from analysis.explore.odds import verdict  # not needed to start the screen
 
         lines = verdict([outcome.estimate for outcome in outcomes], metric, on_paper, unchanged)
         return lines.lines if lines is not None else ()

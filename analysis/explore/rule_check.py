@@ -18,11 +18,10 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree_figures import tree
 from analysis.explore.constraint import Constraint
-from analysis.explore.odds import correlation, odds_below, ratio_band
+from analysis.explore.odds import SURE, correlation, odds_below, ratio_band
 from analysis.explore.outcome import Outcome, RuledFigure
-from analysis.explore.verdict import SURE
 from analysis.model.ir import coverage
-from analysis.text.evidence import describe_evidence
+from analysis.text.headline import describe_evidence
 from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
 

@@ -10,7 +10,7 @@ from analysis.serving.deployment import DoesNotFitError
 from analysis.serving.served_load import Served, ServedLoad, load_evidence
 from analysis.serving.serving_report import first_words, order_by_aim
 from analysis.serving.waits import list_waits, timeline
-from analysis.text.evidence import is_backed
+from analysis.text.headline import is_backed
 from hardware.base.text import count_noun, percent, quantity
 
 MOMENTS = 60  # points of a timeline

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from analysis.explore import verdict
-from analysis.explore.odds import correlation, middle_and_spread, odds_of_less
+from analysis.explore.odds import LIKELY, SURE, correlation, middle_and_spread, odds_of_less
 from analysis.serving.deployment import Server
 from analysis.serving.request_load import AskedLoad, Lengths, Limits, closed_load, open_load
 from analysis.serving.served_load import Served, ServedLoad, time_per_token_s
@@ -97,9 +96,9 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
     change = second.row.figure(metric) / first.row.figure(metric)
     behind = f"{second.spoken_name} has {describe_change(change, 'less', 'more', 'as much') or 'as much'}"
     chance = odds_first(first, second, metric)
-    if chance < verdict.LIKELY:
+    if chance < LIKELY:
         return f"Too close to call: {first.spoken_name} leads by {AIMS[metric]}, {behind}"
-    best = f"is {'' if chance >= verdict.SURE else 'probably '}best ({percent(chance)} sure)"
+    best = f"is {'' if chance >= SURE else 'probably '}best ({percent(chance)} sure)"
     return f"{first.spoken_name} {best}, with the least {AIMS[metric]}: {behind}"
 
 

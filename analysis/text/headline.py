@@ -1,4 +1,4 @@
-"""Headlines that say how a device differs from others, as `1st · 1.5x faster · 4x less energy`."""
+"""Words about an estimate: how its device differs from others (`1st · 1.5x faster`), and how its figures are known."""
 
 import re
 from collections.abc import Sequence
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from analysis.estimate.causes import COMPUTE, DRAM, LAUNCH, ON_CHIP, THROTTLED, causes
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
+from analysis.estimate.trust import Trust
 from analysis.model.ir.workload import Ints
-from analysis.text.evidence import is_backed
-from hardware.base.text import percent, quantity
+from hardware.base.text import count_noun, percent, quantity
 from hardware.device import ON_PAPER, Device
 
 UNRANKED = ("on paper", "hypothetical")
@@ -152,3 +152,35 @@ def phase_words(result: Estimate) -> tuple[str, str]:
 def work_word(result: Estimate) -> str:
     """Return what a run of a model makes: `inference`, or `prompt`, `token` or `request` of a language model."""
     return phase_words(result)[1] or ("request" if "output" in result.workload.defaults else "inference")
+
+
+# --- evidence ---------------------------------------------------------------------------------------------
+
+# The words for each level of evidence: here for a table, below for a sentence.
+EVIDENCE = {"measured": "measured", "siblings": "similar chip", "engineering": "data sheet", "design_target": "paper"}
+_SENTENCES = {
+    "measured": "measured on it",
+    "siblings": "similar chips",
+    "engineering": "data sheets only, nothing measured",
+    "design_target": "on paper",
+}
+
+
+def is_backed(trust: Trust) -> bool:
+    """Return True if the device or similar chips were measured."""
+    return trust.level in ("measured", "siblings")
+
+
+def evidence_word(result: Estimate) -> str:
+    """Return the word for the evidence of an estimate; `none` for a device whose facts were changed."""
+    return "none" if result.device.changes else EVIDENCE[result.trust.level]
+
+
+def describe_evidence(trust: Trust) -> str:
+    """Write `similar chips: 412 measurements, typically 21 % off there`."""
+    words = _SENTENCES[trust.level]
+    if trust.median_error is None or not is_backed(trust):
+        return words
+    return f"{words}: {count_noun(trust.rows, 'measurement')}, typically {percent(trust.median_error)} off" + (
+        " there" * (trust.level == "siblings")
+    )

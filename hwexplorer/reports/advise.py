@@ -13,9 +13,9 @@ from analysis.estimate.alternatives import Alternative, alternatives, best_setti
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, figures, head_fields
 from analysis.estimate.metrics import METRICS, select_metrics
+from analysis.explore.comparison import NOTICEABLE, UNMEASURED, accuracy_note, change_effects
 from analysis.explore.next_step import NextStep, request_of
 from analysis.explore.odds import odds, odds_sentence
-from analysis.text.insight import NOTICEABLE, UNMEASURED, accuracy_note, change_effects
 from hardware.base.errors import unknown
 from hardware.device import Device
 from hardware.runtime_choice import FRAMEWORK_MODES

@@ -9,8 +9,7 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.figures import head_fields
 from analysis.explore.comparison import insights, next_steps
 from analysis.text.bound_reasons import model_reason
-from analysis.text.evidence import describe_evidence
-from analysis.text.headline import work_word
+from analysis.text.headline import describe_evidence, work_word
 from hardware.base.text import percent, plain_number, quantity
 from hwexplorer import engine, registry
 from hwexplorer.answer import Answer

@@ -13,8 +13,7 @@ from analysis.document import Column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.explore.outcome import Outcome
-from analysis.text.evidence import evidence_word
-from analysis.text.headline import headlines, rank_values, rank_words
+from analysis.text.headline import evidence_word, headlines, rank_values, rank_words
 from hardware.base.text import Unit, quantity
 from hardware.what_if import with_unchanged
 from hwexplorer import engine

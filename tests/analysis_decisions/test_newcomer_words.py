@@ -5,7 +5,7 @@ import re
 import pytest
 from decisions import hwexplorer as run
 
-from analysis.text.insight import change_effects
+from analysis.explore.comparison import change_effects
 from hwexplorer import engine
 from hwexplorer.reports.advise import NOTICEABLE, advise, gain
 from hwexplorer.state import parse, with_setting

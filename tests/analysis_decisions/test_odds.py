@@ -14,8 +14,16 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore import odds
-from analysis.explore.odds import BEATS, correlation, describe_odds, middle_and_spread, probability
-from analysis.explore.verdict import LIKELY, SURE, verdict
+from analysis.explore.odds import (
+    BEATS,
+    LIKELY,
+    SURE,
+    correlation,
+    describe_odds,
+    middle_and_spread,
+    probability,
+    verdict,
+)
 from hardware.base import file_access
 from hardware.device_catalog import load_device
 from tests.models import load_once

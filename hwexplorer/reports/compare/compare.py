@@ -13,13 +13,11 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import serving
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.explore.attribution import attribute_to_software
-from analysis.explore.comparison import Compared, Comparison, insights
+from analysis.explore.comparison import Compared, Comparison, fitting_format, insights, setting_hint
 from analysis.explore.comparison import compare as compare_devices
 from analysis.explore.cost import Bill
 from analysis.explore.levels import ComparedNode, Levels, NodeFigures, compare_levels, node_figure
-from analysis.text.evidence import describe_evidence
-from analysis.text.headline import short_name
-from analysis.text.insight import fitting_format, setting_hint
+from analysis.text.headline import describe_evidence, short_name
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report

@@ -10,8 +10,8 @@ from msgspec.structs import replace as with_fields
 
 from analysis.document import Column, columns
 from analysis.estimate.alternatives import alternatives
-from analysis.explore import verdict
 from analysis.explore.cost import hired_devices
+from analysis.explore.odds import LIKELY
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.serving.deployment import DoesNotFitError, ParallelDegrees, Server
 from analysis.serving.load_search import LoadCandidate, LoadSearch, order_figure, search_layouts
@@ -218,7 +218,7 @@ def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
     best, on_paper = existing[0], search.found[len(existing) :]
     sure, odds = "", search.first_odds
     if odds is not None:
-        sure = f"{percent(odds)} sure it is first; " if odds >= verdict.LIKELY else "the next is too close to call; "
+        sure = f"{percent(odds)} sure it is first; " if odds >= LIKELY else "the next is too close to call; "
     yield f"least {_AIMS[search.order]}: {describe(best.row)} ({sure}{percent(best.odds)} sure to keep the limits)"
     rented = [one for one in existing if one.row.usd_per_million_tokens is not None]
     others = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from analysis.document import Cell, Column
 from analysis.explore.constraint import Constraint, parse_limits
-from analysis.text.evidence import EVIDENCE
+from analysis.text.headline import EVIDENCE
 from hardware.base.errors import RequestError
 from hwexplorer.settings import SCENARIO_FIELDS
 from hwexplorer.state import State, replace
