@@ -62,6 +62,11 @@ class _Parser(argparse.ArgumentParser):
 def parse(words: list[str]) -> argparse.Namespace:
     """Return the parsed words. The first word that is not an option is the verb, or a model to open. Folders of devices
     are added to the catalogue."""
+    if "--completion" in words[:1]:
+        from hwexplorer import completion
+
+        shell = _overview().parse_args(words).completion
+        return argparse.Namespace(verb="completion", run=lambda _: put(completion.script(shell)))
     if {"-h", "--help", "--version"} & set(words) and all(word.startswith("-") for word in words):
         if words != ["--version"]:  # the version needs no list of verbs
             _overview().parse_args(words)
@@ -206,6 +211,9 @@ def _overview() -> argparse.ArgumentParser:
         epilog="\n".join(["hwexplorer VERB --help for options", "", *lines]),
     )
     parser.add_argument("--version", action="store_true", help="show the version")
+    shells = ("bash", "zsh", "fish")
+    says = f'print what completes words in {", ".join(shells)}: eval "$(hwexplorer --completion bash)"'
+    parser.add_argument("--completion", choices=shells, metavar="SHELL", help=says)
     return parser
 
 
@@ -213,6 +221,10 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. No traceback reaches the user unless HWEXPLORER_DEBUG is set."""
     if words is None:  # Python subprocesses (pools, their trackers) must import nothing of the current folder
         os.environ["PYTHONSAFEPATH"] = "1"
+    if "_ARGCOMPLETE" in os.environ:
+        from hwexplorer import completion
+
+        completion.answer()
     try:
         with signals.handle_signals():
             _run(list(sys.argv[1:] if words is None else words))

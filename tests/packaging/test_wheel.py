@@ -110,9 +110,8 @@ def contents(wheel: Path) -> dict[str, bytes]:
 def test_everything_is_inside_one_package_and_no_test_is(wheel: Path) -> None:
     files = contents(wheel)
     assert wheel.stat().st_size < 3e6
-    data = f"hwexplorer-{VERSION}.data/data"
     outside = [name for name in files if not name.startswith(("hwexplorer/", f"hwexplorer-{VERSION}.dist-info/"))]
-    assert outside == [f"{data}/share/man/man1/hwexplorer.1"]
+    assert not outside
     assert "hwexplorer/py.typed" in files
     assert not [name for name in files if re.search(r"tests?[_/]|pycache|hatch_build", name)]
     for package in ("hwexplorer", "analysis", "hardware"):
@@ -149,9 +148,9 @@ def test_verbs_run_and_nothing_of_ours_is_outside(installed: Environment) -> Non
     code = f"""
 import sys
 from hwexplorer import cli
-for verb in {list(registry.names())}:
+for verb in {[registry.full_name(name).split() for name in registry.names()]}:
     try:
-        cli.main([verb, "--help"])
+        cli.main([*verb, "--help"])
     except SystemExit as ended:
         assert not ended.code, verb
 assert cli.main(["report", "resnet18", "--on", "t4", "-o", "report.html"]) == 0
@@ -174,7 +173,7 @@ def test_the_base_alone_names_the_extra_of_an_annex(empty: Environment, wheel: P
         assert re.fullmatch(r"hwexplorer: the (verb|reader) '[.a-z]+' needs an extra: pip install '.*'\n", said)
 
 
-def test_python_and_the_man_page_are_there(installed: Environment) -> None:
+def test_python_is_there(installed: Environment) -> None:
     code = (
         "import hwexplorer as hx, sys; compared = hx.compare('resnet18', on=['t4', 'tpu_v4'], batch=2)\n"
         "assert type(compared.document).__module__ == 'hwexplorer.analysis.explore.comparison'\n"
@@ -182,7 +181,6 @@ def test_python_and_the_man_page_are_there(installed: Environment) -> None:
         "print(compared.rows[1].device, hx.model('resnet18').graph(on='t4').number_of_nodes())"
     )
     assert installed.run("-c", code).split() == ["tpu_v4", "69"]
-    assert (installed.folder / "share" / "man" / "man1" / "hwexplorer.1").is_file()
 
 
 def test_it_opens_without_torch(installed: Environment, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Twenty verbs: their sections, the names that these had before, and which section words mean."""
+"""The verbs with their sections, and which section words mean."""
 
 import json
 import shlex
@@ -36,10 +36,8 @@ VERBS = {
     "validate": (),
     "models": (),
     "devices": (),
-    "capture": ("capture",),
-    "open": (),
+    "capture": (),
     "mcp": (),
-    "completion": (),
 }
 SECTIONS = [(verb, section) for verb, sections in VERBS.items() for section in sections if section != verb]
 

@@ -1,1 +1,0 @@
-"""Capture models, of your own or not: coverage, and a file to open elsewhere."""
