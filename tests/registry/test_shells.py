@@ -62,7 +62,8 @@ def test_words_complete(typed: str, expected: set[str], tmp_path_factory: pytest
     line = f"hwexplorer {typed}"
     environment = {
         **os.environ, "COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_TYPE": "9", "_ARGCOMPLETE": "1",
-        "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_COMP_WORDBREAKS": " ", "_ARGCOMPLETE_STDOUT_FILENAME": str(folder / "out"),
+        "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_COMP_WORDBREAKS": " ",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(folder / "out"),
         "_ARGCOMPLETE_SUPPRESS_SPACE": "1", "PYTHONPATH": str(Path.cwd()), "XDG_DATA_HOME": str(folder),
     }  # fmt: skip
     done = subprocess.run(
