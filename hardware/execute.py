@@ -80,14 +80,14 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     With the operator's share w of its kernel's busy time and its slowdown r under the limit (1 without), its latency is
     `(w busy + overhead of the operator that the kernel was started for) r`, s. Its energy is that of its events, with
     prices on chip times the square of the voltage, plus the static power times its latency, J."""
-    device, prices = setup.device, setup.prices
+    device = setup.device
     mapping = mapping or map_demand(demand, setup, setup.efficiency)
     kernels = _sum_kernels(demand, mapping, setup, setup.efficiency)
     times = _time_kernels(mapping, kernels, setup)
     share = _share(demand, mapping, times.resource, kernels.resources[0].max(axis=0))
     work = _price_work(demand, setup, mapping, kernels, times, share)
     # Static power is drawn in any case: the limit leaves the rest for events.
-    static_w = float(prices.value[device.arch.static_rows].sum())
+    static_w = float(setup.prices.value[device.arch.static_rows].sum())
     budget = device.power_budget(static_w)
     clocks = _throttle_kernels(demand, setup, kernels, times, work, budget)
     kernel_s = clocks.kernel_s
@@ -96,23 +96,24 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     unthrottled_s = np.where(is_waiting, kernel_s, times.own_s)
     overhead_s = unthrottled_s - times.busy_s
     slowdown = np.where(unthrottled_s > 0, kernel_s / np.maximum(unthrottled_s, 1e-300), 1.0)
-    at_full_s = share * times.busy_s[demand.kernel] + demand.head * overhead_s[demand.kernel]
-    latency_s = at_full_s * slowdown[demand.kernel]
+    latency_s = share * times.busy_s[demand.kernel] + demand.head * overhead_s[demand.kernel]
+    latency_s = latency_s * slowdown[demand.kernel]
     counts = _clocked_counts(work, clocks, device.arch)
     counts[device.arch.static_rows] = latency_s
-    chip_j = work.chip_j + work.timed_j * clocks.cycle_scale + work.waiting_j * clocks.waiting_scale
-    dynamic_j = chip_j * clocks.price_scale + work.memory_j
+    dynamic_j = work.chip_j + work.timed_j * clocks.cycle_scale + work.waiting_j * clocks.waiting_scale
+    dynamic_j = dynamic_j * clocks.price_scale + work.memory_j  # the voltage of memory stays
     pipelined_s = None
-    if (fill_s := _fill_s(mapping, setup, kernels.starts)) is not None:
-        least_s = demand.per_kernel(dynamic_j) / budget.watts
-        pipelined_s = kernel_s - np.maximum(np.maximum(unthrottled_s - fill_s, times.dispatch_s), least_s)
+    if mapping.fill_s is not None and mapping.is_resident is not None:
+        next_s = unthrottled_s - _fill_s(mapping.fill_s * mapping.is_resident, setup, kernels.starts)
+        least_s = np.maximum(times.dispatch_s, demand.per_kernel(dynamic_j) / budget.watts)
+        pipelined_s = kernel_s - np.maximum(next_s, least_s)
     # If kernels work at once, a link serves all of them.
     memory_s = times.memory_s if mapping.busy_s is None else np.minimum(times.memory_s, times.overlapped_s)
     sides_s = np.array([times.compute_s + kernels.serial_s[BLOCKS], memory_s + kernels.serial_s[PASSES], overhead_s])
     bound = np.where(is_waiting & (kernel_s <= times.dispatch_s * (1 + 1e-9)), LAUNCH, sides_s.argmax(axis=0))
     return Execution(
         mapping=mapping,
-        prices=prices,
+        prices=setup.prices,
         kernel_s=kernel_s,
         unthrottled_s=unthrottled_s,
         busy_s=times.busy_s,
@@ -431,12 +432,9 @@ def _regions(demand: Demand, setup: Setup) -> Floats:
     return np.where(demand.head & ~is_small, regions, 0.0)
 
 
-def _fill_s(mapping: Mapping, setup: Setup, starts: KernelStarts) -> Floats | None:
-    """Return the seconds of each kernel in which the next batch may already run, (k,); None if batches do not
-    overlap."""
-    if mapping.fill_s is None or mapping.is_resident is None:
-        return None
-    fill_s = mapping.fill_s * mapping.is_resident
+def _fill_s(fill_s: Floats, setup: Setup, starts: KernelStarts) -> Floats:
+    """Return the seconds of each kernel in which the next batch may already run, (k,): its pipeline fills for `fill_s`
+    of them."""
     # The chip that works on several layers at once is given the next batch before this one ends.
     return fill_s + setup.call_s * starts.begins if setup.device.layers_at_once > 1.0 else fill_s
 

@@ -2,7 +2,7 @@
 
 import math
 from functools import lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -31,7 +31,7 @@ from hardware.mapping.recurrence_schedules import (
 )
 from hardware.mapping.stages import NAMES, STREAM, Stages
 from hardware.mapping.tiling import Bools, Tiling, choose, vector_tiling
-from hardware.power_limit import KernelNeeds, lower_clocks
+from hardware.power_limit import KernelNeeds, PowerBudget, lower_clocks
 from hardware.precision import FORMATS
 from hardware.sentence import elements, product, split
 from hardware.setup import Setup
@@ -152,114 +152,197 @@ def _leave_through_banks(demand: Demand, setup: Setup, mapping: Mapping) -> Mapp
     return msgspec.structs.replace(mapping, vector_s=np.where(products & (special > 0), quicker, mapping.vector_s))
 
 
-def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, every: Tiling) -> Mapping:
-    """Change the tiles of contractions that the power limit or the links slow down, in place, to those with which their
-    kernels end first: the shape that is fastest without these limits may stream too many operands."""
-    device, prices, exponent = setup.device, setup.prices, setup.device.software.overlap.value
-    price = prices.value
-    timed_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
-    budget = device.power_budget(float(price[device.arch.static_rows].sum()))
+class _Loads(NamedTuple):
+    """The kernels of a mapping, as the power limit and the links of the network see them."""
+
+    chip_j: Floats  # (k,): energy of events on chip, J
+    memory_j: Floats  # (k,): energy of memory, J
+    timed_w: float  # power of clocked tiles, W
+    start_s: Floats  # (k,)
+    hops_s: Floats  # (k,): seconds of the links
+    chip_s: Floats  # (k,): seconds of the shared memory
+    needs_s: Floats  # (1, 4, k): seconds of matrix and vector work, DRAM, and of the slower of shared memory and links
+
+
+def _kernel_loads(demand: Demand, setup: Setup, mapping: Mapping) -> _Loads:
+    """Return the loads of the kernels of a mapping."""
+    device, prices = setup.device, setup.prices
     times = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])[None]
     needs_s, (on_chip, _, off_chip) = demand.per_kernel(times), prices.kinds
     chip_j, memory_j = (demand.per_kernel(value @ mapping.counts[rows]) for rows, value in (on_chip, off_chip))
-    start_s = device.kernel_start_s + setup.call_s * demand.starts.begins
-    hop_row, hops_per_s = device.arch.row[_HOP], _hops_per_s(device)
-    hops_s, chip_s = demand.per_kernel(mapping.counts[hop_row] / hops_per_s), needs_s[0, 3].copy()
+    hops_s = demand.per_kernel(mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device))
+    chip_s = needs_s[0, 3].copy()
     needs_s[0, 3] = np.maximum(chip_s, hops_s)
-    busy_s = common.overlapped(needs_s, exponent)[0]
-    limited = chip_j + memory_j + timed_w * busy_s > budget.watts * (busy_s + start_s)
-    limited |= hops_s >= needs_s[0].max(axis=0)
+    return _Loads(
+        chip_j=chip_j,
+        memory_j=memory_j,
+        timed_w=prices.value[device.arch.timed_rows].sum() * device.clock_hz * device.units,
+        start_s=device.kernel_start_s + setup.call_s * demand.starts.begins,
+        hops_s=hops_s,
+        chip_s=chip_s,
+        needs_s=needs_s,
+    )
+
+
+def _limited_operators(demand: Demand, setup: Setup, loads: _Loads, budget: PowerBudget, which: Ints) -> Bools:
+    """Return True for those of the operators `which` whose kernel would draw more than the budget, `energy > watts *
+    seconds`, or waits for links, (n,)."""
+    busy_s = common.overlapped(loads.needs_s, setup.device.software.overlap.value)[0]
+    limited = loads.chip_j + loads.memory_j + loads.timed_w * busy_s > budget.watts * (busy_s + loads.start_s)
+    limited |= loads.hops_s >= loads.needs_s[0].max(axis=0)
     is_limited = np.zeros(demand.n, dtype=np.bool_)
     is_limited[which[limited[demand.kernel[which]]]] = True
+    return is_limited
+
+
+def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, every: Tiling) -> Mapping:
+    """Return the mapping with other schedules for contractions that the power limit or the links slow down: of all
+    schedules `every` (c, u + 1), those with which their kernels end first. The one that is fastest without these limits
+    may stream too many operands."""
+    static_w = float(setup.prices.value[setup.device.arch.static_rows].sum())
+    budget, loads = setup.device.power_budget(static_w), _kernel_loads(demand, setup, mapping)
+    is_limited = _limited_operators(demand, setup, loads, budget, which)
     if not is_limited.any():
         return mapping
-    of_kernel = np.vstack([chip_j, memory_j, hops_s, chip_s, start_s, needs_s[0]])[:, demand.kernel]
-    flow, own = mapping.traffic, (demand.macs, demand.elements, demand.head, mapping.matrix_s[0])
-    alike = np.vstack([demand.gemm, flow.chip_read, flow.chip_write, *own, of_kernel])
-    which, number = distinct_shapes(alike, is_limited)  # layers alike take the same schedule
-    tiles = every.take(np.arange(len(every.seconds))[:, None], demand.shapes[1][which])
-    kernel, least_s = demand.kernel[which], mapping.tiling.seconds[which]
+    of_kernel = np.vstack([loads.chip_j, loads.memory_j, loads.hops_s, loads.chip_s, loads.start_s, loads.needs_s[0]])
+    own = (mapping.traffic.chip_read, mapping.traffic.chip_write, demand.macs, demand.elements, demand.head)
+    alike = np.vstack([demand.gemm, *own, mapping.matrix_s[0], of_kernel[:, demand.kernel]])
+    distinct, number = distinct_shapes(alike, is_limited)  # layers alike take the same schedule
+    tiles = every.take(np.arange(len(every.seconds))[:, None], demand.shapes[1][distinct])
+    least_s = mapping.tiling.seconds[distinct]
     longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
-    resources = np.repeat(needs_s[:, :, kernel], len(longer), axis=0)
+    moved = _by_tiles(demand, setup, mapping.traffic, tiles, mapping.on_matrix, distinct)
+    ends_s = _end_seconds(demand, setup, mapping, loads, budget, distinct, longer, moved)
+    slowed = np.flatnonzero(is_limited)
+    best = ends_s.argmin(axis=0)[number[slowed] - 1], number[slowed] - 1
+    rows = {setup.device.arch.row[label]: count[best] for label, count in moved.items()}
+    return _exchange_schedules(mapping, slowed, tiles.take(*best), longer[best], rows)
+
+
+def _exchange_schedules(
+    mapping: Mapping, at: Ints, tiles: Tiling, longer: Floats, counts_by_row: dict[int, Floats]
+) -> Mapping:
+    """Return the mapping with other schedules for the operators `at` (a,): their tiles, how much `longer` they take,
+    and those of their events that depend on them."""
+    matrix_s, counts, units = mapping.matrix_s.copy(), mapping.counts.copy(), mapping.units.copy()
+    matrix_s[:, at] *= longer
+    for row, count in counts_by_row.items():
+        counts[row, at] = count
+    units[at] = np.maximum(tiles.units, 1.0)
+    tiling = mapping.tiling.exchange(at, tiles)
+    return msgspec.structs.replace(mapping, matrix_s=matrix_s, counts=counts, units=units, tiling=tiling)
+
+
+def _end_seconds(
+    demand: Demand,
+    setup: Setup,
+    mapping: Mapping,
+    loads: _Loads,
+    budget: PowerBudget,
+    which: Ints,
+    longer: Floats,
+    moved: dict[str, Floats],
+) -> Floats:
+    """Return the seconds in which the kernels of the operators `which` end within the budget, (c, u), if their products
+    take `longer`, (c, u), than now and `moved` are the events that depend on their schedule."""
+    exponent, price, arch = setup.device.software.overlap.value, setup.prices.value, setup.device.arch
+    kernel, rows = demand.kernel[which], np.array([arch.row[label] for label in moved])
+    resources = np.repeat(loads.needs_s[:, :, kernel], len(longer), axis=0)
     resources[:, 0] += mapping.matrix_s[0, which] * (longer - 1.0)
-    moved = _by_tiles(demand, setup, mapping.traffic, tiles, mapping.on_matrix, which)
-    hops = hops_s[kernel] + (moved[_HOP] - mapping.counts[hop_row, which]) / hops_per_s
-    resources[:, 3] = np.maximum(chip_s[kernel], hops)
-    rows = np.array([device.arch.row[label] for label in moved])
+    more_hops = moved[_HOP] - mapping.counts[arch.row[_HOP], which]
+    hops_s = loads.hops_s[kernel] + more_hops / _hops_per_s(setup.device)
+    resources[:, 3] = np.maximum(loads.chip_s[kernel], hops_s)
+    # The energy of a kernel: of the events that move with the schedule, of all others, and of clocked tiles.
     moved_j = sum(count * each for count, each in zip(moved.values(), price[rows], strict=True))
-    rest_j = chip_j[kernel] - price[rows] @ mapping.counts[np.ix_(rows, which)]
+    rest_j = loads.chip_j[kernel] - price[rows] @ mapping.counts[np.ix_(rows, which)]
     busy_s, compute_s = common.overlapped(resources, exponent), resources[:, :2].max(axis=1)
     none = np.zeros(1)
-    joules = rest_j + moved_j, timed_w * busy_s, none, memory_j[kernel]
-    each = np.broadcast_arrays(*joules, busy_s + start_s[kernel], busy_s, compute_s, none)
+    joules = rest_j + moved_j, loads.timed_w * busy_s, none, loads.memory_j[kernel]
+    each = np.broadcast_arrays(*joules, busy_s + loads.start_s[kernel], busy_s, compute_s, none)
     ends_s = lower_clocks(KernelNeeds(*(one.ravel() for one in each)), budget, 0.0).seconds
-    slowed = np.flatnonzero(is_limited)
-    best = ends_s.reshape(busy_s.shape).argmin(axis=0)[number[slowed] - 1], number[slowed] - 1
-    mapping.matrix_s[:, slowed] *= longer[best]
-    mapping.counts[np.ix_(rows, slowed)] = [count[best] for count in moved.values()]
-    for name in Tiling.__struct_fields__:
-        getattr(mapping.tiling, name)[slowed] = getattr(tiles, name)[best]
-    mapping.units[slowed] = np.maximum(tiles.units[best], 1.0)
-    return mapping
+    return ends_s.reshape(busy_s.shape)
+
+
+class _Streams(NamedTuple):
+    """Bytes of operands of operators by tiles: `operands` that enter tiles, of which the shared memory reads
+    `read` and tiles stream `streamed`; `narrow` is the width of what streams over the width at which it is stored."""
+
+    operands: Floats
+    read: Floats
+    streamed: Floats
+    narrow: Floats
+    chunks: Floats
+
+
+def _stream_operands(
+    demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, at: Ints | slice
+) -> _Streams:
+    """Return the streams of operands of the operators at an index.
+
+    Each input enters once for each block of columns, each weight once for each block of rows. Operands enter at the
+    edge of the fabric and flow from tile to tile: each is fetched once per row or column of tiles, the square root of
+    their number, and makes one hop per tile that uses it."""
+    device, plan, fabric = setup.device, setup.plan, fabric_of(setup)
+    on_array, chip_read = (demand.macs[at] > 0) & on_matrix[at], flow.chip_read[at]
+    g, m, n, k = demand.gemm[:, at]
+    left, right = plan.element_bytes, np.broadcast_to(demand.right_bytes, demand.n)[at]
+    inputs = g * m * k * np.ceil(n / np.maximum(tiling.tile_n, 1.0)) * on_array
+    weights = g * k * n * np.ceil(m / np.maximum(tiling.tile_m, 1.0)) * on_array
+    window = np.minimum(demand.windows[4, at] ** 2, np.maximum(k, 1.0))
+    inputs = np.where(demand.is_depthwise[at], demand.elements[at] * window, inputs)
+    operands = inputs * left + weights * right
+    together, chunks = movements(demand.gemm[:, at], tiling, fabric)
+    # Streamers narrow what is stored wider than it is multiplied.
+    width = FORMATS[plan.matrix].bits / 8.0
+    narrow = (inputs * min(left, width) + weights * np.minimum(right, width)) / np.maximum(operands, 1e-300)
+    return _Streams(
+        operands=operands,
+        read=np.maximum(operands / np.sqrt(device.units * together), chip_read),
+        streamed=np.maximum(operands / np.sqrt(device.units), chip_read),
+        narrow=np.where(on_array & (operands > 0), narrow, 1.0),
+        chunks=chunks,
+    )
 
 
 def _by_tiles(
     demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, at: Ints | slice
 ) -> dict[str, Floats]:
     """Count the events that depend on the tiles, for the operators at an index."""
-    device, plan = setup.device, setup.plan
-    assumed = device.arch.constants
-    contracts, chip_read, chip_write = demand.macs[at] > 0, flow.chip_read[at], flow.chip_write[at]
-    on_array, elements, macs = contracts & on_matrix[at], demand.elements[at], demand.macs[at]
-    fabric, width = fabric_of(setup), FORMATS[plan.matrix].bits / 8.0
-    cells = fabric.macs_per_clock  # of a tile that multiply this format
+    fabric, assumed = fabric_of(setup), setup.device.arch.constants
+    chip_write, elements, macs = flow.chip_write[at], demand.elements[at], demand.macs[at]
+    on_array = (macs > 0) & on_matrix[at]
     depth = demand.gemm[3, at] / np.maximum(tiling.split, 1.0)
     # An operator fused behind another shares its wavefronts; alone, it streams through blocks of lanes.
     lane_blocks = np.ceil(elements / assumed.elements_per_block) * demand.head[at]
-    blocks = np.where(contracts, tiling.blocks, lane_blocks)
-    g, m, n, k = demand.gemm[:, at]
-    left, right = plan.element_bytes, np.broadcast_to(demand.right_bytes, demand.n)[at]
-    # Each input enters once for each block of columns, each weight once for each block of rows.
-    inputs = g * m * k * np.ceil(n / np.maximum(tiling.tile_n, 1.0)) * on_array
-    weights = g * k * n * np.ceil(m / np.maximum(tiling.tile_m, 1.0)) * on_array
-    inputs = np.where(
-        demand.is_depthwise[at],
-        demand.elements[at] * np.minimum(demand.windows[4, at] ** 2, np.maximum(k, 1.0)),
-        inputs,
-    )
-    operands = inputs * left + weights * right
-    # Operands enter at the edge of the fabric and flow from tile to tile: each is fetched once per row or column
-    # of tiles, and makes one hop per tile that uses it. Streamers narrow what is stored wider than it is multiplied.
-    together, chunks = movements(demand.gemm[:, at], tiling, fabric)
-    streamed = np.maximum(operands / np.sqrt(device.units), chip_read)
-    read = np.maximum(operands / np.sqrt(device.units * together), chip_read)
-    narrow = (inputs * min(left, width) + weights * np.minimum(right, width)) / np.maximum(operands, 1e-300)
-    narrow = np.where(on_array & (operands > 0), narrow, 1.0)
-    streamed, fetched = streamed * narrow, read * narrow
-    sums = (macs + elements * np.maximum(tiling.split, 1.0)) * assumed.accumulator_bytes
-    waits = (demand.op_class[at] == OpClass.FACTOR) & (g * m * n > device.units * fabric.cells)
-    waiting = np.where(waits, macs / np.maximum(tiling.tile_m, 1.0) * left, 0.0)
+    blocks = np.where(macs > 0, tiling.blocks, lane_blocks)
+    streams = _stream_operands(demand, setup, flow, tiling, on_matrix, at)
+    streamed, fetched = streams.streamed * streams.narrow, streams.read * streams.narrow
+    sums = macs + elements * np.maximum(tiling.split, 1.0)
+    is_large = np.multiply.reduce(demand.gemm[:3, at]) > setup.device.units * fabric.cells
+    waits = (demand.op_class[at] == OpClass.FACTOR) & is_large
+    waiting = np.where(waits, macs / np.maximum(tiling.tile_m, 1.0) * setup.plan.element_bytes, 0.0)
     # Cells of tiles at work that do not multiply: beyond the edge of a result, or while a tile fills and drains.
-    edge = tiling.blocks * tiling.tile_m * tiling.tile_n * depth - macs
-    filling = filling_cycles(demand.gemm[:, at], tiling) * cells
+    edge = np.maximum(tiling.blocks * tiling.tile_m * tiling.tile_n * depth - macs, 0.0)
+    filling = filling_cycles(demand.gemm[:, at], tiling) * fabric.macs_per_clock
     counts = {
-        "tile.partial_sum": np.where(on_array, sums, 0.0),
-        "tile.idle_cell": np.where(on_array, np.maximum(edge, 0.0) + filling, 0.0),
+        "tile.partial_sum": np.where(on_array, sums * assumed.accumulator_bytes, 0.0),
+        "tile.idle_cell": np.where(on_array, edge + filling, 0.0),
         "tile_memory.read": streamed + waiting,
         "tile_memory.write": fetched + waiting,
         "stream_buffer.read": streamed,
         "stream_buffer.write": streamed,
-        "shared_memory.read": read,
-        "network_on_chip.hop": np.maximum(operands, chip_read) * narrow + (fetched + chip_write) * _hops(device),
+        "shared_memory.read": streams.read,
+        "network_on_chip.hop": np.maximum(streams.operands, flow.chip_read[at]) * streams.narrow
+        + (fetched + chip_write) * _hops(setup.device),
         "network_on_chip.token_injection": fetched + chip_write,
         "network_on_chip.token_extraction": fetched + chip_write,
-        "orchestration.mover_command": 2.0 * chunks,
-        "orchestration.streamer_command": 2.0 * chunks + blocks,
+        "orchestration.mover_command": 2.0 * streams.chunks,
+        "orchestration.streamer_command": 2.0 * streams.chunks + blocks,
         "domain_flow.domain_tracking": np.where(on_array, tiling.blocks * depth, blocks),
         "domain_flow.wavefront_setup": blocks,
         "synchronisation.tile_barrier": blocks,
     }
-    return {label: count for label, count in counts.items() if label in device.arch.row}
+    return {label: count for label, count in counts.items() if label in setup.device.arch.row}
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:

@@ -41,6 +41,13 @@ class Tiling(msgspec.Struct, frozen=True):
         columns = (getattr(self, name) for name in self.__struct_fields__)
         return Tiling(*(column[index] if isinstance(column, np.ndarray) else column for column in columns))
 
+    def exchange(self, index: Ints, other: Tiling) -> Tiling:
+        """Return the tiles with those of `other`, one each, at the operators of an index."""
+        columns = [np.array(getattr(self, name)) for name in self.__struct_fields__]
+        for column, name in zip(columns, self.__struct_fields__, strict=True):
+            column[index] = getattr(other, name)
+        return Tiling(*columns)
+
 
 def by_shape(demand: Demand, gemm: Floats, tiled: Callable[[Floats], Tiling]) -> Tiling:
     """Tile each distinct shape of a demand's contractions once. `gemm` (4, n) are their sizes, or those of products
