@@ -21,7 +21,7 @@ from analysis.estimate.kernels import structure
 from analysis.estimate.operator_facts import roles, tensor_bytes
 from analysis.estimate.peak_memory import Lifetimes, allocation_bytes, cache_bytes, lifetimes, storage_roots
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
-from hardware.base.text import percent, quantity
+from hardware.base.text import quantity
 from hardware.device import Device
 from hardware.precision import ACTIVATION, CACHE, EXCLUDED, IN_8_BITS, KEPT, QUANTIZED, parse
 from hwexplorer import engine
@@ -92,13 +92,13 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
     """Activations kept for a backward pass: `kept_bytes` of all, `checkpointed_bytes` with `segments`. `latency_s` and
     `energy_j` are of the repeated forward work, `forward_s` is the time of one forward pass."""
 
-    kept_bytes: float
-    segments: int
-    checkpointed_bytes: float
-    saved_bytes: float
-    latency_s: float
-    energy_j: float
-    forward_s: float
+    kept_bytes: Annotated[float, column("All kept", "byte", key="kept")]
+    segments: Annotated[int, column("Segments", "count")]
+    checkpointed_bytes: Annotated[float, column("With checkpoints", "byte", key="checkpointed")]
+    saved_bytes: Annotated[float, column("Saved", "byte")]
+    latency_s: Annotated[float, column("Repeated", "s", help="forward work that is executed again")]
+    energy_j: Annotated[float, column("Repeated", "J")]
+    forward_s: Annotated[float, column("Forward", "s", key="forward")]
 
 
 class MemoryReport(Head, frozen=True, kw_only=True):
@@ -321,27 +321,18 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     scratch = quantity(report.workspace_bytes, "byte") if report.workspace_rule else "unknown (none counted)"
     cached = min(sum(row.bytes for row in report.roles if row.role == "key-value cache"), report.activation_bytes)
     cache = f"key-value cache {quantity(cached, 'byte')} + " if cached else ""
-    plan = report.checkpointing
-    repeat = plan.latency_s / plan.forward_s if plan.forward_s else 0.0
-    result = engine.result(state)
     lines = [
         f"peak {quantity(report.peak_bytes, 'byte')} = weights {quantity(report.weight_bytes, 'byte')} + {cache}"
         f"activations {quantity(report.activation_bytes - cached, 'byte')} + workspace {scratch}, in "
         f"{report.peak_kernel}",
         f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')} "
         f"({report.device_bytes / 2**30:.3g} GiB)",
-        f"workspace: {report.workspace_rule or peak_memory.describe_unknown(result.device)}",
+        f"workspace: {report.workspace_rule or peak_memory.describe_unknown(engine.result(state).device)}",
     ]
     if report.reuse > NOTICEABLE_REUSE:
         lines.append(
             f"activations reuse their memory {report.reuse:.1f} times: all values together would take "
             f"{quantity(report.total_activation_bytes, 'byte')}"
-        )
-    if result.workload.work != "language":  # a step of a served model is not trained
-        lines.append(
-            f"training would keep {quantity(plan.kept_bytes, 'byte')} of activations, or "
-            f"{quantity(plan.checkpointed_bytes, 'byte')} with checkpoints in {plan.segments} segments and "
-            f"{percent(repeat)} more forward time"
         )
     return tuple(lines)
 
@@ -365,9 +356,13 @@ VERB = Report(
         ),
         Rows("levels", "What fits where", columns(MemoryLevel)),
         Rows("savings", "What narrower formats would save, and their cost", SAVINGS, of="quantization"),
+        Rows(
+            "checkpointing", "Activations that training would keep", columns(Checkpointing),
+            of=lambda report: (report.checkpointing,),
+        ),
         Rows("timeline", "Over the execution order", columns(Moment, "kernel bar total activations workspace")),
     ),
     brief_parts=("summary", "roles", "live"),
     section=Section(50, "What is held in memory"),
     examples={"memory": "conv2d --on h100_sxm"},
-)
+)  # fmt: skip
