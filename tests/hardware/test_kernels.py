@@ -1,6 +1,7 @@
 """Libraries of kernels: each is used by an engine, and estimates use the constants of the library that fits."""
 
 import re
+import tomllib
 
 import msgspec
 import numpy as np
@@ -31,6 +32,7 @@ from hardware.kernels.library import (
 )
 from hardware.mapping.demand_rewrites import move_expert_rows, zero_rows_s
 from hardware.setup import find_setup, make_setup
+from lab import SUPERSEDED
 from tests.models import load_once
 from tests.test_house import sources
 
@@ -45,9 +47,12 @@ def run(model: str, on: str, runtime: str, precision: str, batch: int = 1) -> Es
 
 
 def test_every_library_is_used_by_an_engine() -> None:
+    older = tomllib.loads(SUPERSEDED.read_text(encoding="utf-8"))["runtimes"].values()
     used = {use.library for use in USES} | {"default", "packed"}
+    used |= {use["library"] for runtime in older for use in runtime.get("uses", ())}
     assert used == attention_libraries().keys() | expert_libraries().keys()
     products = {runtime.products for runtime in runtimes().values()}
+    products |= {runtime["products"] for runtime in older if "products" in runtime}
     assert products == product_libraries().keys()
 
 
