@@ -32,7 +32,7 @@ def _run(arguments: argparse.Namespace) -> None:
     if not engine.is_ready(state):  # report an unknown model here, not on the screen
         engine.capture_job(state)  # also reports that it may not be captured; starts nothing
     from hwexplorer.screen_queries import ScreenQueries
-    from hwexplorer.tui.program import run as run_screen
+    from hwexplorer.tui.app import run as run_screen
 
     fresh = not (arguments.last or arguments.session is not None)
     mouse = not arguments.no_mouse

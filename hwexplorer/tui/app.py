@@ -1,33 +1,39 @@
-"""The Textual application: one session on one screen, and everything that needs the terminal."""
+"""The Textual application: one session on one screen, everything that needs the terminal, and its start (`run`)."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import os
 from contextlib import suppress
 from os import environ
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from textual import events
 from textual.app import App
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES, Theme
 
+from hardware.base.errors import RequestError, unknown
+from hwexplorer.process import signals
 from hwexplorer.state import State
-from hwexplorer.tui.keys.key_table import DEFAULT, Keymap
+from hwexplorer.tui.keys import DEFAULT, Keymap
 from hwexplorer.tui.palette import COLOURS, THEMES
 from hwexplorer.tui.prefetch import Prefetch
 from hwexplorer.tui.screen import ExplorerScreen
+from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions, sessions_file
 from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.user_settings import read, settings_file
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from textual.driver import Driver
     from textual.filter import LineFilter
 
     from hwexplorer.screen_queries import ScreenQueries
-    from hwexplorer.tui.session.saved_sessions import SavedSessions
 
 
 class HwExplorer(App[None]):
@@ -140,8 +146,8 @@ class HwExplorer(App[None]):
 
     def do_copy(self, what: str) -> None:
         """Copy `what` (state, command, name or row) in a thread, since a clipboard program may be slow."""
-        from hwexplorer.tui.session.copy_text import copy_text
-        from hwexplorer.tui.terminals import clipboard  # not needed to start the screen
+        from hwexplorer.tui import view_export  # not needed to start the screen
+        from hwexplorer.tui.view_export import copy_text
 
         content = self.explorer.panes[self.state.pane].content
         table = content if isinstance(content, TreeTable) else self.explorer.outline
@@ -153,7 +159,7 @@ class HwExplorer(App[None]):
 
         def work() -> None:
             """Copy in a thread."""
-            route = clipboard.copy(text)
+            route = view_export.copy(text)
             self.call_from_thread(report, route)
 
         def report(route: str | None) -> None:
@@ -181,3 +187,69 @@ def _textual_theme(name: str) -> Theme:
     # Textual's own style sheets use a few more variables if the terminal keeps its colours.
     variables = dict(BUILTIN_THEMES["ansi-dark"].variables) if ansi else {}
     return Theme(f"hw-{name}", **colours, dark=c.dark, ansi=ansi, variables=variables)
+
+
+def run(
+    state: State,
+    provider: ScreenQueries,
+    ascii: bool = False,
+    mouse: bool = True,
+    theme: str = "",
+    fresh: bool = True,
+    remark: str = "",
+) -> bool:
+    """Open the explorer. Return True if its last state was saved. `fresh` opens a state without a node at its heaviest.
+    `remark` is the first message.
+
+    Raises RequestError before the screen opens if the state cannot be shown, EndedBySignal if a signal closed it, and
+    any internal error that ended it. Collecting garbage during the start would take a sixth of its time and find none.
+    """
+    gc.disable()
+    kept = False
+    try:
+        settings, wrong = read(settings_file())
+        saved_sessions = SavedSessions(sessions_file())
+        if theme and theme not in THEMES:
+            raise unknown("theme", theme, THEMES)
+        driver, takes_unicode = _driver()
+        app = HwExplorer(
+            state,
+            provider,
+            ascii=ascii or settings.ascii or not takes_unicode,
+            theme=theme or theme_for_terminal(settings.theme),
+            keymap=settings.keymap,
+            saved_sessions=saved_sessions,
+            remark=wrong or remark,
+            opens_heaviest=fresh and settings.heaviest,
+        )
+        app.driver_class = driver or app.driver_class
+        with signals.close_on_signal(app):
+            try:
+                app.run(mouse=mouse and settings.mouse)
+            finally:
+                app.session.end()
+                with suppress(RequestError):
+                    saved_sessions.save(LAST, app.state, app.session.figures())
+                    kept = True
+        if app._exception is not None:
+            raise app._exception
+        return kept
+    finally:
+        gc.enable()
+
+
+def theme_for_terminal(theme: str) -> str:
+    """Return the theme, or `ansi` for a terminal with 16 colours: there, two causes of other themes look alike."""
+    return "ansi" if Console().color_system == "standard" else theme
+
+
+def _driver() -> tuple[type[Driver] | None, bool]:
+    """Return the driver class, and whether the screen takes more than ASCII. The class is None in a browser and without
+    termios: then Textual chooses it."""
+    if "TEXTUAL_DRIVER" in os.environ:
+        return None, True
+    try:
+        from hwexplorer.tui.terminal_driver import Terminal, takes_unicode
+    except ImportError:  # no termios
+        return None, True
+    return Terminal, takes_unicode()

@@ -3,24 +3,24 @@
 A key becomes an action and an action changes the session. The session emits events; the screen listens and draws.
 """
 
-from typing import cast
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
 
 from rich.segment import Segment
 from textual import events
 from textual.layout import Layout
+from textual.screen import Screen
 from textual.timer import Timer
 
 from hardware.base.errors import RequestError
-from hwexplorer.state import State, replace
-from hwexplorer.tui.keys.key_table import Keymap
-from hwexplorer.tui.layered_screen import LayeredScreen
+from hwexplorer.state import State, open_configuration, replace
+from hwexplorer.tui.keys import EditedLine, Keymap, insert_text
 from hwexplorer.tui.palette import THEMES, Palette
 from hwexplorer.tui.panes import load_panes
 from hwexplorer.tui.prefetch import Prefetch
-from hwexplorer.tui.prompts.prompt import footer
-from hwexplorer.tui.session.screen_layout import Box
-from hwexplorer.tui.session.session import Session
-from hwexplorer.tui.session.session_events import ActionRequested, Changed, SessionEvent, SheetOpened, TextOpened
+from hwexplorer.tui.session.session import ActionRequested, Changed, Session, SessionEvent, SheetOpened, TextOpened
+from hwexplorer.tui.session.state_changes import Box
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets import status_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip
@@ -29,11 +29,14 @@ from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.layout import whole
 from hwexplorer.views.plain import Text
 
+if TYPE_CHECKING:
+    from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
+
 MESSAGE_SECONDS = 6.0
 POLL_SECONDS = 0.1  # between two polls of the jobs
 
 
-class ExplorerScreen(LayeredScreen):
+class ExplorerScreen(Screen[None]):
     """The screen of a session. Keys are looked up in the table of actions, not in Textual's bindings: users can remap
     them, an action knows its panes, and help, footer and KEYS.md are written from the table."""
 
@@ -42,7 +45,9 @@ class ExplorerScreen(LayeredScreen):
     def __init__(self, session: Session, keymap: Keymap, theme: str, ascii: bool, remark: str) -> None:
         """`remark` is shown as a message when the screen opens."""
         colours = Palette(theme, ascii)
-        super().__init__(session, keymap, load_panes(session, colours))
+        super().__init__()
+        self.session, self.keymap, self.panes = session, keymap, load_panes(session, colours)
+        self.prompt: status_lines.Prompt | None = None
         self.theme_name, self.ascii, self._remark = theme, ascii, remark
         self.colours = colours
         self.strip = CardStrip(colours)
@@ -199,7 +204,7 @@ class ExplorerScreen(LayeredScreen):
         self.bars["head"].show(status_lines.head_line(state, status, width, colours))
         self.bars["tabs"].show(status_lines.tab_line(state, width, colours))
         hints = status_lines.name_load(state, self.keymap.hints(state.pane, status_lines.idle_actions(session)))
-        self.bars["foot"].show(footer(session, self.prompt, hints, width, colours, shows_limits=True))
+        self.bars["foot"].show(status_lines.footer(session, self.prompt, hints, width, colours, shows_limits=True))
         if self.overlay_screen is not None:
             self.overlay_screen.show_footer()
 
@@ -381,3 +386,106 @@ class ExplorerScreen(LayeredScreen):
         theme = name if name in THEMES and not self.app.no_color else self.theme_name
         if theme != self.colours.theme:
             self._apply_colours(theme)
+
+    # --- overlays and prompts: overlay modules are imported on first use -------------------------------------
+
+    @property
+    def overlay_screen(self) -> OverlayScreen | None:
+        """The uppermost overlay, None without one."""
+        found = next((screen for screen in reversed(self.app.screen_stack) if screen.has_class("overlay")), None)
+        return cast("OverlayScreen | None", found)
+
+    @property
+    def overlay(self) -> str:
+        """The name of the uppermost overlay, such as help, sheet, report, picker or results; '' without one."""
+        return (self.overlay_screen.name or "") if self.overlay_screen is not None else ""
+
+    @property
+    def _top(self) -> ExplorerScreen | OverlayScreen:
+        return self.overlay_screen or self
+
+    def ask(self, prompt: status_lines.Prompt | None) -> None:
+        """Open a prompt in the footer of the uppermost layer, or close it with None."""
+        self._top.prompt = prompt
+        self.show_lines()
+
+    def _press_prompt(self, prompt: status_lines.Prompt, key: str, character: str | None) -> None:
+        if prompt.ends_prompt(key, character):
+            self.ask(None)  # closed first, so that an exported picture does not show it
+            prompt.end(key, character)
+            self.show()
+        else:
+            prompt.edit(key, character)
+            self.show_lines()
+
+    def click_prompt(self, word: str) -> None:
+        """Handle a click on a prompt: take an offered word, press a key of the note, else press enter."""
+        prompt = self._top.prompt
+        if prompt is None:
+            return
+        if text := prompt.offers().get(word, ""):
+            prompt.change(EditedLine(text, len(text)))
+            self.show_lines()
+        else:
+            key = prompt.keys.get(word, "enter")
+            self._press_prompt(prompt, key, key if len(key) == 1 else None)
+
+    def paste(self, text: str) -> None:
+        """Insert text into the open prompt, if there is one."""
+        if (prompt := self._top.prompt) is not None:
+            prompt.change(insert_text(prompt.line, text))
+            self.show_lines()
+
+    def do_prompt(self, kind: str) -> None:
+        """Open the prompt of a kind: find, filter, command or export."""
+        from hwexplorer.tui.prompts import make_prompt
+
+        self.ask(make_prompt(kind, self.session, self.panes))
+
+    def _show_text(self, name: str, heading: str, text: Text, words: tuple[str, ...] = ()) -> None:
+        from hwexplorer.tui.overlays.overlay_screen import TextReader  # not needed to start, as other imports below
+
+        self.app.push_screen(TextReader(self, name, heading, text, words))
+
+    def _show_sheet(self, event: SheetOpened) -> None:
+        sheet = event.sheet
+        if sheet.table is None:
+            text = Text(name="report", title=sheet.title, sections=(("", tuple(sheet.text.rstrip().split("\n"))),))
+            self._show_text("report", event.name.title(), text, event.words)
+        else:
+            from hwexplorer.tui.overlays.overlay_screen import ResultTable
+
+            state_of = event.state_of or (lambda configuration: open_configuration(self.session.state, configuration))
+            self.app.push_screen(ResultTable(self, event.name, sheet, sheet.table, state_of, event.words))
+
+    def do_palette(self) -> None:
+        """Open the command palette."""
+        from hwexplorer.tui.overlays.command_palette import CommandPalette
+
+        self.app.push_screen(CommandPalette(self))
+
+    def do_devices(self) -> None:
+        """Open the catalogue of devices."""
+        from hwexplorer.tui.overlays.overlay_screen import DevicePicker
+
+        self.app.push_screen(DevicePicker(self))
+
+    def do_wavefront(self) -> None:
+        """Play the operator under the cursor on every device. Raises RequestError if it has no schedule."""
+        from hwexplorer.tui.overlays.wavefront_player import WavefrontPlayer
+
+        found = self.session.provider.wavefront(self.session.state)
+        self.app.push_screen(WavefrontPlayer(self, found.node, found.machines))
+
+    def do_sessions(self) -> None:
+        """Open the saved sessions."""
+        from hwexplorer.tui.commands import submit
+
+        submit(self.session, "sessions")
+
+    def do_help(self) -> None:
+        """Open the keys, those of the pane in focus first, and the terms."""
+        from hwexplorer.tui.overlays.overlay_screen import help_text
+
+        pane = self.session.state.pane
+        self._show_text("help", "Help", help_text(pane, self.keymap, self.panes[pane].content))

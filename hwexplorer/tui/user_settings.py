@@ -16,7 +16,7 @@ import msgspec
 from hardware.base import file_access
 from hardware.base.errors import unknown
 from hardware.base.file_access import user_folder
-from hwexplorer.tui.keys.key_table import DEFAULT, Keymap, remap
+from hwexplorer.tui.keys import DEFAULT, Keymap, remap
 from hwexplorer.tui.palette import THEMES
 
 

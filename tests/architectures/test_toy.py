@@ -14,8 +14,8 @@ from hwexplorer import registry
 from hwexplorer.cli import main
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, PLOTS, State
+from hwexplorer.tui import view_export
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.terminals import clipboard
 from tests.architectures.abacus import ARCHITECTURE
 from tests.models import load_once
 from tests.tui.test_app import screen_text
@@ -72,7 +72,7 @@ NOT_ABOUT_DEVICES = {
 
 @pytest.fixture
 def no_clipboard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clipboard, "program", lambda: None)
+    monkeypatch.setattr(view_export, "program", lambda: None)
 
 
 def test_three_files_are_all_of_it() -> None:

@@ -40,7 +40,7 @@ from hwexplorer import cli, engine, registry, state
 from hwexplorer import settings as state_settings
 from hwexplorer.answer import Answer
 from hwexplorer.tui import user_settings
-from hwexplorer.tui.keys.key_table import ACTIONS
+from hwexplorer.tui.keys import ACTIONS
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.session.saved_sessions import SavedSessions
 from hwexplorer_annexes.onnx import onnx_model

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwexplorer.state import State, format, parse
+from hwexplorer.tui import view_export
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.commands.command_line import submit
-from hwexplorer.tui.keys.key_table import ACTIONS
-from hwexplorer.tui.terminals import clipboard
-from hwexplorer.tui.terminals.terminal_driver import Keys
+from hwexplorer.tui.commands import submit
+from hwexplorer.tui.keys import ACTIONS
+from hwexplorer.tui.terminal_driver import Keys
 from tests.fuzz import strategies
 from tests.fuzz.strategies import examples
 from tests.tui.fake import Fake
@@ -43,7 +43,7 @@ BYTES = (
 @pytest.fixture(autouse=True, scope="module")
 def nothing_leaves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clipboard, "program", lambda: None)
+        patch.setattr(view_export, "program", lambda: None)
         patch.chdir(tmp_path_factory.mktemp("fuzz"))
         yield
 

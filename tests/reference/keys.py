@@ -2,9 +2,9 @@
 
 import sys
 
-from hwexplorer.tui.commands.command_table import COMMANDS
-from hwexplorer.tui.keys import key_table
-from hwexplorer.tui.keys.key_table import DEFAULT
+from hwexplorer.tui import keys as key_table
+from hwexplorer.tui.commands import COMMANDS
+from hwexplorer.tui.keys import DEFAULT
 from hwexplorer.tui.palette import THEMES
 
 HEAD = """# Keys and commands of the explorer

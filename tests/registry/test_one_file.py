@@ -16,7 +16,7 @@ from hwexplorer.cli import main
 from hwexplorer.declare import Report
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State
-from hwexplorer.tui.commands import command_table
+from hwexplorer.tui import commands
 from tests.plugged import plug_in
 from tests.reference.verbs import markdown
 
@@ -80,7 +80,7 @@ def test_the_complete_report_has_a_section(printed: Print) -> None:
 
 
 def test_the_screen_lists_and_shows_it() -> None:
-    assert "words" in command_table.names()
+    assert "words" in commands.names()
     sheet = ScreenQueries().sheet(State("conv2d"), "words", 100)
     assert sheet is not None
     assert "the longest has" in sheet.text

@@ -3,7 +3,7 @@
 import sys
 
 from hwexplorer.state import parse
-from hwexplorer.tui.program import run
+from hwexplorer.tui.app import run
 from tests.tui.fake import Fake
 
 run(parse(sys.argv[1] if len(sys.argv) > 1 else ""), Fake(), ascii="--ascii" in sys.argv)

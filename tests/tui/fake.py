@@ -13,12 +13,13 @@ from hwexplorer.reports.why import NodeGain
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.widgets.plot_drawing import Drawing, draw
 from hwexplorer.views.plain import Card, CardFigure, Page, Plot, Row, Series, Stack, Table, Text
 
 
 def render(plot: Plot, width: int, height: int, palette: Palette, cursor: str = "") -> list[list[Segment]]:
     """A plot in exactly `height` lines of at most `width` cells."""
+    from hwexplorer.tui.widgets.plot_area import Drawing, draw  # a session needs no Textual
+
     drawing = draw(plot, width, height, palette)
     return drawing.lines(palette, cursor) if isinstance(drawing, Drawing) else drawing
 

@@ -10,11 +10,11 @@ from textual.pilot import Pilot
 from hardware.base.errors import RequestError
 from hardware.precision import KEYS
 from hwexplorer.state import PANES, PLOTS, State, parse
+from hwexplorer.tui import view_export
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.keys.key_table import ACTIONS, BY_ID, DEFAULT
+from hwexplorer.tui.keys import ACTIONS, BY_ID, DEFAULT
 from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
 from hwexplorer.tui.palette import THEMES
-from hwexplorer.tui.terminals import clipboard
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 from tests.waiting import settle_until
@@ -48,7 +48,7 @@ def over(app: HwExplorer) -> OverlayScreen:
 
 @pytest.fixture(autouse=True)
 def no_clipboard_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clipboard, "program", lambda: None)
+    monkeypatch.setattr(view_export, "program", lambda: None)
 
 
 def test_every_action_has_a_case_a_help_line_and_something_to_do() -> None:

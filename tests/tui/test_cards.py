@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 
 from analysis.text.headline import describe_change, ratio
 from hwexplorer.state import State, parse, replace
-from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.session.screen_layout import strip_lines
+from hwexplorer.tui.palette import TRACE, Palette, stacked
+from hwexplorer.tui.session.state_changes import strip_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip, shorter_names
-from hwexplorer.tui.widgets.cell_drawing import TRACE, stacked
-from hwexplorer.tui.widgets.table_columns import PERCENT
+from hwexplorer.tui.widgets.tree_table import PERCENT
 from hwexplorer.views.cause_looks import LOOKS, cells
 from hwexplorer.views.device_cards import cards
 from tests.tui.opened import on_screen

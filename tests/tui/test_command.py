@@ -13,10 +13,9 @@ from hwexplorer.cli import main
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.commands.command_line import completions, submit
-from hwexplorer.tui.commands.command_table import COMMANDS, names
-from hwexplorer.tui.overlays.result_table import ResultTable
-from hwexplorer.tui.prompts.prompt_kinds import OverwritePrompt
+from hwexplorer.tui.commands import COMMANDS, completions, names, submit
+from hwexplorer.tui.overlays.overlay_screen import ResultTable
+from hwexplorer.tui.prompts import OverwritePrompt
 from hwexplorer.tui.session.saved_sessions import SavedSessions
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen

@@ -6,7 +6,7 @@ import pytest
 
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.keys.key_table import remap
+from hwexplorer.tui.keys import remap
 from hwexplorer.tui.user_settings import UserSettings, read
 from tests.reference.keys import markdown
 from tests.tui.fake import Fake

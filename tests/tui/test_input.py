@@ -9,7 +9,7 @@ from textual.message import Message
 
 from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.terminals.terminal_driver import SIZE_MAX, TICK_S, Keys
+from hwexplorer.tui.terminal_driver import SIZE_MAX, TICK_S, Keys
 from tests.fuzz import fuzz_keys, mutate
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen

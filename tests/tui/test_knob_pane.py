@@ -14,7 +14,7 @@ from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, State, format, parse, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import CLICK, Palette
-from hwexplorer.tui.widgets.knob_content import sparkline
+from hwexplorer.tui.panes import sparkline
 from hwexplorer.tui.widgets.status_lines import tab_line
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text

@@ -6,7 +6,7 @@ from textual.pilot import Pilot
 
 from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.keys.key_table import DEFAULT
+from hwexplorer.tui.keys import DEFAULT
 from hwexplorer.tui.palette import CLICK, Palette
 from hwexplorer.tui.widgets import status_lines
 from tests.tui.fake import Fake

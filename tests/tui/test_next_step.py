@@ -5,8 +5,7 @@ import pytest
 from hwexplorer.reports import why
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
-from hwexplorer.tui.session.session import Session
-from hwexplorer.tui.session.session_events import Changed, SessionEvent
+from hwexplorer.tui.session.session import Changed, Session, SessionEvent
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text

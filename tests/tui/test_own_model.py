@@ -8,8 +8,8 @@ from textual.pilot import Pilot
 
 from hwexplorer import engine, user_code
 from hwexplorer.state import State, format, replace
+from hwexplorer.tui import commands
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.commands import command_line
 from tests.capture.onnx_files import node, save, weight
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
@@ -30,7 +30,7 @@ def nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def captured(app: HwExplorer, pilot: Pilot[None], line: str) -> str:
     """Do the line and wait for its capture; what the screen says in the end."""
-    command_line.submit(app.session, line)
+    commands.submit(app.session, line)
     await settle_until(pilot, lambda: not app.session.jobs)
     return app.session.message[0] if app.session.message is not None else ""
 
@@ -92,7 +92,7 @@ def running(name: str) -> bool:
 async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> None:
     name = "forever(1x3x17x17)"  # this size is used nowhere else: tests run side by side
     async with on_screen(START) as (app, pilot):
-        command_line.submit(app.session, f"model '{OWN}:{name}'")
+        commands.submit(app.session, f"model '{OWN}:{name}'")
         await settle_until(pilot, lambda: running(name) or not app.session.jobs)
         assert app.session.jobs
         await pilot.press("escape")
@@ -127,10 +127,10 @@ async def test_a_file_edited_while_it_is_open_is_captured_anew(tmp_path: Path) -
         await captured(app, pilot, line)
         assert engine.workload(app.state).parameters == 8 * 16 + 16
         before = app.session.views
-        command_line.submit(app.session, line)
+        commands.submit(app.session, line)
         assert not app.session.jobs  # nothing has changed
         file.write_text(NET.format(width=32))
-        command_line.submit(app.session, line)
+        commands.submit(app.session, line)
         assert app.session.jobs
         await pilot.press("]")  # what is shown can be used meanwhile
         assert (app.state.batch, len(app.session.jobs)) == (2, 1)

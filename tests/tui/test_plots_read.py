@@ -11,8 +11,8 @@ from hwexplorer import engine
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PLOTS, parse, replace
 from hwexplorer.tui.palette import SERIES, THEMES, Palette
-from hwexplorer.tui.panes.view_panes import point_of
-from hwexplorer.tui.widgets.plot_drawing import Drawing, _owners, draw
+from hwexplorer.tui.panes import point_of
+from hwexplorer.tui.widgets.plot_area import Drawing, _owners, draw
 from hwexplorer.views.plot_axis import axis
 from tests.sampling import for_each
 from tests.tui.fake import render

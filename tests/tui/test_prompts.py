@@ -18,8 +18,8 @@ from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, PLOTS, State, parse
 from hwexplorer.text.number_format import to_ascii
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.commands.command_line import submit
-from hwexplorer.tui.terminals.terminal_driver import TICK_S, Keys
+from hwexplorer.tui.commands import submit
+from hwexplorer.tui.terminal_driver import TICK_S, Keys
 from hwexplorer.views.plain import Text
 from tests.terminal import ESCAPE, Program
 from tests.tui.fake import Fake

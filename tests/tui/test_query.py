@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hardware.base.errors import RequestError, matching_places
 from hwexplorer.state import parse
-from hwexplorer.tui.session import row_query
+from hwexplorer.tui.session import state_changes
 from tests.tui.fake import Fake
 from tests.waiting import CallCount
 
@@ -14,7 +14,7 @@ TREE = Fake().tree(parse("resnet50@b8"))
 
 
 def found(text: str) -> list[str]:
-    return [TREE.rows[place].key for place in row_query.matching_rows(TREE, text)]
+    return [TREE.rows[place].key for place in state_changes.matching_rows(TREE, text)]
 
 
 def test_words_are_all_looked_for_in_names_and_keys() -> None:
@@ -47,7 +47,7 @@ def test_conditions() -> None:
 )
 def test_a_condition_that_cannot_be_says_so(text: str, says: str) -> None:
     with pytest.raises(RequestError, match=says):
-        row_query.matching_rows(TREE, text)
+        state_changes.matching_rows(TREE, text)
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_a_condition_that_cannot_be_says_so(text: str, says: str) -> None:
     ],
 )
 def test_numbers(text: str, unit: str, value: float) -> None:
-    assert row_query.parse_value(text, unit) == pytest.approx(value)
+    assert state_changes.parse_value(text, unit) == pytest.approx(value)
 
 
 @given(st.text(max_size=30))
 def test_any_text_finds_rows_or_says_why_not(text: str) -> None:
     says = ""
     try:
-        places = row_query.matching_rows(TREE, text)
+        places = state_changes.matching_rows(TREE, text)
     except RequestError as error:
         places, says = (), str(error)
     assert "\n" not in says

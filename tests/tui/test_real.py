@@ -12,7 +12,7 @@ from hardware import precision
 from hwexplorer.cli import main
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, State, parse
-from hwexplorer.tui.terminals import clipboard
+from hwexplorer.tui import view_export
 from lab.screenshots import SHOTS, animate, take
 from tests.sampling import first, slow
 from tests.tui.opened import on_screen
@@ -22,7 +22,7 @@ from tests.waiting import settle_until
 
 @pytest.fixture(autouse=True)
 def nothing_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(clipboard, "program", lambda: None)
+    monkeypatch.setattr(view_export, "program", lambda: None)
     monkeypatch.chdir(tmp_path)
 
 

@@ -16,9 +16,9 @@ from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, configuration_name, format, open_configuration, parse
 from hwexplorer.text import terms
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.overlays.result_table import ResultTable
+from hwexplorer.tui.overlays.overlay_screen import ResultTable
 from hwexplorer.tui.session.saved_sessions import SavedSessions
-from hwexplorer.tui.session.session_events import SheetOpened
+from hwexplorer.tui.session.session import SheetOpened
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.views.plain import Row, Table
 from tests.tui.fake import Fake

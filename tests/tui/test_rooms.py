@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SESSION = """
 import sys
 from hwexplorer.state import State
-from hwexplorer.tui.commands.command_line import submit
+from hwexplorer.tui.commands import submit
 from hwexplorer.tui.session.session import Session
 from tests.tui.fake import Fake
 
@@ -43,13 +43,11 @@ def plot(state: State) -> Plot:
     return Plot(name="toy", title="A toy", x_title="x", y_title="y", x_unit="s", y_unit="J", series=(line,))
 '''
 
-PANE = '''"""The kernels as a table."""
-
-from hwexplorer.tui.panes.view_panes import ViewPane
-from hwexplorer.tui.session.view_cache import Views
-
+PANE = '''
 
 class KernelsPane(ViewPane):
+    """The kernels as a table."""
+
     cursor = "at"
 
     def fill(self, views: Views) -> None:
@@ -90,7 +88,7 @@ from hwexplorer.tui.app import HwExplorer
 
 def ready(app):
     app.cards = len(app.explorer.strip.cards)
-    app.early = {"prompt_kinds", "command_table", "view_export", "result_table", "clipboard"} & {
+    app.early = {"prompts", "commands", "view_export", "overlay_screen"} & {
         name.rpartition(".")[2] for name in sys.modules if name.startswith("hwexplorer.tui.")
     }
     late = {"hwexplorer.configurations", "hwexplorer.reports.tune.tune", "analysis.model.process.workload_jobs"}
@@ -123,11 +121,12 @@ def test_the_first_frame_waits_for_nothing_that_a_key_asks_for() -> None:
 
 @pytest.fixture(scope="module")
 def enlarged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package with a plot more, which is one file, and with a pane more: its file and its name."""
+    """A copy of the package with a plot more, which is one file, and with a pane more: its class and its name."""
     root = tmp_path_factory.mktemp("enlarged")
     package = copytree(ROOT / "hwexplorer", root / "hwexplorer", ignore=ignore_patterns("__pycache__"))
     (package / "plots" / "toy.py").write_text(PLOT)
-    (package / "tui" / "panes" / "kernels_pane.py").write_text(PANE)
+    panes = package / "tui" / "panes.py"
+    panes.write_text(panes.read_text() + PANE)
     state = (package / "state.py").read_text()
     assert state.count('"plot", "knobs")') == 1
     (package / "state.py").write_text(state.replace('"plot", "knobs")', '"plot", "knobs", "kernels")'))
@@ -138,5 +137,5 @@ def test_a_new_plot_is_one_file(enlarged: Path) -> None:
     assert "A toy" in run(enlarged, "-m", "hwexplorer", "plot", "conv2d", "--plot", "toy")
 
 
-def test_a_new_pane_is_its_file_and_its_name(enlarged: Path) -> None:
+def test_a_new_pane_is_its_class_and_its_name(enlarged: Path) -> None:
     run(enlarged, "-c", SCREEN)

@@ -15,9 +15,9 @@ from hwexplorer.reports.compare.compare import pane_table
 from hwexplorer.reports.show import events
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PLOTS, RANKS, State, parse, pinned, replace
-from hwexplorer.tui import program
+from hwexplorer.tui import app as program
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
-from hwexplorer.tui.widgets.table_columns import fit_widths, measure_table
+from hwexplorer.tui.widgets.tree_table import fit_widths, measure_table
 from hwexplorer.views import heat, tree_view
 from hwexplorer.views.answer_lines import lines as verdict_lines
 from hwexplorer.views.answer_lines import verdict

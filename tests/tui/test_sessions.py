@@ -7,8 +7,8 @@ from pathlib import Path
 from analysis.document import Column
 from hwexplorer.state import State, replace
 from hwexplorer.tui.session.change_summary import summarize_change
-from hwexplorer.tui.session.copy_text import copy_text
 from hwexplorer.tui.session.saved_sessions import SavedSessions
+from hwexplorer.tui.view_export import copy_text
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import Row, Table
 

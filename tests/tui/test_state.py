@@ -13,7 +13,7 @@ from hardware.base.errors import RequestError
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import State, parse, pinned, replace
-from hwexplorer.tui.session.history import History, push, redo, undo
+from hwexplorer.tui.session.state_changes import History, push, redo, undo
 
 TEXT = st.text(st.characters(codec=None), max_size=30)  # surrogates too: a path need not be UTF-8
 CAPPED = ("h100_sxm@400W", "jetson_agx_orin:30w@20W@1.4GHz", "h100_sxm@400w{units*2,clock_hz*0.5}", "l4@50W*2")

@@ -6,13 +6,10 @@ from hypothesis import strategies as st
 
 from analysis.document import Column
 from hwexplorer.state import PANES, State
-from hwexplorer.tui.palette import COLOURS, THEMES, Palette
-from hwexplorer.tui.session.screen_layout import arrange
-from hwexplorer.tui.session.state_changes import next_match
-from hwexplorer.tui.widgets.braille import Braille
-from hwexplorer.tui.widgets.cell_drawing import bar
-from hwexplorer.tui.widgets.line_editor import EditedLine, insert_text, press_key
-from hwexplorer.tui.widgets.plot_area import PlotArea
+from hwexplorer.tui.keys import EditedLine, edit_line, insert_text
+from hwexplorer.tui.palette import COLOURS, THEMES, Palette, bar
+from hwexplorer.tui.session.state_changes import arrange, next_match
+from hwexplorer.tui.widgets.plot_area import Braille, PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.layout import shorten, width_of, wrap
@@ -229,11 +226,11 @@ def test_ways_through_the_tree() -> None:
 def test_typing() -> None:
     prompt = insert_text(EditedLine(), "conv 1")
     for key in ("ctrl+w", "home", "delete", "end", "backspace"):
-        prompt = press_key(prompt, key, None)
+        prompt = edit_line(prompt, key, None)
     assert (prompt.text, prompt.place) == ("on", 2)
-    prompt = press_key(press_key(prompt, "left", None), "x", "x")
+    prompt = edit_line(edit_line(prompt, "left", None), "x", "x")
     assert prompt.text == "oxn"
-    assert press_key(prompt, "ctrl+u", None).text == "n"
+    assert edit_line(prompt, "ctrl+u", None).text == "n"
     assert insert_text(prompt, "\x1b[31m\n").text == "ox[31mn"
 
 

@@ -12,16 +12,14 @@ from hardware.base.text import quantity
 from hwexplorer import registry
 from hwexplorer.state import replace
 from hwexplorer.text import terms
-from hwexplorer.tui.commands import command_line
-from hwexplorer.tui.commands.command_table import COMMANDS, names
-from hwexplorer.tui.keys import key_table
-from hwexplorer.tui.keys.key_table import Action, Keymap
+from hwexplorer.tui import commands, keys
+from hwexplorer.tui.commands import COMMANDS, names
+from hwexplorer.tui.keys import Action, Keymap
 from hwexplorer.tui.overlays.overlay_screen import Host, OverlayScreen
-from hwexplorer.tui.prompts.prompt import Prompt
-from hwexplorer.tui.prompts.prompt_kinds import CommandPrompt
-from hwexplorer.tui.session.session import Session
-from hwexplorer.tui.session.session_events import TextOpened
+from hwexplorer.tui.prompts import CommandPrompt
+from hwexplorer.tui.session.session import Session, TextOpened
 from hwexplorer.tui.widgets.framed_pane import FramedPane
+from hwexplorer.tui.widgets.status_lines import Prompt
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import NUMBERS, Row, Table, Text
 
@@ -126,7 +124,7 @@ def _task_items(session: Session, keymap: Keymap, ask: Callable[[str], None]) ->
     named = on_screen or phases("llama3_8b")
     lines = {phase: f"model {named[phase]}" for phase in PHASE_TASKS}
     of_phases = [
-        PaletteItem(title, line, partial(command_line.submit, session, line), f"{phase} {words}", TASK)
+        PaletteItem(title, line, partial(commands.submit, session, line), f"{phase} {words}", TASK)
         for (phase, line), (title, words) in zip(lines.items(), PHASE_TASKS.values(), strict=True)
     ]
     items = [
@@ -145,7 +143,7 @@ def _action_item(session: Session, action: Action, title: str, words: str, rank:
             session.apply(replace(session.state, pane=action.panes[0]))
         session.request(action.id)
 
-    return PaletteItem(f"{title} ({key_table.keys_text(action)})", action.help, perform, words, rank)
+    return PaletteItem(f"{title} ({keys.keys_text(action)})", action.help, perform, words, rank)
 
 
 def _term_items(session: Session) -> Iterator[PaletteItem]:
@@ -169,10 +167,10 @@ def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[Palett
         else:
             helps[name] = known.help
         if name not in _REPEAT:
-            helps |= dict.fromkeys(command_line.completions(session, f"{name} "), known.help)
+            helps |= dict.fromkeys(commands.completions(session, f"{name} "), known.help)
     for line, says in helps.items():
         title, about = captions.get(line, (line, says))
-        yield PaletteItem(title, about, partial(command_line.submit, session, line), line, LINE)
+        yield PaletteItem(title, about, partial(commands.submit, session, line), line, LINE)
 
 
 def _model_captions(session: Session) -> dict[str, tuple[str, str]]:

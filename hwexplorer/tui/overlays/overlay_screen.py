@@ -1,6 +1,9 @@
-"""Overlays: the base class with one pane and a footer (prompt, message or keys), and a reader of searchable text (help,
-a device sheet, the text of a report)."""
+"""Overlays: the base class with one pane and a footer (prompt, message or keys), a reader of searchable text (help, a
+device sheet, the text of a report), the rows of a report, and the catalogue of devices.
+"""
 
+from collections.abc import Callable
+from functools import partialmethod
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -9,17 +12,23 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
+from hardware.base.errors import RequestError, matching_places
+from hardware.operating_point import split_operating_point
+from hwexplorer.export.sheet import Sheet
+from hwexplorer.state import State, pin_string, replace
 from hwexplorer.text import terms
-from hwexplorer.tui.keys import key_table
-from hwexplorer.tui.keys.key_table import Keymap, key_sign
+from hwexplorer.tui.keys import Keymap, help_lines, key_sign
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.prompts.prompt import Prompt, footer
-from hwexplorer.tui.prompts.prompt_kinds import ExportPrompt
-from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.prompts import ExportPrompt, FindPrompt
+from hwexplorer.tui.session import state_changes
+from hwexplorer.tui.session.session import Session, SheetOpened
 from hwexplorer.tui.widgets.framed_pane import Content, FramedPane, StatusLine
 from hwexplorer.tui.widgets.prose import Prose
-from hwexplorer.tui.widgets.table_columns import TableHeads
-from hwexplorer.views.plain import Text
+from hwexplorer.tui.widgets.status_lines import Prompt, footer, settings_text
+from hwexplorer.tui.widgets.tree_table import TableHeads, TreeTable
+from hwexplorer.views.layout import whole
+from hwexplorer.views.plain import Row, Table, Text
+from hwexplorer.views.tables import sort_by_column
 
 CLOSE = Binding("escape,q,ctrl+c", "close", "closes")
 EXPORT = Binding("e", "export", "exports")
@@ -219,6 +228,294 @@ def help_text(pane: str, keymap: Keymap, content: Content) -> Text:
     meanings = tuple(
         f"{column.title}\t{terms.column_meaning(column)}" for column in columns if terms.column_meaning(column)
     )
-    first, *others = ((name, key_table.help_lines(group, pane)) for name, group in keymap.groups(pane))
+    first, *others = ((name, help_lines(group, pane)) for name, group in keymap.groups(pane))
     own = [(f"Columns of {pane}", meanings)] if meanings else []
     return Text("help", f"help {pane}", (first, *others, *own, *terms.sections()))
+
+
+class ResultTable(OverlayScreen):
+    """Shows rows with a cursor. Applying or pinning a row is a step of the state that undo takes back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        CLOSE,
+        Binding("enter", "apply", "applies"),
+        Binding("space", "pin", "pins"),
+        Binding("left", "column_before", "column", key_display="← →"),
+        Binding("right", "column_after", ""),
+        Binding("s", "sort", "sorts"),
+        Binding("slash", "find", "finds"),
+        Binding("n", "find_next", ""),
+        Binding("t", "text", "all of it as text"),
+        EXPORT,
+    ]
+
+    def __init__(
+        self, host: Host, name: str, sheet: Sheet, table: Table, state_of: Callable[[str], State],
+        words: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self.content, self.words = TreeTable(tree=False), words
+        super().__init__(host, "results", self.content)
+        self._sheet, self._table, self._state_of = sheet, table, state_of
+        self._heading, self._clicked = name, ""
+        self.content.column = 0
+        self.pane.heading = " · ".join(dict.fromkeys((name.title(), sheet.title)))
+        self.content.update(table)
+        self.content.go(next((row.key for row in table.rows if row.leads), ""))
+
+    def on_resize(self) -> None:
+        """Draw for the new size, and name the columns that it leaves out."""
+        super().on_resize()
+        self.call_after_refresh(self._say_hidden)
+
+    def _say_hidden(self) -> None:
+        if hidden := self.content.hidden_columns():
+            self.session.say(f"a wider screen also shows: {', '.join(hidden)}", "dim")
+
+    def action_find(self) -> None:
+        """Open a line that finds rows."""
+        self.host.ask(FindPrompt(self.session, self))
+
+    def do_find(self, step: int) -> None:
+        """Go to the next match of the words that are searched for; with step 0 the row under the cursor counts."""
+        if self.content.find and (
+            key := state_changes.next_match(self._table, self.content.find, self.content.key, step)
+        ):
+            self.content.go(key)
+        self.pane.redraw()
+
+    action_find_next = partialmethod(do_find, 1)
+
+    def _to_column(self, by: int) -> None:
+        self.content.move_column(by)
+        self.pane.redraw()
+        self.session.say(self.content.column_help(), "text")
+
+    action_column_before, action_column_after = partialmethod(_to_column, -1), partialmethod(_to_column, 1)
+
+    def action_text(self) -> None:
+        """Show the report as text."""
+        self.close()
+        self.session.emit(SheetOpened(self._heading, Sheet(self._sheet.title, self._sheet.text), words=self.words))
+
+    def action_sort(self) -> None:
+        """Sort by the column under the cursor, ascending; if it is sorted so, descending."""
+        ordered = sort_by_column(self._table, self.content.column)
+        if ordered.rows == self._table.rows:
+            ordered = sort_by_column(self._table, self.content.column, is_falling=True)
+        self._table = ordered
+        self.content.update(ordered)
+        self._to_column(0)
+
+    def click(self, at: FramedPane.Clicked) -> None:
+        """Choose a row, apply it by another click, or sort by the column whose head was clicked."""
+        if (column := self.content.head_at(at.x, at.y)) is not None:
+            self.content.column = [each.key for each in self.content.table.columns].index(column)
+            self.action_sort()
+        elif (key := self.content.key_at(at.y)) is not None:
+            self.content.go(key, still=True)
+            self.pane.redraw()
+            if key == self._clicked:
+                self.action_apply()
+            else:
+                self.session.say("enter or another click applies this row", "text")
+            self._clicked = key
+
+    def _target(self) -> tuple[Row, State] | None:
+        """Return the row of the cursor and the state it leads to. If it leads nowhere, say so and return None."""
+        row = self.content.row
+        try:
+            if row is not None and row.leads:
+                return row, self._state_of(row.leads)
+            self.session.say("this row is already on screen", "warn")
+        except RequestError as error:
+            self.session.say(str(error), "bad")
+        return None
+
+    def action_apply(self) -> None:
+        """Go to the state that the row leads to."""
+        session = self.session
+        if (chosen := self._target()) is None:
+            return
+        if chosen[1] == session.state:
+            session.say("this row is already on screen", "warn")
+            return
+        self.close()
+        if session.apply(chosen[1]):
+            session.say(f"applied {chosen[0].cells[0]}: {chosen[1].on} {settings_text(chosen[1])}; u undoes", "good")
+
+    def action_pin(self) -> None:
+        """Pin the state that the row leads to."""
+        if (chosen := self._target()) is None:
+            return
+        pin = pin_string(chosen[1])
+        if self.session.apply(replace(self.session.state, pin=pin, diff=True)) or self.session.state.pin == pin:
+            self.session.say(f"pinned {pin}: deltas are against it", "good")
+
+
+EXAMPLES = ("L<5ms", "E<1J", "P<30W", "M<8GB")
+
+
+class DevicePicker(OverlayScreen):
+    """Shows the catalogue over the whole screen. Its keys are the keys of its prompt."""
+
+    def __init__(self, host: Host) -> None:
+        self.content = TreeTable(tree=False)
+        super().__init__(host, "picker", self.content)
+        session = self.session
+        self._typed = ""
+        self._is_picked = False  # True once space added or removed a device
+        self.is_pointed = False  # True if a key moved the cursor since the text changed
+        self.prompt = prompt = DevicesPrompt(self)
+        self.fill(prompt.search_text)
+        if not self.has_limits:
+            self.content.go(session.state.on)
+
+    def fill(self, typed: str) -> None:
+        """Show the devices that match the words of `typed`; its limits grey out the devices that fail them."""
+        session, self._typed = self.session, typed
+        table = session.cache.view("devices", session.state)
+        words = self._split_words()[0]
+        is_limited = self.has_limits
+        if is_limited:
+            try:
+                table = session.limits.apply(session.state, table, typed)
+            except RequestError:
+                is_limited = False  # a limit is half typed
+        texts = ["\n".join([row.key, *map(str, row.cells)]) for row in table.rows]
+        rows = tuple(table.rows[place] for place in matching_places(" ".join(words), texts))
+        before = () if is_limited and not self.is_pointed else (self.content.key,)
+        self.content.update(replace(table, rows=rows), only=" ".join(words) * (not rows))
+        keys = [row.key for row in rows]
+        self.content.go(next((key for key in (*words, *before) if key in keys), keys[0] if keys else ""))
+        summary = table.title if is_limited else f"{len(session.state.devices)} chosen"
+        heading = f"Devices · {settings_text(session.state)} · {summary}"
+        self.pane.heading = whole(heading, self.pane.size.width - 6, "; ") or heading
+        self.pane.remark = f"{len(rows)} of {len(table.rows)}"
+        self.pane.redraw()
+        if is_limited and session.limits.compute_some(session.state, keys):
+            self.set_timer(0.01, self._refill)
+
+    def _split_words(self) -> tuple[list[str], str]:
+        """Return the typed words, and the power cap and clock lock that follow them, `@400W`."""
+        name, settings = split_operating_point(" ".join(state_changes.plain_words(self._typed)))
+        return name.split(), "".join(f"@{setting}" for setting in settings if setting)
+
+    @property
+    def _picked_key(self) -> str:
+        """The device under the cursor, with the power cap and clock lock that were typed."""
+        key, settings = self.content.key, self._split_words()[1]
+        return f"{split_operating_point(key)[0]}{settings}" if settings else key
+
+    def _refill(self) -> None:
+        self.fill(self._typed)
+        self.show_footer()
+
+    @property
+    def has_limits(self) -> bool:
+        """True if the text has limits."""
+        return len(state_changes.plain_words(self._typed)) < len(self._typed.split())
+
+    @property
+    def enter_adds(self) -> bool:
+        """True if enter adds the device under the cursor: it was typed, and space has not been used."""
+        is_typed = bool(state_changes.plain_words(self._typed)) and not self._is_picked
+        return is_typed and self.content.row is not None and self._picked_key not in self.session.state.devices
+
+    @property
+    def picks(self) -> bool:
+        """True if space adds or removes the row under the cursor instead of beginning a word: no word is typed, one
+        device is left, or a key moved the cursor."""
+        is_typing = bool(state_changes.plain_words(self._typed)) and not self.is_pointed
+        return not is_typing or len(self.content.visible) == 1
+
+    def pick(self) -> None:
+        """Add the device under the cursor, or remove it if it is chosen already."""
+        state, key = self.session.state, self._picked_key
+        self._is_picked = True
+        if self.content.row is None:
+            return
+        rest = tuple(name for name in state.devices if name != key)
+        if not rest:
+            self.session.say("the last device cannot be removed", "warn")
+            return
+        try:
+            if key in state.devices:
+                self.session.apply(replace(state, devices=rest))
+            else:
+                self.session.apply(replace(state, devices=(*state.devices, key), on=state.on))
+        except RequestError as error:  # a cap or a lock that the device cannot take
+            self.session.say(str(error), "bad")
+            return
+        place = self.content.cursor
+        self.fill(self._typed)
+        self.content.move(place - self.content.cursor)
+
+    def click(self, at: FramedPane.Clicked) -> None:
+        """Add or remove the device that was clicked."""
+        if (key := self.content.key_at(at.y)) is not None:
+            self.content.go(key)
+            self.pick()
+
+
+class DevicesPrompt(Prompt):
+    """Takes words and limits that narrow the catalogue."""
+
+    label = "devices"
+
+    def __init__(self, picker: DevicePicker) -> None:
+        asked = picker.session.state.limits
+        super().__init__(picker.session, f"{asked} " if asked else "")
+        self._picker, self.rows = picker, picker.pane
+
+    @property
+    def search_text(self) -> str:
+        """The text without the `/` that begins a search elsewhere, and with spaces for commas: space adds a device."""
+        return self.text.removeprefix("/").replace(",", " ")
+
+    def note(self) -> str:
+        """Return how many devices are left, then what the keys do. A narrow footer cuts the end."""
+        content = self._picker.content
+        count = len(content.visible)
+        if not count:
+            return f"no device is like {self.text.strip()!r} · esc cancels"
+        counted, enter = f"{count} device{'s' * (count != 1)}", "adds it" if self._picker.enter_adds else "done"
+        if self._picker.has_limits:
+            passing = sum(not row.dim for row in content.table.rows)
+            counted, enter = f"{passing} pass", "keeps the limits"
+        space = " · space adds or removes" * self._picker.picks
+        return f"{counted}{space} · enter {enter} · {' '.join(EXAMPLES)}"
+
+    def offers(self) -> dict[str, str]:
+        """Return examples of limits."""
+        return self._append_words(EXAMPLES)
+
+    def follow(self, text: str) -> None:
+        """List the devices that fit the words and limits."""
+        self._picker.is_pointed = False
+        self._picker.fill(self.search_text)
+
+    def edit(self, key: str, character: str | None) -> None:
+        """Add or remove a device by space where it begins no word, else edit the line."""
+        if key == "space" and (state_changes.ends_in_condition(self.text) or not self._picker.picks):
+            super().edit(key, " ")  # another word or limit follows
+        elif key == "space":
+            self._picker.pick()
+        else:
+            self._picker.is_pointed = self._picker.is_pointed or key in ("up", "down", "pageup", "pagedown")
+            super().edit(key, character)
+
+    def enter(self) -> None:
+        """Apply the typed limits to the state, add a device that was typed, and close."""
+        if self._picker.enter_adds:
+            self._picker.pick()
+        words, plain = self.search_text.split(), state_changes.plain_words(self.search_text)
+        try:
+            limits = " ".join(word for word in words if word not in plain)
+            self.session.apply(replace(self.session.state, limits=limits))
+        except RequestError as error:
+            self.session.say(str(error), "bad")
+        self._picker.close()
+
+    def leave(self) -> None:
+        """Close the picker without the typed limits."""
+        self._picker.close()

@@ -6,7 +6,7 @@ from hardware.what_if import split_changes
 from hwexplorer.settings import SCENARIO_FIELDS, labels
 from hwexplorer.state import State
 from hwexplorer.text.number_format import delta
-from hwexplorer.tui.session.history import changed_fields
+from hwexplorer.tui.session.state_changes import changed_fields
 from hwexplorer.views.plain import Card
 
 Cards = tuple[Card, ...]

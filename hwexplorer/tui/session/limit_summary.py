@@ -16,8 +16,8 @@ from analysis.text.headline import EVIDENCE
 from hardware.base.errors import RequestError
 from hwexplorer.settings import SCENARIO_FIELDS
 from hwexplorer.state import State, replace
-from hwexplorer.tui.session import row_query
-from hwexplorer.tui.session.history import changed_fields
+from hwexplorer.tui.session import state_changes
+from hwexplorer.tui.session.state_changes import changed_fields
 from hwexplorer.views.plain import NUMBERS, Card, Row, Table
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class DeviceLimits:
         self._forget_other_scenario(state)
         rows = [replace(row, cells=(*row.cells[:2], *(self._figures.get(row.key) or _UNKNOWN))) for row in table.rows]
         with_figures = replace(table, columns=(*table.columns[:2], *COLUMNS), rows=tuple(rows))
-        words = set(text.split()) - set(row_query.plain_words(text))
+        words = set(text.split()) - set(state_changes.plain_words(text))
         limits = [limit for limit in parse_limits(" ".join(words)) if limit.figure in _PLACES]
         dimmed = [replace(row, dim=not all(_holds(limit, row) for limit in limits)) for row in rows]
         ordered = tuple(sorted(dimmed, key=_rank))

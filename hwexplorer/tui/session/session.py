@@ -1,46 +1,79 @@
 """An exploration without a screen: the state and its history, views, limits, messages and jobs.
 
 `apply` computes the views of a state before it makes the state present. So all that is shown belongs together, and a
-request that fails leaves everything as it was. Subscribers receive an event for each change (session_events.py).
+request that fails leaves everything as it was. Subscribers receive an event for each change.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from analysis.model.names.model_ref import phases
 from hardware.base.errors import RequestError
 from hardware.what_if import with_unchanged
 from hwexplorer import state as states
 from hwexplorer.state import PANES, State, replace
-from hwexplorer.tui.session import history as histories
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
-from hwexplorer.tui.session.history import MODEL_FIELDS, History, changed_fields, push
 from hwexplorer.tui.session.limit_summary import DeviceLimits
-from hwexplorer.tui.session.screen_layout import Box, arrange
-from hwexplorer.tui.session.session_events import (
-    ActionRequested,
-    Changed,
-    Listener,
-    SessionEvent,
-    SheetOpened,
-    TextOpened,
-)
+from hwexplorer.tui.session.state_changes import MODEL_FIELDS, Box, History, arrange, changed_fields, push, redo, undo
 from hwexplorer.tui.session.view_cache import ALWAYS_SHOWN, SHOWN_LATER, ViewCache, Views
-from hwexplorer.views.plain import EMPTY_TABLE
+from hwexplorer.views.plain import EMPTY_TABLE, Text
 from hwexplorer.views.table_tree import TreeIndex, index_tree
 
 if TYPE_CHECKING:
+    from hwexplorer.export.sheet import Sheet
     from hwexplorer.screen_queries import ScreenQueries
     from hwexplorer.tui.session.jobs import BackgroundJob
     from hwexplorer.tui.session.saved_sessions import SavedSessions
 
 
+class SessionEvent(msgspec.Struct, frozen=True):
+    """An event that a session emits."""
+
+
+class Changed(SessionEvent, frozen=True):
+    """The state (or its views), the message or a job changed, or more devices were checked against the limits."""
+
+    what: Literal["state", "message", "jobs", "limits"]
+
+
+class TextOpened(SessionEvent, frozen=True):
+    """A text is to be shown; `name` is its kind."""
+
+    name: str
+    heading: str
+    text: Text
+
+
+class SheetOpened(SessionEvent, frozen=True):
+    """A report is to be shown. `state_of` parses the state that a row leads to; without it rows are configurations.
+    `words` are those of the `:` line that print the report."""
+
+    name: str
+    sheet: Sheet
+    state_of: Callable[[str], State] | None = None
+    words: tuple[str, ...] = ()
+
+
+class ActionRequested(SessionEvent, frozen=True):
+    """An action of the table (keys.py) is to be done. With an `argument` (a theme, or a path to export to)
+    the screen calls its own method `do_ACTION`."""
+
+    action: str
+    argument: str = ""
+
+
+Listener = Callable[[SessionEvent], None]
+
+
 class Session:
-    """One exploration. A method `do_NAME` does the effect NAME of an action (keys/key_table.py); it may raise
+    """One exploration. A method `do_NAME` does the effect NAME of an action (keys.py); it may raise
     RequestError.
 
     `views` is None until a model is captured. `failures` lists internal errors; tests require it to be empty."""
@@ -203,7 +236,7 @@ class Session:
 
     def do_step(self, verb: str) -> None:
         """Undo the last step, or redo the one that was undone."""
-        history = {"undo": histories.undo, "redo": histories.redo}[verb](self.history)
+        history = {"undo": undo, "redo": redo}[verb](self.history)
         if history is self.history:
             self.say(f"nothing to {verb}", "dim")
         else:

@@ -1,18 +1,222 @@
-"""Pure functions that keys apply to the state and to the open branches of a tree."""
+"""Pure functions from state to state, which keys apply, with what they need: the layout of the panes on a screen of a
+given size, queries that find rows (`conv kind:conv share>5 bound:memory latency>1ms`), and the history for undo.
 
+Words of a query are searched in names and keys. If no row contains all of them, their letters are matched in order
+(`l3c2` finds layer3.0.conv2). Conditions compare a column by its key or title; percentages and SI prefixes are
+understood.
+"""
+
+import re
 from collections.abc import Callable, Collection
 from functools import lru_cache
 
+import msgspec
+
+from analysis.document import Column
+from analysis.explore.constraint import COMPARISONS
 from analysis.model.names.model_ref import phases
 from analysis.model.transformer.load_spec import read_load
+from hardware.base.errors import RequestError, matching_places, unknown
+from hardware.base.records import memoize
+from hardware.base.text import parse_amount, percent
 from hardware.precision import KEYS, runs_wider
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
-from hwexplorer.tui.session import row_query
-from hwexplorer.tui.session.screen_layout import TREE_EDGES, Box
-from hwexplorer.views.plain import Table
-from hwexplorer.views.table_tree import TreeIndex
+from hwexplorer.views.plain import Row, Table
+from hwexplorer.views.table_tree import TreeIndex, index_tree
+
+_CONDITION = r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)"
+Test = Callable[[Row], bool]
+HINT = "words · kind:conv share>5 bound:memory latency>1ms"
+
+
+def plain_words(text: str) -> list[str]:
+    """Return the words of a query that are not conditions, for marking them in names."""
+    return [word for word in text.split() if not re.fullmatch(_CONDITION, word)]
+
+
+def ends_in_condition(text: str) -> bool:
+    """Return True if the last word of a text is a condition."""
+    return re.fullmatch(_CONDITION, text.rpartition(" ")[2].rpartition(",")[2]) is not None
+
+
+def parse_value(text: str, unit: str) -> float:
+    """Return an amount in SI units: `5` in a percentage column is 0.05, `1ms` is 0.001. Raises RequestError."""
+    amount = parse_amount(text.removesuffix("%"), "") / 100 if unit == "%" else parse_amount(text, unit)
+    return float(f"{amount:.15g}")  # rounded, so that 100us is exactly 1e-4
+
+
+def _column(table: Table, name: str) -> int:
+    wanted = name.casefold()
+    for index, column in enumerate(table.columns):
+        if wanted in (column.key.casefold(), column.title.casefold()):
+            return index
+    for index, column in enumerate(table.columns):
+        if (wanted == "share" and column.role == "bar") or column.key == f"{wanted}_per_inference":
+            return index
+    known = [column.key for column in table.columns[1:] if column.role != "bar"]
+    raise unknown("column", name, ["kind", "share", *known])
+
+
+def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
+    if name.casefold() in ("kind", "type"):
+        sought = wanted.casefold()
+        if sign not in (":", "=", "!="):
+            raise RequestError(f"{name}{sign}{wanted}: kind takes a colon, as in kind:conv")
+        return lambda row: (sought in row.kind.casefold()) != (sign == "!=")
+    index = _column(table, name)
+    column: Column = table.columns[index]
+    numeric = column.role != "text"
+    if sign == ":" and not (numeric and re.match(r"[-.0-9]", wanted)):
+        sought = wanted.casefold()
+        return lambda row: sought in str(row.cells[index] or "").casefold()
+    if not numeric:
+        sought = wanted.casefold()
+        if sign not in ("=", "!="):
+            raise RequestError(f"{name}{sign}{wanted}: {name} holds words, ask {name}:{wanted}")
+        return lambda row: (sought in str(row.cells[index] or "").casefold()) != (sign == "!=")
+    compare = COMPARISONS["=" if sign == ":" else sign]
+    least = parse_value(wanted, "%" if column.role == "bar" else column.unit)
+
+    def test(row: Row) -> bool:
+        """Return True if the row's cell meets the condition."""
+        cell = row.cells[index]
+        return isinstance(cell, int | float) and compare(float(cell), least)
+
+    return test
+
+
+@memoize(keep=4)
+def matching_rows(table: Table, text: str) -> tuple[int, ...]:
+    """Return the indices of the matching rows, in order. Raises RequestError for a wrong condition."""
+    words = " ".join(plain_words(text))
+    parts = (re.fullmatch(_CONDITION, word) for word in text.split())
+    tests = [_condition(table, part[1], part[2], part[3]) for part in parts if part is not None]
+    if not words and not tests:
+        return ()
+    places = [place for place, row in enumerate(table.rows) if (not tests or place) and all(t(row) for t in tests)]
+    names = [f"{table.rows[place].cells[0]}\n{table.rows[place].key}" for place in places]
+    return tuple(places[match] for match in matching_places(words, names))
+
+
+@memoize(keep=4)
+def narrow_tree(table: Table, text: str) -> tuple[Table, str]:
+    """Return the rows of a tree that match with all branches above them, and how many match with their share of the
+    whole: `14 of 49 rows, 23 %`. Raises RequestError for a wrong condition."""
+    index, places = index_tree(table), matching_rows(table, text)
+    found = {table.rows[place].key for place in places}
+    above = set[str]().union(*map(index.ancestors, found))
+    share = sum(index.share(key) for key in found if not index.ancestors(key) & found)
+    rows = tuple(
+        msgspec.structs.replace(row, has_children=row.key in above) for row in table.rows if row.key in found | above
+    )
+    return msgspec.structs.replace(table, rows=rows), f"{len(found)} of {len(table.rows)} rows, {percent(share)}"
+
+
+Box = tuple[int, int, int, int]  # x, y, width, height
+_MAIN = ("models", "compare", "tree")  # the tree, and panes that are never to the right of it
+KNOBS_HEIGHT = 18  # a screen this high has a line for the device above its knobs, which name it too
+CARD_WIDTH = 40  # a screen this wide has room for a device and two of its figures in a line
+GAP_HEIGHT = 30  # a screen this high has a line to spare before the devices on paper
+EVENTS_HEIGHT = 34  # a body this high has room for a plot below all kinds of events
+TREE_EDGES = 6  # lines of a tree that are no rows: its frame, heads and remarks
+HEAT_MAX = 14  # lines that show the blocks of most models
+HEAT_WIDTH, HEAT_HEIGHT = 64, 26  # a tree this large has room below it for its blocks on every device
+
+
+def answer_lines(width: int, height: int, devices: int) -> int:
+    """Return the height of the answer above the devices; 0 for one device, which leaves no choice."""
+    return 0 if devices == 1 else 2 if height < 24 else 3 if width >= 100 else 4 if width >= 60 else 6
+
+
+def strip_lines(width: int, height: int, devices: int) -> int:
+    """Return the height of the strip: the answer, the heads, a line for each device."""
+    lines = answer_lines(width, height, devices) + 1 + devices
+    return lines if devices == 1 else min(lines + (height >= GAP_HEIGHT), height // 3 + 2)
+
+
+def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, split: int = 0) -> dict[str, Box]:
+    """Return the boxes of the visible panes and of `head`, `cards`, `heat`, `tabs` and `foot`. From 80x20 on, cards are
+    above the tree and the panes that explain it. A smaller or zoomed screen has one pane under tabs; below 60x16 it has
+    one pane under the cards if the screen is GAP_HEIGHT high, else under a line of figures. The models (except on a
+    large screen) and the table of devices are visible only with focus. The tree is `split` cells wider than usual."""
+    if width < 60 or height < 16:
+        return _tiny(width, height, pane, devices)
+    around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
+    if width < 80 or height < 20 or zoom:
+        has_line = pane != "knobs" or height >= KNOBS_HEIGHT
+        lines = strip_lines(width, height, devices) if height >= GAP_HEIGHT and not zoom else int(has_line)
+        above = 2 + lines
+        around |= {"tabs": (0, 1, width, 1)} | ({"cards": (0, 2, width, lines)} if lines else {})
+        return {**around, pane: (0, above, width, height - above - 1)}
+    top = 1 if pane == "models" and height < GAP_HEIGHT else strip_lines(width, height, devices)
+    is_large = width >= 180 and height >= 50
+    if pane == "compare":  # all devices, and as many lines about them as there is room for
+        top = min(devices + 10, (height - 2) // 2)
+    around["compare" if pane == "compare" else "cards"] = (0, 1, width, top)
+    x = 0
+    if pane == "models" or is_large:
+        x = max(30, min(44, width // (5 if is_large else 2)))
+        around["models"] = (0, 1 + top, x, height - 2 - top)
+    body = (x, 1 + top, width - x, height - 2 - top)
+    is_grid = body[2] >= 76 and body[3] >= (20 if width >= 100 else 40)
+    boxes = around | (_grid(body, pane, split) if is_grid else _small(body, pane, split))
+    x, y, wide, tall = boxes["tree"]
+    if devices > 1 and wide >= HEAT_WIDTH and tall >= HEAT_HEIGHT:  # the heat pane takes a part of the tree's box
+        matrix = min(HEAT_MAX, tall // 3)
+        boxes |= {"tree": (x, y, wide, tall - matrix), "heat": (x, y + tall - matrix, wide, matrix)}
+    return boxes
+
+
+def _tiny(width: int, height: int, pane: str, devices: int) -> dict[str, Box]:
+    above = int(width >= CARD_WIDTH and height >= 16)
+    boxes: dict[str, Box] = {"cards": (0, 0, width, 1)} if above else {}
+    if above and height >= GAP_HEIGHT:
+        top = strip_lines(width, height, devices)
+        above, boxes = 1 + top, {"head": (0, 0, width, 1), "cards": (0, 1, width, top)}
+    boxes[pane] = (0, above, width, max(1, height - 1 - above))
+    if height > 1:
+        boxes["foot"] = (0, height - 1, width, 1)
+    return boxes
+
+
+def _bound_width(width: int, left: int) -> int:
+    """Return the width of the tree that leaves room for it and for the panes to the right of it."""
+    return max(width // 4, min(left, width * 3 // 4))
+
+
+def _small(body: Box, pane: str, split: int) -> dict[str, Box]:
+    """Return the tree, and one pane next to it: the focused one, else why. The focused one is wider."""
+    x, y, width, height = body
+    if width < 60:
+        return {"tree": body}
+    is_side = pane not in _MAIN
+    left = _bound_width(width, (width * 2 // 5 if is_side else width * 3 // 5) + split)
+    side = pane if is_side else "why"
+    return {"tree": (x, y, left, height), side: (x + left, y, width - left, height)}
+
+
+def _grid(body: Box, pane: str, split: int) -> dict[str, Box]:
+    """Return the tree on the left and, on the right, why above events above the plot. A low body has only one of the
+    last two. The focused pane has the most room. Any other focused pane is shown above why."""
+    x, y, width, height = body
+    left = _bound_width(width, max(40, width * (64 if pane in _MAIN or width >= 100 else 40) // 100) + split)
+    right = (x + left, width - left)
+    boxes: dict[str, Box] = {"tree": (x, y, left, height)}
+    panes = ("why", "events", "plot") if height >= EVENTS_HEIGHT else ("why", "plot" if pane == "plot" else "events")
+    shares = {"why": 36, "events": 36, "plot": 28} if len(panes) == 3 else {panes[0]: 50, panes[1]: 50}
+    if pane not in (*_MAIN, "why", "events", "plot"):
+        panes, shares = (pane, "why"), {pane: 70, "why": 30}
+    elif pane in panes and len(panes) == 3:
+        shares = {name: 46 if name == pane else 27 for name in panes}
+    at = y
+    for place, name in enumerate(panes):
+        tall = y + height - at if place == len(panes) - 1 else height * shares[name] // 100
+        boxes[name] = (right[0], at, right[1], tall)
+        at += tall
+    return boxes
+
 
 Change = Callable[[State], State]
 
@@ -111,10 +315,10 @@ def open_branches(index: TreeIndex, opened: Collection[str], at: str) -> set[str
 
 
 def next_match(table: Table, text: str, start: str, step: int) -> str | None:
-    """Return the key of the next row after `start`, cyclically, that matches `text` (row_query.py); None if none does.
+    """Return the key of the next row after `start`, cyclically, that matches `text` ; None if none does.
 
     Step 0 may stay at `start`, -1 goes back. Raises RequestError for a wrong condition."""
-    matches = row_query.matching_rows(table, text)
+    matches = matching_rows(table, text)
     if not matches:
         return None
     here = next((place for place, row in enumerate(table.rows) if row.key == start), 0)
@@ -152,3 +356,56 @@ def close_all(state: State, tree: TreeIndex) -> State:
     """Close every branch; the cursor goes to the outermost branch that it was in."""
     above = [key for key in tree.ancestors(state.at) if key]
     return replace(state, open=(), at=min(above, key=len) if above else state.at)
+
+
+NAVIGATION = frozenset({"at", "on", "pane", "zoom", "open", "find", "filter", "fact"})
+
+
+MODEL_FIELDS = frozenset({"model", "image_size", "load", "trace"})  # what may have to be captured or read first
+
+
+HISTORY_MAX = 500
+
+
+class History(msgspec.Struct, frozen=True):
+    """The present state with its past and future. Navigation is not a step: undo goes back over decisions."""
+
+    present: State = State()
+    past: tuple[State, ...] = ()
+    future: tuple[State, ...] = ()
+
+
+def changed_fields(old: State, new: State) -> frozenset[str]:
+    """Return the names of the fields in which two states differ."""
+    return frozenset(n for n in State.__struct_fields__ if getattr(old, n) != getattr(new, n))
+
+
+def push(history: History, state: State) -> History:
+    """Return the history with another present state. Navigation alone adds no step."""
+    changed = changed_fields(history.present, state)
+    if not changed:
+        return history
+    if changed <= NAVIGATION:
+        return replace(history, present=state)
+    return History(present=state, past=(*history.past, history.present)[-HISTORY_MAX:])
+
+
+def undo(history: History) -> History:
+    """Return the history a step back, or itself at its beginning."""
+    if not history.past:
+        return history
+    *past, previous = history.past
+    return History(_keep_pane(previous, history.present), tuple(past), (history.present, *history.future)[:HISTORY_MAX])
+
+
+def redo(history: History) -> History:
+    """Return the history a step forward, or itself at its end."""
+    if not history.future:
+        return history
+    following, *future = history.future
+    return History(_keep_pane(following, history.present), (*history.past, history.present), tuple(future))
+
+
+def _keep_pane(state: State, now: State) -> State:
+    """Keep the present pane and zoom in a state that undo or redo brings back."""
+    return replace(state, pane=now.pane, zoom=now.zoom)

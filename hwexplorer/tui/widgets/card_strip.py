@@ -15,9 +15,8 @@ from textual.widget import Widget
 from analysis.text.headline import FORM, MEMORY
 from hardware.base.text import percent, quantity
 from hwexplorer.text.number_format import safe, to_ascii
-from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.session.screen_layout import answer_lines
-from hwexplorer.tui.widgets.cell_drawing import stacked
+from hwexplorer.tui.palette import Palette, stacked
+from hwexplorer.tui.session.state_changes import answer_lines
 from hwexplorer.tui.widgets.framed_pane import Hovered
 from hwexplorer.views.captions import metric_word
 from hwexplorer.views.cause_looks import LOOKS

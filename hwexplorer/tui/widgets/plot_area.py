@@ -1,16 +1,408 @@
-"""The plot of a pane: its cached drawing, its cursor, and the point that a click means."""
+"""A plot in a pane, as lines of segments: axes, ticks, polylines in braille dots (two across, four down in each cell),
+points, the one under the cursor, and the one that a click means. The drawing is kept until the plot or size changes.
+"""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 from operator import itemgetter
 
+import msgspec
 from rich.segment import Segment
 
-from hwexplorer.text.number_format import quantity, safe
-from hwexplorer.tui.palette import Palette
+from hwexplorer.text.number_format import quantity, safe, to_ascii
+from hwexplorer.tui.palette import SERIES, Palette
 from hwexplorer.tui.widgets.framed_pane import Content
-from hwexplorer.tui.widgets.plot_drawing import Drawing, Point, draw, say, titled
-from hwexplorer.views.layout import shorten, width_of
-from hwexplorer.views.plain import Plot
+from hwexplorer.views.layout import ascii_cells, shorten, width_of
+from hwexplorer.views.plain import Plot, Series
+from hwexplorer.views.plot_axis import Axis, axis
+
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+
+
+class Braille:
+    """Dots, and for each cell the series that drew last."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        self._dots = [bytearray(width) for _ in range(height)]
+        self._owner = [bytearray(width) for _ in range(height)]
+
+    def dot(self, x: int, y: int, owner: int) -> None:
+        """Set a dot if it is inside. x grows to the right from 0 to 2*width-1, y upwards from 0 to 4*height-1."""
+        if not (0 <= x < 2 * self.width and 0 <= y < 4 * self.height):
+            return
+        y = 4 * self.height - 1 - y
+        self._dots[y >> 2][x >> 1] |= _DOTS[y & 3][x & 1]
+        self._owner[y >> 2][x >> 1] = owner + 1
+
+    def segment(self, x0: float, y0: float, x1: float, y1: float, owner: int) -> None:
+        """Draw a straight line between two places, which may be outside."""
+        clipped = _clip(x0, y0, x1, y1, 2 * self.width - 1, 4 * self.height - 1)
+        if clipped is None:
+            return
+        x0, y0, x1, y1 = clipped
+        steps = max(1, round(max(abs(x1 - x0), abs(y1 - y0))))
+        for step in range(steps + 1):
+            at = step / steps
+            self.dot(round(x0 + (x1 - x0) * at), round(y0 + (y1 - y0) * at), owner)
+
+    def owners(self, row: int) -> bytearray:
+        """Return the series of each cell of a row, counted from 1 (0: none)."""
+        return bytearray(self._owner[row])
+
+    def cell(self, column: int, row: int, ascii: bool = False) -> tuple[str, int]:
+        """Return the character of a cell and the cell's series (-1: none)."""
+        dots = self._dots[row][column]
+        owner = self._owner[row][column] - 1
+        if not dots:
+            return " ", -1
+        return ("*+ox"[owner % 4] if ascii else chr(0x2800 + dots)), owner
+
+
+def _clip(
+    x0: float, y0: float, x1: float, y1: float, right: float, top: float
+) -> tuple[float, float, float, float] | None:
+    """Return the part of a line inside the canvas, or None (algorithm of Liang and Barsky)."""
+    dx, dy = x1 - x0, y1 - y0
+    first, last = 0.0, 1.0
+    for p, q in ((-dx, x0), (dx, right - x0), (-dy, y0), (dy, top - y0)):
+        if p == 0:
+            if q < 0:
+                return None
+            continue
+        ratio = q / p
+        if p < 0:
+            first = max(first, ratio)
+        else:
+            last = min(last, ratio)
+        if first > last:
+            return None
+    return x0 + first * dx, y0 + first * dy, x0 + last * dx, y0 + last * dy
+
+
+WIDTH_MIN = 16
+TAG = 18  # cells of a name at most
+_CLEAR = 3  # cells between a name and another line in its row
+TAKEN = 255  # a cell that no name may cover
+Place = tuple[int, int]  # column, row
+Point = tuple[str, float, float]  # key, x, y
+Tag = tuple[int, int, str, str]  # column, row, text, role
+_SIZES = ((0.05, "●"), (0.01, "•"))  # by least share of the whole; a smaller point is a dot
+_LEAST = min(least for least, _ in _SIZES)
+_SYMBOLS = {"byte": "B", "byte/s": "B/s", "Js": "J·s", "FLOP/byte": "FLOP/B", "1/s": "/s", "count": ""}
+
+
+def _roofs(lines: Sequence[Series], x: Axis) -> list[float]:
+    """Return the highest value of each line on the x axis, so that the y axis shows it without its far ends."""
+    inside = ([b for a, b in zip(line.x, line.y, strict=False) if a <= x.high] for line in lines)
+    return [max(values) for values in inside if values]
+
+
+class Grid(msgspec.Struct, frozen=True):
+    """The axes of a plot, and how many cells they take."""
+
+    x: Axis
+    y: Axis
+    columns: int
+    rows: int
+
+    def row(self, value: float) -> int:
+        """Return the row that a value of y is in."""
+        return min(self.rows - 1, max(0, self.rows - 1 - int((self.y.place(value) or 0.0) * (self.rows - 0.001))))
+
+    def cell(self, x: float, y: float) -> Place | None:
+        """Return (column, row) of a point, None out of sight."""
+        place = self.x.place(x)
+        if place is None or self.y.place(y) is None:
+            return None
+        return min(self.columns - 1, max(0, int(place * (self.columns - 0.001)))), self.row(y)
+
+    def places(self, series: Series) -> Iterator[tuple[float | None, float | None]]:
+        """Yield the place of each point on both axes (0 to 1 is in sight), None for a value without a place."""
+        return zip(self.x.places(series.x), self.y.places(series.y), strict=False)
+
+
+class Drawing(msgspec.Struct, frozen=True):
+    """A plot without its cursor: the part that a move of the cursor does not change."""
+
+    points: tuple[Series, ...]
+    grid: Grid
+    title: list[Segment]
+    labels: list[list[Segment]]  # left of each row: the label of y and the axis
+    cells: list[list[tuple[str, str]]]  # character and role of each place of each row
+    rows: list[list[Segment]]  # the same as segments
+    bottom: list[list[Segment]]
+
+    def lines(self, palette: Palette, cursor: str = "", below: Collection[str] = ()) -> list[list[Segment]]:
+        """Return all lines, with the points of the cursor marked."""
+        marked_rows: dict[int, list[tuple[str, str]]] = {}
+        for column, row in self.places_of(cursor, below):
+            marked_rows.setdefault(row, list(self.cells[row]))[column] = ("@" if palette.ascii else "◉", "strong")
+        rows = [_runs(marked_rows[i], palette) if i in marked_rows else row for i, row in enumerate(self.rows)]
+        return [self.title, *(label + row for label, row in zip(self.labels, rows, strict=True)), *self.bottom]
+
+    def places_of(self, cursor: str, below: Collection[str]) -> list[Place]:
+        """Return the places of the point under the cursor and of those that its row stands for."""
+        marked_keys = {cursor, *below} if cursor else set()
+        return [place for place, _ in self.shown_points(marked_keys)]
+
+    def shown_points(self, keys: Collection[str] | None = None) -> Iterator[tuple[Place, Point]]:
+        """Yield the points in sight, all or those with these keys, each with its place."""
+        for item in self.points:
+            for key, x, y in zip(item.keys, item.x, item.y, strict=False):
+                if (keys is None or key in keys) and (place := self.grid.cell(x, y)) is not None:
+                    yield place, (key, x, y)
+
+
+def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | list[list[Segment]]:
+    """Draw a plot without its cursor. Return lines that say why if it cannot be drawn."""
+    has_points = any(len(s.x) for s in plot.series)
+    if width < WIDTH_MIN or height < 5 or not has_points:
+        text = "no room to draw" if has_points else "nothing to draw"
+        return [[Segment(shorten(text, width), palette.get("dim"))]] + [[] for _ in range(height - 1)]
+    lines = [s for s in plot.series if s.line]
+    points = [s for s in plot.series if not s.line]
+    visible_series = points or lines
+    x = axis([v for s in visible_series for v in s.x], plot.log_x, plot.x_unit)
+    heights = [v for s in (visible_series if plot.log_y else plot.series) for v in s.y]
+    y = axis(heights + _roofs(lines if points else [], x), plot.log_y, plot.y_unit)
+    rows = height - 3  # title line, axis, labels of x
+    y_ticks = y.ticks(max(2, rows // 2))
+    label_width = max((width_of(label) for _, label in y_ticks), default=0)
+    columns = width - label_width - 2
+    canvas, grid = Braille(columns, rows), Grid(x, y, columns, rows)
+    owners = _owners(plot.series)
+    for owner, series in sorted(zip(owners, plot.series, strict=True), key=lambda pair: not pair[1].guide):
+        if not series.mark:  # guides first, so that other series are drawn over them
+            _draw(canvas, series, grid, owner)
+    signs = [
+        sign for owner, item in zip(owners, plot.series, strict=True) if not (item.mark or item.line)
+        for sign in _size_signs(item, grid, SERIES[owner])
+    ]  # fmt: skip
+    tags = [*signs, *_tags(plot.series, owners, canvas, grid, signs)]
+    cells = [_cells(canvas, row, tags, palette) for row in range(rows)]
+    labels = {grid.row(value): label for value, label in reversed(y_ticks)}
+    return Drawing(
+        tuple(points),
+        grid,
+        _title(plot, width, palette, {text for _, _, text, _ in tags}),
+        [_label(labels.get(row, ""), label_width, palette) for row in range(rows)],
+        cells,
+        [_runs(row, palette) for row in cells],
+        _bottom(x, label_width, columns, palette),
+    )
+
+
+def _draw(canvas: Braille, series: Series, grid: Grid, owner: int) -> None:
+    right, top = 2 * canvas.width - 1, 4 * canvas.height - 1
+    previous: tuple[float, float] | None = None
+    if not series.line:  # thousands of points share far fewer dots
+        places = grid.places(series)
+        vertices = {(round(a * right), round(b * top)) for a, b in places if a is not None and b is not None}
+        for column, row in vertices:
+            canvas.dot(column, row, owner)
+        return
+    for place_x, place_y in grid.places(series):
+        if place_x is None or place_y is None:
+            previous = None
+            continue
+        end = (place_x * right, place_y * top)
+        if previous is not None:
+            canvas.segment(*previous, *end, owner)
+        previous = end
+
+
+def _owners(series: Sequence[Series]) -> list[int]:
+    """Return the index of a colour for each series: its device's, else one that no device has. Series of one name share
+    a colour; guides are dim."""
+    free = max((item.device for item in series), default=-1) + 1
+    names = list(dict.fromkeys(item.name for item in series if not item.guide and item.device < 0))
+    last_colour = len(SERIES) - 1
+    return [
+        last_colour
+        if item.guide
+        else (item.device if item.device >= 0 else free + names.index(item.name)) % last_colour
+        for item in series
+    ]
+
+
+def _size_signs(series: Series, grid: Grid, role: str) -> list[Tag]:
+    """Return (column, row, sign, role) of points larger than a dot: larger for a larger share, hollow on paper."""
+    signs: list[Tag] = []
+    sizes = series.sizes or (0.0,) * len(series.x)
+    visible = [point for point in zip(series.x, series.y, sizes, strict=True) if series.on_paper or point[2] >= _LEAST]
+    for a, b, size in sorted(visible, key=lambda point: point[2]):
+        sign = "○" if series.on_paper else next(sign for least, sign in _SIZES if size >= least)
+        if (place := grid.cell(a, b)) is not None:
+            signs.append((*place, sign, role))
+    return signs
+
+
+def _tags(
+    series: Sequence[Series], owners: Sequence[int], canvas: Braille, grid: Grid, signs: Sequence[Tag]
+) -> list[Tag]:
+    """Return (column, row, text, role) of marks and of names next to lines and devices, which colour alone would not
+    tell. A name covers no point, line or other name, and has nothing else next to it if possible. Without a place where
+    its own line is the nearest, the legend has it alone."""
+    owner_rows = [canvas.owners(row) for row in range(grid.rows)]
+    for column, row, _, _ in signs:
+        owner_rows[row][column] = TAKEN
+    tags: list[Tag] = []
+    for item in series:
+        for column, row in _points(item, grid) if item.mark else ():
+            tags.append((column, row, "◆", "strong"))
+            owner_rows[row][column] = TAKEN
+    lines = {item.name for item in series if item.line}
+    clouds = {item.name for item in series if not item.mark and item.device >= 0} - lines
+    traces = [_trace(item, grid) if item.line else {} for item in series]
+    for owner, item, trace in zip(owners, series, traces, strict=True):
+        is_only = len(lines) == 1 and not item.guide  # the title names a single line
+        if item.mark or (is_only and item.line) or not (item.line or (len(clouds) > 1 and item.name in clouds)):
+            continue
+        name = shorten(safe(item.name), TAG, middle=True)
+        name = name if width_of(name) == len(name) else to_ascii(name)  # one cell a character
+        others = [other for other in traces if other is not trace]
+        trace = trace or dict(_points(item, grid))
+        if (place := _beside_line(trace, others, len(name), owner_rows, owner + 1)) is not None:
+            start, row = place
+            owner_rows[row][start : start + len(name)] = bytes([TAKEN]) * len(name)
+            tags.append((start, row, name, SERIES[owner % len(SERIES)]))
+    return tags
+
+
+def _points(series: Series, grid: Grid) -> list[Place]:
+    places = (grid.cell(a, b) for a, b in zip(series.x, series.y, strict=True))
+    return [place for place in places if place is not None]
+
+
+def _trace(line: Series, grid: Grid) -> dict[int, int]:
+    """Return the row of a line in each column where the line is in sight."""
+    columns, rows = grid.columns, grid.rows
+    positions = [(a, b) for a, b in grid.places(line) if a is not None and b is not None]
+    trace: dict[int, int] = {}
+    for (x0, y0), (x1, y1) in pairwise(positions):
+        for column in range(max(0, int(x0 * columns)), min(columns, int(x1 * columns) + 1)):
+            b = y0 + (y1 - y0) * (column / columns - x0) / ((x1 - x0) or 1.0)
+            if 0 <= b <= 1:
+                trace[column] = rows - 1 - int(b * (rows - 0.001))
+    return trace
+
+
+def _beside_line(
+    trace: dict[int, int], others: Sequence[dict[int, int]], length: int, taken: Sequence[bytearray], own: int
+) -> tuple[int, int] | None:
+    """Return (start, row) for a name next to a line, as far right as possible, first where nothing else is near. No
+    other line comes as near to the name as its own."""
+    rows, columns = len(taken), len(taken[0])
+    for is_alone, away in ((True, 1), (True, 2), (False, 1)):
+        for column in sorted(trace, reverse=True):
+            start = min(column, columns - 1) - length + 1
+            if start < 0:
+                break
+            for row in (trace[column] - away, trace[column] + away):
+                if not 0 <= row < rows or any(taken[row][max(0, start - 1) : start + length + 1]):
+                    continue
+                if any(
+                    abs(other[at] - row) <= away
+                    for other in others
+                    for at in range(start - _CLEAR, start + length + _CLEAR)
+                    if at in other
+                ):
+                    continue
+                rows_beside = (taken[max(0, row - 1)], taken[min(rows - 1, row + 1)])
+                if not is_alone or not {owner for line in rows_beside for owner in line[start : start + length]} - {
+                    0,
+                    own,
+                }:
+                    return start, row
+    return None
+
+
+def _title(plot: Plot, width: int, palette: Palette, named: Collection[str]) -> list[Segment]:
+    """Return the title of y, then a legend of all series. Short of room, series in `named`, whose names are in the
+    plot, are left out, and names that still do not fit are cut."""
+    head = shorten(say(titled(plot.y_title, plot.y_unit), palette), width)
+    entries = dict[str, tuple[str, int]]()
+    for index, series in zip(_owners(plot.series), plot.series, strict=True):
+        if not series.guide:
+            mark = "─" if series.line else "◆" if series.mark else "○" if series.on_paper else "•"
+            entries.setdefault(safe(series.name), ("*+ox"[index % 4] if palette.ascii else mark, index))
+    room = width - width_of(head)
+    if sum(width_of(name) + 4 for name in entries) > room:
+        entries = {name: entry for name, entry in entries.items() if shorten(name, TAG, middle=True) not in named}
+    fits = sum(width_of(name) + 4 for name in entries) <= room
+    width_limit = room if fits else room // max(1, len(entries)) - 4
+    segments = [Segment(head, palette.get("header"))]
+    for name, (sign, index) in entries.items():
+        if width_limit > 1:
+            legend = say(f"  {sign} {shorten(name, width_limit, True)}", palette)
+            segments.append(Segment(legend, palette.get(SERIES[index % len(SERIES)])))
+    return segments
+
+
+def titled(title: str, unit: str) -> str:
+    """Return the title of an axis with its unit, unless the title names the unit already."""
+    symbol = _SYMBOLS.get(unit, unit)
+    return title if symbol.partition("/")[0] in title else f"{title} {symbol}"
+
+
+def say(text: str, palette: Palette) -> str:
+    """Return a text, in ASCII if the palette is."""
+    return to_ascii(text) if palette.ascii else text
+
+
+def _label(label: str, left: int, palette: Palette) -> list[Segment]:
+    return [
+        Segment(say(label.rjust(left), palette), palette.get("dim")),
+        Segment(" " + ("|" if palette.ascii else "┤" if label else "│"), palette.get("guide")),
+    ]
+
+
+def _cells(canvas: Braille, row: int, tags: Sequence[Tag], palette: Palette) -> list[tuple[str, str]]:
+    """Return the character and role of each cell of a row."""
+    text: list[tuple[str, str]] = []
+    for column in range(canvas.width):
+        character, owner = canvas.cell(column, row, palette.ascii)
+        text.append((character, SERIES[owner % len(SERIES)] if owner >= 0 else "text"))
+    for column, tag_row, name, role in tags:
+        if tag_row == row:
+            for offset, character in enumerate(ascii_cells(name) if palette.ascii else name):
+                text[column + offset] = (character, role)
+    return text
+
+
+def _runs(text: list[tuple[str, str]], palette: Palette) -> list[Segment]:
+    segments: list[Segment] = []
+    start = 0
+    for index in range(1, len(text) + 1):
+        if index == len(text) or text[index][1] != text[start][1]:
+            segments.append(Segment("".join(c for c, _ in text[start:index]), palette.get(text[start][1])))
+            start = index
+    return segments
+
+
+def _bottom(x: Axis, left: int, columns: int, palette: Palette) -> list[list[Segment]]:
+    axis = ["-" if palette.ascii else "─"] * columns
+    labels = [" "] * columns
+    free = 0
+    for value, label in x.ticks(max(2, columns // 7)):
+        place = x.place(value)
+        if place is None:
+            continue
+        column = min(columns - 1, max(0, int(place * (columns - 0.001))))
+        label = say(label, palette)
+        start = min(max(0, column - len(label) // 2), columns - len(label))
+        if start < free:
+            continue
+        axis[column] = "+" if palette.ascii else "┬"
+        labels[start : start + len(label)] = label
+        free = start + len(label) + 1
+    corner = " " * (left + 1) + ("+" if palette.ascii else "└")
+    return [
+        [Segment(corner + "".join(axis), palette.get("guide"))],
+        [Segment(" " * (left + 2) + "".join(labels), palette.get("dim"))],
+    ]
+
 
 REACH = 2  # cells at most from a click to the point that it means
 NO_POINT: Point = ("", 0.0, 0.0)

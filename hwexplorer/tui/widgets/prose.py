@@ -7,8 +7,7 @@ from rich.style import Style
 
 from hwexplorer.text.links import split_links
 from hwexplorer.text.number_format import quantity, safe, to_ascii
-from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.widgets.cell_drawing import stacked
+from hwexplorer.tui.palette import Palette, stacked
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views.layout import pad, width_of, wrap
 from hwexplorer.views.plain import Section, Text, WaterfallStep

@@ -2,7 +2,8 @@
 
 An action is a pure change `State -> State` or an effect, which needs the rows on screen or the world outside. An effect
 is the method `do_EFFECT` of the focused pane, the session, the screen or the app. A keymap binds keys to actions: the
-default keys, or those of the user's settings.
+default keys, or those of the user's settings. Keys also edit a line that is typed. Textual's Input is not used for it:
+it edits when its own queue is read, so the second of two keys in one read would find the line as it was.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -280,3 +281,50 @@ def remap(keys: Mapping[str, Iterable[str]]) -> tuple[Keymap, list[str]]:
         if not keymap.by_id[name].keys:
             return DEFAULT, [*wrong, f"{name} would have no key left"]
     return keymap, wrong
+
+
+LENGTH_MAX = 500
+
+
+class EditedLine(msgspec.Struct, frozen=True):
+    """A line being typed. `place` is the cursor, `stem` what completion began with. Typing replaces `selected` text."""
+
+    text: str = ""
+    place: int = 0
+    stem: str | None = None
+    selected: bool = False
+
+
+def insert_text(line: EditedLine, text: str) -> EditedLine:
+    """Return the line with text inserted at the cursor, without characters that cannot be printed."""
+    if line.selected:
+        line = EditedLine()
+    text = "".join(c for c in text if c.isprintable())[: max(0, LENGTH_MAX - len(line.text))]
+    return EditedLine(line.text[: line.place] + text + line.text[line.place :], line.place + len(text))
+
+
+def edit_line(line: EditedLine, key: str, character: str | None) -> EditedLine:
+    """Return the line after a key; unknown keys do nothing."""
+    text, place = line.text, line.place
+    if line.selected and key in ("backspace", "delete"):
+        text, place = "", 0
+    elif key == "backspace" and place:
+        text, place = text[: place - 1] + text[place:], place - 1
+    elif key == "delete":
+        text = text[:place] + text[place + 1 :]
+    elif key in ("left", "ctrl+b"):
+        place = max(0, place - 1)
+    elif key in ("right", "ctrl+f"):
+        place = min(len(text), place + 1)
+    elif key in ("home", "ctrl+a"):
+        place = 0
+    elif key in ("end", "ctrl+e"):
+        place = len(text)
+    elif key == "ctrl+u":
+        text, place = text[place:], 0
+    elif key == "ctrl+w":
+        start = len(text[:place].rstrip().rpartition(" ")[0])
+        text, place = text[:start] + text[place:], start
+    elif character and character.isprintable():
+        return insert_text(line, character)
+    return EditedLine(text, place)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from hardware.base.errors import RequestError
 from hwexplorer.export import files
 from hwexplorer.state import replace
-from hwexplorer.tui.commands import command_line
-from hwexplorer.tui.commands.command_table import run_verb
-from hwexplorer.tui.prompts.prompt import Prompt
-from hwexplorer.tui.session import row_query, state_changes
+from hwexplorer.tui import commands
+from hwexplorer.tui.commands import run_verb
+from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.widgets.status_lines import Prompt
 
 if TYPE_CHECKING:
-    from hwexplorer.tui.panes.models_pane import ModelsPane
+    from hwexplorer.tui.panes import ModelsPane, ViewPane
     from hwexplorer.tui.widgets.tree_table import TreeTable
+
 
 NO_MATCH = "enter opens it · not in the list: net.py:make 1x3x32x32, m.onnx, llama3_8b:decode"
 PICTURE = ".svg"
@@ -47,17 +48,17 @@ class FindPrompt(Prompt):
     def note(self) -> str:
         """Return how many rows match."""
         if not self.text:
-            return row_query.HINT
+            return state_changes.HINT
         table = self._finder.content.table if self._finder else self.session.index.table
         try:
-            count = len(row_query.matching_rows(table, self.text))
+            count = len(state_changes.matching_rows(table, self.text))
         except RequestError as error:
             return str(error)
         return f"{count} row{'s' * (count != 1)} · enter, then n goes to the next" if count else "no row here has it"
 
     def offers(self) -> dict[str, str]:
         """Return examples of conditions."""
-        return self._append_words(row_query.HINT.split()[2:])
+        return self._append_words(state_changes.HINT.split()[2:])
 
     def follow(self, text: str) -> None:
         """Go to the first row that matches."""
@@ -102,17 +103,17 @@ class CommandPrompt(Prompt):
 
     def note(self) -> str:
         """Return what the command does."""
-        return "enter runs it · " * bool(self.text.strip()) + command_line.describe(self.session, self.text)
+        return "enter runs it · " * bool(self.text.strip()) + commands.describe(self.session, self.text)
 
     def offers(self) -> dict[str, str]:
         """Return the completions of the line."""
-        completions = command_line.completions_by_word(self.session, self.text)
+        completions = commands.completions_by_word(self.session, self.text)
         return {word: f"{line} " for word, line in completions.items()}
 
     def edit(self, key: str, character: str | None) -> None:
         """Complete the line by tab and arrows, else edit it."""
         if key in ("tab", "shift+tab", "up", "down"):
-            self.change(command_line.complete_line(self.session, self.line, key))
+            self.change(commands.complete_line(self.session, self.line, key))
         else:
             super().edit(key, character)
 
@@ -123,7 +124,7 @@ class CommandPrompt(Prompt):
 
     def enter(self) -> None:
         """Run the command."""
-        command_line.submit(self.session, self.text)
+        commands.submit(self.session, self.text)
 
 
 class ExportPrompt(Prompt):
@@ -214,3 +215,18 @@ class OverwritePrompt(Prompt):
             self._overwrite()
         else:
             self.session.say("left as it was", "dim")
+
+
+def make_prompt(kind: str, session: Session, panes: Mapping[str, ViewPane]) -> Prompt:
+    """Create the prompt of a kind: find, filter, command or export."""
+    pane = panes[session.state.pane]
+    if kind == "filter":
+        return FilterPrompt(session, cast("ModelsPane", panes["models"]))
+    if kind == "find" and pane.finds_rows:
+        return FindPrompt(session, pane, f"find in {pane.pane}")
+    kinds: dict[str, Callable[[Session], Prompt]] = {
+        "find": FindPrompt,
+        "command": CommandPrompt,
+        "export": ExportPrompt,
+    }
+    return kinds[kind](session)

@@ -1,29 +1,36 @@
-"""The base class of panes that show a view of the session, and all panes except models and tree."""
+"""The panes: the base class of those that show a view of the session, and a class NamePane for each name of PANES."""
 
 from functools import partialmethod
+from math import log
 from typing import Any, ClassVar
 
+import msgspec
+from rich.segment import Segment
+
 from analysis.estimate.metrics import METRICS
+from hardware.base.errors import RequestError
 from hardware.what_if import split_changes
 from hwexplorer.plots import is_over_batches
-from hwexplorer.state import PANES, PLOTS, RANKS, State, replace
-from hwexplorer.tui.palette import Palette
+from hwexplorer.state import PANES, PLOTS, RANKS, SORTS, State, replace
+from hwexplorer.tui.palette import Palette, plain
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.session.state_changes import open_branches
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets.framed_pane import CAPTION, FramedPane
-from hwexplorer.tui.widgets.knob_content import KnobContent
 from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
-from hwexplorer.views.plain import Table
+from hwexplorer.views.captions import metric_word
+from hwexplorer.views.layout import shorten, whole, width_of
+from hwexplorer.views.plain import EMPTY_TABLE, Page, Row, Table
 
 # Columns whose sort key has another name.
 _SORT_NAMES = {"device": "name", "bar": "share", "energy_per_inference": "energy"}
 
 
 class ViewPane(FramedPane):
-    """Shows a view. A method `do_NAME` does the effect NAME of an action (keys/key_table.py) in this pane."""
+    """Shows a view. A method `do_NAME` does the effect NAME of an action (keys.py) in this pane."""
 
     content: Any
     make_content: ClassVar[Any] = staticmethod(lambda: TreeTable(tree=False))
@@ -214,6 +221,89 @@ class HeatPane(ViewPane):
             self.session.move_to(key)
 
 
+SPARKS, SPARKS_ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"
+ABOVE = 3  # lines over the table: the range, the curve, the marks
+LEAST = 5  # lines of the table; if it has fewer, nothing is drawn above it
+WIDEST = 3  # cells at most for each value of the curve
+SIGNS = {"now": "▲^", "knee": "△v"}  # below the curve, in Unicode and in ASCII
+
+
+def sparkline(values: list[float], ascii: bool) -> str:
+    """Return one sign per value, by its logarithm between the least and the greatest value."""
+    signs = SPARKS_ASCII if ascii else SPARKS
+    least, most = min(values), max(values)
+    size = log(most / least) if least > 0 else 0.0
+    return "".join(signs[round(log(value / least) / size * (len(signs) - 1)) if size else 0] for value in values)
+
+
+class KnobContent(TreeTable):
+    """The table of knobs, with the curve of the selected knob above it."""
+
+    def __init__(self) -> None:
+        super().__init__(tree=False)
+        self.curve, self.metric = EMPTY_TABLE, ""
+        self._above = 0
+        self._device = ""
+
+    def show(self, page: Page, metric: str, device: str) -> None:
+        """Take the page. Rows keep their order until another metric or device sorts the knobs."""
+        tables = [part for part in page.parts if isinstance(part, Table)]
+        _, self.curve, knobs = tables
+        if (metric, device) == (self.metric, self._device) and self.table.rows:
+            rows = {row.key: row for row in knobs.rows}
+            knobs = msgspec.structs.replace(knobs, rows=tuple(rows.get(row.key, row) for row in self.table.rows))
+        self.metric, self._device = metric, device
+        self.update(knobs)
+
+    def resize(self, width: int, height: int) -> None:
+        self._above = ABOVE if height >= ABOVE + LEAST else 0
+        super().resize(width, height - self._above)
+
+    def key_at(self, y: int) -> str | None:
+        return super().key_at(y - self._above) if y >= self._above else None
+
+    def head_at(self, x: int, y: int) -> str | None:
+        return super().head_at(x, y - self._above)
+
+    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        if y >= self._above:
+            return super().line(y - self._above, palette, focused)
+        return self._knob_line(y, palette)
+
+    def _knob_line(self, line: int, palette: Palette) -> list[Segment]:
+        """Return a line on the selected knob: its metric and range (0), the curve (1), or the marks below the curve."""
+        rows, place = self.curve.rows, [column.key for column in self.curve.columns]
+        if not self.table.rows:
+            text = f"Sorting the facts by their effect on {METRICS[self.metric].noun} …" if line == 0 else ""
+            return [Segment(plain(text, palette), palette.get("dim"))]
+        if not rows:
+            return [Segment(plain(f"{self.curve.title} …", palette) if line == 0 else "", palette.get("dim"))]
+        if line == 0:
+            ends = f"{rows[0].cells[0]} to {rows[-1].cells[0]}"
+            title = f"{METRICS[self.metric].noun} by {self.curve.title.removesuffix(' turned')}, {ends}"
+            return [Segment(shorten(plain(title, palette), self.width), palette.get("header"))]
+        wide = max(1, min(WIDEST, (self.width - 8) // len(rows)))
+        if line == 1:
+            values = [float(row.cells[place.index(self.metric)] or 0.0) for row in rows]
+            drawn = "".join(sign * wide for sign in sparkline(values, palette.ascii))
+            return [Segment(drawn[: self.width], palette.get("bar"))]
+        return self._marks(rows, wide, palette)
+
+    def _marks(self, rows: tuple[Row, ...], wide: int, palette: Palette) -> list[Segment]:
+        """Return the line under the curve: a sign at the knob's value and at the knee, then what they mean."""
+        line, meanings = "", list[str]()
+        for place, row in enumerate(rows):
+            for mark in str(row.cells[-1]).split():
+                sign = SIGNS[mark][palette.ascii]
+                line = line.ljust(place * wide) + sign
+                meanings.insert(0 if mark == "now" else 1, f"{sign} {mark} {row.cells[0]}")
+        legend = plain("  ".join(["", *meanings]), palette)
+        return [
+            Segment(line, palette.get("accent")),
+            Segment(whole(legend, self.width - width_of(line), "  "), palette.get("dim")),
+        ]
+
+
 class KnobsPane(ViewPane):
     """The knobs: facts of the device that the user can change, the curve of one, and the cost of the device."""
 
@@ -322,3 +412,139 @@ class WhyPane(ViewPane):
         """Show what is folded, or fold it."""
         self.content.toggle()
         self.redraw()
+
+
+class ModelsPane(ViewPane):
+    """Lists the models that match the filter."""
+
+    content: TreeTable
+
+    def fill(self, views: Views) -> None:
+        """Take the models that the filter leaves, with a mark on the one on screen."""
+        is_new = not self.content.key
+        is_captured = self.session.views is not None
+        names = {row.key for row in views.models.rows}
+        model = self.state.model if self.state.model in names else self.state.model.partition(":")[0]  # its phase cut
+        self.content.mark = model if is_captured else ""
+        self.content.update(views.models, only=self.state.filter.partition(":")[0])  # without a phase
+        if is_new and is_captured:
+            self.content.go(model)
+        total, only = len(self.content.table.rows), self.state.filter
+        if is_captured:
+            narrowed = f"{len(self.content.visible)} of {total} · {only!r}"
+            self.set_title(remark=narrowed if only else f"{total} of {total}")
+
+    def pick(self, at: FramedPane.Clicked) -> bool:
+        """Load the model that was clicked."""
+        is_row = super().pick(at)
+        if is_row and at.times == 1:
+            self.do_choose()
+        return is_row
+
+    def do_find(self, step: int) -> None:
+        """Go to the next or previous model."""
+        self.do_move(step)
+
+    def do_choose(self) -> None:
+        """Load the model under the cursor. If the pane shows only with focus, clear the filter and go to the tree."""
+        session, before = self.session, self.state.model
+        if self.content.row is None:  # no row matches: the filter may be a name with settings, or the user's own file
+            from hwexplorer.tui.commands import submit  # not needed to start the screen
+
+            submit(session, f"model {self.state.filter}")
+            if session.jobs or self.state.model != before:
+                session.apply(replace(self.state, filter="", pane="tree"))
+            return
+        _, colon, asked = self.state.filter.partition(":")
+        state = self.session.with_model(f"{self.content.key}:{asked}" if colon else self.content.key)
+        in_tree = replace(state, pane="tree")
+        is_drawer = self.pane not in self.session.visible_boxes(in_tree)
+        self.session.apply(replace(in_tree, filter="") if is_drawer else state)
+
+
+class TreePane(ViewPane):
+    """Shows the tree. Its open branches and its cursor are fields of the state."""
+
+    content: TreeTable
+    cursor, double_click = "at", "toggle"
+    sort_keys, sort_fields = SORTS, ("sort", "descending", True)
+    make_content = TreeTable
+    finds_rows = False  # the session searches the tree, since matches may be in closed branches
+
+    def fill(self, views: Views) -> None:
+        """Take the tree with the open branches and the cursor of the state."""
+        state = self.state
+        sought = state_changes.plain_words(state.find)
+        self.content.find = sought[0] if sought else ""
+        table, counted = self._narrow_rows(views.tree)
+        opened = None if counted else open_branches(self.session.index, state.open, state.at)
+        self.content.update(table, opened, hide=self.hidden_roles())
+        self.content.go(state.at)
+        place = f"sorted by {state.order} · {self.content.cursor + 1}/{len(self.content.visible)}"
+        device = f"{views.device_name(state.on)}{' and others' * state.heat}"
+        subject = f"find {state.find!r}" if counted else f"by {state.by}"
+        self.set_title(f"{subject} · {device}", f"{counted} of the {metric_word(state.metric)}" if counted else place)
+
+    def _narrow_rows(self, tree: Table) -> tuple[Table, str]:
+        """Return the rows that the search finds, and their number in words; the whole tree if it finds none."""
+        try:
+            table, counted = state_changes.narrow_tree(tree, self.state.find) if self.state.find else (tree, "")
+        except RequestError:  # a condition is half typed
+            return tree, ""
+        return (table, counted) if table.rows else (tree, "")
+
+    def put_cursor(self, key: str) -> None:
+        """Put the cursor on a key, '' for the root."""
+        if not self.session.apply(replace(self.state, at=key)):
+            self.refill()
+
+    def _apply_branches(self, at: str, opened: tuple[str, ...]) -> None:
+        self.session.apply(replace(self.state, at=at, open=opened))
+
+    def _open_except(self, key: str) -> tuple[str, ...]:
+        return tuple(k for k in self.state.open if k != key)
+
+    def do_open(self) -> None:
+        """Open the branch, or go to its first child if it is open."""
+        state, index = self.state, self.session.index
+        if not (below := index.children(state.at)):
+            return
+        if state.at and state.at not in open_branches(index, state.open, state.at):
+            self._apply_branches(state.at, (*state.open, state.at))
+        else:
+            self._apply_branches(below[0], state.open)
+
+    def do_close(self) -> None:
+        """Close the branch, or go to its parent."""
+        state = self.state
+        if state.at in state.open:
+            self._apply_branches(state.at, self._open_except(state.at))
+        elif not state.at:
+            self._apply_branches("", ())
+        else:
+            self._apply_branches(self.session.index.parent.get(state.at) or "", state.open)
+
+    def do_toggle(self) -> None:
+        """Open or close the branch under the cursor; on a leaf, close its parent."""
+        state, index = self.state, self.session.index
+        if state.at in state.open or (not state.at and state.open):
+            self.do_close()
+        elif not state.at:
+            self.do_subtree(1)
+        elif index.children(state.at):
+            self._apply_branches(state.at, (*state.open, state.at))
+        else:  # on a leaf, close its parent and go there
+            parent = index.parent.get(state.at) or ""
+            self._apply_branches(parent, self._open_except(parent))
+
+    def do_subtree(self, opened: int) -> None:
+        """Open or close everything below the cursor."""
+        state, index = self.state, self.session.index
+        branches = index.branches([state.at, *index.descendants(state.at)]) - {""}
+        rest = tuple(k for k in state.open if k not in branches)
+        self._apply_branches(state.at, (*rest, *sorted(branches)) if opened else rest)
+
+
+def load_panes(session: Session, palette: Palette) -> dict[str, ViewPane]:
+    """Create all panes, by name. Heat has no number key; it is visible if there is room."""
+    return {name: globals()[f"{name.title()}Pane"](session, name, palette) for name in (*PANES, "heat")}

@@ -1,1 +1,0 @@
-"""The `:` line: the table of its commands, completion, and running a line."""

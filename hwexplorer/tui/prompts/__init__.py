@@ -1,1 +1,0 @@
-"""The prompts in the footer: find, filter, command, export."""

@@ -1,1 +1,0 @@
-"""The terminal that the program runs in: its driver and the clipboard."""
