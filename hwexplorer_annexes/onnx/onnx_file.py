@@ -1,14 +1,13 @@
-"""An ONNX file as the `onnx` library parses it: its graph, and what costs depend on of nodes, tensors and sizes.
+"""Read an ONNX file: its graph, its nodes, and the weights that it stores.
 
-Weights are skipped, except for their sizes; small constants (shapes, indices) keep their values.
-External data files of a model are never opened.
+The file is read without its weights: sizes of large initializers come from the wire format alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
@@ -24,9 +23,106 @@ from onnx import (
     numpy_helper,
 )
 
-from hwexplorer.extend import file_access, reading_budget
-from hwexplorer_annexes.onnx.graph_parts import UnreadableError
-from hwexplorer_annexes.onnx.wire import Wire
+from hwexplorer.extend import file_access, model_errors, operator_graph, reading_budget, size_expressions, workload
+from hwexplorer.extend import poly as poly_module
+
+UnreadableError = model_errors.UnreadableError
+Ref = operator_graph.Ref
+Scope = operator_graph.Scope
+Poly = poly_module.Poly
+Size = poly_module.Size
+check_size = poly_module.check_size
+dim = poly_module.dim
+is_negative = poly_module.is_negative
+poly = poly_module.poly
+product = poly_module.product
+SizeError = poly_module.SizeError
+expression = size_expressions.expression
+INPUT = workload.INPUT
+
+
+_WINDOW = 1 << 16  # bytes
+_MESSAGE_STEPS = 30
+_MAX_NESTING = 90  # messages; the library itself stops at 100
+
+
+class Wire:
+    """An open file, and the remaining budget of reading it. Fields longer than `longest` bytes are weights."""
+
+    def __init__(self, file: BinaryIO, budget: reading_budget.Budget, longest: int) -> None:
+        self.file, self.budget, self.longest = file, budget, longest
+        self.size = file.seek(0, 2)
+        self._window, self._start = b"", 0
+
+    def without_weights(self, kind: Any, at: int, end: int, depth: int = 0) -> bytes:
+        """Return a copy of a message, by its descriptor, without the fields that are unknown or too long.
+        Raises ValueError for text that is not UTF-8."""
+        if depth > _MAX_NESTING:
+            raise UnreadableError("graphs are nested too deeply")
+        self.budget.spend(_MESSAGE_STEPS)
+        kept = bytearray()
+        for number, start, place, after in self._fields(at, end):
+            field = kind.fields_by_number.get(number)
+            if field is None:
+                continue
+            if field.message_type is not None:
+                inner = self.without_weights(field.message_type, place, after, depth + 1)
+                kept += _encoded(number << 3 | 2) + _encoded(len(inner)) + inner
+            elif after - place <= self.longest:
+                kept += self._bytes(start, after)
+                if field.type == field.TYPE_STRING:
+                    self._bytes(place, after).decode()
+        return bytes(kept)
+
+    def _fields(self, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield the number of each field of a message, and where the field, its value and the next field start."""
+        while at < end:
+            self.budget.spend()
+            start = at
+            key, at = self._varint(at, end)
+            place, wire_type = at, key & 7
+            if wire_type == 0:
+                _, at = self._varint(at, end)
+            elif wire_type == 2:
+                size, place = self._varint(at, end)
+                at = place + size
+            elif wire_type in (1, 5):
+                at += 8 if wire_type == 1 else 4
+            else:
+                raise IndexError("no such wire type")
+            if at > end:
+                raise IndexError("a field is truncated")
+            yield key >> 3, start, place, at
+
+    def _varint(self, at: int, end: int) -> tuple[int, int]:
+        """Return a whole number and the offset after it. Raises IndexError if it is truncated."""
+        value = 0
+        for shift, byte in enumerate(self._bytes(at, min(end, at + 10))):
+            value |= (byte & 0x7F) << 7 * shift
+            if byte < 0x80:
+                return value, at + shift + 1
+        raise IndexError("a whole number is truncated")
+
+    def _bytes(self, at: int, end: int) -> bytes:
+        """Read bytes of the file. Raises IndexError if the file is shorter."""
+        if not self._start <= at <= end <= self._start + len(self._window):
+            self.budget.report("read", at / max(1, self.size))
+            self.file.seek(at)
+            self._window, self._start = self.file.read(max(_WINDOW, end - at)), at
+            if len(self._window) < end - at:
+                raise IndexError("the file is truncated")
+        return self._window[at - self._start : end - self._start]
+
+
+def _encoded(number: int) -> bytes:
+    """Return a whole number as it is stored."""
+    parts = bytearray()
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)
+
 
 _MAX_RANK = 64
 _MAX_SIZE = 1 << 48
@@ -207,3 +303,35 @@ def read(path: Path, budget: reading_budget.Budget) -> OnnxModel:
         raise UnreadableError(f"cannot be read ({error.strerror})") from None
     except (IndexError, DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
         raise UnreadableError("not an ONNX model (damaged, truncated, or another format)") from None
+
+
+# Values of a byte, by type. Whole numbers of these types are weights where floats would be.
+IN_A_BYTE = {"int8": 1, "uint8": 1, "int4": 2, "uint4": 2, "float4": 2, "int2": 4, "uint2": 4}
+# Inputs that are not trained: statistics, scales and zero points.
+_NOT_TRAINED = {
+    "BatchNormalization": (3, 4), "QuantizeLinear": (1, 2), "DequantizeLinear": (1, 2), "ConvInteger": (2, 3),
+    "MatMulInteger": (2, 3), "QLinearConv": (1, 2, 4, 5, 6, 7), "QLinearMatMul": (1, 2, 4, 5, 6, 7),
+    "QLinearAdd": (1, 2, 4, 5, 6, 7), "QLinearMul": (1, 2, 4, 5, 6, 7), "MatMulNBits": (2, 3), "MatMulBnb4": (2,),
+    "GatherBlockQuantized": (2, 3), "QMoE": (3, 6, 9, 11, 12, 13), "QGemm": (1, 2, 4, 5, 7, 8), "QAttention": (3, 4),
+    "DynamicQuantizeMatMul": (2, 3), "MatMulIntegerToFloat": (2, 3, 4, 5), "DynamicQuantizeLSTM": (8, 9, 10, 11),
+    "Resize": (1, 2, 3),
+}  # fmt: skip
+# Inputs of bytes that hold several weights, and the attribute with the bits of a weight.
+_PACKED = {
+    "MatMulNBits": ((1,), "bits"), "MatMulBnb4": ((1,), ""), "GatherBlockQuantized": ((0,), "bits"),
+    "QMoE": ((2, 5, 8), "expert_weight_bits"),
+}  # fmt: skip
+_PACKED_BITS = 4  # unless the attribute states them
+
+
+def weights_in_values(nodes: Iterable[OnnxNode]) -> dict[str, int]:
+    """Return the weights that a value holds, by the name of a stored tensor, where they are not one: 0 for numbers that
+    are not trained, several for weights packed in bytes."""
+    weights: dict[str, int] = {}
+    for node in nodes:
+        places, attribute = _PACKED.get(node.op, ((), ""))
+        bits = node.attributes.get(attribute, _PACKED_BITS)
+        in_a_byte = 8 // bits if isinstance(bits, int) and 0 < bits <= 8 else 1
+        counts = dict.fromkeys(places, in_a_byte) | dict.fromkeys(_NOT_TRAINED.get(node.op, ()), 0)
+        weights |= {node.inputs[place]: count for place, count in counts.items() if place < len(node.inputs)}
+    return weights

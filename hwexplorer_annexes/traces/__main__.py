@@ -7,8 +7,7 @@ import msgspec
 
 from hwexplorer.extend import answer, model_errors
 from hwexplorer_annexes.traces.trace_file import read_trace
-from hwexplorer_annexes.traces.trace_reading import ANSWER_MAX
-from hwexplorer_annexes.traces.trace_record import TraceError
+from hwexplorer_annexes.traces.trace_record import ANSWER_MAX, TraceError
 
 
 def _encoded_trace(path: Path) -> bytes:

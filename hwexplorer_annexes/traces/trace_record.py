@@ -1,10 +1,13 @@
-"""The type `Trace`: one run of a model as a profiler measured it, with operators in order and idle time."""
+"""Hold one run of a model as a profiler measured it, a `Trace`: operators in order, and idle time.
+
+A trace is read in a subprocess with limits: even a small file can keep its reader busy for minutes.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
@@ -13,7 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hwexplorer.extend import RequestError, file_access, group_by
+from hwexplorer.extend import RequestError, child_job, file_access, group_by, model_errors
 
 NAMES = file_access.table(Path(__file__).with_name("names.toml"))  # names that profilers use
 Shape = tuple[int, ...]
@@ -315,3 +318,27 @@ def find_repeats(names: Sequence[str], spans: Sequence[Span]) -> list[Span]:
     firsts = list(range(at, place + best - length + 1, length))
     edges = [starts[firsts[0]], *(min(starts[i], reached[i - 1]) for i in firsts[1:])]
     return [(float(a), float(b)) for a, b in zip(edges, [*edges[1:], reached[firsts[-1] + length - 1]], strict=True)]
+
+
+ANSWER_MAX = 1 << 26  # most bytes of an encoded trace that the subprocess returns; ten million kernels take more
+
+
+class TraceReading(child_job.ChildJob[Trace]):
+    """A job that reads a trace. Unless it is cancelled, it calls `on_end` with the file's stamp and the trace or a
+    TraceError."""
+
+    def __init__(self, file: str, on_end: Callable[[file_access.Stamp, Trace | TraceError], None]) -> None:
+        self.stamp, self._on_end = file_access.stamp(file), on_end
+        path = Path(self.stamp[0])
+        self.name = path.name
+        words = ("--", str(path.absolute()))
+        super().__init__(f"reading of {path.name}", str(__package__), words, child_job.READ_LIMITS)
+        self.progress = (f"reading {path.name}", 0.0)
+
+    def _decode(self, answer: bytes) -> Trace:
+        return msgspec.msgpack.decode(answer, type=Trace)
+
+    def _finish(self, result: Trace | None = None, error: model_errors.ModelError | None = None) -> None:
+        if not isinstance(error, model_errors.CaptureCancelledError):
+            self._on_end(self.stamp, result if result is not None else TraceError(str(error)))
+        super()._finish(result, error)

@@ -17,7 +17,7 @@ from analysis.model.reading_budget import STEPS, Budget
 from hardware.base import file_access
 from hwexplorer.cli import main
 from hwexplorer_annexes.onnx import onnx_model as onnx_model
-from hwexplorer_annexes.onnx.wire import Wire
+from hwexplorer_annexes.onnx.onnx_file import Wire
 from tests.attack import onnx_files
 from tests.sampling import first
 from tests.waiting import ENDLESS_S, LIMIT_S, never_endless

@@ -44,9 +44,9 @@ from hwexplorer.tui.keys import ACTIONS
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.session.saved_sessions import SavedSessions
 from hwexplorer_annexes.onnx import onnx_model
+from hwexplorer_annexes.traces.trace import make_trace_report
 from hwexplorer_annexes.traces.trace_file import read_trace
 from hwexplorer_annexes.traces.trace_record import TraceError
-from hwexplorer_annexes.traces.trace_report import make_trace_report
 from tests.attack import onnx_files, weight_files
 from tests.capture import altered
 from tests.fuzz import strategies

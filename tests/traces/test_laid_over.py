@@ -21,6 +21,7 @@ from hwexplorer.state import State, format, parse, replace
 from hwexplorer.views.answer_lines import answer
 from hwexplorer.views.tree_view import tree
 from hwexplorer_annexes.traces.alignment import align_trace
+from hwexplorer_annexes.traces.trace import make_trace_report
 from hwexplorer_annexes.traces.trace_file import read_trace
 from hwexplorer_annexes.traces.trace_record import (
     Span,
@@ -31,7 +32,6 @@ from hwexplorer_annexes.traces.trace_record import (
     merge_spans,
     subtract_spans,
 )
-from hwexplorer_annexes.traces.trace_report import make_trace_report
 
 
 def resnet() -> Estimate:

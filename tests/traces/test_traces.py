@@ -14,10 +14,9 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from hardware.device_catalog import load_device
 from hwexplorer.cli import main
-from hwexplorer_annexes.traces.alignment import align_trace
-from hwexplorer_annexes.traces.matched_pairs import Alignment, leaf_ops
-from hwexplorer_annexes.traces.nsight_tables import read_nsight_table
-from hwexplorer_annexes.traces.trace_file import FORMATS, read_trace
+from hwexplorer_annexes.traces.alignment import Alignment, align_trace, leaf_ops
+from hwexplorer_annexes.traces.trace import make_trace_report
+from hwexplorer_annexes.traces.trace_file import FORMATS, read_nsight_table, read_trace
 from hwexplorer_annexes.traces.trace_record import (
     Trace,
     TracedRun,
@@ -32,7 +31,6 @@ from hwexplorer_annexes.traces.trace_record import (
     module_path,
     operator_kind,
 )
-from hwexplorer_annexes.traces.trace_report import make_trace_report
 from tests.sampling import for_each
 
 REAL = Path(__file__).parents[3] / "shared" / "traces"
