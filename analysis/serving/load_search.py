@@ -3,11 +3,9 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Annotated
 
 import msgspec
 
-from analysis.document import column
 from analysis.explore.odds import MOST, SAFE, odds_below
 from analysis.model.transformer.config import Config, degrees
 from analysis.model.transformer.transformer_request import Request
@@ -19,13 +17,6 @@ from analysis.serving.serving_report import AIMS, odds_first
 
 STAGES = (1, 2, 4, 8)
 ORDERS = ("edp", "energy", "latency", "throughput", "cost")
-
-
-class LoadCandidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A deployment, and the odds that a measurement would satisfy the limits."""
-
-    row: ServedLoad
-    odds: Annotated[float, column("Odds", "%", help="odds that a measurement keeps the limits")]
 
 
 class LoadSearch(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +32,7 @@ class LoadSearch(msgspec.Struct, frozen=True, kw_only=True):
     evaluated: int
     not_fitting: int
     falling_behind: int
-    found: tuple[LoadCandidate, ...]
+    found: tuple[ServedLoad, ...]
     first_odds: float | None
     nearest: ServedLoad | None
     commands: tuple[CommandLine, ...]
@@ -125,7 +116,7 @@ def search_layouts(
         evaluated=len(tried) + not_fitting,
         not_fitting=not_fitting,
         falling_behind=sum(one.row.lag_per_s > 0 for one in tried),
-        found=tuple(LoadCandidate(row=one.row, odds=_odds_of_keeping(one)) for one in within),
+        found=tuple(msgspec.structs.replace(one.row, odds=_odds_of_keeping(one)) for one in within),
         first_odds=odds_first(within[0], within[1], order) if has_rival and order in AIMS else None,
         nearest=None if within or not tried else min(tried, key=lambda one: (one.row.lag_per_s > 0, one.excess)).row,
         commands=command_lines(first.server, asked.longest, drafts) if first is not None else (),

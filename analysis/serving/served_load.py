@@ -78,6 +78,9 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
         column("Use", "%", keep=1, help="requests per second, as a share of what full batches of such requests reach"),
     ]
     devices: int
+    odds: Annotated[
+        float | msgspec.UnsetType, column("Odds", "%", keep=1, help="odds that a measurement keeps the limits")
+    ] = msgspec.UNSET
 
     def figure(self, metric: str) -> float:
         """Return what an aim minimises: time of a request (latency), joules per token (energy), or their product."""

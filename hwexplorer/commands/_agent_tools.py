@@ -38,9 +38,8 @@ _ROWS = {
     "findings": "rule verdict value limit unit margin odds evidence",
     "loads": "key layout ttft_p50_s ttft_p99_s tpot_p50_s tpot_p99_s tokens_per_s energy_j_per_token power_w "
     "utilization lag_per_s",
-    "found": "point.device point.batch point.precision point.runtime point.latency_s point.energy_j_per_inference "
-    "point.throughput_per_s point.peak_memory_bytes row.key row.ttft_p99_s row.tpot_p99_s row.tokens_per_s "
-    "row.energy_j_per_token odds",
+    "found": "device batch precision runtime latency_s energy_j_per_inference throughput_per_s peak_memory_bytes key "
+    "ttft_p99_s tpot_p99_s tokens_per_s energy_j_per_token odds",
     "rows": "device latency_s latency_band_s energy_j_per_inference edp_js throughput_per_s peak_memory_bytes fits "
     "evidence=trust.level",
     "figures": "figure unit a b change",

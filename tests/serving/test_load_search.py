@@ -29,10 +29,10 @@ def test_found_deployments_keep_the_limits_the_best_first(capsys: pytest.Capture
     found = answer(capsys, "search", MODEL, "--on", "l4,h100_sxm", "--devices", "4", *limits, "--sort", "energy")[
         "found"
     ]
-    rows = [one["row"] for one in found]
+    rows = found
     assert rows
     assert all(row["ttft_p99_s"] <= 0.5 and row["tpot_p99_s"] <= 0.045 and row["devices"] <= 4 for row in rows)
-    order = [(one["odds"] < SAFE, one["row"]["energy_j_per_token"]) for one in found]  # bolder ones come last
+    order = [(one["odds"] < SAFE, one["energy_j_per_token"]) for one in found]  # bolder ones come last
     assert order == sorted(order)
     assert all(0 < one["odds"] < 1 for one in found)
 
@@ -48,7 +48,7 @@ def test_limits_that_nothing_keeps_name_the_nearest(capsys: pytest.CaptureFixtur
 def test_the_commands_start_the_layout_that_was_found(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("search", "llama3_70b:serve,in=256,out=32,rate=1", "--on", "h100_sxm", "--devices", "4")
     document = answer(capsys, *words)
-    layout = document["found"][0]["row"]["layout"]
+    layout = document["found"][0]["layout"]
     commands = {line["server"]: line["command"] for line in document["commands"]}
     degree = dict(part.split("=") for part in layout.split(","))["tp"]
     assert f"--tensor-parallel-size {degree}" in commands["vLLM"]
@@ -147,7 +147,7 @@ def test_the_nearest_deployment_keeps_up_if_one_does(capsys: pytest.CaptureFixtu
 
 def test_a_cap_serves_with_less_energy_within_the_limits(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("search", MODEL, "--on", "h100_sxm", "--devices", "1", "--max-tpot", "20ms", "--cap", "--sort", "energy")
-    rows = [one["row"] for one in answer(capsys, *words)["found"]]
+    rows = answer(capsys, *words)["found"]
     free = next(row for row in rows if row["key"] == "h100_sxm")
     assert rows[0]["key"].startswith("h100_sxm@")
     assert rows[0]["energy_j_per_token"] < free["energy_j_per_token"]

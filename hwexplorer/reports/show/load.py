@@ -14,7 +14,7 @@ from analysis.explore.cost import hired_devices
 from analysis.explore.odds import LIKELY
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.serving.deployment import DoesNotFitError, ParallelDegrees, Server
-from analysis.serving.load_search import LoadCandidate, LoadSearch, order_figure, search_layouts
+from analysis.serving.load_search import LoadSearch, order_figure, search_layouts
 from analysis.serving.request_load import NO_LIMITS, ask_load
 from analysis.serving.served_load import ServedLoad
 from analysis.serving.serving_report import AIMS, ServingReport, serving_report
@@ -179,8 +179,7 @@ SHOWN = 40
 _FOUND = columns(
     ServedLoad,
     "key layout ttft_p99 tpot_p99 edp energy_per_token usd_per_million_tokens utilization odds tokens good power",
-    *columns(LoadCandidate, "odds", odds=1), with_fields(EDP, of="row.edp_js"),
-    within="row", key={"of": "row.marked_key"}, layout=0, tokens=2, good=3, power=4,
+    EDP, key={"of": "marked_key"}, layout=0, tokens=2, good=3, power=4,
 )  # fmt: skip
 _AIMS = {**AIMS, "throughput": "most tokens/s of each device", "cost": "USD per token"}
 
@@ -211,27 +210,31 @@ def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
             yield f"nearest: {describe(search.nearest)}; {search.nearest.state}"
             yield "--devices N allows more devices"
         return
-    existing = [candidate for candidate in search.found if candidate.row.marked_key == candidate.row.key]
+    existing = [row for row in search.found if row.marked_key == row.key]
     if not existing:
-        yield f"Only on paper: {describe(search.found[0].row)}. No device that exists keeps up with {search.limits}"
+        yield f"Only on paper: {describe(search.found[0])}. No device that exists keeps up with {search.limits}"
         return
     best, on_paper = existing[0], search.found[len(existing) :]
     sure, odds = "", search.first_odds
     if odds is not None:
         sure = f"{percent(odds)} sure it is first; " if odds >= LIKELY else "the next is too close to call; "
-    yield f"least {_AIMS[search.order]}: {describe(best.row)} ({sure}{percent(best.odds)} sure to keep the limits)"
-    rented = [one for one in existing if one.row.usd_per_million_tokens is not None]
+    yield f"least {_AIMS[search.order]}: {describe(best)} ({sure}{_sure(best)} to keep the limits)"
+    rented = [one for one in existing if one.usd_per_million_tokens is not None]
     others = {
-        "bolder": min(existing, key=lambda one: order_figure(one.row, search.order)),
-        "without a cap": next((one for one in existing if not engine.device(one.row.key).power_cap), best),
-        "cheapest": min(rented, key=lambda one: one.row.usd_per_million_tokens or 0.0, default=best),
-        "fewest devices": min(existing, key=lambda one: one.row.devices),
+        "bolder": min(existing, key=lambda one: order_figure(one, search.order)),
+        "without a cap": next((one for one in existing if not engine.device(one.key).power_cap), best),
+        "cheapest": min(rented, key=lambda one: one.usd_per_million_tokens or 0.0, default=best),
+        "fewest devices": min(existing, key=lambda one: one.devices),
     }
-    for place, (what, candidate) in enumerate(others.items()):
-        if candidate not in (best, *list(others.values())[:place]):
-            yield f"{what}: {describe(candidate.row)} ({percent(candidate.odds)} sure)"
+    for place, (what, row) in enumerate(others.items()):
+        if row not in (best, *list(others.values())[:place]):
+            yield f"{what}: {describe(row)} ({_sure(row)})"
     if on_paper:
-        yield f"on paper, not counted: {describe(on_paper[0].row)}"
+        yield f"on paper, not counted: {describe(on_paper[0])}"
+
+
+def _sure(row: ServedLoad) -> str:
+    return f"{percent(row.odds or 0.0)} sure"
 
 
 def describe(row: ServedLoad) -> str:
@@ -269,7 +272,7 @@ SEARCH = Report(
             "",
             _FOUND,
             of=lambda search: search.found[:SHOWN],
-            key=("row.key", "row.layout"),
+            key=("key", "layout"),
             notes=_left_out,
             first=12,
         ),
