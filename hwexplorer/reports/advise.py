@@ -8,14 +8,17 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from analysis.document import Column, columns, record
+from analysis.document import Column, columns
 from analysis.estimate.alternatives import Alternative, alternatives, best_setting, gain_per_inference
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.figures import Figures, Head, figures, head_fields
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.explore.comparison import NOTICEABLE, UNMEASURED, accuracy_note, change_effects
+from analysis.explore.cost import settings
+from analysis.explore.grid import Axes
 from analysis.explore.next_step import NextStep, request_of
 from analysis.explore.odds import odds, odds_sentence
+from analysis.explore.point import Point, make_point
 from hardware.base.errors import unknown
 from hardware.device import Device
 from hardware.runtime_choice import FRAMEWORK_MODES
@@ -29,21 +32,31 @@ from hwexplorer.views.plain import Text
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
     """One change and its effect: `saved_*` are now minus after, and fractions are of now. `step` is the request that
-    shows the change, `why` says what happens."""
+    shows the change (None: the present figures), `why` says what happens."""
 
     kind: str
     change: str
-    after: Figures
-    saved_energy_j: float
-    saved_energy_fraction: float
-    saved_latency_s: float
-    saved_latency_fraction: float
-    saved_latency_per_inference_fraction: float
-    saved_memory_bytes: float
-    saved_memory_fraction: float
-    throughput_ratio: float
-    why: str
-    step: NextStep = msgspec.field(name="command")
+    after: Point
+    saved_energy_j: float = 0.0
+    saved_energy_fraction: float = 0.0
+    saved_latency_s: float = 0.0
+    saved_latency_fraction: float = 0.0
+    saved_latency_per_inference_fraction: float = 0.0
+    saved_memory_bytes: float = 0.0
+    saved_memory_fraction: float = 0.0
+    throughput_ratio: float = 1.0
+    why: str = ""
+    step: NextStep | None = msgspec.field(name="command", default=None)
+
+    @property
+    def leads(self) -> str:
+        """The configuration with the change; '' for the present figures."""
+        if self.step is None:
+            return ""
+        run = self.step.scenario
+        size = () if self.step.image_size is None else (f"i{self.step.image_size}",)
+        settings = (f"b{run.batch}", run.precision, run.execution, run.layout, *size)
+        return configuration_name(self.after.model, self.after.device, *settings)
 
 
 class Advice(Head, frozen=True, kw_only=True):
@@ -51,7 +64,7 @@ class Advice(Head, frozen=True, kw_only=True):
     the change in compare and why too."""
 
     aim: str
-    now: Figures
+    now: Point
     suggestions: tuple[Suggestion, ...]
     design_targets: tuple[Suggestion, ...]
     next: str
@@ -64,11 +77,11 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
     an unknown aim."""
     if aim not in (aims := select_metrics(lambda metric: metric.is_aim)):
         raise unknown("aim", aim, aims)
-    now = figures(result)
+    now = make_point(result, settings())
     real, on_paper = ([device for device in devices if device.silicon is exists] for exists in (True, False))
     is_whole = not result.rule_coverage.gap  # no advice on a part of a model
-    settings = [_try(result, one_change) for one_change in alternatives(result)] if is_whole else []
-    tried = [suggestion for suggestion, _ in settings]
+    others = [_try(result, one_change) for one_change in alternatives(result)] if is_whole else []
+    tried = [suggestion for suggestion, _ in others]
     if is_whole:
         tried += _try_devices(result, real)
 
@@ -77,7 +90,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
         return gain(suggestion, now, aim) >= NOTICEABLE
 
     useful = [suggestion for suggestion in tried if helps(suggestion)]
-    combined = _combine(result, [one for one in settings if helps(one[0])], aim) if is_whole else None
+    combined = _combine(result, [one for one in others if helps(one[0])], aim) if is_whole else None
     if combined is not None:
         useful.append(combined)
     useful.sort(key=lambda suggestion: (suggestion.kind == "device", -gain(suggestion, now, aim)))
@@ -94,7 +107,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
     )
 
 
-def gain(suggestion: Suggestion, now: Figures, aim: str) -> float:
+def gain(suggestion: Suggestion, now: Point, aim: str) -> float:
     """Return the improvement of a metric as a fraction of its present value (throughput: of the changed value)."""
     metric = METRICS[aim]
     old, new = metric.figure(now), metric.figure(suggestion.after)
@@ -104,7 +117,8 @@ def gain(suggestion: Suggestion, now: Figures, aim: str) -> float:
 
 
 def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
-    run, now, new = other.result, figures(before), figures(other.result)
+    run = other.result
+    now, new = (make_point(one, settings()) for one in (before, run))
     chances = odds_sentence(odds([run], before)) if before.device.key != run.device.key else ""
     saved, fraction = {}, {}
     for name in ("energy_j_per_inference", "latency_s", "latency_s_per_inference", "peak_memory_bytes"):
@@ -133,7 +147,9 @@ def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion
     """Return the devices with the least energy and the least latency, among others that run the model at a lower EDP:
     a tenth of the energy in a hundred times the time is no advice."""
     # A device whose runtime is a mode alone has no framework in that mode.
-    others = [estimate(result.workload, chip, result.scenario) for chip in devices if chip.id != result.device.id]
+    batch, precision = result.scenario.batch, result.scenario.precision
+    chips = tuple(device for device in devices if device.id != result.device.id)
+    others = Axes((result.workload,), chips, (batch,), (precision,), result.scenario).walk() if chips else ()
     fitting = [
         _try(result, Alternative("device", f"device {run.device.marked_key}", run.device.key, run))[0]
         for run in others
@@ -145,7 +161,7 @@ def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion
 
 def _combine(result: Estimate, useful: Sequence[tuple[Suggestion, Estimate]], aim: str) -> Suggestion | None:
     """Return the best settings of each kind combined. Return None if that gains no more than one of them alone."""
-    now = figures(result)
+    now = make_point(result, settings())
     best: dict[str, tuple[float, Suggestion, Estimate]] = {}
     for suggestion, result_after in useful:
         gained = gain(suggestion, now, aim)
@@ -168,51 +184,26 @@ def _combine(result: Estimate, useful: Sequence[tuple[Suggestion, Estimate]], ai
 # --- the verb ---------------------------------------------------------------------------------------------------------
 
 
-class _Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A row: the figures after a change, and their signed relative changes. The first row has the present figures."""
-
-    change: str
-    after: Figures
-    energy: float | None = None
-    latency: float | None = None
-    memory: float | None = None
-    rate: float = 1.0
-    why: str = ""
-    step: NextStep | None = None
-
-    @property
-    def leads(self) -> str:
-        """The configuration with the change; '' in the row of the present figures."""
-        if self.step is None:
-            return ""
-        run = self.step.scenario
-        size = () if self.step.image_size is None else (f"i{self.step.image_size}",)
-        settings = (f"b{run.batch}", run.precision, run.execution, run.layout, *size)
-        return configuration_name(self.after.model, self.after.device, *settings)
+def _changes(advice: Advice) -> tuple[Suggestion, ...]:
+    return Suggestion(kind="now", change="now", after=advice.now), *advice.suggestions
 
 
-def _changes(advice: Advice) -> Iterator[_Change]:
-    yield _Change(change="now", after=advice.now)
-    for s in advice.suggestions:
-        yield record(
-            _Change,
-            s,
-            energy=-s.saved_energy_fraction,
-            latency=-s.saved_latency_fraction,
-            memory=-s.saved_memory_fraction,
-            rate=s.throughput_ratio,
-        )
+def _saved(what: str, title: str, keep: int, help: str = "") -> Column:
+    """Return the column of what a change takes more (+) or less (-) than now, as a fraction."""
+    field = f"saved_{what}_fraction"
+    return Column(f"saved_{what}", title, "%", role="delta", keep=keep, help=help,
+                  of=lambda change: None if change.step is None else -getattr(change, field))  # fmt: skip
 
 
 COLUMNS = columns(
-    Figures,
+    Point,
     "change energy saved_energy latency saved_latency throughput throughput_ratio memory saved_memory why",
     Column("change", "Change", role="text", keep=0),
     Column("energy", "Energy/inf", "J", keep=1, of="after.energy_j_per_inference", help="joules per inference"),
-    Column("saved_energy", "Energy", "%", role="delta", keep=0, of="energy", help="joules per inference, against now"),
-    Column("saved_latency", "Latency", "%", role="delta", keep=0, of="latency", help="of the batch, against now"),
-    Column("throughput_ratio", "Rate", "x", role="quantity", keep=2, of="rate", help="throughput against now"),
-    Column("saved_memory", "Memory", "%", role="delta", keep=1, of="memory"),
+    _saved("energy", "Energy", 0, "joules per inference, against now"),
+    _saved("latency", "Latency", 0, "of the batch, against now"),
+    Column("throughput_ratio", "Rate", "x", role="quantity", keep=2, help="throughput against now"),
+    _saved("memory", "Memory", 1),
     Column("memory", "Peak memory", "byte", keep=3, of="after.peak_memory_bytes"),
     Column("why", "What happens", role="text", keep=5),
     within="after", latency=1, memory=2,
@@ -233,7 +224,7 @@ def _heading(advice: Advice) -> str:
     return f"{len(advice.suggestions)} of {advice.tried} changes improve {METRICS[advice.aim].noun}, {order}"
 
 
-def _cautions(suggestion: Suggestion, now: Figures) -> Iterator[str]:
+def _cautions(suggestion: Suggestion, now: Point) -> Iterator[str]:
     """Yield the warnings that a reader must check before a change: accuracy, and devices without measurements."""
     point = suggestion.after
     if "precision" in suggestion.change:
@@ -246,11 +237,13 @@ def _cautions(suggestion: Suggestion, now: Figures) -> Iterator[str]:
 
 def _commands(advice: Advice, state: State) -> Text:
     """Return the commands that show the changes, and the warnings before each change."""
-    sections = [("Commands, in the same order", tuple(command(s.step) for s in advice.suggestions) or ("none",))]
+    sections = [
+        ("Commands, in the same order", tuple(command(s.step) for s in advice.suggestions if s.step) or ("none",))
+    ]
     if advice.suggestions:
         sections.insert(0, (f"Start with {advice.suggestions[0].change}", ()))
     if advice.design_targets:
-        on_paper = tuple(f"{s.change}: {command(s.step)}" for s in advice.design_targets)
+        on_paper = tuple(f"{s.change}: {command(s.step)}" for s in advice.design_targets if s.step)
         sections.append(("On paper only", on_paper))
     cautions: dict[str, list[str]] = {}
     for s in advice.suggestions:

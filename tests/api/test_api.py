@@ -160,7 +160,7 @@ def test_a_captured_module_is_a_model_everywhere() -> None:
     for given in (captured, hx.model(captured)):
         compared = hx.compare(given, on="gpu", batch=3)
         assert (compared.model, compared.macs_per_inference) == ("mine: [é]", 32)
-    assert hx.rank([captured, "mlp"], on="gpu").rows[0]
+    assert hx.models([captured, "mlp"], on="gpu").rows[0]
     assert len(hx.model(captured).graph()) == captured.n_operators
 
 

@@ -96,7 +96,7 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
     if not transformers.handles(text):
         shown = text if len(text) <= 60 else text[:57] + "..."
         if "," in text and all(map(zoo.find_name, text.split(","))):
-            rank = f"hwexplorer compare rank {shown.replace(',', ' ')} --on DEV"
+            rank = f"hwexplorer models {shown.replace(',', ' ')} --on DEV"
             raise UnknownModelError(f"{shown!r} is a list of models: `{rank}` compares them")
         raise UnknownModelError(f"unknown model {shown!r}", partial(_near, text))
     request = transformers.parse(text)
