@@ -86,7 +86,7 @@ def test_a_result_is_the_document_of_the_command_line(capsys: pytest.CaptureFixt
     ("name", "given", "words"),
     [
         ("models", {"names": ["resnet18", "alexnet"], "on": "t4"}, "resnet18 alexnet --on t4"),
-        ("search", {"model": "mlp", "max_energy": 0.1, "batches": [1, 8]}, "mlp --max-energy 100mJ --batches 1,8"),
+        ("search", {"model": "mlp", "max_energy": 0.1, "on": ["gpu"]}, "mlp --max-energy 100mJ --on gpu"),
         ("why", {"model": "mlp", "sides": ["cpu", "gpu"], "metric": "energy"}, "mlp cpu gpu --metric energy"),
         ("check", {"model": "mlp", "rule": ["energy < 1J", "latency < 1s"]},
          "mlp --rule 'energy < 1J' --rule 'latency < 1s'"),

@@ -13,13 +13,13 @@ from hwexplorer.cli import main, parse
 from tests.sampling import first
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/what-if.md", "docs/serving.md")
-BLOCK = re.compile(r"^```\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PAGES = tuple(f"docs/{page}.md" for page in ("what-if", "serving", "lessons", "missions", "accelerators"))
+BLOCK = re.compile(r"^```\n(.*?)^```|((?:^    hwexplorer .*\n)+)", re.DOTALL | re.MULTILINE)
 
 
 def commands(page: str) -> list[str]:
     """Return the command lines of a page, without those that an answer follows (they begin with `$`)."""
-    blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+    blocks = map("".join, BLOCK.findall((ROOT / page).read_text(encoding="utf-8")))
     lines = [line.split("  #")[0].strip() for block in blocks for line in block.splitlines()]
     return [line.removeprefix("hwexplorer ") for line in lines if line.startswith("hwexplorer ")]
 
@@ -38,6 +38,10 @@ def test_commands_run_as_printed(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "drone.toml").symlink_to(ROOT / "examples" / "missions" / "drone.toml")
+    page = (ROOT / "docs" / "accelerators.md").read_text(encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(page.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")
     assert main(shlex.split(words)) in (0, None)
     assert capsys.readouterr().err == ""
 

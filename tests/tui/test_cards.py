@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.text.headline import describe_change, ratio
-from hwexplorer.state import State, parse, replace
+from hwexplorer.state import parse, replace
 from hwexplorer.tui.palette import TRACE, Palette, stacked
-from hwexplorer.tui.session.state_changes import strip_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip, shorter_names
 from hwexplorer.tui.widgets.tree_table import PERCENT
 from hwexplorer.views.cause_looks import LOOKS, cells
@@ -146,20 +145,11 @@ def test_a_bar_is_as_wide_as_asked(parts: list[float], width: int, theme: str, a
         assert set(text) <= signs | {" "}
 
 
-@given(st.integers(80, 320), st.integers(20, 110), st.integers(1, 40))
-def test_the_strip_leaves_room_for_what_explains_it(width: int, height: int, devices: int) -> None:
-    assert 2 <= strip_lines(width, height, devices) <= max(2, height // 3 + 2)
-
-
 def test_causes_differ_by_sign_everywhere() -> None:
     for signs in ([x.letter for x in LOOKS], [x.texture for x in LOOKS], [x.ansi for x in LOOKS],
                   [x.dark for x in LOOKS], [x.light for x in LOOKS]):  # fmt: skip
         assert len(set(signs)) == len(LOOKS)
     assert not {"red", "bright_red"} & {look.ansi for look in LOOKS}  # red means worse, and nothing else
-
-
-def test_every_device_of_the_default_has_a_card() -> None:
-    assert len(cards(State())) == 4
 
 
 @pytest.mark.parametrize("model", ["resnet50@b8,fp16", "llama3_70b@fp8", "vit_b_16@b1"])
@@ -223,11 +213,6 @@ async def test_on_a_small_screen_no_best_device_is_hidden_and_hidden_ones_are_na
     assert drawn[-1].strip().startswith(f"+{len(hidden)} more ({min(card.rank for card in hidden)} ")
 
 
-async def test_five_devices_have_a_line_each_on_a_small_screen() -> None:
-    async with on_screen("resnet50@b1,fp16/xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,l4", size=(80, 24)) as (app, _):
-        assert len([row for row in app.explorer.strip._rows() if not isinstance(row, str)]) == 5
-
-
 async def test_beside_a_pin_the_verdict_begins_where_a_line_is_free() -> None:
     devices = "l4,h100_sxm,rtx_4090"
     async with on_screen(f"resnet50@b1,fp16/{devices}?on=l4&pin=h100_sxm@b1,fp16", size=(80, 24)) as (app, pilot):
@@ -239,14 +224,6 @@ async def test_beside_a_pin_the_verdict_begins_where_a_line_is_free() -> None:
     assert app.session.views.answer[0][:12] in " ".join(lines)
 
 
-async def test_beside_a_pin_the_verdict_keeps_its_odds() -> None:
-    async with on_screen("resnet50?on=tpu_v4&pin=h100_sxm") as (app, pilot):
-        await pilot.pause()
-        strip = app.explorer.strip
-        lines = " ".join(strip.render_line(y).text.strip() for y in range(strip._answer_height))
-    assert "If its data sheet holds, TPU v4" in lines
-
-
 def test_a_changed_baseline_is_compared_with_the_chip_as_it_is() -> None:
     changed = "h100_sxm{memory_bandwidth*2}"
     state = replace(parse("resnet18"), devices=("xeon_8490h", changed, "tpu_v4"), on=changed, baseline=changed)
@@ -255,12 +232,6 @@ def test_a_changed_baseline_is_compared_with_the_chip_as_it_is() -> None:
     assert shown["xeon_8490h"].reference == "h100_sxm"
     usual = {card.key: card for card in cards(parse("resnet18"))}
     assert len({them["xeon_8490h"].phrase.partition(" · ")[2] for them in (shown, usual)}) == 1
-
-
-async def test_a_request_keeps_its_tokens_per_second_on_a_small_screen() -> None:
-    async with on_screen("llama3_8b:request@fp16", size=(80, 24)) as (app, pilot):
-        await pilot.pause()
-        assert " tok/s " in screen_text(app)
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,17 @@
 """The screen on the real engine: numbers appear, add up, and random keys find no hole."""
 
-import random
 import re
 import shlex
 from pathlib import Path
 
 import pytest
-from tests.tui.test_fuzz import KEYS, SIZES
 
 from hardware import precision
 from hwexplorer.cli import main
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, State, parse
 from hwexplorer.tui import view_export
-from lab.screenshots import SHOTS, animate, take
-from tests.sampling import first, slow
+from tests.sampling import slow
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 from tests.waiting import settle_until
@@ -76,35 +73,6 @@ def test_the_copied_command_prints_what_the_export_writes(pane: str, capsys: pyt
     assert main(shlex.split(ScreenQueries().command(state, state.pane))[1:]) == 0
     printed = capsys.readouterr().out
     assert ScreenQueries().exported(state, pane, "text") == printed
-
-
-@pytest.mark.parametrize("seed", first([11, 12], 1))
-async def test_random_keys_on_real_numbers(seed: int) -> None:
-    random_ = random.Random(seed)
-    async with on_screen("mobilenet_v2@b8") as (app, pilot):
-        for step in range(250):
-            key = random_.choice(KEYS)
-            app.explorer.press_key(key, key if len(key) == 1 else None)
-            if step % 10 == 9:
-                await pilot.pause()
-            if step % 50 == 49:
-                await pilot.resize_terminal(*random_.choice(SIZES))
-
-
-@pytest.mark.parametrize("shot", SHOTS, ids=lambda shot: shot.name)
-async def test_every_picture_can_be_taken(shot: object) -> None:
-    (svg,) = await take(shot, ScreenQueries())  # type: ignore[arg-type]
-    assert svg.startswith("<svg")
-    assert "internal error" not in svg
-
-
-def test_an_animation_shows_each_picture_once_a_turn() -> None:
-    svg = animate(
-        ['<svg viewBox="0 0 9 9"><text>one</text></svg>', '<svg viewBox="0 0 9 9"><text>two</text></svg>'], 1.0
-    )
-    assert svg.startswith('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">')
-    assert "@keyframes f0 { 0.000% { visibility: visible } 25.000% { visibility: hidden } }" in svg
-    assert "@keyframes f1 { 25.000% { visibility: visible } 100% { visibility: hidden } }" in svg
 
 
 async def test_several_devices_stand_side_by_side() -> None:
