@@ -10,7 +10,7 @@ import numpy as np
 from analysis.measured import predictions
 from analysis.measured.tables import FITTED_ON, Unpredictable, shipped_rows
 from hwexplorer_annexes.calibration import device_fit
-from lab import efficiency_fit
+from lab import efficiency_fit, load_superseded_runtimes
 
 LIMITS = ("compute", "memory", "start")
 LEAST_ROWS = 5
@@ -120,6 +120,7 @@ def scale_spreads(cells: list[list[Row]], variances: dict[str, float]) -> dict[s
 
 def main() -> None:
     """Print the spreads and the errors without and with one row."""
+    load_superseded_runtimes()
     cells = cells_of(collect())
     groups = sorted({rows[0].group for rows in cells.values()})
     draw = np.random.default_rng(1)

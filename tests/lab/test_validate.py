@@ -282,17 +282,18 @@ def test_data_that_is_no_file_is_said_at_once(tmp_path: Path, capsys: pytest.Cap
 
 @pytest.mark.parametrize(
     ("latency_ms", "says"),
-    [("2.4", "resnet18, latency: 2.40 ms measured, "), ("0.5", "resnet18, latency: 500 us measured, ")],
+    [("2.4", "resnet18, latency: 2.40 ms measured, "), ("60.2", "resnet18, latency: 60.2 ms measured, ")],
 )
 def test_a_row_of_ones_own_is_compared_in_a_sentence(
     latency_ms: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     head = "device,framework,model,batch,precision,latency_ms"
-    rows = (f"t4,TensorRT,resnet18,8,fp16,{latency_ms}", "t4,Caffe,resnet18,8,fp16,1")
+    rows = (f"t4,TensorRT,resnet18,8,fp16,{latency_ms}", "l999,TensorRT,resnet18,8,fp16,1")
     (tmp_path / "mine.csv").write_text("\n".join((head, *rows)))
     assert main(["validate", str(tmp_path / "mine.csv")]) == 0
     text = capsys.readouterr().out
     assert says in text
+    assert "1 row not predicted: device is not in the catalogue" in text
     assert re.search(r"predicted \(\d+ % too (fast|slow), (in|out)side the band\)", text)
     assert main(["validate", str(tmp_path / "mine.csv"), "--format", "json"]) == 0
     (figure,) = json.loads(capsys.readouterr().out)["figures"]
