@@ -96,9 +96,10 @@ def static_power_w(result: Estimate) -> float:
 LIMITS = (*BOUNDS, "on-chip")
 
 
+@memoize()
 def limits(result: Estimate) -> Ints:
-    """Return the index in LIMITS of what bounds each kernel, (k,)."""
-    run = result.run
+    """Return the index in LIMITS of what bounds each kernel without the host's work, (k,)."""
+    run = divide_host_work(result)[0].run
     is_on_chip = (run.bound == MEMORY) & (run.resource == RESOURCES.index("on-chip memory"))
     return np.where(is_on_chip, LIMITS.index("on-chip"), run.bound)
 

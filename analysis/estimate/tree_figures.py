@@ -116,9 +116,8 @@ def _figures(whole: Estimate, result: Estimate) -> TreeFigures:
         np.full(count, count), ratio(sum_of_kernels(result, run.utilization * run.kernel_s), of_subgraphs["latency_s"]),
     )  # fmt: skip
     per_kernel = np.bincount(demand.kernel, minlength=demand.n_kernels)
-    rest = divide_host_work(whole)[0]  # the host's work is no kernel's bound
-    limit, bound_s = limits(rest)[demand.kernel], np.zeros((count, len(LIMITS)))
-    np.add.at(bound_s, (subgraph, limit), rest.run.latency_s)
+    limit, bound_s = limits(result)[demand.kernel], np.zeros((count, len(LIMITS)))
+    np.add.at(bound_s, (subgraph, limit), divide_host_work(whole)[0].run.latency_s)
     return TreeFigures(
         estimate=whole,
         operators=operators,

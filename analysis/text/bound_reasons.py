@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from analysis.estimate.causes import LIMITS, limits
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.tree_figures import TreeFigures
@@ -10,7 +11,7 @@ from analysis.model.ir.workload import Ints
 from analysis.text.headline import describe_wait, largest_cause
 from hardware.base.text import count_noun, percent, quantity
 from hardware.demand import READ_WEIGHT, OpClass
-from hardware.execute import BOUNDS, LAUNCH, MEMORY, POWER, RESOURCES
+from hardware.execute import LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.map_demand import architecture_of, link_seconds
 
 
@@ -31,7 +32,8 @@ def kernel_reason(result: Estimate, k: int) -> str:
         return f"launch bound: {busy} of work behind {overhead} of launch and dispatch{_host(result, k)}"
     resource, peak = _resource(result, k), f"{percent(run.utilization[k])} of peak"
     if bound == MEMORY:
-        return f"memory bound: {memory} at the {resource} against {compute} of compute, {peak}"
+        name = "on-chip" if RESOURCES[int(run.resource[k])] == "on-chip memory" else "memory"
+        return f"{name} bound: {memory} at the {resource} against {compute} of compute, {peak}"
     return f"compute bound: {compute} on the {resource} against {memory} of memory, {peak}"
 
 
@@ -144,10 +146,9 @@ def subgraph_reason(figures: TreeFigures, s: int) -> str:
 
 
 def bound_of_most_time(result: Estimate, members: Ints) -> str:
-    """Return the bound that most of the time of `members` falls under."""
-    run = result.run
-    bounds = run.bound[result.demand.kernel[members]]
-    return BOUNDS[int(np.bincount(bounds, np.maximum(run.latency_s[members], np.finfo(float).tiny)).argmax())]
+    """Return the bound, one of LIMITS, that most of the time of `members` falls under, without the host's work."""
+    bounds = limits(result)[result.demand.kernel[members]]
+    return LIMITS[int(np.bincount(bounds, np.maximum(result.run.latency_s[members], np.finfo(float).tiny)).argmax())]
 
 
 def members_reason(result: Estimate, members: Ints, kernels: int) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from analysis.estimate.causes import LIMITS, limits
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import METRICS
@@ -11,7 +12,6 @@ from analysis.model.names import zoo
 from analysis.text.headline import work_word
 from hardware.base.text import count_noun, quantity
 from hardware.engines.runtime import AUTO
-from hardware.execute import BOUNDS
 from hwexplorer import engine
 from hwexplorer.state import State, configuration_name, replace
 from hwexplorer.views.plain import Amount, Band, Table
@@ -87,7 +87,7 @@ def place_in_words(state: State, settings: str = "", at: str | None = None) -> s
 
 def bound_counts(result: Estimate) -> str:
     """Return the number of kernels by what bounds them: `compute 12, launch 51`."""
-    counts = [(name, int((result.run.bound == i).sum())) for i, name in enumerate(BOUNDS)]
+    counts = [(name, int((limits(result) == i).sum())) for i, name in enumerate(LIMITS)]
     return ", ".join(f"{name} {count}" for name, count in counts if count)
 
 

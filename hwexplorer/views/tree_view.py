@@ -297,7 +297,7 @@ def _cells(
     share = parts.sum(axis=0)
     rest, host = divide_host_work(result)
     bound_s, of_host = np.zeros((2, len(causes.LIMITS), result.demand.n))
-    bound_s[causes.limits(rest)[result.demand.kernel], np.arange(result.demand.n)] = rest.run.latency_s
+    bound_s[causes.limits(result)[result.demand.kernel], np.arange(result.demand.n)] = rest.run.latency_s
     if host is not None:
         of_host[causes.LIMITS.index("launch")] = host.run.latency_s
     bound = add_up(bound_s, of_host).argmax(axis=0)
