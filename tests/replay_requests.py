@@ -34,7 +34,7 @@ DRAWN: dict[str, tuple[str, ...]] = {
     "format": ("csv", "text", "md", *["json"] * 60),
     "what_if": ("memory_bandwidth*2", "clock_hz*0.8", "units*2", "units*3,memory_bandwidth*1.5", "process_nm=7"),
     "kpu_what_if": ("units=512,process_nm=7,tile.mac:fp32=2pJ", "array=32x32", "scratchpad_bytes*2", "clock_hz*1.2"),
-    "level": ("", "", "", "--level detailed", "--level progression", "--level subgraph --metric energy"),
+    "level": ("", "", "", "--level detailed", "--level subgraph --metric energy"),
     "image_by": ("module", "subgraph", "kind"),
     "language_by": ("module", "kind"),
     "metric": ("edp", "energy", "latency", "memory"),

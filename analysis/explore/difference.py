@@ -69,6 +69,7 @@ class OperatorChange(msgspec.Struct, frozen=True, kw_only=True):
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """What differs from the first to the second side, of all or of a node: in settings, figures, causes, operators.
+    `missing` are figures that only one side has.
     `reasons` begin with the answer. `explanation` is None unless both sides are estimates of one model; then `places`
     are empty, since every operator of another device differs. `findings` are on rules."""
 
@@ -77,6 +78,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     b: ResultSummary
     reasons: tuple[str, ...]
     settings: tuple[str, ...]
+    missing: tuple[str, ...]
     figures: tuple[FigureChange, ...]
     explanation: Explanation | None
     operators: tuple[TypeCount, ...]
@@ -122,7 +124,8 @@ def compare_results(
         a=record(ResultSummary, before),
         b=record(ResultSummary, after),
         reasons=(_headline(shared),) if explanation is None else explanation.reasons,
-        settings=(*settings, *(f"only one side has its {title}" for title in missing)),
+        settings=tuple(settings),
+        missing=tuple(missing),
         figures=shared,
         explanation=explanation,
         operators=tuple(

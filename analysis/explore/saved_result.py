@@ -9,13 +9,16 @@ import msgspec
 
 from analysis.document import record, records
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.metrics import METRICS
+from analysis.estimate.outline import host_branches
 from analysis.estimate.tree_figures import operators_of
 from analysis.explore.attribution import estimate_of_work
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 
 _FILE_MAX = 64 << 20  # bytes; the report of the largest model that ships has 3 MB
+_HOST = "host"  # the type of the work between kernels
 _RUN_FIGURES = ("energy", "latency", "edp", "memory")
 
 
@@ -56,20 +59,25 @@ def summarize_estimate(result: Estimate, path: str = "") -> ComparedResult:
     """Return the work below a node ('' is the model) as a result that can be compared. A node has no peak of memory."""
     work, batch = estimate_of_work(result, path), result.scenario.batch
     members, ops, demand = operators_of(result, path), result.workload.operators, result.demand
+    (rest, host), is_whole = divide_host_work(work), work is result
     operators = records(
         OperatorFigures,
         id=[result.partition.operator_id[i] for i in members],
         name=[ops.path[i] for i in members],
         type=[ops.kind[i] for i in members],
-        energy=work.run.energy_j[members] / batch,
-        latency=work.run.latency_s[members],
+        energy=rest.run.energy_j[members] / batch,
+        latency=rest.run.latency_s[members],
         macs=demand.macs[members] / batch,
     )
-    is_whole = work is result
+    if host is not None:  # a row of its own, as in the tree
+        branch = host_branches(result)[0]
+        energy, latency = float(host.run.energy_j.sum()) / batch, float(host.run.latency_s.sum())
+        own = OperatorFigures(id=branch.key, name=branch.name, type=_HOST, energy=energy, latency=latency, macs=0.0)
+        operators = (*operators, own)
     figures = {name: METRICS[name].figure(work) for name in _RUN_FIGURES if is_whole or name != "memory"} | {
         "macs": float(demand.macs[members].sum()) / batch,
         "flops": float(demand.flops[members].sum()) / batch,
-        "operators": float(len(operators)),
+        "operators": float(len(members)),
     }
     return record(
         ComparedResult,
@@ -166,7 +174,7 @@ def _combine(head: _Head, device: str, root: _Node | None, compared: _Compared |
                 OperatorFigures, op, energy=op.energy_j / head.batch, latency=op.latency_s, macs=op.macs / head.batch
             )
             for subgraph in root.children
-            for op in subgraph.children
+            for op in ([subgraph] if subgraph.type == _HOST else subgraph.children)
         )
         figures |= {
             "energy": root.energy_j / head.batch,
@@ -174,7 +182,7 @@ def _combine(head: _Head, device: str, root: _Node | None, compared: _Compared |
             "edp": root.edp_js,
             "macs": root.macs / head.batch,
             "flops": root.flops / head.batch,
-            "operators": float(len(parts)),
+            "operators": float(sum(part.type != _HOST for part in parts)),
         }
     of_run = {name: getattr(head, name) or getattr(row, name, "") for name in ("device", "precision_run", "runtime")}
     execution = head.execution_run or getattr(row, "execution_run", "")

@@ -81,7 +81,7 @@ from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.digest import merge_names, name_pattern
 from hwexplorer.views.measured_times import MeasuredTimes, add_measured_step, measured_times, trace_annex
 from hwexplorer.views.plain import SUMMARY, Page, Section, Stack, Table, Text, WaterfallStep
-from hwexplorer.views.tables import rows
+from hwexplorer.views.tables import keep_columns, rows
 
 TOP = 6
 MORE = "More: --all (requests over time, kernels by limit, largest events)"
@@ -508,7 +508,8 @@ def _view(state: State, is_whole: bool, **options: Any) -> Text | Page:
 def _difference_page(found: Difference, is_whole: bool) -> Page:
     explained = found.explanation
     settings = [f"The sides differ in {', '.join(found.settings)}"] if found.settings else []
-    reasons = (*found.reasons, *settings)
+    missing = [f"Only one side has its {', '.join(found.missing)}"] if found.missing else []
+    reasons = (*found.reasons, *settings, *missing)
     parts: list[Table] = []
     figures = _figure_table(found)
     if explained is None:
@@ -525,7 +526,7 @@ def _difference_page(found: Difference, is_whole: bool) -> Page:
         names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
         parts = [_brief_table(found, explained, name, rows) for name, rows in zip(names, most, strict=True)]
     parts.append(Table("findings", "Rules", check.COLUMNS, rows(check.COLUMNS, found.findings, key="rule")))
-    csv = figures if explained is None else _all_parts(found, explained)
+    csv = _figure_table(found, in_words=False) if explained is None else _all_parts(found, explained)
     filled = [part for part in parts if part.rows]
     return Page("why", _difference_title(found), (Text("why", "", (("Why", reasons),)), *filled), csv=csv)
 
@@ -557,14 +558,16 @@ def _labels(found: Difference) -> tuple[str, str]:
     return (names[0], names[1]) if names[0] != names[1] else ("Before", "After")
 
 
-def _figure_table(found: Difference) -> Table:
+def _figure_table(found: Difference, in_words: bool = True) -> Table:
+    """Return the figures of both sides, in words with their units, or as SI numbers beside their units."""
     a, b = _labels(found)
-    shown = (
-        *columns(FigureChange, "figure"),
+    values: tuple[Column, ...] = (
         Column("a", a, role="text", keep=0, of=lambda changed: quantity(changed.a, changed.unit)),
         Column("b", b, role="text", keep=0, of=lambda changed: quantity(changed.b, changed.unit)),
-        *columns(FigureChange, "change where"),
     )
+    if not in_words:
+        values = (Column("a", a), Column("b", b), *columns(FigureChange, "unit"))
+    shown = (*columns(FigureChange, "figure"), *values, *columns(FigureChange, "change where"))
     return Table("figures", "Figures", shown, rows(shown, found.figures, key="figure"))
 
 
@@ -636,7 +639,8 @@ def _progression_page(document: Progression, state: State) -> Page:
     steps_text = Text("steps", f"Steps of {document.node or 'the whole model'}", lines)
     answer = Text("answer", "", (("Answer", document.answers),))
     title = f"{document.node} of {headline_of_state(state)}" if document.node else headline_of_state(state)
-    return Page("why", title, (answer, table, steps_text), csv=table)
+    numbers = keep_columns(table, [place for place, column in enumerate(table.columns) if column.role != "bar"])
+    return Page("why", title, (answer, table, steps_text), csv=numbers)
 
 
 def families_on_devices(state: State) -> Table:

@@ -36,7 +36,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("compare", "../resnet50"), "a file ends in .onnx"),
     (("compare", "runs/resnet50.onnx"), "no folder runs"),
     (("compare", "resnet50.onnx@b8/l4"), "no file resnet50.onnx"),
-    (("compare", "runs/mine.json"), "why diff A.json B.json"),
+    (("compare", "runs/mine.json"), "why A.json B.json"),
     (("validate", "."), ".: cannot be read (is a folder)"),
     (("compare", "resnet18", "--on", "../l4"), "'../l4': a device file is TOML"),
     (("compare", "resnet18", "--on", ""), "no device"),
