@@ -12,18 +12,8 @@ import msgspec
 import numpy as np
 
 from analysis.document import Column, columns
+from analysis.estimate import causes, tree_figures
 from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inference
-from analysis.estimate.causes import (
-    CAUSES,
-    FAMILIES,
-    STEPS,
-    cause_of_family,
-    causes,
-    shares,
-    steps,
-    sum_events,
-    values_by_cause,
-)
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
@@ -31,32 +21,13 @@ from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernel_rows import kernels
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import HOST
-from analysis.estimate.tree_figures import TreeFigures, estimate_of_node, find_node, modifier_or_none, operators_of
-from analysis.estimate.tree_figures import tree as tree_figures
-from analysis.estimate.tree_figures import tree_without_host as figures_without_host
-from analysis.explore.attribution import EXPLAINED, SAME_COST, Explanation, Part, parts_cancel
+from analysis.explore import attribution, difference
 from analysis.explore.constraint import parse_rule
-from analysis.explore.difference import (
-    Difference,
-    FigureChange,
-    OperatorChange,
-    Progression,
-    TypeCount,
-    compare_in_turn,
-    compare_results,
-)
 from analysis.explore.outcome import Outcome
 from analysis.explore.rule_check import evaluate_rules
 from analysis.explore.saved_result import read_result
 from analysis.model.ir.workload import Ints
-from analysis.text.bound_reasons import (
-    attention_parts,
-    bound_change,
-    members_reason,
-    model_reason,
-    operator_reason,
-    subgraph_reason,
-)
+from analysis.text import bound_reasons
 from analysis.text.headline import ratio, work_word
 from hardware.base.errors import RequestError
 from hardware.base.text import count_noun, percent, quantity, whole
@@ -69,14 +40,7 @@ from hwexplorer.options import choice, option
 from hwexplorer.reports import check
 from hwexplorer.state import State, is_result, pinned, replace, split_settings
 from hwexplorer.state import format as format_state
-from hwexplorer.views import answer_lines
-from hwexplorer.views.captions import (
-    band_words,
-    category_words,
-    energy_words,
-    headline_of_state,
-    place_in_words,
-)
+from hwexplorer.views import answer_lines, captions
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.digest import merge_names, name_pattern
 from hwexplorer.views.measured_times import MeasuredTimes, add_measured_step, measured_times, trace_annex
@@ -157,7 +121,7 @@ def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
 def next_step(state: State) -> NodeGain | None:
     """Return the setting that helps the node under the cursor most. Return None under a load or if no gain is large."""
     outcome = engine.outcome(state)
-    members = operators_of(outcome.estimate, state.at)
+    members = tree_figures.operators_of(outcome.estimate, state.at)
     is_served = outcome.is_simulated and outcome.fits
     return None if is_served else _best_setting(outcome.estimate, members)
 
@@ -168,13 +132,13 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
     takes further estimates."""
     outcome = engine.outcome(state)
     whole, extra = outcome.estimate, () if state.at else outcome.sections
-    result = estimate_of_node(whole, state.at)
-    kind, index = find_node(whole, state.at)
+    result = tree_figures.estimate_of_node(whole, state.at)
+    kind, index = tree_figures.find_node(whole, state.at)
     if kind == "operator":
-        figures = tree_figures(result)
+        figures = tree_figures.tree(result)
     else:  # the text does not mention fusion, so the tree's figures are enough
-        figures = msgspec.structs.replace(figures_without_host(whole), estimate=result)
-    members = operators_of(whole, state.at)
+        figures = msgspec.structs.replace(tree_figures.tree_without_host(whole), estimate=result)
+    members = tree_figures.operators_of(whole, state.at)
     best = next_step(state) if says_setting else None
     reason = _HOST if state.at == HOST else _reason(figures, kind, index, members)
     answer = () if state.at else outcome.answer
@@ -187,7 +151,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
     if change := answer_lines.lines(state):
         first.append((f"Against the pin{f', {state.at}' if state.at else ''}", change))
     lower: list[Section] = [("Time", _time(figures, kind, index, members)), ("Energy", _energy(figures, kind, members))]
-    if len(members) == 1 and (parts := attention_parts(result, int(members[0]))):
+    if len(members) == 1 and (parts := bound_reasons.attention_parts(result, int(members[0]))):
         lower.insert(0, ("Inside", parts))
     if kind == "operator":
         lower.append(("EDP", _edp(figures, index)))
@@ -199,7 +163,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
         lower += _largest_events(whole, state.at, is_whole)
     else:
         lower = [*lower[1:], ("", (MORE,))]
-    return Text("why", place_in_words(state), (*first, *lower), waterfall, len(first))
+    return Text("why", captions.place_in_words(state), (*first, *lower), waterfall, len(first))
 
 
 def _trace_times(state: State, result: Estimate) -> MeasuredTimes | None:
@@ -208,7 +172,7 @@ def _trace_times(state: State, result: Estimate) -> MeasuredTimes | None:
 
 
 def _steps(result: Estimate, members: Ints) -> tuple[WaterfallStep, ...]:
-    table = steps(causes(result).sum_over(members))
+    table = causes.steps(causes.causes(result).sum_over(members))
     total = float(table.sum())
     if not total:
         return ()
@@ -221,7 +185,7 @@ def _steps(result: Estimate, members: Ints) -> tuple[WaterfallStep, ...]:
     return tuple(bars)
 
 
-def _actual(figures: TreeFigures, kind: str, members: Ints, best: NodeGain | None) -> tuple[str, ...]:
+def _actual(figures: tree_figures.TreeFigures, kind: str, members: Ints, best: NodeGain | None) -> tuple[str, ...]:
     """Return the predicted time, which is the sum of the steps, and the gain from the best setting."""
     result = figures.estimate
     latency_s = float(result.run.latency_s[members].sum())
@@ -240,7 +204,7 @@ def _actual(figures: TreeFigures, kind: str, members: Ints, best: NodeGain | Non
     return tuple(lines)
 
 
-def _head(figures: TreeFigures, operator: int) -> str:
+def _head(figures: tree_figures.TreeFigures, operator: int) -> str:
     """Return the path of the operator for which the kernel of an operator is launched."""
     result = figures.estimate
     head = int(kernels(result).head[result.demand.kernel[operator]])
@@ -260,9 +224,12 @@ def _gaps(result: Estimate) -> tuple[str, ...]:
 
 def _explain_node(state: State) -> NodeExplanation:
     whole = engine.result(state)
-    members, result = operators_of(whole, state.at), estimate_of_node(whole, state.at)
+    members, result = (
+        tree_figures.operators_of(whole, state.at),
+        tree_figures.estimate_of_node(whole, state.at),
+    )
     text = why(state)
-    table = steps(causes(result).sum_over(members))
+    table = causes.steps(causes.causes(result).sum_over(members))
     times = _trace_times(state, whole)
     energy_j = float(result.run.energy_j[members].sum())
     return NodeExplanation(
@@ -272,7 +239,8 @@ def _explain_node(state: State) -> NodeExplanation:
         energy_j=energy_j,
         energy_j_per_inference=energy_j / result.scenario.batch,
         steps=tuple(
-            NodeStep(name, float(parts.sum()), values_by_cause(parts)) for name, parts in zip(STEPS, table, strict=True)
+            NodeStep(name, float(parts.sum()), causes.values_by_cause(parts))
+            for name, parts in zip(causes.STEPS, table, strict=True)
         ),
         measured=times.time(members) if times else msgspec.UNSET,
         next=_best_setting(whole, members),
@@ -280,14 +248,18 @@ def _explain_node(state: State) -> NodeExplanation:
     )
 
 
-def _reason(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:
+def _reason(figures: tree_figures.TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:
     result = figures.estimate
     if kind == "model":
-        return (model_reason(result),)
+        return (bound_reasons.model_reason(result),)
     if kind == "operator":
-        return (operator_reason(figures, index),)
+        return (bound_reasons.operator_reason(figures, index),)
     count = len(_kernels(result, members))
-    reason = members_reason(result, members, count) if kind == "group" else subgraph_reason(figures, index)
+    reason = (
+        bound_reasons.members_reason(result, members, count)
+        if kind == "group"
+        else bound_reasons.subgraph_reason(figures, index)
+    )
     return (*_main_work(result, members), reason)
 
 
@@ -324,7 +296,7 @@ def _kernels(result: Estimate, members: Ints) -> Ints:
     return np.flatnonzero(np.bincount(result.demand.kernel[members])).astype(np.int32)
 
 
-def _time(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:
+def _time(figures: tree_figures.TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:
     result, run = figures.estimate, figures.estimate.run
     places = _kernels(result, members)
     if len(places) == 1:
@@ -336,7 +308,7 @@ def _time(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[s
     total = float(run.kernel_s[places].sum())
     lines = [f"{len(places)} kernels = {_s(total)}"]
     if kind == "model":
-        lines[0] += f" (band {band_words(result.latency_band_s, result.latency_s)})"
+        lines[0] += f" (band {captions.band_words(result.latency_band_s, result.latency_s)})"
     for b, name in enumerate(BOUNDS):
         bound_s = run.kernel_s[places][run.bound[places] == b]
         if part := float(bound_s.sum()):
@@ -356,18 +328,18 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
         *([f"power limit {limit}: throttled to {_s(run.kernel_s[k])}"] if run.bound[k] == POWER else []),
         f"{quantity(rows.flops[k], 'FLOP')} at {percent(run.utilization[k], 1)} of the peak; "
         f"{quantity(rows.dram_bytes[k], 'byte')} of the {quantity(rows.chip_bytes[k], 'byte')} moved cross DRAM",
-        f"another bound with {bound_change(result, k)}",
+        f"another bound with {bound_reasons.bound_change(result, k)}",
     )
 
 
-def _energy(figures: TreeFigures, kind: str, members: Ints) -> tuple[str, ...]:
+def _energy(figures: tree_figures.TreeFigures, kind: str, members: Ints) -> tuple[str, ...]:
     result = figures.estimate
     energy, time = float(result.run.energy_j[members].sum()), float(result.run.latency_s[members].sum())
     batch = result.scenario.batch
-    band = f", band {band_words(result.energy_band_j, energy)}" if kind == "model" else ""
-    by_cause = zip(LOOKS, (causes(result).sum_over(members).energy_j / batch).tolist(), strict=True)
+    band = f", band {captions.band_words(result.energy_band_j, energy)}" if kind == "model" else ""
+    by_cause = zip(LOOKS, (causes.causes(result).sum_over(members).energy_j / batch).tolist(), strict=True)
     lines = [
-        f"{energy_words(energy, batch, what=work_word(result))}{band}",
+        f"{captions.energy_words(energy, batch, what=work_word(result))}{band}",
         " + ".join(f"{look.name} {quantity(part, 'J')}" for look, part in by_cause if part),
     ]
     if kind != "operator" and time:
@@ -378,12 +350,12 @@ def _energy(figures: TreeFigures, kind: str, members: Ints) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
+def _edp(figures: tree_figures.TreeFigures, i: int) -> tuple[str, ...]:
     level, result = figures.operators, figures.estimate
     how = "fused with others in one kernel" if result.execution != "eager" else "in one kernel with others"
     separate = how if figures.fused[i] else "a kernel of its own"
     benefit = float(level.fusion_benefit_js[i])
-    modifier, parts = modifier_or_none(float(level.modifier[i])), shares(result, "edp")[:, i]
+    modifier, parts = tree_figures.modifier_or_none(float(level.modifier[i])), causes.shares(result, "edp")[:, i]
     main = f"{percent(parts.max() / (parts.sum() or 1.0))} of it {LOOKS[int(parts.argmax())].name}"
     paid = "almost no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}, {main}"
     return (
@@ -396,8 +368,8 @@ def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
 
 def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section]:
     """Return the largest events with the quality of their prices; `is_whole` adds the sources as numbered footnotes."""
-    members, result = operators_of(result, path), estimate_of_node(result, path)
-    counts, energies = sum_events(result, members)
+    members, result = tree_figures.operators_of(result, path), tree_figures.estimate_of_node(result, path)
+    counts, energies = causes.sum_events(result, members)
     lines, footnotes = [], dict[str, int]()
     for i in (-energies).argsort(kind="stable")[:TOP].tolist():
         count, energy_j = float(counts[i]), float(energies[i])
@@ -408,7 +380,8 @@ def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section
         backing = f"{price.quality} {', '.join(marks)}" if is_whole else price.quality
         amount = _s(count) if event.count == "s" else f"{quantity(count, 'SI')} {event.count}"
         lines.append(
-            f"{_percent(energy_j / float(energies.sum()))} {category_words(event.category)}: {event.name}, {amount} x "
+            f"{_percent(energy_j / float(energies.sum()))} {captions.category_words(event.category)}: "
+            f"{event.name}, {amount} x "
             f"{quantity(energy_j / count, 'W' if event.count == 's' else 'J')} "
             f"({price.low_j / price.value_j:.2g}-{price.high_j / price.value_j:.2g}x) [{backing}]".replace("_", " ")
         )
@@ -470,14 +443,14 @@ def _on_device(state: State, text: str) -> State:
 
 def _document(
     state: State, sides: Sides = (), measure: str | None = None, rule: Sequence[str] | None = None
-) -> NodeExplanation | Difference | Progression:
+) -> NodeExplanation | difference.Difference | difference.Progression:
     states = _sides(state, sides)
     if len(states) != 2 and (measure or rule):
         raise RequestError("--metric and --rule compare two sides: why MODEL DEVICE DEVICE, or why BEFORE AFTER")
     if len(states) == 1:
         return _explain_node(states[0])
     if len(states) > 2:
-        return compare_in_turn([engine.result(side) for side in states], state.at)
+        return difference.compare_in_turn([engine.result(side) for side in states], state.at)
     rules, last = [parse_rule(text) for text in rule or ()], states[1]
 
     def run(device: str) -> Outcome:
@@ -490,7 +463,7 @@ def _document(
         read_result(Path(side.model), engine.device(side.on).key) if is_result(side.model) else engine.result(side)
         for side in states
     )
-    return compare_results(
+    return difference.compare_results(
         first, second, measure or state.metric, state.at,
         lambda changes: evaluate_rules(rules, run, changes.relative_change),
     )  # fmt: skip
@@ -500,12 +473,12 @@ def _view(state: State, is_whole: bool, **options: Any) -> Text | Page:
     document = _document(state, **options)
     if isinstance(document, NodeExplanation):
         return why(_sides(state, options.get("sides", ()))[0], is_whole)
-    if isinstance(document, Progression):
+    if isinstance(document, difference.Progression):
         return _progression_page(document, replace(state, devices=tuple(side.device for side in document.sides)))
     return _difference_page(document, is_whole)
 
 
-def _difference_page(found: Difference, is_whole: bool) -> Page:
+def _difference_page(found: difference.Difference, is_whole: bool) -> Page:
     explained = found.explanation
     settings = [f"The sides differ in {', '.join(found.settings)}"] if found.settings else []
     missing = [f"Only one side has its {', '.join(found.missing)}"] if found.missing else []
@@ -513,7 +486,7 @@ def _difference_page(found: Difference, is_whole: bool) -> Page:
     parts: list[Table] = []
     figures = _figure_table(found)
     if explained is None:
-        types = columns(TypeCount, a={"title": _labels(found)[0]}, b={"title": _labels(found)[1]})
+        types = columns(difference.TypeCount, a={"title": _labels(found)[0]}, b={"title": _labels(found)[1]})
         parts = [
             figures,
             Table("operators", "Operators by type", types, rows(types, found.operators), first=5),
@@ -521,7 +494,7 @@ def _difference_page(found: Difference, is_whole: bool) -> Page:
         ]
     elif is_whole:
         parts = [figures, *(_whole_table(found, explained, name) for name in explained.groups)]
-    elif abs(explained.ratio - 1.0) >= SAME_COST:  # else the words say so; parts of no difference say nothing
+    elif abs(explained.ratio - 1.0) >= attribution.SAME_COST:  # else the words say so, and parts say nothing
         most = 6, 9 if len(found.reasons) < 8 else 4  # one screen in all
         names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
         parts = [_brief_table(found, explained, name, rows) for name, rows in zip(names, most, strict=True)]
@@ -531,7 +504,7 @@ def _difference_page(found: Difference, is_whole: bool) -> Page:
     return Page("why", _difference_title(found), (Text("why", "", (("Why", reasons),)), *filled), csv=csv)
 
 
-def _difference_title(found: Difference) -> str:
+def _difference_title(found: difference.Difference) -> str:
     """Return both sides in a line: what they share once, and `first -> second` where they differ."""
     sides = found.a, found.b
     software = [side.runtime or f"{side.execution} kernels" for side in sides]
@@ -547,7 +520,7 @@ def _difference_title(found: Difference) -> str:
     return f"{title}: {noun if explained.per_inference or explained.metric != 'energy' else 'energy of the batch'}"
 
 
-def _labels(found: Difference) -> tuple[str, str]:
+def _labels(found: difference.Difference) -> tuple[str, str]:
     """Return a name for each side, by what tells them apart: the device, the model, or all settings."""
     a, b = found.a, found.b
     if a.device != b.device:
@@ -558,7 +531,7 @@ def _labels(found: Difference) -> tuple[str, str]:
     return (names[0], names[1]) if names[0] != names[1] else ("Before", "After")
 
 
-def _figure_table(found: Difference, in_words: bool = True) -> Table:
+def _figure_table(found: difference.Difference, in_words: bool = True) -> Table:
     """Return the figures of both sides, in words with their units, or as SI numbers beside their units."""
     a, b = _labels(found)
     values: tuple[Column, ...] = (
@@ -566,12 +539,12 @@ def _figure_table(found: Difference, in_words: bool = True) -> Table:
         Column("b", b, role="text", keep=0, of=lambda changed: quantity(changed.b, changed.unit)),
     )
     if not in_words:
-        values = (Column("a", a), Column("b", b), *columns(FigureChange, "unit"))
-    shown = (*columns(FigureChange, "figure"), *values, *columns(FigureChange, "change where"))
+        values = (Column("a", a), Column("b", b), *columns(difference.FigureChange, "unit"))
+    shown = (*columns(difference.FigureChange, "figure"), *values, *columns(difference.FigureChange, "change where"))
     return Table("figures", "Figures", shown, rows(shown, found.figures, key="figure"))
 
 
-def _part_columns(found: Difference, explained: Explanation) -> tuple[Column, ...]:
+def _part_columns(found: difference.Difference, explained: attribution.Explanation) -> tuple[Column, ...]:
     unit, title = explained.unit, "Attributed" if explained.metric == "edp" else "Second - first"
     labels = _labels(found)
     return (
@@ -583,9 +556,15 @@ def _part_columns(found: Difference, explained: Explanation) -> tuple[Column, ..
     )
 
 
-def _part_table(found: Difference, explained: Explanation, name: str, group: Sequence[Part], *footer: str) -> Table:
+def _part_table(
+    found: difference.Difference,
+    explained: attribution.Explanation,
+    name: str,
+    group: Sequence[attribution.Part],
+    *footer: str,
+) -> Table:
     shown, words = _part_columns(found, explained), list(footer)
-    if parts_cancel(group):
+    if attribution.parts_cancel(group):
         shown, whole = shown[:-1], quantity(explained.difference, explained.unit)
         words.append(f"The parts cancel to {whole}, so shares of it say nothing")
     if name == "cause" and explained.metric == "edp":
@@ -593,15 +572,15 @@ def _part_table(found: Difference, explained: Explanation, name: str, group: Seq
     return Table(name, _TITLES[name], shown, rows(shown, group), footer=tuple(words))
 
 
-def _whole_table(found: Difference, explained: Explanation, name: str) -> Table:
+def _whole_table(found: difference.Difference, explained: attribution.Explanation, name: str) -> Table:
     group = explained.groups[name]
     total = quantity(sum(part.difference for part in group), explained.unit, 4)
     return _part_table(found, explained, name, group, f"sum of {len(group)} parts = {total}")
 
 
-def _brief_table(found: Difference, explained: Explanation, name: str, most: int) -> Table:
+def _brief_table(found: difference.Difference, explained: attribution.Explanation, name: str, most: int) -> Table:
     """Return the largest parts of a division, with alike subgraphs merged, and one row for the other parts."""
-    alike: dict[str, list[Part]] = {}
+    alike: dict[str, list[attribution.Part]] = {}
     for part in explained.groups[name]:
         alike.setdefault(
             f"{part.a:.3g} {part.b:.3g} {name_pattern(part.name)}" if name == "subgraph" else part.name, []
@@ -613,13 +592,13 @@ def _brief_table(found: Difference, explained: Explanation, name: str, most: int
     return _part_table(found, explained, name, [*listed_parts, *others])
 
 
-def _sum_parts(parts: Sequence[Part]) -> Part:
+def _sum_parts(parts: Sequence[attribution.Part]) -> attribution.Part:
     sums = {field: sum(getattr(part, field) for part in parts) for field in ("a", "b", "difference", "fraction")}
     times = f" ×{len(parts)}" if len(parts) > 1 else ""
-    return Part(name=merge_names([part.name for part in parts]) + times, unit=parts[0].unit, **sums)
+    return attribution.Part(name=merge_names([part.name for part in parts]) + times, unit=parts[0].unit, **sums)
 
 
-def _all_parts(found: Difference, explained: Explanation) -> Table:
+def _all_parts(found: difference.Difference, explained: attribution.Explanation) -> Table:
     """Return every part of every division, for CSV only: text has the same parts in a table per division."""
     items = [(name, part) for name, group in explained.groups.items() for part in group]
     shown = (
@@ -633,26 +612,26 @@ def _all_parts(found: Difference, explained: Explanation) -> Table:
     return Table("all", "All parts", shown, rows(shown, items, key=lambda item: f"{item[0]}/{item[1].name}"))
 
 
-def _progression_page(document: Progression, state: State) -> Page:
+def _progression_page(document: difference.Progression, state: State) -> Page:
     table = _family_table(document)
     lines = tuple((f"{step.from_device} to {step.to_device}", step.says) for step in document.steps)
     steps_text = Text("steps", f"Steps of {document.node or 'the whole model'}", lines)
     answer = Text("answer", "", (("Answer", document.answers),))
-    title = f"{document.node} of {headline_of_state(state)}" if document.node else headline_of_state(state)
+    title = f"{document.node} of " * bool(document.node) + captions.headline_of_state(state)
     numbers = keep_columns(table, [place for place, column in enumerate(table.columns) if column.role != "bar"])
     return Page("why", title, (answer, table, steps_text), csv=numbers)
 
 
 def families_on_devices(state: State) -> Table:
     """Return the families of events on each device of the state, for its node, with bars in the colour of a cause."""
-    return _family_table(compare_in_turn([engine.result(state, name) for name in state.devices], state.at))
+    return _family_table(difference.compare_in_turn([engine.result(state, name) for name in state.devices], state.at))
 
 
-def _family_table(document: Progression) -> Table:
+def _family_table(document: difference.Progression) -> Table:
     """Return the families that take energy on each device, the costliest first."""
-    energies_j = [{side.device: side.energy_by_family_j[name] for side in document.sides} for name in FAMILIES]
+    energies_j = [{side.device: side.energy_by_family_j[name] for side in document.sides} for name in causes.FAMILIES]
     largest_j = max(max(energy_j.values()) for energy_j in energies_j) or 1.0
-    families = map(_Family, FAMILIES, energies_j, repeat(largest_j))
+    families = map(_Family, causes.FAMILIES, energies_j, repeat(largest_j))
     costly = (row for row in families if any(row.energy_j.values()))
     items = sorted(costly, key=lambda row: -max(row.energy_j.values()))
     runs = (
@@ -680,17 +659,17 @@ def _energy_on(device: str, row: _Family) -> float:
 
 def _bar_on(device: str, row: _Family) -> Stack:
     """Return the bar of a family on a device, in the colour of its cause."""
-    cause = cause_of_family(row.name)
-    return Stack([row.energy_j[device] / row.largest_j * (place == cause) for place in range(len(CAUSES))])
+    cause = causes.cause_of_family(row.name)
+    return Stack([row.energy_j[device] / row.largest_j * (place == cause) for place in range(len(causes.CAUSES))])
 
 
-PLACES = columns(OperatorChange)
+PLACES = columns(difference.OperatorChange)
 VERB = Report(
     subject=Subject(options=NODE.options, compares=True),
     options=(
         option("sides", nargs="*", default=(), metavar="SIDE", is_model=True,
                help="devices to compare (h100_sxm@b8,fp16), or another model, state or JSON file of results"),
-        choice("--metric", EXPLAINED, metavar="M", dest="measure", help="what two sides are compared by"),
+        choice("--metric", attribution.EXPLAINED, metavar="M", dest="measure", help="what two sides are compared by"),
         option("--rule", action="append", metavar="RULE",
                help='of the second of two sides, e.g. "change(energy) < 5%"; exit 1 if one does not hold'),
     ),
