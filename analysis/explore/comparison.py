@@ -17,7 +17,7 @@ from analysis.explore.cost import Bill
 from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, Verdict, odds, odds_sentence, verdict
 from analysis.model.ir.workload import Workload
-from analysis.text.headline import compare_factors, describe_change, headlines, rank_words, work_word
+from analysis.text import headline
 from hardware.area import area
 from hardware.base.errors import RequestError
 from hardware.base.records import memoize
@@ -78,6 +78,7 @@ def compare(
     workload = results[0].workload
     point = workload.value_at(batch=scenario.batch)
     macs = workload.total(workload.operators.macs, batch=scenario.batch)
+    ranks = headline.rank_words(results, "edp")
     return Comparison(
         **head_fields(results[0]),
         baseline=reference.device.key,
@@ -95,13 +96,13 @@ def compare(
         insights=insights(results, reference),
         next=next_steps(results, scenario),
         rows=tuple(
-            device_figures(result, reference, headline)
-            for result, headline in zip(results, headlines(results, reference, rank_words(results, "edp")), strict=True)
+            device_figures(result, reference, words)
+            for result, words in zip(results, headline.headlines(results, reference, ranks), strict=True)
         ),
     )
 
 
-def device_figures(result: Estimate, reference: Estimate, headline: str) -> Compared:
+def device_figures(result: Estimate, reference: Estimate, words: str) -> Compared:
     """Return the figures of a device with their ratios to those of the reference."""
     own_figures, by_cause = figures(result), causes(result).sum_over(slice(None))
     ratios = {m.ratio: m.figure(own_figures) / (m.figure(reference) or 1.0) for m in METRICS.values() if m.ratio}
@@ -113,7 +114,7 @@ def device_figures(result: Estimate, reference: Estimate, headline: str) -> Comp
         die_mm2=die.total_mm2,
         die_usd=die.cost_usd,
         throughput_per_mm2=own_figures.throughput_per_s / die.total_mm2,
-        verdict=headline,
+        verdict=words,
         energy_as_designed_j=msgspec.UNSET if (designed := as_designed(result)) is None else designed.energy_j,
         latency_by_cause_s=values_by_cause(by_cause.time_s),
         energy_by_cause_j=values_by_cause(by_cause.energy_j),
@@ -198,7 +199,7 @@ def _request_sentence(result: Estimate) -> str:
 
 def _comparison_sentence(result: Estimate, reference: Estimate, software: str, odds: str) -> str:
     """Compare energy and speed of two devices. `software` and `odds` are added at the end, if not ''."""
-    factors = ", ".join(compare_factors(result, reference, "the energy")) or "about the same"
+    factors = ", ".join(headline.compare_factors(result, reference, "the energy")) or "about the same"
     how = f"; in time {software}" if software else ""
     return f"{result.device.name} against {reference.device.name}: {factors}{how}{odds and f'; {odds}'}"
 
@@ -240,15 +241,15 @@ def setting_hint(result: Estimate) -> str:
 
 def _energy_change(before: Estimate, after: Estimate) -> str:
     change = after.energy_j_per_inference / before.energy_j_per_inference
-    energy = f"energy per {work_word(before)}"
-    return describe_change(change, f"less {energy}", f"more {energy}") or f"the same {energy}"
+    energy = f"energy per {headline.work_word(before)}"
+    return headline.describe_change(change, f"less {energy}", f"more {energy}") or f"the same {energy}"
 
 
 def _setting_sentence(result: Estimate, other: Alternative) -> str:
     """Describe what a changed setting does to utilisation, energy and throughput."""
     changed_run = other.result
     rate = changed_run.throughput_per_s / (result.throughput_per_s or 1.0)
-    faster = describe_change(rate, "lower throughput", "higher throughput", "the throughput")
+    faster = headline.describe_change(rate, "lower throughput", "higher throughput", "the throughput")
     gains = " and ".join(filter(None, (_energy_change(result, changed_run), faster)))
     if other.kind == "precision":
         return f"{result.device.name} in {other.setting}: {gains}; {accuracy_note(other.setting)}"
@@ -280,7 +281,8 @@ def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
         parts.append(f"{before.demand.n_kernels} kernels to {after.demand.n_kernels}")
     traffic = [float(side.run.mapping.traffic.dram_bytes.sum()) / side.scenario.batch for side in (before, after)]
     if abs(traffic[1] / (traffic[0] or 1.0) - 1.0) > NOTICEABLE:
-        parts.append(f"DRAM {quantity(traffic[0], 'byte')} to {quantity(traffic[1], 'byte')} per {work_word(before)}")
+        moved = " to ".join(quantity(bytes_moved, "byte") for bytes_moved in traffic)
+        parts.append(f"DRAM {moved} per {headline.work_word(before)}")
     parts.append(f"static {percent(before.static_fraction)} to {percent(after.static_fraction)} of the energy")
     if before.bound != after.bound:
         parts.append(f"{before.bound} bound to {after.bound} bound")

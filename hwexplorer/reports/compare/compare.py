@@ -12,27 +12,26 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import serving
 from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.explore import levels
 from analysis.explore.attribution import attribute_to_software
 from analysis.explore.comparison import Compared, Comparison, fitting_format, insights, setting_hint
 from analysis.explore.comparison import compare as compare_devices
 from analysis.explore.cost import Bill
-from analysis.explore.levels import ComparedNode, Levels, NodeFigures, compare_levels, node_figure
 from analysis.text.headline import describe_evidence, short_name
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
 from hwexplorer.export.text import columns_as_text
 from hwexplorer.options import BASELINE, choice
+from hwexplorer.reports.compare import _cost
 from hwexplorer.reports.compare._cost import OPTIONS as COST_OPTIONS
-from hwexplorer.reports.compare._cost import cost_columns, cost_views, find_bill
 from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
+from hwexplorer.views import captions, device_rows
 from hwexplorer.views.answer_lines import answer
-from hwexplorer.views.captions import band_words, bound_counts, headline_of_state, metric_word
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.device_limits import check_limits
-from hwexplorer.views.device_rows import DeviceRow, device_rows, figure_columns, sort_rows
 from hwexplorer.views.plain import Amount, Page, Stack, Table, Text
 from hwexplorer.views.tables import rows as make_rows
 
@@ -87,11 +86,11 @@ SUMMARY = columns(
     ),
     Column(
         "band", "± of latency", "s", role="text", keep=2, ends=("latency_low", "latency_high"),
-        of=lambda row: band_words(row.run.latency_band_s, row.run.latency_s),
+        of=lambda row: captions.band_words(row.run.latency_band_s, row.run.latency_s),
     ),
     Column(
         "energy_band", "± of energy", "J", role="text", keep=2, ends=("energy_low", "energy_high"),
-        of=lambda row: band_words(row.run.energy_band_j, row.run.energy_j),
+        of=lambda row: captions.band_words(row.run.energy_band_j, row.run.energy_j),
     ),
     within="figures", latency=0, energy_per_inference=0, verdict=1, runtime=3,
     edp={"help": "energy per inference x latency of the batch"},
@@ -114,7 +113,7 @@ DETAILED = SUMMARY + columns(
     _per_inference("memory", "Mem. energy/inf"),
     _per_inference("static", "Static/inf"),
     Column("kernels", "Kernels", "count", keep=5, of="run.demand.n_kernels"),
-    Column("bounds", "Bounds", role="text", keep=5, of=lambda row: bound_counts(row.run),
+    Column("bounds", "Bounds", role="text", keep=5, of=lambda row: captions.bound_counts(row.run),
            help="kernels by what bounds them"),
     _ratio("latency_ratio", "Latency ratio", "latency"),
     _ratio("energy_ratio", "Energy ratio", "energy"),
@@ -143,25 +142,25 @@ def _results(state: State) -> list[Estimate]:
     return [engine.result(state, name) for name in state.devices]
 
 
-def _document(state: State, level: str, on_paper: bool, **costs: Any) -> Comparison | Levels:
+def _document(state: State, level: str, on_paper: bool, **costs: Any) -> Comparison | levels.Levels:
     if level in ("subgraph", "operator"):
         return _by_level(state, level, on_paper)
-    bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
+    bill = _cost.find_bill(state, asks_for_paper(state, on_paper), **costs)
     found = comparison(state, on_paper)
     return found if bill is None else replace(found, cost=bill)
 
 
-def _by_level(state: State, level: str, on_paper: bool) -> Levels:
+def _by_level(state: State, level: str, on_paper: bool) -> levels.Levels:
     reference = engine.result(state, state.baseline)
-    return compare_levels(_results(state), reference, level, asks_for_paper(state, on_paper))
+    return levels.compare_levels(_results(state), reference, level, asks_for_paper(state, on_paper))
 
 
 def _view(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Page:
     """Return the whole answer, with all columns and sentences. CSV has the columns in the order of `SUMMARY`."""
     if level in ("subgraph", "operator"):
         return _by_node(state, _by_level(state, level, on_paper))
-    bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
-    extra = () if bill is None else cost_columns(bill)
+    bill = _cost.find_bill(state, asks_for_paper(state, on_paper), **costs)
+    extra = () if bill is None else _cost.cost_columns(bill)
     table = _sorted_devices(state, level, READING + extra)
     if level == "detailed":
         table = replace(table, footer=(*table.footer, *_steps(state)))
@@ -171,8 +170,8 @@ def _view(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Pag
 
 def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Table:
     detail_columns = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
-    devices, results = device_rows(state, state.baseline), _results(state)
-    table = by_device(state, sort_rows(devices, state), (*columns, *detail_columns))
+    devices, results = device_rows.device_rows(state, state.baseline), _results(state)
+    table = by_device(state, device_rows.sort_rows(devices, state), (*columns, *detail_columns))
     return replace(table, footer=insights(results, devices[0].reference), notes=_deviation_notes(results))
 
 
@@ -183,11 +182,11 @@ def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Pa
         return replace(_view(state, level, on_paper), first=NODES)
     if level == "detailed":
         return _page(state, on_paper, _device_pages(_sorted_devices(state, level, READING), _steps(state)))
-    if (bill := find_bill(state, asks_for_paper(state, on_paper), **costs)) is not None:
-        devices = sorted(device_rows(state, state.baseline), key=lambda row: row.order)
-        table = by_device(state, devices, (*_brief_columns(devices)[:2], *cost_columns(bill, is_whole=False)))
+    if (bill := _cost.find_bill(state, asks_for_paper(state, on_paper), **costs)) is not None:
+        devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
+        table = by_device(state, devices, (*_brief_columns(devices)[:2], *_cost.cost_columns(bill, is_whole=False)))
         return _page(state, on_paper, replace(table, title=f"Per million {bill.counted}"), bill)
-    return _page(state, on_paper, _brief_table(device_rows(state, state.baseline)))
+    return _page(state, on_paper, _brief_table(device_rows.device_rows(state, state.baseline)))
 
 
 def _steps(state: State) -> tuple[str, ...]:
@@ -198,11 +197,11 @@ def _page(state: State, on_paper: bool, view: Table | Text, bill: Bill | None = 
     """Return a comparison: its title, the verdict, a view, what a bill rests on, and the cards that HTML shows."""
     answer_lines = (*answer(state, asks_for_paper(state, on_paper)), *([bill.cheapest] if bill is not None else []))
     parts = (*([Text("answer", "Answer", (("", answer_lines),))] if answer_lines else []), view)
-    more = cost_views(bill, state, is_whole) if bill is not None else ()
-    return Page("compare", headline_of_state(state), (*parts, *more), main=len(parts) - 1, cards=cards(state))
+    more = _cost.cost_views(bill, state, is_whole) if bill is not None else ()
+    return Page("compare", captions.headline_of_state(state), (*parts, *more), main=len(parts) - 1, cards=cards(state))
 
 
-def by_device(state: State, devices: Sequence[DeviceRow], columns: tuple[Column, ...]) -> Table:
+def by_device(state: State, devices: Sequence[device_rows.DeviceRow], columns: tuple[Column, ...]) -> Table:
     """Return one row per device, with the keys of `state.devices`, and against the pin if there is one."""
     pinned_state = pinned(state) if state.diff else None
     pinned_edp_js = engine.result(pinned_state).edp_js if pinned_state else 0.0
@@ -212,25 +211,25 @@ def by_device(state: State, devices: Sequence[DeviceRow], columns: tuple[Column,
         all_columns, devices, key="key", kind="figures.architecture",
         dim=lambda row: row.key in limits.failing if limits else not row.run.fits,
     )  # fmt: skip
-    return Table("compare", headline_of_state(state), all_columns, table_rows, is_stacked=True)
+    return Table("compare", captions.headline_of_state(state), all_columns, table_rows, is_stacked=True)
 
 
 def pane_table(state: State) -> Table:
     """Return a row and a line for each device of a state, with the keys of `state.devices`, sorted by `state.rank`.
     Each line begins with the name of its device."""
-    devices = sorted(device_rows(state, state.baseline), key=lambda row: row.order)
+    devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
     # A narrow pane drops these columns before the columns of figures and bands.
     extra = (replace(column, keep=max(5, column.keep)) for column in READING if column.key in _BESIDE_BRIEF)
-    table = by_device(state, sort_rows(devices, state), (*_brief_columns(devices), *extra))
+    table = by_device(state, device_rows.sort_rows(devices, state), (*_brief_columns(devices), *extra))
     return replace(table, footer=tuple(map(_device_line, devices)), notes=_brief_notes(devices))
 
 
-def _brief_columns(rows: Sequence[DeviceRow]) -> tuple[Column, ...]:
+def _brief_columns(rows: Sequence[device_rows.DeviceRow]) -> tuple[Column, ...]:
     """Return the columns of a comparison in brief: rank, figures with their bands, software and evidence."""
     return (
         Column("device", "Device", role="text", keep=0, of="run.device.key"),
         Column("verdict", _rank_title(rows[0].metric), role="text", keep=0),
-        *figure_columns(rows),
+        *device_rows.figure_columns(rows),
         Column("software", "Software", role="text", keep=3,
                of=lambda row: f"{row.run.runtime.name.removesuffix(' compiler')} ({row.run.precision_run})"),
         Column("evidence", "Evidence", role="text", keep=2),
@@ -238,11 +237,11 @@ def _brief_columns(rows: Sequence[DeviceRow]) -> tuple[Column, ...]:
 
 
 def _rank_title(metric: str) -> str:
-    word = metric_word(metric)
+    word = captions.metric_word(metric)
     return f"{word[0].upper()}{word[1:]} rank"
 
 
-def _brief_table(rows: Sequence[DeviceRow]) -> Table:
+def _brief_table(rows: Sequence[device_rows.DeviceRow]) -> Table:
     """Return a row for each device with its bands, the best first and designs on paper last. Footers describe each."""
     ordered = sorted(rows, key=lambda row: row.order)
     extra = (replace(column, keep=3) for column in READING if column.key in ("utilization", "memory"))
@@ -254,13 +253,13 @@ def _brief_table(rows: Sequence[DeviceRow]) -> Table:
     )
 
 
-def _brief_notes(rows: Sequence[DeviceRow]) -> tuple[str, ...]:
+def _brief_notes(rows: Sequence[device_rows.DeviceRow]) -> tuple[str, ...]:
     """Return the deviations from the request without their reasons, and without what the lines of devices say."""
     notes = _deviation_notes([row.run for row in rows])
     return tuple(re.sub(r" \([^()]*\)$", "", note) for note in notes if FITS_NOT not in note)
 
 
-def _device_line(row: DeviceRow) -> str:
+def _device_line(row: device_rows.DeviceRow) -> str:
     """Say how a device ranks, and how much of its ratio is software, or which setting helps most."""
     run, reference = row.run, row.reference
     parts = [row.phrase.removeprefix("on paper: ").removeprefix("hypothetical: ").replace(" · ", ", ")]
@@ -302,13 +301,13 @@ def _device_pages(table: Table, steps: tuple[str, ...]) -> Text:
 _HIDDEN = "J: hidden in a kernel without time of its own, so compared by energy"
 
 
-def _by_node(state: State, levels: Levels) -> Table:
+def _by_node(state: State, found: levels.Levels) -> Table:
     """Return a row per node with the figure of each device in the metric of the state, the winner and its lead."""
     metric = state.metric
     columns = [
         Column("node", "Node", role="text", keep=0, of="id"),
         Column("type", "Kind", role="text", keep=5),
-        *(column for key in levels.devices for column in _columns_of_device(key, metric, levels.baseline)),
+        *(column for key in found.devices for column in _columns_of_device(key, metric, found.baseline)),
         Column("winner", "Winner", role="text", keep=0, of=lambda node: _winner(node, metric)),
         Column("margin", "Ahead x", "x", keep=1, of=lambda node: node.margin[metric],
                help="how many times more the next best takes"),
@@ -317,25 +316,25 @@ def _by_node(state: State, levels: Levels) -> Table:
         Column("latency_winner", "Least latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),
                help="winner by latency"),
     ]  # fmt: skip
-    tally = [f"{METRICS[m].noun}: {_tally(levels, m)}" for m in levels.tally]
-    count = len(levels.rows)
-    footer = [f"{count} {levels.level}s; wins by {'; by '.join(tally)}"]
+    tally = [f"{METRICS[m].noun}: {_tally(found, m)}" for m in found.tally]
+    count = len(found.rows)
+    footer = [f"{count} {found.level}s; wins by {'; by '.join(tally)}"]
     footer += [
         f"{engine.marked_key(key)} has the least {METRICS[metric].noun} in {least} of {count}, on paper: not counted"
-        for key, least in levels.passed_over[metric].items()
+        for key, least in found.passed_over[metric].items()
     ]
-    if metric == "edp" and any(node.is_hidden for row in levels.rows for node in row.devices.values()):
+    if metric == "edp" and any(node.is_hidden for row in found.rows for node in row.devices.values()):
         footer.append(_HIDDEN)
     return Table(
         "compare",
-        f"{headline_of_state(state)}: {METRICS[metric].noun} by {levels.level}",
+        f"{captions.headline_of_state(state)}: {METRICS[metric].noun} by {found.level}",
         tuple(columns),
-        make_rows(columns, levels.rows),
+        make_rows(columns, found.rows),
         footer=tuple(footer),
     )
 
 
-def _winner(node: ComparedNode, metric: str) -> str:
+def _winner(node: levels.ComparedNode, metric: str) -> str:
     return engine.marked_key(node.winner[metric]) or "tie"
 
 
@@ -351,16 +350,16 @@ def _columns_of_device(key: str, metric: str, baseline: str) -> tuple[Column, ..
     )  # fmt: skip
 
 
-def _node_amount(node: NodeFigures, metric: str) -> float:
+def _node_amount(node: levels.NodeFigures, metric: str) -> float:
     """Return the figure by which a node is compared: the energy of work that takes no time of its own."""
     is_by_energy = metric == "edp" and node.is_hidden
-    return Amount(node.energy_j_per_inference, "J") if is_by_energy else node_figure(node, metric)
+    return Amount(node.energy_j_per_inference, "J") if is_by_energy else levels.node_figure(node, metric)
 
 
-def _tally(levels: Levels, metric: str) -> str:
-    counts = sorted(levels.tally[metric].items(), key=lambda pair: -pair[1])
+def _tally(found: levels.Levels, metric: str) -> str:
+    counts = sorted(found.tally[metric].items(), key=lambda pair: -pair[1])
     wins = [f"{engine.marked_key(key)} {count}" for key, count in counts if count]
-    wins += [f"{levels.ties[metric]} tied"] if levels.ties[metric] else []
+    wins += [f"{found.ties[metric]} tied"] if found.ties[metric] else []
     return ", ".join(wins) or "none fits"
 
 
