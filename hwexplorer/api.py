@@ -49,7 +49,7 @@ class Model:
         def ask(*words: Any, **options: Any) -> Result[Any]:
             """Return the answer of the verb, or of the section that the first word names."""
             count = int(bool(words) and words[0] in registry.sections(verb))
-            return function(verb)(*words[:count], self.name, *words[count:], **self._scenario, **options)
+            return function(verb)(*words[:count], self.name, *words[count:], **{**self._scenario, **options})
 
         return ask
 

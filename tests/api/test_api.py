@@ -32,7 +32,7 @@ def test_importing_it_loads_little_and_neither_torch_nor_the_screen() -> None:
     code = (
         "import sys; before = set(sys.modules); import hwexplorer; imported = len(set(sys.modules) - before)\n"
         "assert not {'numpy', 'torch', 'textual', 'networkx', 'argparse'} & set(sys.modules), 'too much'\n"
-        "hwexplorer.compare('conv2d'); hwexplorer.device('h100_sxm')\n"
+        "hwexplorer.compare('conv2d'); hwexplorer.devices('h100_sxm')\n"
         "assert not {'torch', 'textual', 'networkx'} & set(sys.modules)\nprint(imported)"
     )
     assert int(subprocess.check_output([sys.executable, "-c", code])) < IMPORTED_MAX
@@ -40,8 +40,8 @@ def test_importing_it_loads_little_and_neither_torch_nor_the_screen() -> None:
 
 def test_every_report_is_a_function_and_nothing_else_is() -> None:
     offered = {name for name in dir(hx) if not name.startswith("_") and name != "capture"}
-    assert offered == {*api.__all__, *(name for name in registry.names() if api.is_function(name))}
-    assert {"compare", "tree", "events", "sweep", "devices", "check", "show"} <= offered
+    assert offered == {*api.__all__, *(name for name in registry.verbs() if api.is_function(name))}
+    assert {"compare", "tree", "sweep", "devices", "check", "show"} <= offered
     assert "open" not in offered
     for name in offered:
         function = getattr(hx, name)
@@ -63,7 +63,7 @@ def test_a_function_has_the_options_of_its_verb() -> None:
 
 def test_no_report_hides_a_module() -> None:
     modules = {path.stem for path in Path(hx.__file__).parent.iterdir()}
-    assert not modules & {*api.__all__, *filter(api.is_function, registry.names())}
+    assert not modules & {*api.__all__, *filter(api.is_function, registry.verbs())}
 
 
 def test_a_result_is_the_document_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +90,7 @@ def test_a_result_is_the_document_of_the_command_line(capsys: pytest.CaptureFixt
         ("why", {"model": "mlp", "sides": ["cpu", "gpu"], "metric": "energy"}, "mlp cpu gpu --metric energy"),
         ("check", {"model": "mlp", "rule": ["energy < 1J", "latency < 1s"]},
          "mlp --rule 'energy < 1J' --rule 'latency < 1s'"),
-        ("edp", {"model": "mlp", "like_for_like": True, "top": 2}, "mlp --like-for-like --top 2"),
+        ("tree", {"model": "mlp", "like_for_like": True}, "mlp --like-for-like"),
         ("devices", {"device": "t4"}, "t4"),
         ("models", {}, ""),
     ],
@@ -138,6 +138,12 @@ def test_a_model_keeps_its_scenario() -> None:
     model = hx.model("resnet18", batch=8, precision="fp16")
     assert model.compare(on="t4").rows[0].batch == 8
     assert model.compare(on="t4", batch=2).rows[0].batch == 2
+    assert (
+        model.show("memory", on="t4").to_dict()
+        == hx.show("memory", "resnet18", on="t4", batch=8, precision="fp16").to_dict()
+    )
+    with pytest.raises(hx.RequestError, match="events"):
+        hx.show("event", "resnet18")
     graph = model.graph(on="h100_sxm")
     assert isinstance(graph, networkx.DiGraph)
     energy = sum(joules for _, joules in graph.nodes.data("energy_j"))
