@@ -98,7 +98,7 @@ def function(verb: str) -> Callable[..., Result[Any]]:
     names = _sections(verb)
     ask.__name__, ask.__signature__ = verb, signature(names[0], names[1:])  # type: ignore[attr-defined]
     helps = [f"{name}: {registry.help_of(name)}" for name in names[1:]] if len(names) > 1 else []
-    helps += [f"{word}: {option.help}" for word, option in parameters(names[0]).items()]
+    helps += [f"{word}: {option.help}" for word, option in parameters(names[0]).items() if option.help]
     ask.__doc__ = "\n".join([registry.helps()[verb], "", *helps])
     return ask
 

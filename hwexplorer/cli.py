@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any, NoReturn
 
 from hardware.base.errors import RequestError, nearest, unknown
@@ -75,6 +75,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     from hwexplorer.declare import Group, Verb, takes_model
     from hwexplorer.headless import answers
 
+    if {("--runtime", "list"), ("--execution", "list")} & {*pairwise(words)}:
+        return argparse.Namespace(verb="runtimes", run=lambda _: put(options.list_runtimes()))
     found = registry.find(_with_verb(words))
     verb, words = found.declaration, found.words
     is_help = bool({"-h", "--help"} & {*words})
@@ -83,6 +85,8 @@ def parse(words: list[str]) -> argparse.Namespace:
         parser.usage = f"hwexplorer {found.title} [SECTION] .."
         return parser.parse_args(["--help"])
     print_report = partial(answers.print_report, found.name)
+    words_in_usage = "".join(f" {option.usage}" for option in verb.all_options() if option.is_word)
+    parser.usage = f"hwexplorer {found.title}{words_in_usage} [options]"
     run: Callable[[argparse.Namespace], None] = print_report
     if isinstance(verb, Verb):
         run = verb.run

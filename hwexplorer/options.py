@@ -13,10 +13,9 @@ import msgspec
 from hardware import precision as formats
 from hardware.base.errors import RequestError, unknown
 from hardware.base.errors import split_list as split_list
-from hardware.base.plugins import Names
 from hardware.base.text import parse_amount as parse_amount
 from hardware.base.text import parse_whole
-from hardware.engines.runtime import LIKE_FOR_LIKE
+from hardware.engines.runtime import LIKE_FOR_LIKE, runtimes
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.settings import BATCH_MAX, SETTINGS, LoadSetting, NumberSetting, PrecisionSetting, Setting
 from hwexplorer.views.layout import wrap
@@ -55,9 +54,11 @@ class Option(msgspec.Struct, frozen=True):
         return not self.flags[0].startswith("-")
 
     @property
-    def long_flags(self) -> tuple[str, ...]:
-        """The flags with two dashes."""
-        return tuple(flag for flag in self.flags if flag.startswith("--"))
+    def usage(self) -> str:
+        """The word in a usage line, in brackets if it may be left out."""
+        word = str(self.settings.get("metavar") or self.name.upper())
+        word += " .." * (self.settings.get("nargs") in ("*", "+"))
+        return word if self.is_required else f"[{word}]"
 
     @property
     def takes_value(self) -> bool:
@@ -108,7 +109,7 @@ def option(*flags: str, help: str, **settings: Any) -> Option:
 
 def choice(flag: str, values: tuple[str, ...], *, help: str = "", **settings: Any) -> Option:
     """Declare an option with a few values, which its help lists."""
-    listing = ", ".join(values)
+    listing = f"{', '.join(values[:-1])} or {values[-1]}" if len(values) > 1 else values[0]
     return option(flag, choices=values, help=f"{help}: {listing}" if help else listing, **settings)
 
 
@@ -122,18 +123,16 @@ def add_options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) ->
             title, _, note = added_option.group.partition("\n")
             places[added_option.group] = parser.add_argument_group(title, "\n".join(wrap(note, WIDTH)) or None)
         places[added_option.excludes or added_option.group].add_argument(
-            *added_option.flags, help=added_option.help.replace("%", "%%"), **added_option.settings
+            *added_option.flags,
+            help=added_option.help.replace("%", "%%") or argparse.SUPPRESS,
+            **added_option.settings,
         )
 
 
-def count_words(words: list[str], options: Iterable[Option]) -> int:
-    """Return how many words are neither options nor their values."""
-    with_value = {flag for option in options if option.takes_value for flag in option.flags}
-    count, is_value = 0, False
-    for word in words:
-        count += not is_value and not word.startswith("-")
-        is_value = word in with_value
-    return count
+def list_runtimes() -> str:
+    """Return all runtimes, a line each: the name that --runtime takes, the software, and what it runs on."""
+    rows = [(each.id, each.name, ", ".join((*each.vendors, *each.runs_on))) for each in runtimes().values()]
+    return "".join(f"{name:23} {software:45} {places}\n" for name, software, places in rows)
 
 
 def whole(least: int = 1, most: int = BATCH_MAX) -> Callable[[str], int]:
@@ -205,9 +204,8 @@ def _of_setting(setting: Setting) -> Option:
     if isinstance(setting, NumberSetting | PrecisionSetting | LoadSetting):
         settings["type"] = setting.parse
     else:
-        choices = settings["choices"] = setting.choices()
-        built_in = choices.built_in if isinstance(choices, Names) else choices
-        others = [word for word in built_in if word not in setting.help]
+        settings["choices"] = setting.choices()
+        others = [word for word in (setting.listed or setting.choices)() if word not in setting.help]
         listing = f": {', '.join(others)}" if others else ""
     flags = setting.flags or (f"--{setting.name.replace('_', '-')}",)
     help = f"{setting.help}{listing} (default {setting.default_text})"
@@ -256,19 +254,19 @@ def or_default(of: Option, default: str | None) -> Option:
     return msgspec.structs.replace(of, settings={**of.settings, "nargs": "?", "default": default})
 
 
-_OWN_MODEL_GROUP = (
-    "your own model (path/to/file.py:factory, package.module:factory, file.pt2, file.onnx)\n"
-    "Its code runs with all your rights in a process of its own, under limits of time and memory: that is no sandbox. "
-    "A stored capture is used until its source files or packages change; changes of data files or of the environment "
-    "are not noticed."
-)
-
-
-_own = partial(option, group=_OWN_MODEL_GROUP)
-OWN_MODEL = (
+_own = partial(option, group="your own model (file.py:factory, package.module:factory, file.pt2, file.onnx)")
+_INPUTS = (
     _own("--input", action="append", metavar="SHAPE",
          help="e.g. 1x3x224x224, 1x128:int64, mask=1x128:bool; repeatable"),
     _own("--batch-dim", help="dimension of the inputs that is the batch, or none (default 0)", metavar="N"),
+)  # fmt: skip
+_own = partial(option, group=(
+    "how it is captured\n"
+    "The model's code runs with all your rights in a process of its own, under limits of time and memory: that is no "
+    "sandbox. A stored capture is used until its source files or packages change; changes of data files or of the "
+    "environment are not noticed."
+))  # fmt: skip
+_LIMITS = (
     _own("--time-limit", help="seconds that capturing may take (default 120)", type=parse_seconds, metavar="S"),
     _own("--memory-limit", help="of all processes that capture it (default 8GiB)", type=parse_memory, metavar="SIZE"),
     _own("--show-output", help="show on stderr what the model's code prints", action="store_true"),
@@ -276,6 +274,9 @@ OWN_MODEL = (
     _own("--strict", help="exit 1 if an operator has no cost rule", action="store_true"),
     _own("--run-code", help="capture a model that a state string names", action="store_true"),
 )  # fmt: skip
+CAPTURE = (*_INPUTS, *_LIMITS)
+# Other verbs capture a model too; help of `capture` alone explains how.
+OWN_MODEL = (*_INPUTS, *(msgspec.structs.replace(limit, help="", group="") for limit in _LIMITS))
 _of_load = partial(option, applies_to="load")
 LOAD_LIMITS = (
     _of_load("--max-ttft", type=amount("s"), metavar="S", help="of a load: 99 % of first tokens come within, as 1s"),

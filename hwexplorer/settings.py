@@ -20,7 +20,7 @@ from analysis.model import request_bounds
 from hardware import precision as formats
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import parse_whole
-from hardware.engines.runtime import AUTO, LAYOUTS, MODES, runtime_names
+from hardware.engines.runtime import AUTO, LAYOUTS, MODES, common_runtimes, runtime_names
 
 if TYPE_CHECKING:
     from analysis.model.transformer.load_spec import LoadSpec
@@ -31,7 +31,8 @@ BATCH_MAX, IMAGE_MAX, TOKENS_MAX = request_bounds.BATCH, request_bounds.IMAGE_SI
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """One setting: a field of `State`, an option, and a command of the `:` line. It is one of a list of words, unless a
-    subclass says otherwise: `choices` returns all of them, `common` are those known without reading a file.
+    subclass says otherwise: `choices` returns all of them, `listed` those that help lists, `common` are those known
+    without reading a file.
 
     `default` None means the model's own value, described by `default_text`. `label` writes a value for the head line,
     also a default if `is_always_shown`; `action` is what a click on it does. `group` is the heading of the option."""
@@ -40,6 +41,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     metavar: str
     help: str
     choices: Callable[[], Collection[str]]
+    listed: Callable[[], Collection[str]] | None = None
     common: tuple[str, ...] = ()
     called: str = ""
     default: Any = None
@@ -172,9 +174,11 @@ SETTINGS: dict[str, Setting] = {
         ),
         Setting(
             name="execution", called="runtime", flags=("--runtime", "--execution"), common=EXECUTIONS,
-            choices=runtime_names, default=AUTO, default_text=AUTO, metavar="R", is_always_shown=True,
-            action="execution", label=lambda runtime: "usual runtime" if runtime == AUTO else runtime,
-            help="software that runs it: auto (the usual runtime of each device), eager, compiled, fused, or a runtime",
+            choices=runtime_names, listed=common_runtimes, default=AUTO, default_text=AUTO, metavar="R",
+            is_always_shown=True, action="execution",
+            label=lambda runtime: "usual runtime" if runtime == AUTO else runtime,
+            help="software that runs it: auto (the usual runtime of each device), eager, compiled, fused, or a runtime "
+            "(`--runtime list` prints all)",
         ),
         Setting(
             name="layout", common=LAYOUTS, choices=lambda: LAYOUTS, default=LAYOUTS[0], default_text=LAYOUTS[0],

@@ -19,7 +19,7 @@ from hwexplorer.export import files
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.render import encode, plain
 from hwexplorer.headless import asked_state
-from hwexplorer.options import IMAGE_SIZE, OWN_MODEL, option
+from hwexplorer.options import CAPTURE, IMAGE_SIZE, option
 from hwexplorer.process import output
 from hwexplorer.views.plain import Row, Table
 
@@ -107,7 +107,7 @@ VERB = Verb(
     options=(
         option("model", metavar="TARGET", help=_WHAT),
         IMAGE_SIZE,
-        *OWN_MODEL,
+        *CAPTURE,
         option("--format", choices=FORMATS, metavar="F", help="format of the summary (default text)"),
         option(
             "-o", "--output", metavar="FILE",

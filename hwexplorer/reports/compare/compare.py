@@ -381,7 +381,6 @@ VERB = Report(
             default="summary",
             metavar="LEVEL",
             applies_to="batch",
-            help="what is compared",
         ),
         choice("--metric", ADDITIVE, metavar="M", help="what --level subgraph and operator compare"),
         *COST_OPTIONS,
