@@ -117,7 +117,9 @@ def _figures(whole: Estimate, result: Estimate) -> TreeFigures:
     )  # fmt: skip
     per_kernel = np.bincount(demand.kernel, minlength=demand.n_kernels)
     limit, bound_s = limits(result)[demand.kernel], np.zeros((count, len(LIMITS)))
-    np.add.at(bound_s, (subgraph, limit), divide_host_work(whole)[0].run.latency_s)
+    # Where no operator takes time, each counts the same.
+    time_s = np.maximum(divide_host_work(whole)[0].run.latency_s, np.finfo(float).tiny)
+    np.add.at(bound_s, (subgraph, limit), time_s)
     return TreeFigures(
         estimate=whole,
         operators=operators,
