@@ -22,7 +22,7 @@ from hwexplorer.views.captions import headline_of_state, place_in_words
 from hwexplorer.views.plain import Page, View
 
 if TYPE_CHECKING:
-    from hwexplorer.views.device_limits import LimitsCheck
+    from hwexplorer.views.device_rows import LimitsCheck
 
 _APPLIES = {"batch": "applies to one batch, not to a load", "load": "needs a load, e.g. llama3_8b --load rate=5"}
 Document = TypeVar("Document")
@@ -98,10 +98,10 @@ class Answer(Generic[Document]):
         """Which devices of the state pass its limits; None without limits."""
         if not self._state.limits or not self._report.subject.options:
             return None
-        from hwexplorer.views import device_limits
+        from hwexplorer.views import device_rows
 
         self._find_devices()
-        return device_limits.check_limits(self._state) if engine.is_ready(self._state) else None
+        return device_rows.check_limits(self._state) if engine.is_ready(self._state) else None
 
     @property
     def broken_rules(self) -> str:

@@ -20,9 +20,8 @@ from hardware.precision import rate_unit
 from hwexplorer import options
 from hwexplorer.options import Option
 from hwexplorer.state import State
-from hwexplorer.views.digest import Digest, summarize
 from hwexplorer.views.plain import Page, Table, Text, View
-from hwexplorer.views.tables import Named, rows
+from hwexplorer.views.tables import Digest, Named, rows, summarize
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,4 +46,4 @@ from hwexplorer import declare as declare, engine as engine, options as options,
 from hwexplorer.export import files as files
 from hwexplorer.headless import answers as answers
 from hwexplorer.process import output as output
-from hwexplorer.views import measured_times as measured_times
+from hwexplorer.views import tree_view as tree_view

@@ -15,11 +15,11 @@ from hwexplorer import engine, plots, registry, user_code
 from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
 from hwexplorer.state import State, replace
-from hwexplorer.views import device_cards, heat
+from hwexplorer.views import device_rows, tree_view
 from hwexplorer.views.answer_lines import answer, verdict
 from hwexplorer.views.captions import length_words
-from hwexplorer.views.measured_times import is_read, trace_annex
 from hwexplorer.views.plain import Page, Table, Text
+from hwexplorer.views.tree_view import is_read, trace_annex
 
 if TYPE_CHECKING:
     from analysis.explore.wavefront_phases import Wavefront
@@ -35,7 +35,7 @@ class ScreenQueries:
     raises RequestError."""
 
     # The costs of each device of the state, in their order; the tree; the plot, whose points are keyed by operator.
-    cards, tree, plot = staticmethod(device_cards.cards), staticmethod(heat.view), staticmethod(plots.plot)
+    cards, tree, plot = staticmethod(device_rows.cards), staticmethod(tree_view.view), staticmethod(plots.plot)
     # Which device is best, in sentences; the state against its pin.
     answer, verdict = staticmethod(answer), staticmethod(verdict)
     is_edited, revision = staticmethod(engine.is_edited), staticmethod(engine.revision)

@@ -16,9 +16,8 @@ from hwexplorer.export.text import columns_as_text
 from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.version import VERSION
-from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.layout import LEFT
-from hwexplorer.views.plain import Card, Page, Plot, Row, Series, Stack, Table, Text, View, WaterfallStep
+from hwexplorer.views.plain import LOOKS, Card, Page, Plot, Row, Series, Stack, Table, Text, View, WaterfallStep
 from hwexplorer.views.plot_axis import Axis, axis
 
 BAR, WIDEST = 14, 40  # width of a bar in em, and most characters of a column of a tree

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hwexplorer.text.links import split_links
-from hwexplorer.views.cause_looks import LOOKS
+from hwexplorer.views.plain import LOOKS
 
 STYLES = {
     r"\A.*": "bold",  # the title

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 from analysis.document import Cell, Column
 from hardware.base.text import count_noun
 from hwexplorer.text.number_format import quantity, safe
-from hwexplorer.views.cause_looks import HELP, cause_bar
 from hwexplorer.views.layout import LEFT, fit_places, measure, shorten, width_of, wrap_evenly
-from hwexplorer.views.plain import SUMMARY, Page, Plot, Row, Stack, Table, Text, View, for_reading
+from hwexplorer.views.plain import HELP, SUMMARY, Page, Plot, Row, Stack, Table, Text, View, cause_bar, for_reading
 from hwexplorer.views.tables import keep_columns
 
 BAR = 12

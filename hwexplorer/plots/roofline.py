@@ -13,9 +13,8 @@ from hardware.base.text import Unit
 from hardware.precision import rate_unit
 from hwexplorer import engine
 from hwexplorer.state import State
-from hwexplorer.views.measured_times import measured_times
 from hwexplorer.views.plain import Plot, Series
-from hwexplorer.views.tree_view import shares
+from hwexplorer.views.tree_view import measured_times, shares
 
 
 def plot(state: State) -> Plot:

@@ -29,9 +29,8 @@ from hwexplorer.options import PRECISION, choice, option
 from hwexplorer.process import output
 from hwexplorer.state import State
 from hwexplorer.views.captions import amount_of_one
-from hwexplorer.views.digest import list_by_kind
 from hwexplorer.views.plain import Page, Table, Text
-from hwexplorer.views.tables import rows
+from hwexplorer.views.tables import list_by_kind, rows
 
 # --- the list -----------------------------------------------------------------------------------------------
 

@@ -22,9 +22,8 @@ from hwexplorer.options import OWN_MODEL, SCENARIO, choice, option
 from hwexplorer.process import output
 from hwexplorer.state import State, replace, with_model
 from hwexplorer.views.captions import list_names
-from hwexplorer.views.digest import list_by_kind
 from hwexplorer.views.plain import Table, Text
-from hwexplorer.views.tables import rows
+from hwexplorer.views.tables import list_by_kind, rows
 
 
 class ListedModel(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from hwexplorer.plots import batch, memory, roofline
 from hwexplorer.state import State, replace
 from hwexplorer.text.next_command import command
 from hwexplorer.views.captions import band_words, energy_words, place_in_words
-from hwexplorer.views.device_cards import cards
+from hwexplorer.views.device_rows import cards
 from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tree_view import tree
 

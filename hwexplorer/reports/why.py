@@ -41,11 +41,9 @@ from hwexplorer.reports import check
 from hwexplorer.state import State, is_result, pinned, replace, split_settings
 from hwexplorer.state import format as format_state
 from hwexplorer.views import answer_lines, captions
-from hwexplorer.views.cause_looks import LOOKS
-from hwexplorer.views.digest import merge_names, name_pattern
-from hwexplorer.views.measured_times import MeasuredTimes, add_measured_step, measured_times, trace_annex
-from hwexplorer.views.plain import SUMMARY, Page, Section, Stack, Table, Text, WaterfallStep
-from hwexplorer.views.tables import keep_columns, rows
+from hwexplorer.views.plain import LOOKS, SUMMARY, Page, Section, Stack, Table, Text, WaterfallStep
+from hwexplorer.views.tables import keep_columns, merge_names, name_pattern, rows
+from hwexplorer.views.tree_view import MeasuredTimes, add_measured_step, measured_times, trace_annex
 
 TOP = 6
 MORE = "More: --all (requests over time, kernels by limit, largest events)"

@@ -180,7 +180,7 @@ def _lay_trace(session: Session, words: list[str]) -> None:
         run_verb(session, ["trace", *words])
         return
     if words:
-        from hwexplorer.views.measured_times import trace_annex
+        from hwexplorer.views.tree_view import trace_annex
 
         trace_annex()
         file_access.stamp(words[0])  # raises the error here instead of in the tree

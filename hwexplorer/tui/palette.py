@@ -8,8 +8,7 @@ from rich.style import Style
 
 from analysis.document import Cell
 from hwexplorer.text.number_format import safe, to_ascii
-from hwexplorer.views.cause_looks import LOOKS, cells
-from hwexplorer.views.plain import NUMBERS, Amount, Row, Table
+from hwexplorer.views.plain import LOOKS, NUMBERS, Amount, Row, Table, cells
 from hwexplorer.views.tables import keep_columns, repeats_bar
 
 THEMES = ("dark", "light", "ansi", "contrast", "dusk", "paper")

@@ -14,8 +14,8 @@ from hwexplorer import engine
 from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import delta
 from hwexplorer.views.captions import metric_word
-from hwexplorer.views.cause_looks import LOOKS
-from hwexplorer.views.measured_times import trace_warning
+from hwexplorer.views.plain import LOOKS
+from hwexplorer.views.tree_view import trace_warning
 
 LEAST = 5e-4  # fraction of the pinned figure; smaller changes are left out
 

@@ -1,7 +1,11 @@
-"""The EDP tree as rows: by module, subgraph or kind of operator, sorted by `state.sort`."""
+"""The EDP tree as rows: by module, subgraph or kind of operator, sorted by `state.sort`, with every device
+(`state.heat`) and with measured times (`state.trace`).
+"""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -9,6 +13,7 @@ from numpy.typing import NDArray
 
 from analysis.document import Cell, Column
 from analysis.estimate import causes
+from analysis.estimate.causes import CAUSES
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
@@ -22,19 +27,125 @@ from analysis.estimate.tree_figures import (
     cumulative_share,
     find_node,
     modifier_or_none,
+    operators_of,
     sum_over_branches,
     tree_without_host,
 )
-from analysis.model.ir.workload import Floats
-from hardware.base.errors import unknown
-from hardware.base.text import count_noun, percent
+from analysis.explore.levels import find_winner
+from analysis.model.ir.workload import Floats, Ints
+from analysis.text.headline import SAME, describe_change
+from hardware.base import plugins
+from hardware.base.errors import RequestError, unknown
+from hardware.base.text import count_noun, percent, quantity
+from hardware.what_if import split_changes, with_unchanged
 from hwexplorer import engine
 from hwexplorer.state import EACH, TRACE_SORTS, State, pinned, replace
 from hwexplorer.views.captions import metric_word, name_work, place_in_words
-from hwexplorer.views.cause_looks import HELP
-from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes, trace_warning
-from hwexplorer.views.plain import Row, Stack, Table
-from hwexplorer.views.table_tree import rows_below
+from hwexplorer.views.device_rows import rank_devices
+from hwexplorer.views.plain import HELP, LOOKS, Amount, Row, Stack, Table, WaterfallStep, rows_below
+
+RATIO_MAX = 1000.0  # measured over predicted; a larger one is of an operator that takes no time of its own
+TERMS = {"": "", **{cause: look.name for cause, look in zip(CAUSES, LOOKS, strict=True)}}
+
+
+class NodeTime(Protocol):
+    """The measured time of some operators. `ratio` is measured over predicted time, None if the trace has none of them;
+    `term` is the cause of most of the difference; `missing_s` is the predicted time of operators not in the trace."""
+
+    measured_s: float
+    predicted_s: float
+    ratio: float | None
+    share: float
+    term: str
+    missing_s: float
+
+
+class MeasuredTimes(Protocol):
+    """A trace aligned with an estimate."""
+
+    @property
+    def seconds(self) -> Floats:
+        """The measured seconds of each operator, (n,); NaN for an operator that is not in the trace."""
+
+    def time(self, members: Sequence[int] | Ints) -> NodeTime:
+        """Return the measured time of these operators."""
+
+
+def measured_times(state: State, result: Estimate) -> MeasuredTimes | None:
+    """Return the state's trace, aligned with the estimate. Return None if there is no trace or it cannot be read."""
+    with suppress(RequestError):
+        times: MeasuredTimes | None = trace_annex().measured_operators(state, result) if state.trace else None
+        return times
+    return None
+
+
+def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
+    """Return lines on how the trace and the estimate agree, or why the trace cannot be read; empty without a trace."""
+    try:
+        notes: tuple[str, ...] = trace_annex().trace_notes(state, result) if state.trace else ()
+    except RequestError as error:
+        return (str(error),)
+    return notes
+
+
+def trace_warning(state: State, result: Estimate) -> str:
+    """Return the warning that the trace is of another model, batch or device; '' without a warning."""
+    return next((note for note in trace_notes(state, result) if note.startswith("Warning")), "")
+
+
+def is_read(file: str) -> bool:
+    """Return True if no trace is named, or the named file does not have to be read first."""
+    with suppress(RequestError):
+        return not file or bool(trace_annex().is_read(file))
+    return True
+
+
+def trace_annex() -> Any:
+    """Return the reader of traces. Raises RequestError if it is not installed."""
+    return plugins.load("readers", "trace")
+
+
+def compare_times(measured_s: float, predicted_s: float) -> str:
+    """Write `1.3x slower than the predicted 4.00 ms`."""
+    if not predicted_s or 1 / SAME < measured_s / predicted_s < SAME:
+        return f"as predicted ({quantity(predicted_s, 's')})"
+    change = describe_change(measured_s / predicted_s, "faster", "slower")
+    return f"{change} than the predicted {quantity(predicted_s, 's')}"
+
+
+def measured_cells(times: MeasuredTimes, members: Sequence[int] | Ints) -> tuple[Cell, ...]:
+    """Return the measured seconds, their ratio to the predicted seconds, and the term; empty if not in the trace."""
+    time = times.time(members)
+    if time.ratio is None:
+        return None, None, ""
+    return time.measured_s, time.ratio if time.ratio < RATIO_MAX else None, TERMS[time.term]
+
+
+def add_measured_step(
+    times: MeasuredTimes, members: Ints, predicted: Sequence[WaterfallStep]
+) -> tuple[WaterfallStep, ...]:
+    """Return the waterfall with the measured time as its last bar, in the colour of the cause of most of the
+    difference. All bars have one scale."""
+    time, total_s = times.time(members), sum(step.seconds for step in predicted)
+    if time.ratio is None or total_s <= 0:
+        return tuple(predicted)
+    shrunk = total_s / max(total_s, time.measured_s)
+    scaled = [
+        WaterfallStep(step.name, step.seconds, step.start * shrunk, Stack([part * shrunk for part in step.bar.parts]))
+        for step in predicted
+    ]
+    bar = Stack([time.measured_s / total_s * shrunk * (cause == time.term) for cause in CAUSES])
+    return (*scaled, WaterfallStep("measured", time.measured_s, 0.0, bar))
+
+
+def add_measured_fields(node: dict[str, Any], times: MeasuredTimes, result: Estimate) -> None:
+    """Add measured fields to a nested node of the tree's document, and to those below it."""
+    time = times.time(operators_of(result, node["id"]))
+    if time.ratio is not None and node["kind"] not in ("host", "part"):  # not in a trace
+        node.update(measured_s=time.measured_s, ratio=time.ratio, term=time.term)
+    for child in node.get("children", ()):
+        add_measured_fields(child, times, result)
+
 
 _MODIFIER = "EDP divided by the EDP of its arithmetic and bytes alone; blank without work"
 COLUMNS = (
@@ -196,7 +307,7 @@ def _half(parts: list[Branch], share: list[float], state: State) -> str:
     return f"{makes} of the {metric_word(state.metric)}: {list_of_names}"
 
 
-def subtree(state: State) -> Table:
+def _subtree(state: State) -> Table:
     """Return the rows of the state's node and below, or the whole tree for the model. Raises RequestError."""
     model = tree(state)
     if not state.at:
@@ -213,7 +324,7 @@ def subtree(state: State) -> Table:
         above = {".".join(words[:count]) + EACH for count in range(len(words))}
         if state.by == "module" and above <= set(state.open):
             raise unknown("node", state.at, keys)
-        return subtree(replace(state, by="module", open=tuple(sorted(above | set(state.open)))))
+        return _subtree(replace(state, by="module", open=tuple(sorted(above | set(state.open)))))
     start = keys.index(key if key in keys else key.partition("/")[0])
     top = model.rows[start]
     rows = tuple(replace(row, depth=row.depth - top.depth) for row in (top, *rows_below(model.rows, start)))
@@ -359,3 +470,95 @@ def _ranks(
         return range(len(branches)) if sort == "graph" else [branch.key for branch in branches]
     figures = {"latency": level.latency_s, "energy": level.energy_j}.get(sort, share)
     return list[float](figures.tolist())
+
+
+ON, PAPER = "on:", "paper:"  # prefix of the key of a device's column: an existing device, a design target
+_KEPT = ("name", "bar")
+TIE = "tie"
+WINS = Column("wins", "Wins", role="text", keep=3, help="the existing device with the least")
+TARGET = Column("on_paper", "On paper", role="text", keep=3, help="the design on paper with the least; it does not win")
+
+
+def view(state: State) -> Table:
+    """Return the tree of the state; with `state.heat`, it has a column for each device in the metric of the state."""
+    return heat(tree(state), state) if state.heat else tree(state)
+
+
+def subtree(state: State) -> Table:
+    """Return the same for the node of the state and all nodes below it."""
+    return heat(_subtree(state), state) if state.heat else _subtree(state)
+
+
+def heat(table: Table, state: State) -> Table:
+    """Return the tree with each row's own figure on each device. The existing device with the least wins. A design
+    target is only compared with the winner. A device without room for the model never wins."""
+    branches = [branch for _, branch in outline(engine.result(state), state.by, state.split_branches).walk()]
+    keys, names = [branch.key for branch in branches], with_unchanged(state.devices)
+    figures = {
+        name: dict(zip(keys, _figures(replace(state, devices=names, on=name), branches), strict=True)) for name in names
+    }
+    fitting = [name for name in names if engine.result(state, name).fits]
+    silicon = [name for name in fitting if engine.device(name).silicon]
+    on_paper = [name for name in fitting if name not in silicon]
+    kept_columns = [i for i, column in enumerate(table.columns) if column.key in _KEPT]
+    deltas = [i for i, column in enumerate(table.columns) if column.role == "delta"]
+    wins: Counter[str] = Counter()
+    compared_rows = []
+    for row in table.rows:
+        values = {name: figures[name].get(row.key) for name in names}
+        winner = _least(values, silicon)
+        if row.depth == 1:
+            wins[winner] += 1
+        words = (winner, *([_target(values, _least(values, on_paper), winner)] if on_paper else []))
+        compared_rows.append((row, values, words))
+    order = rank_devices(state)
+    columns = [*(table.columns[i] for i in kept_columns), *(_column(name, state, order) for name in order), WINS]
+    columns += [*([TARGET] if on_paper else []), *(table.columns[i] for i in deltas)]
+    rows = []
+    for row, values, words in compared_rows:
+        cells_before, cells_after = ([row.cells[i] for i in places] for places in (kept_columns, deltas))
+        rows.append(replace(row, cells=(*cells_before, *map(values.get, order), *words, *cells_after)))
+    parts = wins.total()
+    tied = f", {wins.pop(TIE)} tied" if wins[TIE] else ""
+    won = ", ".join(f"{name} wins {count}" for name, count in wins.most_common() if name) + tied
+    footer = (f"least {METRICS[state.metric].noun} of {parts} parts: {won}",) if won else table.footer
+    labels = ", ".join(engine.device(name).label for name in names)
+    title = f"{table.title.rpartition(' on ')[0]} on {labels}"
+    return replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)
+
+
+def _figures(state: State, branches: list[Branch]) -> list[float | None]:
+    """Return the figure of each node. Work that takes no time of its own has no product: its energy is compared."""
+    costs = costs_by_node(state, branches)
+    return [
+        Amount(energy or 0.0, "J") if figure == 0.0 and state.metric == "edp" else figure
+        for figure, energy in zip(costs[state.metric], costs["energy"], strict=True)
+    ]
+
+
+def _column(name: str, state: State, order: Sequence[str]) -> Column:
+    """Return the column of a device. The only one with changed facts is named by its braces."""
+    base, changes = split_changes(name)
+    is_only = sum(split_changes(device_name)[0] == base for device_name in order) <= 2
+    title = f"{base}{{..}}" if changes and is_only else engine.marked_key(name)
+    metric, mark = METRICS[state.metric], ON if engine.device(name).silicon else PAPER
+    keep = 0 if name == order[0] else 1 if name == state.on else 2
+    return Column(
+        mark + name, title, metric.unit, role="quantity", keep=keep, help=f"{metric.title} of the row by itself"
+    )
+
+
+def _least(values: Mapping[str, float | None], among: list[str]) -> str:
+    """Return the device with the least value, `TIE` if several have it, '' if none has a value."""
+    known = {name: value for name in among if (value := values[name]) is not None}
+    costs = {name: (0.0, value) if isinstance(value, Amount) else (value, 0.0) for name, value in known.items()}
+    return find_winner(costs)[0] or TIE * bool(costs)
+
+
+def _target(values: Mapping[str, float | None], target: str, winner: str) -> str:
+    """Write a design target and its ratio to the winner: `kpu_t256 3.1x less`."""
+    target_value, winner_value = values.get(target), values.get(winner)
+    is_mixed = isinstance(target_value, Amount) != isinstance(winner_value, Amount)
+    if not target_value or not winner_value or is_mixed:
+        return target
+    return f"{target} {describe_change(target_value / winner_value, 'less', 'more') or 'the same'}"

@@ -1,7 +1,7 @@
 """Compare a measured trace with the prediction, operator by operator.
 
 The document has a tree and rows with measured and predicted times, unmatched operators, gaps by cause, and the largest
-differences. Views of the screen get measured times through hwexplorer/views/measured_times.py.
+differences. Views of the screen get measured times through hwexplorer/views/tree_view.py.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hwexplorer.extend import (
     figures,
     file_access,
     group_by,
-    measured_times,
     memoize,
     model_errors,
     options,
     published_prices,
     text,
+    tree_view,
     workload,
 )
 from hwexplorer_annexes.traces.alignment import (
@@ -441,8 +441,8 @@ def node_lines(measured: MeasuredOperators, members: workload.Ints) -> tuple[str
     time, result = measured.time(members), measured.result
     if not measured.is_seen[members].any():
         return (f"not in the trace; predicted {quantity(time.missing_s, 's')}",)
-    against = "" if time.ratio is None else f", {measured_times.compare_times(time.measured_s, time.predicted_s)}"
-    mostly = f" (mostly {measured_times.TERMS[time.term]})" if time.term else ""
+    against = "" if time.ratio is None else f", {tree_view.compare_times(time.measured_s, time.predicted_s)}"
+    mostly = f" (mostly {tree_view.TERMS[time.term]})" if time.term else ""
     lines = [f"measured {quantity(time.measured_s, 's')}{against}{mostly}; {percent(time.share, 1)} of the run"]
     if time.missing_s > 0:
         lines.append(f"predicted {quantity(time.missing_s, 's')} for operators that the trace does not show")
@@ -468,7 +468,7 @@ def report_lines(report: TraceReport) -> tuple[str, ...]:
     at_once = f"; {percent(report.overlap_s / wall_s, 1)} ran at the same time as others" if report.overlap_s else ""
     where = f" on {report.measured_on}" if report.measured_on else ""
     return (
-        f"a run took {quantity(wall_s, 's')}, {measured_times.compare_times(wall_s, report.predicted_s)}",
+        f"a run took {quantity(wall_s, 's')}, {tree_view.compare_times(wall_s, report.predicted_s)}",
         f"measured by {report.producer}{where}, mean of {text.count_noun(report.runs, 'run')}; predicted with "
         f"{report.predicted_with}",
         f"of a run {matched:.1f} % are operators of the model, {unmatched:.1f} % others, {idle:.1f} % idle{at_once}",
@@ -477,7 +477,7 @@ def report_lines(report: TraceReport) -> tuple[str, ...]:
     )
 
 
-_TERM = {"shown": measured_times.TERMS}
+_TERM = {"shown": tree_view.TERMS}
 NODES = document.columns(ComparedOperator, "id type measured predicted ratio share term bound name copies", term=_TERM)
 TREE = document.columns(MeasuredNode, "name measured predicted ratio share term missing", term=_TERM)
 UNMATCHED = document.columns(UnmatchedRow)

@@ -11,7 +11,7 @@ from hardware.base.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.reports.tree.tree import Node, node
 from hwexplorer.state import parse
-from hwexplorer.views.table_tree import TreeIndex
+from hwexplorer.views.plain import TreeIndex
 from hwexplorer.views.tree_view import tree
 from tests.sampling import for_each
 

@@ -18,7 +18,7 @@ from hwexplorer import engine
 from hwexplorer.reports.show import events
 from hwexplorer.reports.tree.edp import edp_report
 from hwexplorer.state import State
-from hwexplorer.views.device_cards import cards
+from hwexplorer.views.device_rows import cards
 from tests.sampling import for_each
 
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from hardware.device_catalog import load_device
-from hwexplorer.views.digest import merge_names
+from hwexplorer.views.tables import merge_names
 from tests.headless.conftest import Call
 
 LOAD = "llama3_8b:serve,rate=1"

@@ -12,8 +12,7 @@ from hwexplorer import __version__
 from hwexplorer.answer import Answer
 from hwexplorer.export.html import as_fragment, as_html
 from hwexplorer.state import parse
-from hwexplorer.views.cause_looks import LOOKS
-from hwexplorer.views.plain import Page, Table
+from hwexplorer.views.plain import LOOKS, Page, Table
 
 STATE = parse("resnet50@b8,fp16?by=module&sort=share")
 VOID = {"meta", "line", "polyline", "polygon", "circle"}

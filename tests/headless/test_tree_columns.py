@@ -11,9 +11,8 @@ from hwexplorer.export.render import plain
 from hwexplorer.state import State, parse, replace
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.tree_table import TreeTable
-from hwexplorer.views import heat
-from hwexplorer.views.plain import Table
-from hwexplorer.views.table_tree import TreeIndex
+from hwexplorer.views import tree_view
+from hwexplorer.views.plain import Table, TreeIndex
 from hwexplorer.views.tree_view import tree
 
 STATE = replace(parse("resnet50/h100_sxm"), by="module", sort="share")
@@ -99,7 +98,7 @@ def test_a_device_worse_in_energy_and_time_never_wins_a_row() -> None:
         state = State(model=model, batch=batch, precision=random.choice(("fp32", "int8")), devices=devices, heat=True)
         state = replace(state, on=devices[0], by=random.choice(("module", "subgraph")))
         figures = {
-            metric: heat.heat(tree(replace(state, metric=metric)), replace(state, metric=metric))
+            metric: tree_view.heat(tree(replace(state, metric=metric)), replace(state, metric=metric))
             for metric in ("edp", "energy", "latency")
         }
         by_key = {

@@ -9,8 +9,8 @@ from hwexplorer.state import parse, replace
 from hwexplorer.tui.palette import TRACE, Palette, stacked
 from hwexplorer.tui.widgets.card_strip import CardStrip, shorter_names
 from hwexplorer.tui.widgets.tree_table import PERCENT
-from hwexplorer.views.cause_looks import LOOKS, cells
-from hwexplorer.views.device_cards import cards
+from hwexplorer.views.device_rows import cards
+from hwexplorer.views.plain import LOOKS, cells
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 from tests.waiting import settle_until

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from analysis.document import Column
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import parse
-from hwexplorer.views.plain import Row, Table
-from hwexplorer.views.table_tree import MORE, TreeIndex, fold_rows
+from hwexplorer.views.plain import MORE, Row, Table, TreeIndex, fold_rows
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 

@@ -18,10 +18,10 @@ from hwexplorer.state import PLOTS, RANKS, State, parse, pinned, replace
 from hwexplorer.tui import app as program
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
 from hwexplorer.tui.widgets.tree_table import fit_widths, measure_table
-from hwexplorer.views import heat, tree_view
+from hwexplorer.views import tree_view
 from hwexplorer.views.answer_lines import lines as verdict_lines
 from hwexplorer.views.answer_lines import verdict
-from hwexplorer.views.device_cards import cards
+from hwexplorer.views.device_rows import cards
 from hwexplorer.views.plain import Plot
 from tests.sampling import for_each
 from tests.tui.opened import on_screen
@@ -85,9 +85,11 @@ def test_events_of_two_architectures_are_compared_by_common_families() -> None:
 
 def test_heat_columns_are_what_each_device_has() -> None:
     state = parse("resnet18@b8?heat=1&metric=energy")
-    table = heat.view(state)
+    table = tree_view.view(state)
     names = [column.key for column in table.columns]
-    place_of = {d: names.index((heat.ON if engine.device(d).silicon else heat.PAPER) + d) for d in state.devices}
+    place_of = {
+        d: names.index((tree_view.ON if engine.device(d).silicon else tree_view.PAPER) + d) for d in state.devices
+    }
     for device, place in place_of.items():
         total = engine.result(state, device).energy_j_per_inference
         assert table.rows[0].cells[place] == pytest.approx(total)
@@ -110,7 +112,7 @@ def test_heat_columns_are_what_each_device_has() -> None:
 
 
 def test_a_device_that_wins_a_row_is_named_if_its_column_has_no_room() -> None:
-    table = heat.view(parse("resnet18/h100_sxm,tpu_v4,l4,rtx_4090,jetson_agx_orin?heat=1"))
+    table = tree_view.view(parse("resnet18/h100_sxm,tpu_v4,l4,rtx_4090,jetson_agx_orin?heat=1"))
     for total, hidden in ((80, True), (140, False)):
         measures = measure_table(table, 20, total)
         widths = dict(zip((m.column.key for m in measures), fit_widths(measures, total)[0], strict=True))
@@ -119,7 +121,7 @@ def test_a_device_that_wins_a_row_is_named_if_its_column_has_no_room() -> None:
 
 
 def test_nothing_is_won_where_the_model_does_not_fit() -> None:
-    table = heat.view(parse("llama3_8b@fp16/jetson_orin_nano,l4?heat=1&by=module"))
+    table = tree_view.view(parse("llama3_8b@fp16/jetson_orin_nano,l4?heat=1&by=module"))
     wins = [column.key for column in table.columns].index("wins")
     assert {row.cells[wins] for row in table.rows} == {"l4"}
 
@@ -195,7 +197,9 @@ def test_the_host_counts_in_the_model_on_each_device_that_has_its_work() -> None
     state = parse("resnet18@b1,fp16/kpu_t256,tpu_v4?pin=tpu_v4@b1,fp16")
     here, there = (engine.result(state, name) for name in ("kpu_t256", "tpu_v4"))
     assert tree_view.tree(state).rows[0].cells[-1] == pytest.approx(here.edp_js / there.edp_js - 1)
-    host = next(row for row in heat.view(parse("resnet18@b1,fp16/tpu_v4,xeon_8490h?heat=1")).rows if row.kind == "host")
+    host = next(
+        row for row in tree_view.view(parse("resnet18@b1,fp16/tpu_v4,xeon_8490h?heat=1")).rows if row.kind == "host"
+    )
     assert host.cells[-2:] == (None, "tpu_v4")  # the CPU has no such work, and wins nothing by that
 
 

@@ -13,8 +13,7 @@ from hwexplorer.tui.widgets.plot_area import Braille, PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.layout import shorten, width_of, wrap
-from hwexplorer.views.plain import Plot, Row, Series, Stack, Table, Text, WaterfallStep
-from hwexplorer.views.table_tree import TreeIndex
+from hwexplorer.views.plain import Plot, Row, Series, Stack, Table, Text, TreeIndex, WaterfallStep
 from tests.tui.fake import Fake, render
 from tests.waiting import CallCount
 

@@ -29,10 +29,7 @@ from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
 from hwexplorer.views import captions, device_rows
 from hwexplorer.views.answer_lines import answer
-from hwexplorer.views.cause_looks import HELP
-from hwexplorer.views.device_cards import cards
-from hwexplorer.views.device_limits import check_limits
-from hwexplorer.views.plain import Amount, Page, Stack, Table, Text
+from hwexplorer.views.plain import HELP, Amount, Page, Stack, Table, Text
 from hwexplorer.views.tables import rows as make_rows
 
 NODES = 25  # rows in the brief text of a comparison node by node
@@ -198,7 +195,13 @@ def _page(state: State, on_paper: bool, view: Table | Text, bill: Bill | None = 
     answer_lines = (*answer(state, asks_for_paper(state, on_paper)), *([bill.cheapest] if bill is not None else []))
     parts = (*([Text("answer", "Answer", (("", answer_lines),))] if answer_lines else []), view)
     more = _cost.cost_views(bill, state, is_whole) if bill is not None else ()
-    return Page("compare", captions.headline_of_state(state), (*parts, *more), main=len(parts) - 1, cards=cards(state))
+    return Page(
+        "compare",
+        captions.headline_of_state(state),
+        (*parts, *more),
+        main=len(parts) - 1,
+        cards=device_rows.cards(state),
+    )
 
 
 def by_device(state: State, devices: Sequence[device_rows.DeviceRow], columns: tuple[Column, ...]) -> Table:
@@ -206,7 +209,7 @@ def by_device(state: State, devices: Sequence[device_rows.DeviceRow], columns: t
     pinned_state = pinned(state) if state.diff else None
     pinned_edp_js = engine.result(pinned_state).edp_js if pinned_state else 0.0
     all_columns = (*columns, _delta(pinned_edp_js)) if pinned_edp_js else columns
-    limits = check_limits(state)
+    limits = device_rows.check_limits(state)
     table_rows = make_rows(
         all_columns, devices, key="key", kind="figures.architecture",
         dim=lambda row: row.key in limits.failing if limits else not row.run.fits,

@@ -26,8 +26,7 @@ from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.reports import why
 from hwexplorer.state import State, pinned
 from hwexplorer.views.captions import amount_of_one, category_words, energy_words, name_work, place_in_words
-from hwexplorer.views.cause_looks import HELP
-from hwexplorer.views.plain import Band, Row, Stack, Table
+from hwexplorer.views.plain import HELP, Band, Row, Stack, Table
 from hwexplorer.views.tables import empty_cell, keep_columns, rows
 
 MOST = 12  # events in brief text

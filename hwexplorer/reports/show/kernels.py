@@ -33,8 +33,8 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, summary_text
 from hwexplorer.reports.show.structure import count_in_ranges
 from hwexplorer.state import State
-from hwexplorer.views.digest import Digest
-from hwexplorer.views.measured_times import measured_times
+from hwexplorer.views.tables import Digest
+from hwexplorer.views.tree_view import measured_times
 
 UTILIZATION = (0.10, 0.25, 0.50)
 UTILIZATION_LABELS = ("< 10 %", "10-25 %", "25-50 %", "> 50 %")

@@ -27,7 +27,7 @@ from hardware.precision import ACTIVATION, CACHE, EXCLUDED, IN_8_BITS, KEPT, QUA
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.state import State
-from hwexplorer.views.digest import Digest
+from hwexplorer.views.tables import Digest
 
 
 class Moment(msgspec.Struct, frozen=True):

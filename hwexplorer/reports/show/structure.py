@@ -34,7 +34,7 @@ from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estima
 from hwexplorer.state import State
 from hwexplorer.text.number_format import safe
 from hwexplorer.views.captions import chain, list_names
-from hwexplorer.views.digest import Digest
+from hwexplorer.views.tables import Digest
 
 if TYPE_CHECKING:
     import networkx

@@ -27,7 +27,7 @@ from hwexplorer.declare import NODE, Report, Rows, Section, summary_text
 from hwexplorer.options import TOP, choice
 from hwexplorer.state import METRICS, State
 from hwexplorer.views.captions import energy_words, metric_word
-from hwexplorer.views.cause_looks import LOOKS
+from hwexplorer.views.plain import LOOKS
 
 FRACTIONS = (0.50, 0.80, 0.90, 0.95, 0.99)
 _LOOK_NAMES = {cause: look.name for cause, look in zip(causes.CAUSES, LOOKS, strict=True)}

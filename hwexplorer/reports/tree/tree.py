@@ -39,12 +39,9 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import choice
 from hwexplorer.state import BYS, State, replace
-from hwexplorer.views.heat import subtree
-from hwexplorer.views.measured_times import add_measured_fields, measured_times
-from hwexplorer.views.plain import Table
-from hwexplorer.views.table_tree import fold_rows, open_heaviest_rows
+from hwexplorer.views.plain import Table, fold_rows, open_heaviest_rows
 from hwexplorer.views.tables import keep_columns
-from hwexplorer.views.tree_view import COLUMNS, MEASURED
+from hwexplorer.views.tree_view import COLUMNS, MEASURED, add_measured_fields, measured_times, subtree
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,8 +23,7 @@ from hwexplorer.tui.session.change_summary import summarize_change, summarize_un
 from hwexplorer.tui.session.limit_summary import DeviceLimits
 from hwexplorer.tui.session.state_changes import MODEL_FIELDS, Box, History, arrange, changed_fields, push, redo, undo
 from hwexplorer.tui.session.view_cache import ALWAYS_SHOWN, SHOWN_LATER, ViewCache, Views
-from hwexplorer.views.plain import EMPTY_TABLE, Text
-from hwexplorer.views.table_tree import TreeIndex, index_tree
+from hwexplorer.views.plain import EMPTY_TABLE, Text, TreeIndex, index_tree
 
 if TYPE_CHECKING:
     from hwexplorer.export.sheet import Sheet

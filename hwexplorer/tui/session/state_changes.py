@@ -23,8 +23,7 @@ from hardware.precision import KEYS, runs_wider
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
-from hwexplorer.views.plain import Row, Table
-from hwexplorer.views.table_tree import TreeIndex, index_tree
+from hwexplorer.views.plain import Row, Table, TreeIndex, index_tree
 
 _CONDITION = r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)"
 Test = Callable[[Row], bool]

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hwexplorer.plots import is_over_batches
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.tui.session.change_summary import summarize_pin
-from hwexplorer.views.plain import Card, Page, Plot, Table, Text
-from hwexplorer.views.table_tree import TreeIndex
+from hwexplorer.views.plain import Card, Page, Plot, Table, Text, TreeIndex
 
 if TYPE_CHECKING:
     from hwexplorer.reports.why import NodeGain

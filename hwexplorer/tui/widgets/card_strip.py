@@ -19,9 +19,8 @@ from hwexplorer.tui.palette import Palette, stacked
 from hwexplorer.tui.session.state_changes import answer_lines
 from hwexplorer.tui.widgets.framed_pane import Hovered
 from hwexplorer.views.captions import metric_word
-from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.layout import pad, shorten, whole, width_of, wrap, wrap_evenly
-from hwexplorer.views.plain import Card, CardFigure
+from hwexplorer.views.plain import LOOKS, Card, CardFigure
 
 LEFT = 4  # cells: the cursor's sign and the rank
 NAME_LEAST, NAME_MIN, NAME_MAX, TITLE_SHARE = 16, 22, 34, 23  # cells of name and runtime; percent of the width

@@ -23,8 +23,8 @@ from hwexplorer.tui.palette import CAUSE, CLICK, CURSOR, PLAIN, Palette, bar
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.state_changes import current_phase
 from hwexplorer.tui.widgets.framed_pane import FramedPane
-from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.layout import shorten, whole, width_of
+from hwexplorer.views.plain import LOOKS
 
 KEYS_WIDTH_MIN = 15  # cells; fewer show nothing useful
 Part = tuple[str, str]  # role, text

@@ -98,7 +98,7 @@ def _amount_width(form: Measure, values: Collection[Cell]) -> int:
 
 
 def is_of_device(column: Column) -> bool:
-    """Return True for a column that `heat` has for a device (hwexplorer/views/heat.py), in silicon or on paper."""
+    """Return True for a column that `heat` has for a device (hwexplorer/views/tree_view.py), in silicon or on paper."""
     return column.key.startswith(("on:", "paper:"))
 
 
