@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 
-from hardware.architecture_facts import ArchitectureFacts
+from hardware.architecture_facts import ArchitectureFacts, Efficiency
 from hardware.architecture_facts import ChipLevel as ChipLevel  # for packages of others
-from hardware.constants import Constants as Constants  # for packages of others
+from hardware.architecture_facts import Constants as Constants  # for packages of others
 from hardware.demand import Demand, Floats
 from hardware.device import Device
-from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping
-from hardware.mapping.stages import Stages, stream_stages
+from hardware.mapping.common import Mapping, Stages, stream_stages
 from hardware.setup import Setup
 
 

@@ -1,11 +1,16 @@
-"""The facts of one architecture: its events, the numbers of its data file (joined with tables that all share), and what
-software does on it. The rest of the product uses these fields and never asks which architecture it has."""
+"""The facts of an architecture: its events, the numbers of its data file (joined with tables that all share), what
+software reaches on it, and the memories that its device files may state. The rest of the product uses these fields and
+never asks which architecture it has. Published prices between process nodes and capacities are in coefficients.toml.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -13,11 +18,278 @@ from numpy.typing import NDArray
 
 from hardware.base import file_access
 from hardware.base.file_access import convert_record
-from hardware.constants import Constants
 from hardware.demand import Floats, OpClass
-from hardware.efficiency import Efficiency
-from hardware.hierarchy import Hierarchy
-from hardware.published_prices import SourcedValue
+
+Kind = Literal["sram", "register"]
+Stationary = Literal["weight", "output", "input", "free"]
+Port = Literal["read", "write", "read write"]
+
+
+class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One memory. Each port takes an access per cycle of the kinds that it names."""
+
+    name: str
+    kind: Kind = "sram"
+    ports: tuple[Port, ...] = ("read", "write")
+
+    def wrong(self) -> str:
+        """Return what is wrong with the level, '' if nothing is."""
+        missing = {"read", "write"} - set(" ".join(self.ports).split())
+        return f"{self.name}: no port takes '{min(missing)}'" if missing else ""
+
+
+class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The `levels`, outermost first. The cells keep `stationary`."""
+
+    stationary: Stationary
+    levels: tuple[Level, ...]
+
+    def level(self, name: str) -> Level:
+        """Return the level of a name."""
+        return next(level for level in self.levels if level.name == name)
+
+
+COEFFICIENTS = Path(__file__).parent / "coefficients.toml"
+Triple = tuple[float, float, float]
+
+
+class SourcedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value with its spread and source."""
+
+    value: float
+    low: float
+    high: float
+    source: str
+    quality: str
+
+    @property
+    def all(self) -> tuple[float, float, float]:
+        """The value, low and high. Of times, low is the fast end; of rates and shares, low is the slow end."""
+        return self.value, self.low, self.high
+
+
+def exact_value(value: float) -> SourcedValue:
+    """Return a number without spread or source, as a default."""
+    return SourcedValue(value=value, low=value, high=value, source="", quality="")
+
+
+@cache
+def price_table() -> dict[str, Any]:
+    """Return the table of published prices, coefficients.toml."""
+    return file_access.shipped(COEFFICIENTS)
+
+
+def log_interpolate(x: float, points: list[tuple[float, Triple]]) -> Triple:
+    """Interpolate log-log between the points around x. Beyond an end, return its value (callers extrapolate)."""
+    points = sorted(points)
+    if x <= points[0][0]:
+        return points[0][1]
+    for (x0, y0), (x1, y1) in pairwise(points):
+        if x <= x1:
+            w = math.log(x / x0) / math.log(x1 / x0)
+            a, b, c = (math.exp((1 - w) * math.log(p) + w * math.log(q)) for p, q in zip(y0, y1, strict=True))
+            return a, b, c
+    return points[-1][1]
+
+
+def price_at_node(value: Triple, process_nm: float, by_node: dict[str, float]) -> Triple:
+    """Return a stated price with its spread at a node: interpolated between stated nodes, beyond them by logic."""
+    points = [(float(node), (each, each, each)) for node, each in by_node.items()]
+    nearest = min(max(process_nm, min(points)[0]), max(points)[0])
+    at_node = log_interpolate(nearest, points)[0] * logic_scale(process_nm) / logic_scale(nearest)
+    return at_node, value[1] / value[0] * at_node, value[2] / value[0] * at_node
+
+
+@lru_cache(maxsize=64)  # nodes
+def logic_scale(process_nm: float) -> float:
+    """Return the energy of logic at a node relative to 7 nm."""
+    scaling = price_table()["logic_scaling"]
+    points = [(n, (f, f, f)) for n, f in zip(scaling["nodes"], scaling["factors"], strict=True)]
+    return log_interpolate(process_nm, points)[0]
+
+
+class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Constants of every architecture: common.toml has the values of those that its own file does not state."""
+
+    price_node: float  # nm
+    price_node_gain: float  # exponent
+    price_clock: float  # Hz
+    price_clock_gain: float  # exponent
+    matrix_clock_bound: float  # fraction
+    light_launch: float  # fraction
+    special_flops: float  # FLOP
+    elements_per_block: float  # element
+    pinned_share: float  # fraction
+    link_words_reached: float  # fraction
+    link_blocks_reached: float  # fraction
+    link_block_s: float  # s
+    exchange_reached: float  # fraction
+    exchange_bandwidth: float  # byte/s
+    library_words_reached: float  # fraction
+    library_block_s: float  # s
+    pair_link_bandwidth: float  # byte/s
+    pair_blocks_reached: float  # fraction
+    library_exchange_words: float  # byte
+    dependent_step_s: float  # s/column
+    launch_clocked: float  # fraction
+    accumulator_bytes: float  # byte
+    vector_operands: float  # register/operation
+    dma_bytes: float  # byte
+    last_level_reached: float  # fraction
+    unpack_rows: float  # row
+    split_rate: float  # x unsplit
+
+
+class CpuConstants(Constants, frozen=True, kw_only=True):
+    """Constants of cores that also dispatch: instructions of library code, rearranged tensors, parallel regions."""
+
+    reorder_regions: float  # region
+    plain_reorder_regions: float  # region
+    serial_elements: float  # element
+    preferred_tile: float  # element
+    plain_pool_cycles: float  # cycle/tap
+    plain_pool_window: float  # tap
+    plain_copy_bytes: float  # byte/clock
+    reorder_passes: float  # pass
+    fma_ports: float  # port
+    loads_per_vector_mac: float  # load/instruction
+    cycles_per_matrix_instruction: float  # cycle
+    matrix_tile_bytes: float  # byte
+    scalar_per_vector: float  # instruction/instruction
+    scalar_read_bytes: float  # byte/instruction
+    scalar_write_bytes: float  # byte/instruction
+    vector_reads: float  # register/instruction
+    instructions_per_branch: float  # instruction
+    mispredicted: float  # fraction
+    instructions_per_cycle: float  # instruction/cycle
+    loads_per_scalar: float  # access/instruction
+
+
+class GpuConstants(Constants, frozen=True, kw_only=True):
+    """Constants of multiprocessors and of the kernels that libraries have for them."""
+
+    bulk_step_cycles: float  # cycle
+    step_cycles: float  # cycle
+    fill_steps: float  # step
+    scaled_block: float  # value
+    preferred_tile: float  # element
+    matrix_instruction_macs: float  # MAC
+    matrix_instruction_read_bytes: float  # byte
+    matrix_instruction_write_bytes: float  # byte
+    lane_read_bytes: float  # byte
+    lane_write_bytes: float  # byte
+    instruction_rows: float  # row
+    few_channels_bytes: float  # byte
+    few_channels_rate: float  # fraction
+    pool_window: float  # element
+    pool_rate: float  # element/cycle
+    reduce_rate: float  # element/cycle
+    norm_rate: float  # element/cycle
+    softmax_rate: float  # element/cycle
+    address_ops: float  # operation
+    norm_row_cycles: float  # cycle
+    norm_latency_cycles: float  # cycle
+    norm_value_cycles: float  # cycle
+    depthwise_nchw_rate: float  # fraction
+    norm_casts: float  # kernel
+    rule_columns: float  # column
+    grouped_rate: float  # MAC/cycle
+    grouped_suited_columns: float  # column
+    grouped_suited_rate: float  # MAC/cycle
+    strided_rate: float  # element/cycle
+    rearranged_passes: float  # x
+    rule_kernels_rate: float  # fraction
+    rule_tile: float  # row
+    feed_overlap: float  # exponent
+    packed_rows: float  # row
+    attention_rows: float  # row
+    attention_columns: float  # key
+    attention_partial_tile: float  # tile
+    decoding_blocks: float  # block
+    attention_start_cycles: float  # cycle
+    unpaged_start_cycles: float  # cycle
+    vector_rows: float  # row
+    grouped_blocks: float  # block
+    routing_kernels: float  # kernel
+    grouped_unpack_rows: float  # row
+    quantised_in_cache: float  # fraction
+    warp_threads: float  # thread
+    integer_per_element: float  # operation
+    warp_bytes: float  # byte
+    divergent: float  # fraction
+    padding_price: float  # x a MAC
+    sampled_on_device: float  # fraction
+    expert_rows: float  # row
+    decoding_rows: float  # row
+    bulk_decoding_rows: float  # row
+    depthwise_instructions: float  # instruction/MAC
+    vector_register_tile: float  # element
+    matrix_warp_tile: float  # element
+    bulk_tile_rows: float  # element
+    bulk_tile_columns: float  # element
+    bulk_instruction_macs: float  # MAC
+    panel_tile: float  # element
+    bulk_panel_tile: float  # element
+    load_bytes: float  # byte
+    path_units: float  # SM
+    integer_activity: float  # x the activity
+    barrier_k_step: float  # element
+    barriers_per_k_step: float  # barrier
+    block_threads: float  # thread
+    most_registers: float  # register/thread
+    register_bytes: float  # byte
+    elementwise_registers: float  # register/thread
+    tile_registers: float  # register/thread
+    tile_stages: float  # stage
+    tile_step_bytes: float  # byte
+    shared_part: float  # fraction
+
+
+class TpuConstants(Constants, frozen=True, kw_only=True):
+    """Constants of systolic arrays."""
+
+    shift_distance: float  # x rows
+    scalar_per_bundle: float  # operation/bundle
+    vector_memory_writes: float  # fraction
+
+
+class NpuConstants(Constants, frozen=True, kw_only=True):
+    """Constants of arrays fed by a managed memory."""
+
+    usable_units: float  # fraction
+    image_value_flops: float  # FLOP/value
+    hops: float  # hop
+
+
+class KpuConstants(Constants, frozen=True, kw_only=True):
+    """Constants of domain-flow fabrics."""
+
+    hops_per_side: float  # hop/tile
+    streamed_operands: float  # operand/MAC
+    divide_cycles: float  # cycle
+
+
+PATH = Path(__file__).parent / "efficiency.toml"
+
+
+class Efficiency(msgspec.Struct, frozen=True):
+    """The shares of peak rates that software reaches, for s settings: one, or several that a fit tries.
+
+    `compute`, `bandwidth` and `overhead` are (s, classes); `overhead` is the extra seconds to start a kernel. `nchw`
+    (s,) is relative to channels last; `vector_convolution` (s,) is relative to the matrix unit."""
+
+    compute: Floats
+    bandwidth: Floats
+    nchw: Floats
+    vector_convolution: Floats
+    overhead: Floats
+
+
+@lru_cache(maxsize=2)
+def usable_cache(is_managed: bool) -> float:
+    """Return the share of the last on-chip level that tensors can use, if a compiler manages it or as a cache."""
+    return float(file_access.shipped(PATH)["usable_cache"]["managed" if is_managed else "cached"]["value"])
+
 
 ARITHMETIC = ("mac", "tensor_mac", "flop", "special")
 

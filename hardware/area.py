@@ -11,7 +11,7 @@ import numpy as np
 from hardware.base import file_access
 from hardware.base.records import memoize
 from hardware.device import Device
-from hardware.precision import UNITS
+from hardware.precision import UNIT_FORMATS
 
 PATH = Path(__file__).with_name("area.toml")
 _MM2 = 1e-6  # of a um2
@@ -49,7 +49,7 @@ def _arithmetic_um2(device: Device, end: str) -> float:
     """Return the area of one unit's multiply-accumulators at 45 nm, with registers, operand delivery and control around
     them. Formats share one datapath: the largest counts."""
     bare, datapath = file_access.shipped(PATH)["mac_um2"], _rule("datapath", end)
-    um2 = {name: float(bare.get(name, bare["fp32"])) * datapath for name in UNITS}
+    um2 = {name: float(bare.get(name, bare["fp32"])) * datapath for name in UNIT_FORMATS}
     tables = device.file.fma_per_clock.values()
     return sum(max((fact.value * um2[name] for name, fact in formats.items()), default=0.0) for formats in tables)
 

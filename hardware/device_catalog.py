@@ -17,9 +17,19 @@ import msgspec
 from hardware import known_architectures
 from hardware.base import file_access
 from hardware.base.errors import RequestError, fold_name, match_name, nearest, unknown
-from hardware.device import ON_PAPER, Device
-from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete_facts, fail, read_device_file
-from hardware.operating_point import set_operating_point, split_operating_point
+from hardware.device import (
+    CATALOG,
+    DESIGNER,
+    ON_PAPER,
+    Device,
+    DeviceFile,
+    Fact,
+    complete_facts,
+    fail,
+    read_device_file,
+    set_operating_point,
+    split_operating_point,
+)
 from hardware.what_if import apply_changes, parse_changes, split_changes
 
 _WORDS = file_access.table(Path(__file__).with_name("product_names.toml"))

@@ -12,19 +12,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.architecture_facts import Event
-from hardware.area import level_mm2
-from hardware.base.errors import unknown
-from hardware.base.file_access import read_records
-from hardware.base.records import memoize
-from hardware.base.text import percent
-from hardware.constants import GpuConstants
-from hardware.device import Device
-from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
-from hardware.plan import Plan
-from hardware.precision import BASE, FORMATS
-from hardware.published_prices import (
+from hardware.architecture_facts import (
     COEFFICIENTS,
+    Event,
+    GpuConstants,
     SourcedValue,
     Triple,
     log_interpolate,
@@ -32,6 +23,14 @@ from hardware.published_prices import (
     price_at_node,
     price_table,
 )
+from hardware.area import level_mm2
+from hardware.base.errors import unknown
+from hardware.base.file_access import read_records
+from hardware.base.records import memoize
+from hardware.base.text import percent
+from hardware.device import DESIGN_TARGET, DESIGNER, Device, Fact
+from hardware.plan import Plan
+from hardware.precision import BASE, FORMATS
 
 
 class Coefficient(msgspec.Struct, frozen=True):

@@ -15,10 +15,8 @@ from typing import NamedTuple, cast
 import msgspec
 import numpy as np
 
-from hardware.architecture_facts import ArchitectureFacts
-from hardware.constants import CpuConstants
+from hardware.architecture_facts import ArchitectureFacts, CpuConstants, Efficiency
 from hardware.demand import Demand, Floats, Ints, KernelStarts
-from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped

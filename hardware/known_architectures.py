@@ -4,10 +4,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hardware.architecture_facts import ArchitectureFacts
+from hardware.architecture_facts import ArchitectureFacts, Hierarchy
 from hardware.base import file_access, plugins
 from hardware.base.errors import unknown
-from hardware.hierarchy import Hierarchy
 
 _TABLE = file_access.table(Path(__file__).parent / "architectures" / "known.toml")
 BASELINE, HOST, CUDA = (str(_TABLE[name]) for name in ("baseline", "host", "cuda"))

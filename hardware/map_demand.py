@@ -7,12 +7,10 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
+from hardware.architecture_facts import Efficiency, GpuConstants, SourcedValue
 from hardware.base.records import memoize
-from hardware.constants import GpuConstants
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
-from hardware.efficiency import Efficiency
-from hardware.mapping.attention_blocks import time_attention
 from hardware.mapping.common import (
     Mapping,
     add_serial,
@@ -21,9 +19,8 @@ from hardware.mapping.common import (
     usable_last_level_bytes,
     wide_products,
 )
-from hardware.mapping.untuned_kernels import library_kernels
+from hardware.mapping.kernel_passes import library_kernels, time_attention
 from hardware.precision import BASE, FORMATS, WIDE
-from hardware.published_prices import SourcedValue
 from hardware.setup import Setup
 
 # Operators whose values stay in 16 bits if residuals do.

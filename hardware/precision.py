@@ -122,7 +122,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 _TABLE = msgspec.convert(file_access.table(PATH), _Table)
 FORMATS = {name: msgspec.structs.replace(row, name=name) for name, row in _TABLE.formats.items()}
-UNITS = tuple(name for name, row in FORMATS.items() if row.is_unit)  # those that arithmetic units may take
+UNIT_FORMATS = tuple(name for name, row in FORMATS.items() if row.is_unit)  # those that arithmetic units may take
 DEFAULT, LANGUAGE = _TABLE.default, _TABLE.language
 BASE = DEFAULT  # the format in which every device can do element-wise work
 WIDE = _TABLE.kept  # what stays wide where weights are narrow

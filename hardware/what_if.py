@@ -11,16 +11,22 @@ from pathlib import Path
 import msgspec
 
 from hardware import known_architectures
-from hardware.architecture_facts import WHOLE
+from hardware.architecture_facts import WHOLE, logic_scale
 from hardware.area import silicon_amount
 from hardware.base import file_access
 from hardware.base.errors import RequestError, match_name, split_list, unknown
 from hardware.base.text import parse_amount
-from hardware.device import Device
-from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_coefficients, check_physics, fraction_error
-from hardware.operating_point import CAPPED
-from hardware.precision import UNITS
-from hardware.published_prices import logic_scale
+from hardware.device import (
+    CAPPED,
+    DESIGN_TARGET,
+    Device,
+    DeviceFile,
+    Fact,
+    check_coefficients,
+    check_physics,
+    fraction_error,
+)
+from hardware.precision import UNIT_FORMATS
 
 RANGES = Path(__file__).with_name("what_if.toml")
 _CHANGE = r"(?P<name>[^=*/]+)(?P<how>[=*/])(?P<value>.+)"
@@ -222,8 +228,8 @@ class _DeviceEditor:
     def _price(self, change: Change, unit: str) -> None:
         """Change the price of an event, for all formats or one."""
         _, colon, format_ = change.name.partition(":")
-        if colon and format_ not in UNITS:
-            raise unknown("precision", format_, UNITS)
+        if colon and format_ not in UNIT_FORMATS:
+            raise unknown("precision", format_, UNIT_FORMATS)
         if change.how == "=":
             self.coefficients[change.name] = Fact(_new(change, unit, 0.0), unit, f"what if: {change}", "assumed")
         else:

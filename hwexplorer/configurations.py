@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from analysis.estimate.estimate import Estimate
 from analysis.explore.grid import BATCHES, Axes
 from analysis.model.ir.batch_limits import batches_of
-from hardware.device import Device
+from hardware.device import Device, power_caps
 from hardware.device_catalog import catalogue_devices as all_devices
-from hardware.operating_point import power_caps
 from hardware.precision import SWEEP
 from hwexplorer import engine
 from hwexplorer.options import option, precisions, whole_list

@@ -26,17 +26,19 @@ from analysis.explore import tuning as tuning
 from analysis.measured import predictions as predictions, tables as tables
 
 # Devices, architectures and runtimes.
-from hardware import architecture as architecture, demand as demand, device_catalog as device_catalog, device_file as device_file, execute as execute, runtime_choice as runtime_choice, what_if as what_if
+from hardware import architecture as architecture, demand as demand, device_catalog as device_catalog, execute as execute, what_if as what_if
+from hardware import setup as setup
+from hardware import device as device
 from hardware.area import area as area
 from hardware.device import Device as Device
 from hardware.device_toml import device_toml as device_toml
-from hardware.efficiency import Efficiency as Efficiency
+from hardware.architecture_facts import Efficiency as Efficiency
 from hardware.engines import runtime as runtime
-from hardware.mapping import common as common, tiling as tiling
+from hardware.mapping import common as common
 from hardware.setup import Setup as Setup
 
 # Errors, files, numbers and words.
-from hardware import published_prices as published_prices, sentence as sentence
+from hardware import architecture_facts as architecture_facts
 from hardware.base import file_access as file_access, text as text
 from hardware.base.errors import RequestError as RequestError
 from hardware.base.records import group_by as group_by, memoize as memoize

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from analysis.measured.tables import SHIPPED
-from hardware.constants import GpuConstants
+from hardware.architecture_facts import GpuConstants
 from hardware.device import Device
 from hardware.device_catalog import load_device
 from hardware.event_prices import coefficients

@@ -21,10 +21,10 @@ from analysis.estimate.trust import PATH
 from analysis.measured import predictions, tables
 from analysis.model.ir.workload import Floats
 from hardware import known_architectures
+from hardware.architecture_facts import PATH as EFFICIENCY
 from hardware.architecture_facts import Software
 from hardware.base import file_access
 from hardware.demand import OpClass
-from hardware.efficiency import PATH as EFFICIENCY
 from hwexplorer_annexes.calibration import rate_fit
 from hwexplorer_annexes.calibration.rate_fit import FitRow, FittedRate, Progress, RateFit
 from lab import load_superseded_runtimes, trust_bands

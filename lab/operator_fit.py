@@ -18,7 +18,7 @@ from analysis.measured.predictions import PredictionPoint
 from analysis.measured.tables import read_rows
 from analysis.model.ir.workload import Bools, Floats
 from hardware.base.records import group_by
-from hardware.kernels.library import attention_libraries, expert_libraries
+from hardware.engines.runtime import attention_libraries, expert_libraries
 from hardware.setup import Setup
 from hwexplorer_annexes.calibration.rate_fit import TARGET, FittedRate, Progress
 from lab import load_superseded_runtimes

@@ -29,11 +29,10 @@ from analysis.measured.tables import SHIPPED, family_of, read_rows
 from analysis.model.ir.workload import Bools, Floats
 from analysis.serving.served_load import EVIDENCE, load_evidence
 from analysis.serving.serving_report import find_knee
+from hardware.architecture_facts import SourcedValue
 from hardware.base import file_access
 from hardware.base.records import group_by
-from hardware.engines.runtime import runtimes
-from hardware.engines.scheduler import schedulers
-from hardware.published_prices import SourcedValue
+from hardware.engines.runtime import runtimes, schedulers
 from hwexplorer_annexes.calibration.rate_fit import FittedRate, Progress
 from lab import load_superseded_runtimes
 from lab.errors import PredictionErrors, SkippedRows, measure_errors

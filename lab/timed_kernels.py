@@ -28,18 +28,16 @@ from analysis.measured.tables import (
     read_rows,
 )
 from analysis.model.ir.workload import Parallel
+from hardware.architecture_facts import exact_value
 from hardware.base import file_access
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
-from hardware.engines.runtime import runtimes
+from hardware.engines import runtime as libraries
+from hardware.engines.runtime import KernelUse, runtimes
 from hardware.execute import execute
-from hardware.kernels import library as libraries
-from hardware.kernels.library import KernelUse
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, WIDE
-from hardware.published_prices import exact_value
-from hardware.runtime_choice import runtime_of_mode
-from hardware.setup import Setup
+from hardware.setup import Setup, runtime_of_mode
 from lab import single_kernels as kernels
 from lab.single_kernels import KERNEL_KINDS, Shape, SingleKernel, product
 

@@ -27,8 +27,7 @@ from hardware.engines.runtime import Runtime
 from hardware.execute import Execution
 from hardware.plan import Plan
 from hardware.precision import Widths
-from hardware.runtime_choice import is_unsupported
-from hardware.setup import Setup
+from hardware.setup import Setup, is_unsupported
 
 COMPONENTS = ("compute", "memory", "static")
 

@@ -28,8 +28,7 @@ from hardware.base.text import inert
 from hardware.device import Device
 from hardware.device_catalog import catalogue_devices, load_device
 from hardware.plan import Plan
-from hardware.runtime_choice import resolve_runtime
-from hardware.setup import Setup, make_setup
+from hardware.setup import Setup, make_setup, resolve_runtime
 
 GROUP = 8  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
 KEPT_BYTES = 24 << 20  # of memory for short-lived arrays

@@ -23,7 +23,7 @@ from analysis.model.ir.workload import Floats
 from hardware.base.errors import RequestError
 from hardware.execute import BOUNDS, COMPUTE, RESOURCES
 from hardware.map_demand import architecture_of
-from hardware.mapping.stages import DRAIN, FILL, STREAM, Stages
+from hardware.mapping.common import DRAIN, FILL, STREAM, Stages
 
 START = "start"  # of the kernel; the other phases are the stages
 HIDDEN = "hidden"  # the only phase of an operator whose time is that of another in its kernel

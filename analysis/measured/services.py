@@ -27,8 +27,7 @@ from analysis.serving.step_costs import speculate, tokens_per_step
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 from hardware.device import Device
-from hardware.engines.runtime import Runtime, runtimes
-from hardware.engines.scheduler import Scheduler, find_scheduler, schedulers
+from hardware.engines.runtime import Runtime, Scheduler, find_scheduler, runtimes, schedulers
 
 TABLE = "serving_load.csv.gz"
 _FACTS = tables.SHIPPED / "serving.toml"

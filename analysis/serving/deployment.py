@@ -27,7 +27,7 @@ from hardware.base.errors import RequestError
 from hardware.base.records import memoize
 from hardware.base.text import quantity
 from hardware.device import Device
-from hardware.engines.scheduler import Scheduler, find_scheduler
+from hardware.engines.runtime import Scheduler, find_scheduler
 
 BYTES = 2.0  # of an element that a stage sends to the next
 

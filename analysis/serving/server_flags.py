@@ -7,8 +7,7 @@ import msgspec
 from analysis.document import column
 from analysis.serving.deployment import Server
 from hardware.base.file_access import read_records
-from hardware.engines.runtime import PATH
-from hardware.engines.scheduler import schedulers
+from hardware.engines.runtime import PATH, schedulers
 
 REPLICAS = "# start {dp} of them behind a load balancer"
 

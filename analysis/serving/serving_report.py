@@ -13,7 +13,7 @@ from analysis.serving.served_load import Served, ServedLoad, time_per_token_s
 from analysis.serving.waits import Wait, list_waits
 from analysis.text.headline import describe_change
 from hardware.base.text import count_noun, percent
-from hardware.engines.scheduler import Scheduler
+from hardware.engines.runtime import Scheduler
 
 KNEE = 0.8  # of the highest rate, above which more load gains little
 AIMS = {"latency": "time of a request", "energy": "joules per token", "edp": "EDP per token"}

@@ -16,7 +16,7 @@ import numpy as np
 from analysis.model.ir.workload import Floats
 from analysis.serving.request_load import Counts, Load
 from analysis.serving.step_costs import StepCosts
-from hardware.engines.scheduler import Scheduler
+from hardware.engines.runtime import Scheduler
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 from analysis.serving.request_load import Load
 from analysis.serving.simulation import BatchEngine, Requests, Run, make_run
 from analysis.serving.step_costs import StepCosts
-from hardware.engines.scheduler import Scheduler
+from hardware.engines.runtime import Scheduler
 
 
 class _Decoder(BatchEngine):

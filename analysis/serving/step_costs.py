@@ -23,7 +23,7 @@ from analysis.model.ir.workload import INPUT, Floats, Workload
 from hardware.base import file_access
 from hardware.base.records import memoize
 from hardware.device import Device
-from hardware.engines.scheduler import Scheduler
+from hardware.engines.runtime import Scheduler
 
 NO_CACHE = 1  # tokens in the cache of a step that counts as a step without attention
 SHORT, MEDIUM, LONG = 64, 512, 4096  # tokens of a prompt with negligible attention, of a part, and of one that shows it

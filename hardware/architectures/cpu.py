@@ -6,17 +6,24 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
-from hardware.architecture_facts import UNITS, ArchitectureFacts, ChipLevel
+from hardware.architecture_facts import UNITS, ArchitectureFacts, ChipLevel, CpuConstants, Efficiency
 from hardware.base.text import count_noun, whole
-from hardware.constants import CpuConstants
 from hardware.demand import READ, WRITE, Demand, Floats, OpClass
-from hardware.efficiency import Efficiency
 from hardware.mapping import common
-from hardware.mapping.common import Mapping, Traffic
-from hardware.mapping.demand_rewrites import rewrite_convolutions
-from hardware.mapping.tiling import Bools, Tiling, tile_menu, vector_tiling
+from hardware.mapping.common import (
+    Bools,
+    Mapping,
+    Tiling,
+    Traffic,
+    elements,
+    format_run,
+    product,
+    split,
+    tile_menu,
+    vector_tiling,
+)
+from hardware.mapping.kernel_passes import rewrite_convolutions
 from hardware.precision import BASE
-from hardware.sentence import elements, format_run, product, split
 from hardware.setup import Setup
 
 _STAGES = ("pipeline.instruction_fetch", "pipeline.decode", "pipeline.rename_dispatch", "pipeline.retire")

@@ -6,18 +6,26 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
-from hardware.architecture_facts import UNITS, ChipLevel
+from hardware.architecture_facts import UNITS, ChipLevel, Efficiency, GpuConstants
 from hardware.base.text import count_noun, whole
-from hardware.constants import GpuConstants
 from hardware.demand import Demand, Floats, OpClass, distinct_shapes
 from hardware.device import Device
-from hardware.efficiency import Efficiency
 from hardware.mapping import common
-from hardware.mapping.common import Mapping, Traffic
-from hardware.mapping.demand_rewrites import move_expert_rows, rewrite_convolutions, serving_experts, zero_rows_s
-from hardware.mapping.tiling import Bools, Tiling, choose, tile_menu, vector_tiling
+from hardware.mapping.common import (
+    Bools,
+    Mapping,
+    Tiling,
+    Traffic,
+    choose,
+    elements,
+    format_run,
+    product,
+    split,
+    tile_menu,
+    vector_tiling,
+)
+from hardware.mapping.kernel_passes import move_expert_rows, rewrite_convolutions, serving_experts, zero_rows_s
 from hardware.precision import BASE, FORMATS, WIDE
-from hardware.sentence import elements, format_run, product, split
 from hardware.setup import Setup
 
 

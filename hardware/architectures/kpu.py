@@ -8,16 +8,26 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
-from hardware.architecture_facts import UNITS, ChipLevel, Field
+from hardware.architecture_facts import UNITS, ChipLevel, Efficiency, Field, Hierarchy, KpuConstants, Level
 from hardware.base.errors import unknown
 from hardware.base.text import count_noun, whole
-from hardware.constants import KpuConstants
 from hardware.demand import Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
-from hardware.efficiency import Efficiency
-from hardware.hierarchy import Hierarchy, Level
 from hardware.mapping import common
-from hardware.mapping.common import Mapping, Traffic
+from hardware.mapping.common import (
+    NAMES,
+    STREAM,
+    Bools,
+    Mapping,
+    Stages,
+    Tiling,
+    Traffic,
+    choose,
+    elements,
+    product,
+    split,
+    vector_tiling,
+)
 from hardware.mapping.recurrence_schedules import (
     KEPT,
     RESULTS,
@@ -29,11 +39,8 @@ from hardware.mapping.recurrence_schedules import (
     schedules,
     windows,
 )
-from hardware.mapping.stages import NAMES, STREAM, Stages
-from hardware.mapping.tiling import Bools, Tiling, choose, vector_tiling
 from hardware.power_limit import KernelNeeds, PowerBudget, lower_clocks
 from hardware.precision import FORMATS
-from hardware.sentence import elements, product, split
 from hardware.setup import Setup
 
 _ON_FABRIC = OpClass.POOL, OpClass.NORM, OpClass.ROW_NORM, OpClass.SOFTMAX, OpClass.REDUCTION

@@ -7,17 +7,28 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
-from hardware.architecture_facts import UNITS, ChipLevel
+from hardware.architecture_facts import UNITS, ChipLevel, Efficiency, TpuConstants
 from hardware.base.text import percent, whole
-from hardware.constants import TpuConstants
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
-from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, total_units, traffic
-from hardware.mapping.stages import Stages
-from hardware.mapping.tiling import Bools, Tiling, by_shape, choose, vector_tiling
+from hardware.mapping.common import (
+    Bools,
+    Mapping,
+    Stages,
+    Tiling,
+    Traffic,
+    assemble,
+    by_shape,
+    choose,
+    elements,
+    empty_counts,
+    on_matrix_unit,
+    product,
+    total_units,
+    traffic,
+    vector_tiling,
+)
 from hardware.precision import FORMATS
-from hardware.sentence import elements, product
 from hardware.setup import Setup
 
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from hardware.demand import Demand, Floats
-from hardware.mapping.tiling import Tiling
+from hardware.mapping.common import Tiling
 
 Sizes = Floats | float
 KEPT = ("results", "weights", "inputs")  # what may stay in the cells

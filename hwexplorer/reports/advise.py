@@ -21,7 +21,7 @@ from analysis.explore.odds import odds, odds_sentence
 from analysis.explore.point import Point, make_point
 from hardware.base.errors import unknown
 from hardware.device import Device
-from hardware.runtime_choice import FRAMEWORK_MODES
+from hardware.setup import FRAMEWORK_MODES
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, name_list, option

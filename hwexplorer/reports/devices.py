@@ -16,8 +16,7 @@ from hardware import device_catalog, known_architectures
 from hardware.area import Area, area
 from hardware.base.text import of_fact, percent, quantity
 from hardware.demand import OpClass
-from hardware.device import Device
-from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
+from hardware.device import DESIGN_TARGET, DESIGNER, Device, Fact
 from hardware.device_toml import portable_toml
 from hardware.event_prices import coefficients, price
 from hardware.plan import make_plan

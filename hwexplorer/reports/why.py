@@ -29,11 +29,11 @@ from analysis.explore.saved_result import read_result
 from analysis.model.ir.workload import Ints
 from analysis.text import bound_reasons
 from analysis.text.headline import ratio, work_word
+from hardware.architecture_facts import price_table
 from hardware.base.errors import RequestError
 from hardware.base.text import count_noun, percent, quantity, whole
 from hardware.execute import BOUNDS, POWER
 from hardware.map_demand import architecture_of
-from hardware.published_prices import price_table
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Subject
 from hwexplorer.options import choice, option

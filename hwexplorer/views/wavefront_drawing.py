@@ -6,7 +6,7 @@ from itertools import groupby
 
 from analysis.explore.wavefront_phases import HIDDEN, START, WavefrontMachine, WavefrontState
 from hardware.base.text import count_noun, percent, quantity, whole
-from hardware.mapping.stages import DRAIN, FILL, STREAM, Stages
+from hardware.mapping.common import DRAIN, FILL, STREAM, Stages
 from hwexplorer import engine
 from hwexplorer.views import layout
 

@@ -16,20 +16,20 @@ import numpy as np
 from hwexplorer.extend import (
     Device,
     RequestError,
+    architecture_facts,
     demand,
     device_catalog,
-    device_file,
     document,
     estimate,
     file_access,
     predictions,
-    published_prices,
     runtime,
-    runtime_choice,
+    setup,
     tables,
     text,
     workload,
 )
+from hwexplorer.extend import device as device_module
 from hwexplorer_annexes.calibration import rate_fit
 
 OpClass = demand.OpClass
@@ -175,7 +175,7 @@ def _move_device(
     count = text.count_noun(len(measured), "measurement")
     why = f"moved by {count}: {', '.join(row.name for row in timings)}"
     low, high = (end**posterior.narrower for end in results[0].trust.band)
-    band = device_file.OwnEvidence(
+    band = device_module.OwnEvidence(
         runtime=runtime_id, mode=results[0].runtime.mode, rows=len(measured), low=low, high=high,
         work_class=work_class, median_error=median_error(timings, before=True),
     )  # fmt: skip
@@ -245,7 +245,7 @@ def _left_out_latency(
     return seconds
 
 
-def _file_with_rates(device: Device, full: rate_fit.RateFit, runtime_id: str) -> device_file.DeviceFile:
+def _file_with_rates(device: Device, full: rate_fit.RateFit, runtime_id: str) -> device_module.DeviceFile:
     shipped, known = device.software, runtime.runtimes()
     tables: dict[str, Rates] = {
         "compute": dict(shipped.compute),
@@ -261,14 +261,14 @@ def _file_with_rates(device: Device, full: rate_fit.RateFit, runtime_id: str) ->
     return msgspec.structs.replace(device.file, rates=rates, runtimes={runtime_id: own})
 
 
-def _band(rows: Sequence[TimingRow], runtime_id: str) -> device_file.OwnEvidence:
+def _band(rows: Sequence[TimingRow], runtime_id: str) -> device_module.OwnEvidence:
     """Return a band that holds left-out models. A band between the k-th smallest and k-th largest of m errors is
     expected to miss 2 k of the next m + 1."""
     errors = np.sort([np.log(row.measured_s / row.after_s) for row in rows])
     k = max(int((len(errors) + 1) * (1.0 - rate_fit.TARGET) / 2.0), 1)
     low, high = np.exp([min(errors[k - 1], -rate_fit.LEAST), max(errors[-k], rate_fit.LEAST)]).tolist()
     known = runtime.runtimes()
-    return device_file.OwnEvidence(
+    return device_module.OwnEvidence(
         runtime=runtime_id,
         mode=known[runtime_id].mode if runtime_id in known else runtime_id,
         rows=len(rows),
@@ -349,7 +349,7 @@ def condition(rows: Sequence[Shares], errors: Sequence[float], variances: Mappin
 
 def moved_file(
     device: Device, moved: Mapping[Part, float], runtime_id: str, formats: Iterable[str], why: str
-) -> device_file.DeviceFile:
+) -> device_module.DeviceFile:
     """Return the file of a device with start times moved, and rates for these formats of products: how fast a chip is
     in one format says nothing of another. If the runtime states a rate of streaming weights, the file gets its own
     record of the runtime with that rate moved."""
@@ -364,7 +364,7 @@ def moved_file(
     slower = float(np.exp(moved.get(("start", "all kernels"), 0.0)))
     for name in (name for name in STARTS if device.values.get(name)):
         value, low, high = (each * slower for each in device.ends(name))
-        facts[name] = device_file.Fact(value, device.arch.data.facts[name].unit, why, "fitted", low, high)
+        facts[name] = device_module.Fact(value, device.arch.data.facts[name].unit, why, "fitted", low, high)
     return msgspec.structs.replace(
         device.file,
         rates=rates,
@@ -375,7 +375,7 @@ def moved_file(
 
 
 def _own_runtime(device: Device, runtime_id: str, moved: Mapping[Part, float]) -> dict[str, runtime.Runtime]:
-    general = runtime_choice.find_runtime(device, runtime_id)
+    general = setup.find_runtime(device, runtime_id)
     streaming = general.streaming.get(device.software_class) if general else None
     if general is None or streaming is None or ("memory", FAMILIES[OpClass.GEMM]) not in moved:
         return device.file.runtimes
@@ -383,7 +383,7 @@ def _own_runtime(device: Device, runtime_id: str, moved: Mapping[Part, float]) -
     return {**device.file.runtimes, runtime_id: msgspec.structs.replace(general, streaming=own, id="")}
 
 
-def _slower(rate: published_prices.SourcedValue, moved: Mapping[Part, float]) -> published_prices.SourcedValue:
+def _slower(rate: architecture_facts.SourcedValue, moved: Mapping[Part, float]) -> architecture_facts.SourcedValue:
     by = float(np.exp(-moved.get(("memory", FAMILIES[OpClass.GEMM]), 0.0)))
     value, low, high = (min(each * by, 1.0) for each in rate.all)
     return msgspec.structs.replace(rate, value=value, low=low, high=high)

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hwexplorer.extend import KINDS, Device, demand, estimate, runtime, runtime_choice, workload
+from hwexplorer.extend import KINDS, Device, demand, estimate, runtime, setup, workload
 from hwexplorer.extend import causes as causes_module
 from hwexplorer.extend import execute as execute_module
 from hwexplorer.extend import text as text_module
@@ -33,7 +33,7 @@ execute = execute_module.execute
 percent = text_module.percent
 quantity = text_module.quantity
 AUTO = runtime.AUTO
-find_runtime = runtime_choice.find_runtime
+find_runtime = setup.find_runtime
 
 
 CALLING = 0.2  # share of its time that an operator may spend itself if it only calls others

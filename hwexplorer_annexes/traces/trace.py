@@ -17,6 +17,7 @@ import numpy as np
 
 from hwexplorer.extend import (
     RequestError,
+    architecture_facts,
     declare,
     document,
     engine,
@@ -27,7 +28,6 @@ from hwexplorer.extend import (
     memoize,
     model_errors,
     options,
-    published_prices,
     text,
     tree_view,
     workload,
@@ -92,7 +92,7 @@ def measure_operators(trace: Trace, result: estimate.Estimate) -> MeasuredOperat
     """Align a trace with the estimate of the same model at the same batch. Times of kernels on a device are compared
     with the seconds on the device, without waits for a host that dispatches them."""
     if trace.on_device and not result.device.arch.is_host:
-        none = published_prices.exact_value(0.0)
+        none = architecture_facts.exact_value(0.0)
         runtime = msgspec.structs.replace(result.runtime, dispatch=none, dispatch_on={}, prompt_dispatch=none)
         run = execute(result.demand, msgspec.structs.replace(result.setup, runtime=runtime))
         result = msgspec.structs.replace(result, run=run)

@@ -15,12 +15,12 @@ import hwexplorer as hx
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
 from hardware import known_architectures
+from hardware.architecture_facts import price_table
 from hardware.base.errors import RequestError
 from hardware.device import Device
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
 from hardware.precision import FORMATS
-from hardware.published_prices import price_table
 from tests.sampling import for_each
 
 SIX = ("resnet18", "mobilenet_v2", "vit_b_16", "efficientnet_b0", "bert_base", "llama3_8b:decode,kv=1024")

@@ -8,7 +8,7 @@ from test_estimate_physics import check_physics
 
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.tree_figures import tree
-from hardware.runtime_choice import deployed_runtime
+from hardware.setup import deployed_runtime
 from hwexplorer.reports.show.events import event_report
 from hwexplorer.reports.tree.tree import node
 from tests.sampling import every, for_each

@@ -17,8 +17,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.measured.predictions import LARGE, PredictionPoint
 from analysis.serving.served_load import load_evidence
 from hardware.device_catalog import load_device, load_devices
-from hardware.runtime_choice import resolve_runtime
-from hardware.setup import make_setup
+from hardware.setup import make_setup, resolve_runtime
 from hwexplorer.cli import main
 from hwexplorer_annexes.calibration import rate_fit
 from lab import trust_bands

@@ -22,8 +22,7 @@ from analysis.explore.catalogue_sweep import COLUMNS, Chunk, chunks, header, run
 from analysis.explore.executors import processes
 from hardware.base.errors import RequestError
 from hardware.device_catalog import catalogue_devices
-from hardware.runtime_choice import runtime_of_mode
-from hardware.setup import make_setup
+from hardware.setup import make_setup, runtime_of_mode
 from hwexplorer.reports.sweep import AIMS
 from tests.sampling import every, for_each
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hwexplorer.extend import Setup, architecture, common, sentence, tiling
+from hwexplorer.extend import Setup, architecture, common
 from hwexplorer.extend import demand as demands
 
 Demand = demands.Demand
@@ -19,13 +19,13 @@ class AbacusConstants(architecture.Constants, frozen=True, kw_only=True):
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Any) -> common.Mapping:
-    tiles, nowhere = tiling.vector_tiling(demand, setup), np.zeros(demand.n, dtype=np.bool_)
+    tiles, nowhere = common.vector_tiling(demand, setup), np.zeros(demand.n, dtype=np.bool_)
     flow = common.traffic(demand, setup.device)
     return common.assemble(demand, setup, rates, flow, tiles, tiles, nowhere, _counts)
 
 
 def _counts(
-    demand: Demand, setup: Setup, flow: common.Traffic, tiles: tiling.Tiling, on_matrix: tiling.Bools, units: Floats
+    demand: Demand, setup: Setup, flow: common.Traffic, tiles: common.Tiling, on_matrix: common.Bools, units: Floats
 ) -> Floats:
     device = setup.device
     counts, row = common.empty_counts(device, demand)
@@ -42,7 +42,7 @@ def _counts(
 
 
 def _sentence(demand: Demand, setup: Setup, mapped: common.Mapping, i: int) -> str:
-    what = sentence.product(demand, i) if demand.macs[i] > 0 else sentence.elements(demand, i, "elements")
+    what = common.product(demand, i) if demand.macs[i] > 0 else common.elements(demand, i, "elements")
     return f"{what} on beads ({setup.plan.vector_mac}): {max(mapped.tiling.blocks[i], 1.0):,.0f} rods full"
 
 

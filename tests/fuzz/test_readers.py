@@ -30,7 +30,8 @@ from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.reading_budget import Budget
 from analysis.model.transformer import weight_headers
-from hardware import device_catalog, device_file, known_architectures
+from hardware import device as device_file
+from hardware import device_catalog, known_architectures
 from hardware import precision as precisions
 from hardware.base import file_access
 from hardware.base.errors import RequestError
@@ -164,7 +165,7 @@ def test_devices_that_are_what_if(text: str) -> None:
 
 DEVICES = ("t4", "h100_sxm", "tpu_v4", "kpu_t256", "xeon_8490h", "jetson_agx_orin")
 DEVICE_WORDS = (
-    *precisions.UNITS, *device_file.QUALITIES, "[runs.fp32]\n", 'convolution = "matrix:tf32"\n', "low = 1",
+    *precisions.UNIT_FORMATS, *device_file.QUALITIES, "[runs.fp32]\n", 'convolution = "matrix:tf32"\n', "low = 1",
     "high = 1e24",
     *(f"{event.category}.{event.name}" for each in known_architectures.ALL.values() for event in each.events),
 )  # fmt: skip

@@ -12,15 +12,14 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from hardware import known_architectures
+from hardware.architecture_facts import price_table
 from hardware.base.errors import RequestError, fold_name
-from hardware.device import Device
+from hardware.device import DESIGNER, QUALITIES, Device
 from hardware.device_catalog import CATALOG, describe_device, device_files, load_device, load_devices
-from hardware.device_file import DESIGNER, QUALITIES
 from hardware.device_toml import portable_toml
 from hardware.engines.runtime import runtimes
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, Format, parse
-from hardware.published_prices import price_table
 from hwexplorer.cli import main
 from tests.sampling import for_each
 

@@ -9,8 +9,7 @@ from analysis.estimate.scenario import Scenario
 from hardware.device_catalog import load_device
 from hardware.execute import execute
 from hardware.precision import uniform
-from hardware.runtime_choice import runtime_of_mode
-from hardware.setup import make_setup
+from hardware.setup import make_setup, runtime_of_mode
 from lab.single_kernels import KERNEL_KINDS, kernel_demand
 from tests.models import load_once
 

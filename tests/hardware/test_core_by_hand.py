@@ -6,16 +6,15 @@ import msgspec
 import numpy as np
 import pytest
 
+from hardware.architecture_facts import Hierarchy, Level
 from hardware.area import PATH, area, level_mm2
 from hardware.base import file_access
 from hardware.base.errors import hint
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
-from hardware.hierarchy import Hierarchy, Level
 from hardware.map_demand import map_demand
-from hardware.mapping.common import BLOCKS, PASSES, reread
-from hardware.mapping.tiling import TileChoices, fastest_tiles
+from hardware.mapping.common import BLOCKS, PASSES, TileChoices, fastest_tiles, reread
 from hardware.precision import uniform
 from hardware.setup import make_setup
 from lab.single_kernels import SingleKernel, kernel_demand

@@ -8,11 +8,11 @@ import pytest
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from hardware import known_architectures
+from hardware.architecture_facts import price_table as constants
 from hardware.device_catalog import load_device, load_devices
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES
-from hardware.published_prices import price_table as constants
 from tests.models import load_once
 from tests.sampling import for_each
 

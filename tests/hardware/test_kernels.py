@@ -12,25 +12,26 @@ from analysis.estimate.kernels import demand
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.serving.deployment import open_step
-from hardware import architecture_facts, constants
+from hardware import architecture_facts
 from hardware.base import file_access
 from hardware.demand import READ_WEIGHT, WRITE, OpClass
 from hardware.device_catalog import load_device
-from hardware.engines.runtime import Runtime, runtimes
-from hardware.engines.scheduler import Scheduler
-from hardware.execute import execute
-from hardware.kernels.library import (
+from hardware.engines.runtime import (
     AttentionLibrary,
     ExpertLibrary,
     KernelCall,
     KernelUse,
     ProductLibrary,
+    Runtime,
+    Scheduler,
     attention_libraries,
     expert_libraries,
     find_use,
     product_libraries,
+    runtimes,
 )
-from hardware.mapping.demand_rewrites import move_expert_rows, zero_rows_s
+from hardware.execute import execute
+from hardware.mapping.kernel_passes import move_expert_rows, zero_rows_s
 from hardware.setup import find_setup, make_setup
 from lab import SUPERSEDED
 from tests.models import load_once
@@ -128,8 +129,13 @@ def test_widths_of_experts_are_padded_as_they_are_stored() -> None:
 
 def test_every_constant_and_menu_of_tiles_is_used() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in architecture_facts.COMMON.parents[1].rglob("*.py"))
-    kinds = (constants.CpuConstants, constants.GpuConstants, constants.TpuConstants, constants.NpuConstants)
-    fields = {name for kind in (*kinds, constants.KpuConstants) for name in kind.__struct_fields__}
+    kinds = (
+        architecture_facts.CpuConstants,
+        architecture_facts.GpuConstants,
+        architecture_facts.TpuConstants,
+        architecture_facts.NpuConstants,
+    )
+    fields = {name for kind in (*kinds, architecture_facts.KpuConstants) for name in kind.__struct_fields__}
     assert {name for name in fields if not re.search(rf"\.{name}\b", code)} == set()
     tiles = file_access.shipped(architecture_facts.COMMON.with_name("gpu.toml"))["tiles"]
     assert [name for name in tiles if f'"{name}"' not in code] == []

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from hardware.architectures.npu import Room, Steps, quickest
 from hardware.device_catalog import load_device
-from hardware.mapping.placement import Room, Steps, quickest
 from tests.models import load_once
 
 

@@ -12,10 +12,9 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.cost import prices, settings
 from analysis.text.headline import rank_words
 from hardware.base.errors import RequestError
-from hardware.device import Device
+from hardware.device import Device, least_cap_w, power_caps
 from hardware.device_catalog import catalogue_devices, load_device
 from hardware.engines.runtime import MODES
-from hardware.operating_point import least_cap_w, power_caps
 from hwexplorer import configurations, engine
 from tests.sampling import every, for_each
 

@@ -26,7 +26,7 @@ def listed(path: Path) -> list[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict | ast.BoolOp):
             words = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-            if len(words & set(precision.UNITS)) > 1:
+            if len(words & set(precision.UNIT_FORMATS)) > 1:
                 found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     return found
 
@@ -45,9 +45,9 @@ def test_a_list_by_hand_is_found(tmp_path: Path) -> None:
 
 def test_every_format_refers_to_formats() -> None:
     for form in precision.FORMATS.values():
-        assert set(form.wider) <= set(precision.UNITS), form.name
+        assert set(form.wider) <= set(precision.UNIT_FORMATS), form.name
         assert form.name not in form.wider
-        assert not form.stored or form.stored in precision.UNITS
+        assert not form.stored or form.stored in precision.UNIT_FORMATS
         assert form.kind in ("float", "integer")
         assert form.source
         assert 0 < form.bits <= 32

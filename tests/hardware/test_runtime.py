@@ -15,7 +15,7 @@ from hardware.device_catalog import load_device, load_devices
 from hardware.engines.runtime import MODES, WORK, runtime_names, runtimes
 from hardware.map_demand import _packed_products
 from hardware.plan import make_plan
-from hardware.runtime_choice import deployed_runtime, is_unsupported, resolve_runtime
+from hardware.setup import deployed_runtime, is_unsupported, resolve_runtime
 from tests.models import load_once
 from tests.sampling import for_each
 

@@ -6,14 +6,14 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from hardware.architecture_facts import logic_scale
 from hardware.area import area
 from hardware.base.errors import RequestError
+from hardware.device import CATALOG
 from hardware.device_catalog import device_in_mode, load_device, load_devices
-from hardware.device_file import CATALOG
 from hardware.engines.runtime import runtimes
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
-from hardware.published_prices import logic_scale
 from hwexplorer import engine
 from tests.sampling import every, for_each
 

@@ -17,7 +17,7 @@ from analysis.measured.tables import Unpredictable
 from analysis.model import store
 from analysis.model.ir.workload import KINDS
 from hardware import precision
-from hardware.device_file import CATALOG
+from hardware.device import CATALOG
 from hardware.engines.runtime import MODES, runtimes
 from lab import validate
 from lab.single_kernels import KERNEL_KINDS

@@ -16,7 +16,7 @@ from analysis.model.transformer.transformer_request import parse
 from analysis.serving.deployment import ParallelDegrees, open_step, open_steps
 from analysis.serving.simulation import simulate
 from hardware.device_catalog import load_device
-from hardware.engines.scheduler import find_scheduler
+from hardware.engines.runtime import find_scheduler
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.state import State

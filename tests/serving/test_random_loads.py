@@ -7,7 +7,7 @@ import pytest
 from analysis.serving.request_load import Load
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.step_costs import StepCosts
-from hardware.engines.scheduler import Scheduler
+from hardware.engines.runtime import Scheduler
 from tests.serving.test_simulation import COSTS, VLLM
 
 SEED = 24

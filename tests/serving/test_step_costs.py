@@ -18,7 +18,7 @@ from analysis.serving.request_load import Lengths, closed_load
 from analysis.serving.simulation import simulate
 from analysis.serving.step_costs import StepLine, StepModel, step_costs
 from hardware.device_catalog import load_device
-from hardware.engines.scheduler import find_scheduler
+from hardware.engines.runtime import find_scheduler
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from analysis.estimate.tree_figures import sum_of_kernels, tree
 from analysis.model.ir.workload import Floats
 from hardware.base.text import count_noun, percent, plain_number, quantity
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
-from hardware.device_file import Fact
+from hardware.device import Fact
 from hardware.execute import execute
 from hardware.precision import BASE
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from hardware.base.errors import RequestError, matching_places
-from hardware.operating_point import split_operating_point
+from hardware.device import split_operating_point
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State, pin_string, replace
 from hwexplorer.text import terms
