@@ -285,11 +285,6 @@ def pin_string(state: State) -> str:
     return device + settings.write_words(settings.changed_settings(state, settings.DEFAULTS))
 
 
-def other_device(state: State) -> str:
-    """Return a device to compare with the one under the cursor: the baseline, or the next one if they are the same."""
-    return next((name for name in (state.baseline, *state.devices) if name != state.on), state.on)
-
-
 def pinned(state: State) -> State | None:
     """Return the state that deltas are taken against: this one on the pinned device with the pinned settings, and
     with the model that a pin may name: `resnet18/tpu_v4@b8`."""

@@ -105,14 +105,6 @@ def test_eager_against_fused(model: str, device: str) -> None:
     assert one.saved.edp_js == pytest.approx(eager.edp_js - fused.edp_js)
     assert one.saved.values_moved == eager.values_moved - fused.values_moved >= 0
     assert one.saved.activation_bytes >= 0
-    for name in ("eager_edp_js", "fused_edp_js"):
-        whole = eager if name.startswith("eager") else fused
-        assert sum(getattr(row, name) for row in one.side_by_side) == pytest.approx(whole.edp_js)
-    assert sum(row.eager_share for row in one.side_by_side) == pytest.approx(1.0)
-    assert sum(row.fused_share for row in one.side_by_side) == pytest.approx(1.0)
-    assert sum(row.round_trips_saved for row in one.side_by_side) == one.saved.values_moved
-    assert sum(row.dram_bytes_saved for row in one.side_by_side) == pytest.approx(one.saved.dram_bytes, abs=1.0)
-    assert sum(row.benefit_js for row in one.side_by_side) == pytest.approx(one.saved.edp_js, abs=1e-12 * eager.edp_js)
 
 
 def test_round_trips_by_hand() -> None:

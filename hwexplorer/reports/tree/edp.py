@@ -99,26 +99,6 @@ class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
     dram_bytes: Annotated[float, column("DRAM", "byte", keep=1)]
 
 
-class SideBySide(msgspec.Struct, frozen=True, kw_only=True):
-    """One subgraph without fusion and with it."""
-
-    id: Annotated[str, column("Subgraph", key="subgraph")]
-    type: str
-    eager_edp_js: Annotated[float, column("Off", "Js", key="eager")]
-    fused_edp_js: Annotated[float, column("On", "Js", key="fused")]
-    benefit_js: Annotated[float, column("Benefit", "Js")]
-    eager_share: Annotated[float, column("Off", "%", keep=2)]
-    fused_share: Annotated[float, column("On", "%", keep=2)]
-    eager_energy_j: float
-    fused_energy_j: float
-    eager_latency_s: Annotated[float, column("Off", "s", keep=3)]
-    fused_latency_s: Annotated[float, column("On", "s", keep=3)]
-    round_trips_saved: Annotated[
-        int, column("Trips saved", "count", key="trips", keep=1, help="values that are no longer written and read back")
-    ]
-    dram_bytes_saved: Annotated[float, column("DRAM saved", "byte", key="dram", keep=1)]
-
-
 class EdpReport(Head, frozen=True, kw_only=True):
     """The energy-delay product of a node on a device, its energy and power, and what fusion does to it. `saved` is
     the figures without fusion minus those with it; its `values_moved` are round trips through memory."""
@@ -148,7 +128,6 @@ class EdpReport(Head, frozen=True, kw_only=True):
     top_operators: tuple[EdpNode, ...]
     executions: tuple[ExecutionEdp, ...]
     saved: ExecutionEdp
-    side_by_side: tuple[SideBySide, ...]
 
 
 def edp_report(whole: Estimate, path: str = "", metric: str = "edp", top: int = 10) -> EdpReport:
@@ -203,7 +182,6 @@ def edp_report(whole: Estimate, path: str = "", metric: str = "edp", top: int = 
         top_operators=_top(whole, "operators", members, not path, metric)[:top],
         executions=executions,
         saved=_difference(*executions),
-        side_by_side=_side_by_side(eager, fused, subgraphs),
     )
 
 
@@ -262,16 +240,11 @@ def _top(whole: Estimate, level: str, chosen: Ints, with_host: bool, metric: str
 _OF_LEVEL = ("latency_s", "energy_j", "edp_js", "own_edp_js", "base_edp_js", "modifier", "fusion_benefit_js")
 
 
-def _values_written(result: Estimate) -> Floats:
-    """Return how many values each operator writes to memory for other kernels, shape (n,)."""
-    demand = result.demand
-    return demand.per_op((demand.transfers.role == WRITE).astype(np.float64))
-
-
 def _execution(whole: Estimate, path: str) -> ExecutionEdp:
     """Return the figures of a node in one execution mode."""
     result, members = tree_figures.estimate_of_node(whole, path), tree_figures.operators_of(whole, path)
     demand, transfers, batch = result.demand, result.demand.transfers, whole.scenario.batch
+    written = demand.per_op((transfers.role == WRITE).astype(np.float64))  # values for other kernels
     activations = demand.per_op(np.where(transfers.role == READ_WEIGHT, 0.0, transfers.size_bytes))
     of_memory = float(result.component_energy_j[1, members].sum())
     energy, latency = float(result.run.energy_j[members].sum()), float(result.run.latency_s[members].sum())
@@ -284,7 +257,7 @@ def _execution(whole: Estimate, path: str) -> ExecutionEdp:
         memory_j_per_inference=of_memory / batch,
         latency_s=latency,
         kernels=len(np.unique(demand.kernel[members])),
-        values_moved=int(_values_written(result)[members].sum()),
+        values_moved=int(written[members].sum()),
         activation_bytes=float(activations[members].sum()),
         dram_bytes=float(result.run.mapping.traffic.dram_bytes[members].sum()),
     )
@@ -293,23 +266,6 @@ def _execution(whole: Estimate, path: str) -> ExecutionEdp:
 def _difference(eager: ExecutionEdp, fused: ExecutionEdp) -> ExecutionEdp:
     names = [name for name in ExecutionEdp.__struct_fields__ if name != "execution"]
     return ExecutionEdp(execution="saved", **{name: getattr(eager, name) - getattr(fused, name) for name in names})
-
-
-def _side_by_side(eager: Estimate, fused: Estimate, subgraphs: Ints) -> tuple[SideBySide, ...]:
-    parts = eager.partition
-    trips = parts.total(_values_written(eager)) - parts.total(_values_written(fused))
-    dram = [parts.total(estimate.run.mapping.traffic.dram_bytes) for estimate in (eager, fused)]
-    found: dict[str, Any] = {"dram_bytes_saved": dram[0] - dram[1], "round_trips_saved": np.rint(trips).astype(int)}
-    for mode, estimate in (("eager", eager), ("fused", fused)):
-        level = tree_figures.tree(estimate).subgraphs
-        found |= {f"{mode}_{name}": getattr(level, name) for name in ("edp_js", "share", "energy_j", "latency_s")}
-    found["benefit_js"] = found["eager_edp_js"] - found["fused_edp_js"]
-    return records(
-        SideBySide,
-        id=[parts.id[s] for s in subgraphs],
-        type=[parts.kind[s] for s in subgraphs],
-        **{name: values[subgraphs] for name, values in found.items()},
-    )
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
@@ -370,7 +326,6 @@ VERB = Report(
             "executions", "The same software with fusion off and on", columns(ExecutionEdp),
             of=lambda report: (*report.executions, report.saved),
         ),
-        Rows("side_by_side", "Each subgraph with fusion off and on", columns(SideBySide), kind="type"),
     ),
     brief_parts=("summary", "causes", "subgraphs"),
     main="subgraphs",
