@@ -92,3 +92,11 @@ def test_raw_bytes_end_without_an_exception(inputs: list[bytes]) -> None:
             assert parse(format(app.state)) == app.state
 
     asyncio.run(drive())
+
+
+@examples(200)
+@given(strategies.flips(BYTES))
+def test_bytes_are_keys_or_nothing(data: bytes) -> None:
+    keys = Keys()
+    for event in (*keys.events(data), *keys.events(b"")):
+        assert event is not None

@@ -46,7 +46,7 @@ def test_nothing_heavy_is_imported() -> None:
 
 
 def test_compare_answers_with_few_calls_of_functions() -> None:
-    """Its time is in tests/bench_core.py."""
+    """Its time is in lab/bench_core.py."""
     code = (
         "import sys; from tests.waiting import CallCount; from hwexplorer.cli import main\n"
         "with CallCount() as count: main(['compare', 'resnet50'])\nprint(count.calls, file=sys.stderr)"

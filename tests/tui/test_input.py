@@ -1,7 +1,6 @@
 """What comes in from a terminal: keys that follow each other in one read, sizes and answers that make no sense."""
 
 import asyncio
-from random import Random
 
 import pytest
 from textual import events
@@ -10,7 +9,6 @@ from textual.message import Message
 from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.terminal_driver import SIZE_MAX, TICK_S, Keys
-from tests.fuzz import fuzz_keys, mutate
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 
@@ -51,13 +49,6 @@ def test_a_size_that_no_screen_has_is_no_size(size: tuple[int, int]) -> None:
 def test_what_cannot_be_read_is_left_out_and_the_next_is_read() -> None:
     """A mouse in pixels of a terminal without width divides by nothing."""
     assert characters(read(b"\x1b[48;0;0;9;9t", b"x\x1b[<0;3;3My", b"z")).endswith("z")
-
-
-def test_no_bytes_raise() -> None:
-    random, keys, count = Random(3), Keys(), 0
-    for _ in range(5_000):
-        count += len(list(keys.events(mutate.flipped(random, random.choice(fuzz_keys.SEEDS)))))
-    assert count > 20_000
 
 
 async def _type(app: HwExplorer, keys: bytes) -> None:
