@@ -22,7 +22,7 @@ from analysis.explore.mission_answer import MissionAnswer
 from analysis.explore.operator_support import FallbackReport
 from analysis.explore.rule_check import Findings
 from analysis.explore.wavefront_phases import Wavefront
-from analysis.serving.serving_report import ServingReport
+from analysis.serving.served_load import ServingReport
 from hwexplorer.reports.advise import Advice
 from hwexplorer.reports.devices import DeviceList
 from hwexplorer.reports.models import ModelList

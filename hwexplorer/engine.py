@@ -165,7 +165,7 @@ def outcome(state: State, device: str = "") -> Outcome:
     if reference.load is None:
         return Outcome(device, _estimate(reference, scene, device))
     from analysis.serving.deployment import DoesNotFitError
-    from analysis.serving.served_outcome import ServedOutcome
+    from analysis.serving.served_load import ServedOutcome
 
     try:
         run = serve_load(state, device)

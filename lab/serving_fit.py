@@ -27,8 +27,7 @@ from analysis.measured.services import (
 )
 from analysis.measured.tables import SHIPPED, family_of, read_rows
 from analysis.model.ir.workload import Bools, Floats
-from analysis.serving.served_load import EVIDENCE, load_evidence
-from analysis.serving.serving_report import find_knee
+from analysis.serving.served_load import EVIDENCE, find_knee, load_evidence
 from hardware.architecture_facts import SourcedValue
 from hardware.base import file_access
 from hardware.base.records import group_by

@@ -1,15 +1,17 @@
-"""The devices that serve a load together: shards of each operator (tp), experts (ep), stages of a pipeline (pp) and
-replicas behind one queue (dp)."""
+"""Divide a model among devices that serve a load: shards of each operator (tp), experts (ep), stages of a pipeline (pp)
+and replicas behind one queue (dp). Write the command lines that start these servers, by hardware/engines/runtimes.toml.
+"""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
-from analysis.document import record
+from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.cost import prices, settings
@@ -19,15 +21,15 @@ from analysis.model.transformer.load_spec import LoadSpec
 from analysis.model.transformer.transformer_request import SHARES, Request, parse
 from analysis.model.transformer.transformer_workload import build
 from analysis.serving.request_load import Load
-from analysis.serving.simulation import Run, simulate
-from analysis.serving.split_simulation import simulate_split
+from analysis.serving.simulation import Run, simulate, simulate_split
 from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLine, StepModel, speculate, step_costs
 from analysis.text.headline import short_name
 from hardware.base.errors import RequestError
+from hardware.base.file_access import read_records
 from hardware.base.records import memoize
 from hardware.base.text import quantity
 from hardware.device import Device
-from hardware.engines.runtime import Scheduler, find_scheduler
+from hardware.engines.runtime import PATH, Scheduler, find_scheduler, schedulers
 
 BYTES = 2.0  # of an element that a stage sends to the next
 
@@ -303,4 +305,68 @@ def _check_fit(stage: Server, layout: ParallelDegrees, longest: int) -> None:
         f"{device.name}{f' x {layout.devices}' * (layout.devices > 1)} does not fit: weights and one request take "
         f"{quantity(needed / layout.pp, 'byte')} of {quantity(device.memory_bytes * memory_share, 'byte')}{of_each}; "
         f"{least} devices or more would do, as {device.key}*{least}"
+    )
+
+
+REPLICAS = "# start {dp} of them behind a load balancer"
+
+
+class ServerFlags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The words of one server; runtimes.toml explains them."""
+
+    title: str
+    vendors: tuple[str, ...]
+    command: str
+    tp: str
+    pp: str
+    dp: str
+    ep: str
+    attention_dp: str
+    apart: str
+    drafts: str
+    formats: dict[str, str]
+    source: str
+
+
+class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of a server that starts a deployment."""
+
+    server: Annotated[str, column("Server")]
+    command: Annotated[str, column("Command")]
+
+
+def command_lines(server: Server, longest: int, drafts: int = 0) -> tuple[CommandLine, ...]:
+    """Return the command line of each server that runs on these devices, in their layout, with the limits of the
+    simulation, for requests of at most `longest` tokens, of which a draft model proposes `drafts` a step."""
+    vendor = server.first.device.vendor
+    return tuple(
+        CommandLine(server=flags.title, command=_command(name, flags, server, longest, drafts))
+        for name, flags in read_records(PATH, "servers", ServerFlags).items()
+        if vendor in flags.vendors
+    )
+
+
+def _command(name: str, flags: ServerFlags, server: Server, longest: int, drafts: int) -> str:
+    layout, scheduler, precision = server.layout, server.scheduler, server.first.scenario.precision
+    spreads, each = layout.copies > 1, layout.copies if schedulers()[name].limits_each_copy else 1
+    degrees = {name: value for name in ("tp", "pp", "ep") if (value := getattr(layout, name)) > 1}
+    words = [flags.command, flags.formats.get(precision, f"# a checkpoint in {precision}")]
+    words += [getattr(flags, name) for name in degrees if not (name == "ep" and spreads)]
+    shares_experts = server.first.workload.routing is not None
+    replicas = REPLICAS if shares_experts else flags.dp or REPLICAS
+    words += [flags.attention_dp] * spreads + [replicas] * (layout.dp > 1) + [flags.apart] * (layout.prefill > 0)
+    words += [flags.drafts] * (drafts > 0)
+    # A shell ignores what follows a comment, so comments come last.
+    flags_and_comments = [word.partition("# ")[::2] for word in words]
+    line = " ".join(flag.strip() for flag, _ in flags_and_comments if flag)
+    if comments := "; ".join(comment for _, comment in flags_and_comments if comment):
+        line += f" # {comments}"
+    return line.format(
+        longest=longest,
+        drafts=drafts,
+        checked=drafts + 1,
+        sequences=max(scheduler.max_sequences // each, 1),
+        tokens=max(scheduler.max_tokens // layout.pp // each, 1),
+        memory=scheduler.memory_share,
+        **msgspec.structs.asdict(layout),
     )

@@ -9,11 +9,9 @@ import msgspec
 from analysis.explore.odds import MOST, SAFE, odds_below
 from analysis.model.transformer.config import Config, degrees
 from analysis.model.transformer.transformer_request import Request
-from analysis.serving.deployment import DoesNotFitError, ParallelDegrees, Server
+from analysis.serving.deployment import CommandLine, DoesNotFitError, ParallelDegrees, Server, command_lines
 from analysis.serving.request_load import AskedLoad, Load
-from analysis.serving.served_load import Served, ServedLoad, serve_load
-from analysis.serving.server_flags import CommandLine, command_lines
-from analysis.serving.serving_report import AIMS, odds_first
+from analysis.serving.served_load import AIMS, Served, ServedLoad, odds_first, serve_load
 
 STAGES = (1, 2, 4, 8)
 ORDERS = ("edp", "energy", "latency", "throughput", "cost")

@@ -1,13 +1,15 @@
-"""The figures of a served load: percentiles of requests, throughput, watts, joules and dollars per token.
+"""Serve a load: percentiles of requests, throughput, watts, joules and dollars per token, and what a report says.
 
-Their bands are from published runs, with devices and models left out: `python -m
-lab.serving_fit` writes load_trust.json.
+Bands are from published runs, with devices and models left out: `python -m lab.serving_fit` writes load_trust.json.
+`ServedOutcome` is the outcome of a load on devices that share it; the report names the best device, the load that fits
+within limits, and the knee.
 """
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 import numpy as np
@@ -16,13 +18,28 @@ from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.trust import MOST, ClassEvidence
 from analysis.explore.cost import S_PER_HOUR
+from analysis.explore.measurement_tools import describe_measurement
+from analysis.explore.odds import LIKELY, SURE, correlation, middle_and_spread, odds_of_less
+from analysis.explore.outcome import Outcome, RuledFigure
 from analysis.model.ir.workload import Floats
-from analysis.serving.deployment import Server
-from analysis.serving.request_load import MOST_OPEN, ROUNDS, AskedLoad, Load, closed_load, open_load, reuse_prefixes
-from analysis.serving.simulation import Run
+from analysis.serving.deployment import DoesNotFitError, Server
+from analysis.serving.request_load import (
+    MOST_OPEN,
+    ROUNDS,
+    AskedLoad,
+    Lengths,
+    Limits,
+    Load,
+    closed_load,
+    open_load,
+    reuse_prefixes,
+)
+from analysis.serving.simulation import Run, Wait, list_waits, timeline
+from analysis.text.headline import describe_change, is_backed
 from hardware.base import file_access
-from hardware.base.text import percent, plain_number
+from hardware.base.text import count_noun, percent, plain_number, quantity
 from hardware.device import ON_PAPER
+from hardware.engines.runtime import Scheduler
 
 FILLING = 0.2  # share of random arrivals that come while the server fills
 NEAR = 0.75  # share of capacity above which a full server is simulated too
@@ -291,3 +308,297 @@ def _lag(load: Load, run: Run) -> float:
     if load.concurrency or not last_s or run.end_of_run_s <= BEHIND * last_s + 2 * slowest_s:
         return 0.0
     return load.arrivals_per_s - load.requests / run.end_of_run_s
+
+
+KNEE = 0.8  # of the highest rate, above which more load gains little
+AIMS = {"latency": "time of a request", "energy": "joules per token", "edp": "EDP per token"}
+
+
+class ServingReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The loads of all devices, the waits of requests, sentences with the answers, and the schedulers."""
+
+    model: str
+    prompt_tokens: int
+    output_tokens: int
+    metric: str
+    loads: tuple[ServedLoad, ...]
+    waits: tuple[Wait, ...]
+    answers: tuple[str, ...]
+    not_fitting: tuple[str, ...]
+    schedulers: tuple[str, ...]
+
+
+def serving_report(
+    model: str,
+    metric: str,
+    asked: AskedLoad,
+    by_server: Sequence[Sequence[Served]],
+    not_fitting: Sequence[str] = (),
+) -> ServingReport:
+    """Report the loads that each server has served. If each has served one, the best by `metric` is first; else the
+    answers say what each server gains with more load."""
+    is_single = all(len(served) == 1 for served in by_server)
+    ordered, answers = by_server, list[str]()
+    if is_single and by_server:
+        best_first = order_by_aim([served[0] for served in by_server], metric)
+        ordered = [[served] for served in best_first]
+        answers += [first_words(best_first, metric)] if len(ordered) > 1 else []
+    rows, waits = list[ServedLoad](), list[Wait]()
+    for served in ordered:
+        server, own = served[0].server, [one.row for one in served]
+        rows += own
+        waits += list_waits(server.name, served[-1].run)
+        answers += _answers(server, own, asked, says_lag=len(ordered) == 1 or not is_single)
+    for served in ordered if asked.trace is not None and asked.trace.blocks else ():
+        load, name = served[0].load, served[0].server.name
+        share = float(load.cached.sum() / (load.cached + load.prompt).sum())
+        answers.append(f"{name}: the prefix cache holds {percent(share)} of the prompt tokens")
+    if count := max((one.load.requests for served in ordered for one in served if one.row.lag_per_s > 0), default=0):
+        answers.append(f"TTFT of a load that falls behind covers {count:,} simulated requests: later ones wait longer")
+    said = dict.fromkeys(
+        f"{s[0].server.first.runtime.name}: {_scheduler_words(s[0].server.scheduler)}" for s in ordered
+    )
+    return ServingReport(
+        model=model,
+        prompt_tokens=asked.lengths.prompt,
+        output_tokens=asked.lengths.output,
+        metric=metric,
+        loads=tuple(rows),
+        waits=tuple(waits),
+        answers=tuple(answers),
+        not_fitting=tuple(not_fitting),
+        schedulers=tuple(said),
+    )
+
+
+def order_by_aim(served: Sequence[Served], metric: str) -> list[Served]:
+    """Return servers of one load, the best first, but those that fall behind and devices on paper last."""
+
+    def place(one: Served) -> tuple[bool, bool, float]:
+        """Return the sort key of a server, the least first."""
+        return one.row.lag_per_s > 0, not one.server.first.device.silicon, one.row.figure(metric)
+
+    return sorted(served, key=place)
+
+
+def first_words(ordered: Sequence[Served], metric: str) -> str:
+    """Say which server is best by an aim, by how much, and how sure that is."""
+    first, second = ordered[:2]
+    if first.row.lag_per_s > 0:
+        return "No device keeps up with the load: all fall behind"
+    if second.row.lag_per_s > 0:
+        return f"{first.spoken_name} is the only one that keeps up"
+    change = second.row.figure(metric) / first.row.figure(metric)
+    behind = f"{second.spoken_name} has {describe_change(change, 'less', 'more', 'as much') or 'as much'}"
+    chance = odds_first(first, second, metric)
+    if chance < LIKELY:
+        return f"Too close to call: {first.spoken_name} leads by {AIMS[metric]}, {behind}"
+    best = f"is {'' if chance >= SURE else 'probably '}best ({percent(chance)} sure)"
+    return f"{first.spoken_name} {best}, with the least {AIMS[metric]}: {behind}"
+
+
+def odds_first(first: Served, second: Served, metric: str) -> float:
+    """Return the probability that a server would be measured below another by an aim."""
+
+    def logarithm(one: Served) -> tuple[float, float]:
+        """Return mean and standard deviation of the logarithm of the aim."""
+        row = one.row
+        time_s = middle_and_spread(row.request_p50_s, row.band(row.request_p50_s, not row.tpot_p50_s))
+        energy = middle_and_spread(row.energy_j_per_token, row.energy_band_j_per_token)
+        sides = {"latency": (time_s,), "energy": (energy,)}.get(metric, (time_s, energy))
+        return sum(middle for middle, _ in sides), sum(spread for _, spread in sides)
+
+    return odds_of_less(logarithm(first), logarithm(second), correlation(first.server.first, second.server.first))
+
+
+def _scheduler_words(scheduler: Scheduler) -> str:
+    mixes = "prompts and decoding in one step" if scheduler.mixes else "prompts in steps of their own"
+    source = scheduler.version if scheduler.version.startswith("no ") else f"defaults of {scheduler.version}"
+    return (
+        f"at most {scheduler.max_sequences:,} sequences and {scheduler.max_tokens:,} tokens a step, {mixes} ({source})"
+    )
+
+
+def _answers(server: Server, rows: Sequence[ServedLoad], asked: AskedLoad, says_lag: bool) -> list[str]:
+    name, behind = server.name, [row for row in rows if row.lag_per_s > 0 and says_lag]
+    more = " and more" * (len(rows) > 1)
+    lines = [
+        f"At {row.load}{more} {name} {'falls behind' if more else row.state}: its queue grows without end"
+        for row in behind[:1]
+    ]
+    if len(rows) > 1:
+        rates = [row.tokens_per_s for row in rows]
+        highest, knee = max(rates), rows[find_knee(rates)]
+        if knee.lag_per_s > 0:
+            lines.append(f"{name} serves {knee.requests_per_s:.3g} requests/s at most: {highest:,.0f} tokens/s")
+        elif knee is rows[-1]:
+            lines.append(f"{name} still gains at {knee.load}: {highest:,.0f} tokens/s")
+        else:
+            lines.append(f"{name}: {knee.load} reach {knee.tokens_per_s:,.0f} of {highest:,.0f} tokens/s (the knee)")
+    if not asked.limits.is_set:
+        return lines
+    rate = highest_rate(server, asked.lengths, asked.limits)
+    if not rate:
+        return [*lines, f"{name} is within the limits at no load"]
+    lines.append(f"{name} holds {rate:.3g} requests/s within the limits (99 % of requests)")
+    if wanted := max((row.arrivals_per_s for row in rows), default=0.0):
+        copies = math.ceil(wanted / rate)
+        devices = f" of {server.layout.devices} devices" * (server.layout.devices > 1)
+        lines.append(f"{wanted:.3g} requests/s take {count_noun(copies, 'such server')}{devices}")
+    return lines
+
+
+def find_knee(rates: Sequence[float]) -> int:
+    """Return the index of the load, from light to heavy, beyond which more load gains little throughput."""
+    return next(place for place, rate in enumerate(rates) if rate >= KNEE * max(rates))
+
+
+def highest_rate(server: Server, lengths: Lengths, limits: Limits) -> float:
+    """Return the highest rate of requests, 1/s, at which 99 % are within the limits; 0 if there is none."""
+
+    def holds(rate: float) -> bool:
+        """Return True if 99 % of the requests stay within the limits at a rate."""
+        run = server.serve(open_load(rate, lengths))
+        ttft_s, tpot_s = run.first_s - run.arrival_s, time_per_token_s(run)
+        return limits.excess(float(np.percentile(ttft_s, 99)), float(np.percentile(tpot_s, 99))) <= 1
+
+    alone = server.serve(closed_load(1, lengths))
+    low = 0.01 * alone.output_tokens / lengths.output / alone.end_of_run_s
+    if not holds(low):
+        return 0.0
+    while holds(low * 4) and low < 1e6:
+        low *= 4
+    high = low * 4
+    for _ in range(6):
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+MOMENTS = 60  # points of a timeline
+_BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+
+
+def load_answer(served: Served) -> tuple[str, ...]:
+    """Say whether a load is kept up with, and when its requests get their tokens."""
+    row = served.row
+    simulated = f" (of {served.load.requests:,} simulated requests)" * (row.lag_per_s > 0)
+    return (
+        f"{row.state}; a request takes {quantity(row.request_p50_s, 's')}",
+        f"first token after {quantity(row.ttft_p50_s, 's')}, of the slowest 1 % after {quantity(row.ttft_p99_s, 's')}"
+        + simulated,
+        f"then a token each {quantity(row.tpot_p50_s, 's')}, of the slowest 1 % each {quantity(row.tpot_p99_s, 's')}",
+    )
+
+
+def load_sections(served: Served) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the waits of the slowest requests, and the timeline of requests in the server, with their headings."""
+    waits = sorted(list_waits(served.row.key, served.run), key=lambda wait: -wait.slowest_s)
+    lines = tuple(
+        f"{wait.slowest_fraction * 100:3.0f} % {wait.part}: {quantity(wait.slowest_s, 's')}, at the median "
+        f"{quantity(wait.typical_s, 's')}"
+        for wait in waits
+    )
+    heading = f"Requests in the server over {quantity(served.run.end_of_run_s, 's')}"
+    return ("What the slowest 1 % of requests wait for", lines), (heading, _timeline(served))
+
+
+def _timeline(served: Served) -> tuple[str, ...]:
+    """Return the number of requests in the server over time, each line scaled to its maximum."""
+    lines = []
+    for name, values in zip(("waiting", "prompts", "decoding"), timeline(served.run, MOMENTS), strict=True):
+        highest = float(values.max())
+        places = (values / (highest or 1.0) * (len(_BLOCKS) - 1)).round().astype(int)
+        lines.append(f"{name:<9}{''.join(_BLOCKS[place] for place in places.tolist())} up to {highest:.3g}")
+    return tuple(lines)
+
+
+class ServedOutcome(Outcome, frozen=True):
+    """The outcome of a load. `estimate` is an average step of it, or one request if the model does not fit; `served` is
+    then the error that says so."""
+
+    served: Served | DoesNotFitError
+    is_simulated: ClassVar[bool] = True
+    work: ClassVar[str] = "output token"
+
+    @property
+    def row(self) -> ServedLoad | None:
+        """The figures of the load; None if the model does not fit."""
+        return self.served.row if isinstance(self.served, Served) else None
+
+    @property
+    def devices(self) -> int:
+        return super().devices if self.row is None else self.row.devices
+
+    @property
+    def fits(self) -> bool:
+        return self.row is not None and self.estimate.fits
+
+    @property
+    def competes(self) -> bool:
+        return super().competes and not self.figure("lag_per_s")
+
+    @property
+    def sources(self) -> tuple[object, ...]:
+        return self.row, *super().sources
+
+    @property
+    def per_unit(self) -> Estimate:
+        if isinstance(self.served, DoesNotFitError):
+            raise self.served
+        return self.served.output_token
+
+    @property
+    def answer(self) -> tuple[str, ...]:
+        return load_answer(self.served) if isinstance(self.served, Served) else ()
+
+    @property
+    def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return load_sections(self.served) if isinstance(self.served, Served) else ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        many = count_noun(self.estimate.scenario.batch, "request")
+        return (f"the tree is of {many} at once; the devices above are under the load",)
+
+    def aim(self, metric: str) -> float:
+        return super().aim(metric) if self.row is None else self.row.figure(metric)
+
+    def describe_lack(self) -> str:
+        return super().describe_lack() if isinstance(self.served, Served) else str(self.served)
+
+    def measurement(self, figure: str) -> str:
+        spec = self.served.asked.spec if isinstance(self.served, Served) else None
+        return describe_measurement(self.estimate, figure, spec)
+
+    def ruled_figure(self, name: str) -> RuledFigure:
+        if isinstance(self.served, DoesNotFitError):
+            raise self.served
+        row = self.served.row
+        if (figure := row.ruled_figure(name)) is None:
+            return super().ruled_figure(name)
+        value, band, backing = figure
+        runs = load_evidence()[backing]
+        evidence = f"services: {runs.rows:,} published runs, typically {percent(runs.median_error)} off"
+        return RuledFigure(value, f"{name} of {row.load} on {row.key}", evidence, band)
+
+    def verdict(self, headline: str) -> str:
+        return "does not fit" if self.row is None else self.row.state
+
+    def describe_model(self, model: str) -> str:
+        many = count_noun(self.estimate.scenario.batch, "request")
+        return model if self.row is None else f"{model}, {many} at once (mean of the load)"
+
+    @staticmethod
+    def best(
+        outcomes: Sequence[Outcome], metric: str, on_paper: bool = False, unchanged: Sequence[Estimate] = ()
+    ) -> tuple[str, ...]:
+        found = [one.served for one in outcomes if isinstance(one, ServedOutcome)]
+        served = [one for one in found if isinstance(one, Served)]
+        if len(served) < 2:
+            return ()
+        ordered = order_by_aim(served, metric)
+        unsure = next((one for one in ordered[:2] if not is_backed(one.server.first.trust)), ordered[1])
+        run = next(outcome for outcome in outcomes if getattr(outcome, "served", None) is unsure).measurement(metric)
+        first = first_words(ordered, metric)
+        return f"{first}.", f"To {'settle' if first.startswith('Too') else 'confirm'} it: {run}."

@@ -1,18 +1,21 @@
 """Simulate a server under a load, step by step: which requests wait or are in a step, and when each gets its tokens.
 
 Steps between two events (an arrival that can start, an end, a full cache) have the same sequences, whose caches grow by
-a token per step, so they are evaluated at once.
+a token per step, so they are evaluated at once. Where prefill and decode run on separate workers, one group processes
+prompts and sends the caches over a link to the other. The parts of a request's time, and the number of requests in each
+over time, are read from a run.
 """
 
 import heapq
 import math
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
+from analysis.document import column
 from analysis.model.ir.workload import Floats
 from analysis.serving.request_load import Counts, Load
 from analysis.serving.step_costs import StepCosts
@@ -336,3 +339,132 @@ def make_run(requests: Requests, engines: Sequence[BatchEngine]) -> Run:
     fields: dict[str, Any] = {name: np.array(getattr(requests, name)) for name in of_requests}
     fields |= {name: sum(getattr(engine, name) for engine in engines) for name in sums}
     return Run(**fields, end_of_run_s=end_of_run_s)
+
+
+class _Decoder(BatchEngine):
+    """An engine that receives requests with the caches of their prompts."""
+
+    def __init__(self, costs: StepCosts, requests: Requests) -> None:
+        super().__init__(costs, requests)
+        self.coming = []
+
+    @property
+    def requests_held(self) -> int:
+        """The number of requests that it has or that are on their way to it."""
+        return len(self.coming) + len(self.waiting) + len(self.decoding) + len(self.prefilling)
+
+    @property
+    def next_end_s(self) -> float:
+        """The earliest time at which a request can end."""
+        if not self.decoding:
+            return self.next_s
+        step_s = self.costs.line(len(self.decoding)).step(self.decode_cache / len(self.decoding))[0]
+        return self.now + (self.ends[0][0] - self.ticks) * step_s
+
+    def _begin(self, request: int, left: int) -> None:
+        if request in self.evicted:  # its cache is lost, so its prompt is computed here
+            super()._begin(request, left)
+            return
+        self.cache_used += left + 1
+        self.reserved += not self.scheduler.reserves
+        self.outlet_s = max(self.now, self.outlet_s) + self.scheduler.chunk_s.value
+        self.requests.first_s[request] = self.outlet_s
+        self.others_until_first_s[request] = self.others_s
+        self._decode(request, self.requests.output[request] - 1)
+
+
+class _Prefiller(BatchEngine):
+    """An engine that computes the first token of each request, and passes it to the decoder with the fewest requests,
+    which sends the token to the client."""
+
+    def __init__(
+        self, costs: StepCosts, requests: Requests, decoders: list[_Decoder], send_s: Callable[[int], float]
+    ) -> None:
+        super().__init__(costs, requests)
+        self.scheduler = msgspec.structs.replace(self.scheduler, reserves=False)
+        self.decoders, self.send_s = decoders, send_s
+
+    def _takes_more(self) -> bool:
+        held = sum(self.requests.prompt[request] for request in (*self.waiting, *self.prefilling))
+        return held < self.scheduler.max_tokens
+
+    def _finish_prompt(self, request: int) -> None:
+        requests, tokens = self.requests, self.requests.prompt[request] + self.requests.cached[request]
+        self.cache_used -= tokens + self.costs.sequence_tokens
+        self.reserved -= tokens + self.costs.sequence_tokens
+        if requests.output[request] == 1:
+            requests.first_s[request] = requests.end_s[request] = self.outlet_s
+            requests.send_next(self.outlet_s, self.queue)
+            return
+        decoder = min(self.decoders, key=lambda each: each.requests_held)
+        there_s = self.now + self.scheduler.request_s.value + self.send_s(tokens)
+        heapq.heappush(decoder.coming, (there_s, request))
+
+
+def simulate_split(
+    prefill: Sequence[StepCosts],
+    decode: Sequence[StepCosts],
+    send_s: Callable[[int], float],
+    scheduler: Scheduler,
+    load: Load,
+) -> Run:
+    """Serve a load by workers that prefill and workers that decode, with the costs of each. A cache of so many tokens
+    takes `send_s` from one to the other. Deterministic."""
+    requests = Requests(load, scheduler)
+    decoders = [_Decoder(costs, requests) for costs in decode]
+    prefillers = [_Prefiller(costs, requests, decoders, send_s) for costs in prefill]
+    engines = [*prefillers, *decoders]
+    while (engine := min(engines, key=lambda each: each.next_s)).next_s < math.inf:
+        until_s = math.inf
+        if isinstance(engine, _Decoder):  # until a request may be passed to it, or an end elsewhere sends a new request
+            others = [each.next_end_s for each in decoders if each is not engine]
+            until_s = min(*(each.next_s for each in prefillers), *others, math.inf)
+        engine.act(until_s)
+    return make_run(requests, engines)
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the time of a request, in seconds of the median request and of the slowest percent."""
+
+    device: Annotated[str, column("Device", role="text")]
+    part: Annotated[str, column("Time of a request", role="text")]
+    typical_s: Annotated[float, column("Median", "s")]
+    slowest_s: Annotated[float, column("Slowest 1 %", "s")]
+    slowest_fraction: Annotated[float, column("Share", role="bar", key="bar", keep=2)]
+
+
+PARTS: tuple[tuple[str, Callable[[Run], Floats]], ...] = (
+    ("API server and queue", lambda run: run.start_s - run.arrival_s),
+    ("its prompt, until its first token", lambda run: run.first_s - run.start_s),
+    ("its own decode steps", lambda run: run.end_s - run.first_s - run.others_s),
+    ("prefill of others", lambda run: run.others_s),
+)
+
+
+def list_waits(device: str, run: Run) -> list[Wait]:
+    """Return the mean time of each part, for requests around the median and for the slowest percent."""
+    total_s = run.end_s - run.arrival_s
+    order = np.argsort(total_s, kind="stable")
+    slowest = order[-max(len(order) // 100, 1) :]
+    around = order[len(order) * 45 // 100 : max(len(order) * 55 // 100, 1)]
+    around = around if len(around) else order
+    parts = [(name, find(run)) for name, find in PARTS]
+    return [
+        Wait(
+            device=device,
+            part=name,
+            typical_s=float(seconds[around].mean()),
+            slowest_s=float(seconds[slowest].mean()),
+            slowest_fraction=float(seconds[slowest].mean() / total_s[slowest].mean()),
+        )
+        for name, seconds in parts
+    ]
+
+
+def timeline(run: Run, moments: int) -> Floats:
+    """Return the requests that wait, that are in prefill, and that decode, (3, moments): means over equal parts of the
+    run."""
+    edges = np.linspace(0.0, run.end_of_run_s, moments + 1)
+    marks_s = np.array([run.arrival_s, run.start_s, run.first_s, run.end_s])[..., None]
+    seconds_inside = np.diff(np.clip(marks_s, edges[:-1], edges[1:]), axis=0).sum(axis=1)
+    return np.asarray(seconds_inside / np.diff(edges))

@@ -7,8 +7,7 @@ from msgspec.structs import replace as with_fields
 
 from analysis.serving.deployment import DoesNotFitError
 from analysis.serving.request_load import ask_load
-from analysis.serving.served_load import ServedLoad
-from analysis.serving.serving_report import KNEE
+from analysis.serving.served_load import KNEE, ServedLoad
 from hardware.base.text import Unit
 from hwexplorer import engine
 from hwexplorer.state import State, replace

@@ -7,10 +7,9 @@ import pytest
 
 from analysis.explore.odds import SAFE
 from analysis.model.transformer.presets import preset
-from analysis.serving.deployment import ParallelDegrees
+from analysis.serving.deployment import ParallelDegrees, command_lines
 from analysis.serving.load_search import layouts, split_layouts
 from analysis.serving.request_load import Lengths, open_load
-from analysis.serving.server_flags import command_lines
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.reports.show import load as search_load

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from analysis.serving.request_load import Lengths, Load, closed_load, open_load
-from analysis.serving.simulation import Run, simulate
-from analysis.serving.split_simulation import simulate_split
+from analysis.serving.simulation import Run, simulate, simulate_split
 from analysis.serving.step_costs import speculate, tokens_per_step
 from hardware.engines.runtime import Scheduler
 from tests.serving.test_simulation import COSTS, VLLM

@@ -16,9 +16,8 @@ from analysis.model.transformer.load_spec import LoadSpec
 from analysis.serving.deployment import DoesNotFitError, ParallelDegrees, Server
 from analysis.serving.load_search import LoadSearch, order_figure, search_layouts
 from analysis.serving.request_load import NO_LIMITS, ask_load
-from analysis.serving.served_load import ServedLoad
-from analysis.serving.serving_report import AIMS, ServingReport, serving_report
-from analysis.serving.waits import Wait
+from analysis.serving.served_load import AIMS, ServedLoad, ServingReport, serving_report
+from analysis.serving.simulation import Wait
 from hardware.base.text import percent, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import ALL_DEVICES, catalogue
