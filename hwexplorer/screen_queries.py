@@ -11,14 +11,14 @@ from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.coverage import uncovered_note
 from analysis.model.ir.workload import Workload
 from hardware.base.text import percent
-from hwexplorer import engine, plots, registry, user_code
+from hwexplorer import engine, registry, user_code
 from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
 from hwexplorer.state import State, replace
 from hwexplorer.views import device_rows, tree_view
 from hwexplorer.views.answer_lines import answer, verdict
 from hwexplorer.views.captions import length_words
-from hwexplorer.views.plain import Page, Table, Text
+from hwexplorer.views.plain import Page, Plot, Table, Text
 from hwexplorer.views.tree_view import is_read, trace_annex
 
 if TYPE_CHECKING:
@@ -34,13 +34,19 @@ class ScreenQueries:
     """The screen's interface to the engine: functions of the state that take a few milliseconds. A wrong request
     raises RequestError."""
 
-    # The costs of each device of the state, in their order; the tree; the plot, whose points are keyed by operator.
-    cards, tree, plot = staticmethod(device_rows.cards), staticmethod(tree_view.view), staticmethod(plots.plot)
+    # The costs of each device of the state, in their order; the tree.
+    cards, tree = staticmethod(device_rows.cards), staticmethod(tree_view.view)
     # Which device is best, in sentences; the state against its pin.
     answer, verdict = staticmethod(answer), staticmethod(verdict)
     is_edited, revision = staticmethod(engine.is_edited), staticmethod(engine.revision)
     length_words = staticmethod(length_words)
     resolve_model_name = staticmethod(user_code.resolve_model_name)
+
+    def plot(self, state: State) -> Plot:
+        """Return the plot, whose points are keyed by operator."""
+        from hwexplorer import plots  # not needed to start the screen
+
+        return plots.plot(state)
 
     def ready(self, state: State) -> bool:
         """Return False for a model that must be captured first, or a trace that must be read."""

@@ -12,8 +12,6 @@ can be a model.
 
 import re
 from collections.abc import Callable
-from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -31,9 +29,8 @@ BYS = ("module", "subgraph", "kind")  # as analysis/estimate/outline.py has them
 PREDICTED_SORTS = ("graph", "share", "latency", "energy", "name")
 TRACE_SORTS = ("measured", "ratio")  # columns of the tree beside a trace; without one, the order is that of shares
 SORTS = (*PREDICTED_SORTS, *TRACE_SORTS)
-_FIRST = ("roofline", "roofs", "batch", "pareto", "memory")
-_FOUND = {module.name for module in iter_modules([str(Path(__file__).parent / "plots")])}
-PLOTS = (*_FIRST, *sorted(name for name in _FOUND - {*_FIRST} if name[0] != "_"))  # a new plot needs only its module
+PLOTS = ("roofline", "roofs", "batch", "pareto", "memory")  # functions of hwexplorer/plots.py
+OVER_BATCHES = ("batch", "pareto")  # plots whose points are devices at a batch, not parts of one estimate
 RANKS = ("rank", "latency", "energy", "edp", "throughput", "power", "memory", "name")
 EACH = "~each"  # suffix of an open branch whose repeated blocks are shown one by one
 DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")

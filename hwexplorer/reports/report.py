@@ -11,10 +11,9 @@ from analysis.explore.comparison import insights, next_steps
 from analysis.text.bound_reasons import model_reason
 from analysis.text.headline import describe_evidence, work_word
 from hardware.base.text import percent, plain_number, quantity
-from hwexplorer import engine, registry
+from hwexplorer import engine, plots, registry
 from hwexplorer.answer import Answer
 from hwexplorer.declare import DEVICE, Report
-from hwexplorer.plots import batch, memory, roofline
 from hwexplorer.state import State, replace
 from hwexplorer.text.next_command import command
 from hwexplorer.views.captions import band_words, energy_words, place_in_words
@@ -58,9 +57,9 @@ def _blocks(state: State) -> Table:
 PARTS: dict[int, Callable[[State], View]] = {
     -40: _summary,
     -35: _blocks,
-    -20: roofline.plot,
-    70: memory.plot,
-    90: batch.plot,
+    -20: plots.roofline,
+    70: plots.memory,
+    90: plots.batch,
 }
 
 

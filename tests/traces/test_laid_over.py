@@ -15,7 +15,7 @@ from analysis.model import store
 from hardware.device_catalog import load_device
 from hwexplorer.cli import main
 from hwexplorer.export.render import encode
-from hwexplorer.plots.roofline import plot
+from hwexplorer.plots import roofline
 from hwexplorer.reports.why import why
 from hwexplorer.state import State, format, parse, replace
 from hwexplorer.views.answer_lines import answer
@@ -187,7 +187,7 @@ def test_why_and_the_roofline_have_it_beside_what_is_predicted(
     assert float(measured.bar) == pytest.approx(2.0 * sum(float(step.bar) for step in predicted), rel=0.01)
     said = next(lines for heading, lines in text.sections if heading == "Measured")
     assert "2.0x slower than the predicted" in said[0]
-    drawn = {series.name: series for series in plot(state).series}
+    drawn = {series.name: series for series in roofline(state).series}
     ratios = [a / b for a, b in zip(drawn["operators"].y, drawn["measured"].y, strict=True)]
     assert ratios == pytest.approx([2.0] * len(ratios), rel=0.01)
     for words, rows in (("kernels", "kernels"), ("tree", "children")):

@@ -32,13 +32,10 @@ assert {*events} == {"state", "message"}, events
 assert not [name for name in sys.modules if name.partition(".")[0] == "textual"]
 """
 
-PLOT = '''"""A line."""
+PLOT = '''
 
-from hwexplorer.state import State
-from hwexplorer.views.plain import Plot, Series
-
-
-def plot(state: State) -> Plot:
+def toy(state: State) -> Plot:
+    """A line."""
     line = Series("toy", (1.0, 2.0), (3.0, 4.0), line=True)
     return Plot(name="toy", title="A toy", x_title="x", y_title="y", x_unit="s", y_unit="J", series=(line,))
 '''
@@ -121,20 +118,21 @@ def test_the_first_frame_waits_for_nothing_that_a_key_asks_for() -> None:
 
 @pytest.fixture(scope="module")
 def enlarged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package with a plot more, which is one file, and with a pane more: its class and its name."""
+    """A copy of the package with a plot more, its function and name, and with a pane more: its class and name."""
     root = tmp_path_factory.mktemp("enlarged")
     package = copytree(ROOT / "hwexplorer", root / "hwexplorer", ignore=ignore_patterns("__pycache__"))
-    (package / "plots" / "toy.py").write_text(PLOT)
-    panes = package / "tui" / "panes.py"
-    panes.write_text(panes.read_text() + PANE)
+    for file, more in ((package / "plots.py", PLOT), (package / "tui" / "panes.py", PANE)):
+        file.write_text(file.read_text() + more)
     state = (package / "state.py").read_text()
-    assert state.count('"plot", "knobs")') == 1
-    (package / "state.py").write_text(state.replace('"plot", "knobs")', '"plot", "knobs", "kernels")'))
+    for names, name in (('"plot", "knobs"', "kernels"), ('"pareto", "memory"', "toy")):
+        assert state.count(f"{names})") == 1
+        state = state.replace(f"{names})", f'{names}, "{name}")')
+    (package / "state.py").write_text(state)
     return root
 
 
-def test_a_new_plot_is_one_file(enlarged: Path) -> None:
-    assert "A toy" in run(enlarged, "-m", "hwexplorer", "plot", "conv2d", "--plot", "toy")
+def test_a_new_plot_is_its_function_and_its_name(enlarged: Path) -> None:
+    assert "A toy" in run(enlarged, "-m", "hwexplorer", "show", "plot", "conv2d", "--plot", "toy")
 
 
 def test_a_new_pane_is_its_class_and_its_name(enlarged: Path) -> None:
