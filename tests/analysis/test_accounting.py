@@ -7,13 +7,13 @@ from collections import defaultdict
 import grid
 import numpy as np
 import pytest
-from analysis.text.difference_sentences import difference_sentence
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hwexplorer as hx
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
+from analysis.explore import attribution
 from hardware import known_architectures
 from hardware.architecture_facts import price_table
 from hardware.base.errors import RequestError
@@ -153,7 +153,7 @@ def test_printed_parts_of_a_kernel_add_up(name: str) -> None:
 
 def test_the_start_of_the_host_is_no_launch_of_kernels() -> None:
     gpu, kpu = (grid.run("resnet18", name, 1, "int8") for name in ("h100_sxm", "kpu_t256"))
-    sentence = difference_sentence(gpu, kpu, "launch", "time")
+    sentence = attribution._difference_sentence(gpu, kpu, "launch", "time")
     for side, text in zip((gpu, kpu), sentence.split("time), "), strict=True):
         launch_s, host_s = _seconds(text)
         assert host_s == pytest.approx(side.setup.call_s)
