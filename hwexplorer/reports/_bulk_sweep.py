@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,6 +38,8 @@ def sweep_all(arguments: argparse.Namespace, lists: dict[str, Any]) -> None:
     if target is not None:
         files.check(target, overwrite=True)
         form = files.format_of(target, SUFFIXES)
+        if form == "parquet" and find_spec("pyarrow") is None:
+            raise RequestError("a .parquet file needs pyarrow: pip install 'hwexplorer[parquet]'")
     elif (asked := arguments.format or "csv") in _FORMATS:
         form = _FORMATS[asked]
     else:
@@ -164,7 +167,7 @@ def _take_up(file: BinaryIO, work: Sequence[Chunk], run: Run) -> int:
 
 
 def _parquet(rows: Path) -> bytes:
-    """Return rows of CSV as a Parquet file. Raises RequestError without pyarrow."""
+    """Return rows of CSV as a Parquet file."""
     import pyarrow
     from pyarrow import csv, parquet
 

@@ -25,11 +25,6 @@ from hwexplorer.views.tables import row_key
 _Names = tuple[str, ...] | None
 FRONT = ("energy", "latency")
 KEY = ("model", "device", "batch", "precision")
-BRIEF = point_columns(
-    "model device batch precision precision_run energy_per_inference latency throughput edp power memory "
-    "electricity_usd odds known bound",
-    device={"shown": engine.marked_key},
-)
 COLUMNS = point_columns(
     "model device batch precision precision_run energy_per_inference latency throughput edp power memory "
     "electricity_usd hire_usd purchase_usd carbon_kg accuracy odds known bound",
@@ -155,14 +150,16 @@ def _limit(flag: str, metric: Metric) -> Any:
 
 
 def _without(search: ConstrainedSearch) -> tuple[str, ...]:
-    """Return the columns that a search does not have: odds without limits, accuracies without several models."""
-    return ("odds",) * (not search.constraints) + ("accuracy",) * ("accuracy" not in search.objectives)
+    """Return the columns that a search leaves out: odds without limits, accuracies without several models, and all
+    costs but electricity unless it is about costs."""
+    is_about_cost = search.order == "cost" or any(limit.startswith("cost") for limit in search.constraints)
+    costs = () if is_about_cost else ("hire_usd", "purchase_usd", "carbon_kg")
+    return (*costs, *("odds",) * (not search.constraints), *("accuracy",) * ("accuracy" not in search.objectives))
 
 
 def _rows(name: str, title: str, of: str, first: int, **others: Any) -> Rows:
-    brief = {"columns": BRIEF}
     return Rows(name, title, COLUMNS, of=of, key=KEY, kind="architecture", leads=figures_lead, without=_without,
-                first=first, brief=brief, **others)  # fmt: skip
+                first=first, **others)  # fmt: skip
 
 
 def _served(_: Report) -> Report:
