@@ -47,25 +47,6 @@ def test_rows_of_a_level_add_up_to_the_edp_of_the_model() -> None:
     assert below == pytest.approx(float(rows[0].cells[place] or 0), rel=1e-12)
 
 
-def test_every_change_against_the_pin_is_whole() -> None:
-    pinned = replace(STATE, by="subgraph", pin="tpu_v4@b1,fp32", diff=True)
-    for metric in ("edp", "energy", "latency"):
-        assert not any("…" in line.rsplit(" ", 2)[-1] for line in screen(tree(replace(pinned, metric=metric)), 60)[:38])
-
-
-def test_names_are_whole_at_120_columns_though_deep() -> None:
-    lines = screen(tree(replace(STATE, model="mobilenet_v2")), 68)
-    assert not any("…" in line for line in lines[1:20])
-    assert any("1.0 depthwise " in line for line in lines)
-
-
-def test_a_count_of_repeats_is_said_once() -> None:
-    names = {row.key: str(row.cells[0]) for row in tree(STATE).rows}
-    assert names["layer3"] == "layer3 ×6"
-    assert names["layer3.0-5.conv2"] == "conv2"
-    assert names["layer3.0.downsample.0"] == "downsample.0 conv ×1"
-
-
 def test_footer_says_which_blocks_make_half() -> None:
     sentence = tree(STATE).footer[0]
     count = int(sentence.split()[0])
@@ -111,12 +92,3 @@ def test_a_device_worse_in_energy_and_time_never_wins_a_row() -> None:
             for name in devices if wins in devices else ():
                 pairs = [(cells[f"on:{name}"], cells[f"on:{wins}"]) for cells in (energy, latency)]
                 assert not all(other is not None and other < own * (1 - 1e-9) for other, own in pairs), (state, row.key)
-
-
-def test_an_unchanged_row_has_no_delta() -> None:
-    """The host's part of a run stays when the format changes, and so does its row."""
-    state = State(model="vit_b_16", on="jetson_agx_orin", precision="int8", by="module", diff=True)
-    table = tree(replace(state, devices=("jetson_agx_orin",), pin="jetson_agx_orin@b1,fp32"))
-    place = [column.key for column in table.columns].index("delta")
-    (host,) = (row for row in table.rows if row.cells[0].startswith("host: start"))
-    assert host.cells[place] == pytest.approx(0.0, abs=1e-9)

@@ -10,12 +10,8 @@ from analysis.explore.tuning import Changes, find_knee, knob_positions, knobs, s
 from hardware.base.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.reports.tune.tune import estimate_unchanged
-from hwexplorer.screen_queries import ScreenQueries
-from hwexplorer.state import PANES, State, format, parse, replace
+from hwexplorer.state import State, format, parse, replace
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.palette import CLICK, Palette
-from hwexplorer.tui.panes import sparkline
-from hwexplorer.tui.widgets.status_lines import tab_line
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 from tests.waiting import settle_until
@@ -81,12 +77,6 @@ def test_the_knee_is_where_a_curve_bends() -> None:
     assert find_knee(roof) == 4.0
     assert find_knee([(x, 1.0 / x) for x in (1.0, 2.0, 4.0)]) is None
     assert find_knee([(1.0, 2.0), (2.0, 2.0), (4.0, 2.0)]) is None
-
-
-def test_a_sparkline_has_a_sign_for_each_value() -> None:
-    assert sparkline([1.0, 2.0, 4.0, 128.0], ascii=False) == "▁▂▃█"
-    assert sparkline([1.0, 128.0], ascii=True) == ".@"
-    assert sparkline([3.0, 3.0], ascii=True) == ".."
 
 
 @pytest.mark.parametrize(("size", "ascii"), SIZES)
@@ -157,25 +147,6 @@ async def test_the_pane_is_exported_with_its_curve(tmp_path: Path) -> None:
     assert "memory_bandwidth from " in (tmp_path / "knobs.txt").read_text()
 
 
-async def test_what_was_found_out_stays_when_neighbours_are_computed() -> None:
-    async with on_screen(START) as (app, pilot):
-        await known(app, pilot)
-        await pilot.press("down", "up")
-        assert app.explorer.panes["knobs"].content.curve.rows
-        order = [row.key for row in app.explorer.panes["knobs"].content.table.rows]
-        await pilot.press("right", "]", "[", "left")
-        assert [row.key for row in app.explorer.panes["knobs"].content.table.rows] == order
-
-
-@pytest.mark.parametrize("width", [60, 66, 79])
-def test_every_tab_is_in_sight_where_there_are_tabs(width: int) -> None:
-    for pane in PANES:
-        segments = tab_line(State(pane=pane), width, Palette("dark"))
-        assert sum(len(segment.text) for segment in segments) <= width
-        actions = [segment.style.meta.get(CLICK) for segment in segments if segment.style]
-        assert [action for action in actions if action] == [f"pane_{pane}" for pane in PANES]
-
-
 async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> None:
     async with on_screen(START) as (app, pilot):
         await pilot.press("j")
@@ -187,26 +158,3 @@ async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> 
         assert app.session.message is not None
         change = app.session.message[0].partition("EDP ")[2].partition(" against")[0]
         assert change in next(line for line in screen_text(app).splitlines() if "┃ EDP" in line)
-
-
-async def test_knobs_are_drawn_in_one_order_and_a_key_typed_at_once_turns_the_first() -> None:
-    async with on_screen("alexnet@b2,fp16/h100_sxm?pane=knobs") as (app, pilot):
-        content = app.explorer.panes["knobs"].content
-        orders = {tuple(row.key for row in content.table.rows)}
-        prefetch = app.explorer.prefetch
-
-        def is_known() -> bool:
-            orders.add(tuple(row.key for row in content.table.rows))
-            return prefetch is not None and prefetch.is_finished()
-
-        await settle_until(pilot, is_known)
-        assert len(orders - {()}) == 1
-        first = content.table.rows[0].key
-        assert content.key == content.curve.title == first
-        await pilot.press("l")
-        assert app.state.fact == first
-    typed = HwExplorer(parse("alexnet@b4,fp16/h100_sxm?pane=tree"), ScreenQueries())
-    async with typed.run_test(size=(120, 40)) as pilot:
-        await pilot.press("7", "l")
-        content = typed.explorer.panes["knobs"].content
-        assert typed.state.fact == content.table.rows[0].key

@@ -6,9 +6,7 @@ from textual.pilot import Pilot
 
 from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.keys import DEFAULT
-from hwexplorer.tui.palette import CLICK, Palette
-from hwexplorer.tui.widgets import status_lines
+from hwexplorer.tui.palette import CLICK
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
@@ -29,35 +27,6 @@ def place_of(app: HwExplorer, pane: str, text: str) -> tuple[int, int]:
 async def click(app: HwExplorer, pilot: Pilot[None], pane: str, text: str, times: int = 1, right: int = 0) -> None:
     x, y = place_of(app, pane, text)
     await pilot.click(f"#{pane}", offset=(x + right, y), times=times)
-
-
-async def test_a_click_on_the_last_model_in_sight_loads_that_model() -> None:
-    async with on_screen(State()) as (app, pilot):
-        await pilot.press("1")
-        height = app.explorer.panes["models"].content.height + 2  # with the frame, above the picture
-        wanted = app.explorer.panes["models"].content.key_at(height - 3)
-        await pilot.click("#models", offset=(4, height - 2))
-        assert app.state.model == wanted
-
-
-async def test_a_model_is_loaded_by_mouse_while_its_name_is_typed() -> None:
-    async with on_screen(State()) as (app, pilot):
-        await pilot.press("1", "/", *"mobilenet_v2")
-        await click(app, pilot, "models", "mobilenet_v2 ")
-        assert (app.state.model, app.state.filter, app.explorer.prompt) == ("mobilenet_v2", "", None)
-
-
-async def test_a_command_that_is_typed_runs_by_a_click_on_enter() -> None:
-    async with on_screen(State(), Fake()) as (app, pilot):
-        await pilot.press(":", *"batch", "space", "4")
-        await click(app, pilot, "foot", "enter")
-        assert app.state.batch == 4
-
-
-async def test_enter_is_in_sight_behind_a_long_command() -> None:
-    async with on_screen(State(), Fake(), size=(80, 24)) as (app, pilot):
-        await pilot.press(":", *"trace", "space", *("/a" * 15))
-        place_of(app, "foot", "enter")
 
 
 async def test_a_click_on_the_line_that_names_what_is_folded_shows_it() -> None:
@@ -161,14 +130,3 @@ def _actions(segments: list[Segment]) -> list[tuple[int, int, str]]:
             places.append((start, start + len(text), action))
         start += len(text)
     return places
-
-
-def test_no_key_of_the_foot_goes_from_under_the_pointer() -> None:
-    """What stands there comes to be known while one looks."""
-    hints, palette = DEFAULT.hints("tree", idle=("devices",)), Palette("dark", False)
-    before = _actions(status_lines.hint_line(hints, 120, palette))
-    after = _actions(status_lines.hint_line(hints, 120, palette, " limits L<1ms: 3 of 74 pass "))
-    keys = [place for place in after if place[2] != "devices"]
-    assert len(keys) >= 5
-    assert keys == before[: len(keys)]
-    assert after[-1] == (92, 120, "devices")

@@ -3,13 +3,11 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from textual import events
 from textual.pilot import Pilot
 
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.overlays.command_palette import CommandPalette
 from tests.tui.opened import on_screen
-from tests.waiting import settle_until
 
 
 async def chosen(app: HwExplorer, pilot: Pilot[None], text: str) -> None:
@@ -88,14 +86,6 @@ async def test_terms_and_verbs_are_found_by_their_help() -> None:
         assert app.explorer.overlay == "report" or app.state.plot == "roofline"
 
 
-async def test_keys_typed_ahead_do_what_they_would_do_later() -> None:
-    async with on_screen("resnet18") as (app, pilot):
-        for key in ("ctrl+p", *"MobileNetV2", "enter", "escape", "ctrl+p", *"alexnet", "escape", "]"):
-            app.explorer.post_message(events.Key(key, key if len(key) == 1 else None))
-        await pilot.pause()
-        assert (app.state.model, app.state.batch, app.explorer.overlay) == ("mobilenet_v2", 2, "")
-
-
 async def test_a_click_does_the_item_and_the_palette_opens_over_an_overlay() -> None:
     async with on_screen("resnet18") as (app, pilot):
         await pilot.press("?", "ctrl+p", *"theme light")
@@ -104,12 +94,3 @@ async def test_a_click_does_the_item_and_the_palette_opens_over_an_overlay() -> 
         assert (app.explorer.overlay, app.theme) == ("help", "hw-light")
         await pilot.press("ctrl+p", *"zzzz", "enter")
         assert app.explorer.overlay == "help"
-
-
-async def test_what_is_typed_after_escape_goes_to_the_screen_below_the_palette() -> None:
-    for keys in (("escape", "q"), ("alt+q",)):  # a terminal that is read late has escape and the next key as one
-        async with on_screen("resnet18/h100_sxm") as (app, pilot):
-            await pilot.press("ctrl+p")
-            for key in ("a", "a", *keys):
-                app.screen.post_message(events.Key(key, key[-1]))
-            await settle_until(pilot, lambda app=app: app._exit)  # type: ignore[misc]

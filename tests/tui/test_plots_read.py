@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.estimate.kernel_roofs import is_launch_dominated
 from hwexplorer import engine
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PLOTS, parse, replace
-from hwexplorer.tui.palette import SERIES, THEMES, Palette
+from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.panes import point_of
 from hwexplorer.tui.widgets.plot_area import Drawing, _owners, draw
 from hwexplorer.views.plot_axis import axis
@@ -73,11 +72,6 @@ def test_the_legend_is_whole_and_axes_have_one_notation(name: str) -> None:
     assert not [label for label in labels if "e+" in label or "e-" in label]
 
 
-def test_ticks_of_an_axis_without_a_unit_have_prefixes() -> None:
-    labels = [label for _, label in axis([1.0, 1e6], True, "FLOP/byte").ticks(8)]
-    assert labels == ["1", "10", "100", "1k", "10k", "100k", "1M"]
-
-
 def test_dots_are_as_large_as_their_share() -> None:
     plot = ScreenQueries().plot(replace(STATE, plot="roofline", at=""))
     operators = next(series for series in plot.series if series.name == "operators")
@@ -85,38 +79,6 @@ def test_dots_are_as_large_as_their_share() -> None:
     text = "".join(drawn("roofline", 120, 40, "resnet18")[0])
     assert "●" in text
     assert "•" in text
-
-
-def test_the_note_counts_what_is_launched_for_longer_than_it_works() -> None:
-    state = replace(STATE, plot="roofline", at="")
-    dominated = is_launch_dominated(engine.result(state))
-    assert 0 < dominated.sum() < len(dominated)
-    note = ScreenQueries().plot(state).notes[0]
-    assert note == f"{dominated.sum()} of {len(dominated)} kernels take longer to launch than to run"
-
-
-def test_no_series_is_red() -> None:
-    for look in THEMES:
-        palette = Palette(look)
-        assert palette.get("bad").color not in {palette.get(role).color for role in SERIES}
-
-
-def test_a_merged_row_marks_all_its_points() -> None:
-    state = parse("resnet50@b8,fp16?at=layer2.0-3.conv1&by=module")
-    below = ScreenQueries().operators_below(state)
-    kernels = {key for key in below if key.endswith(".conv1/conv1")}
-    assert len(kernels) == 4
-    drawing = draw(ScreenQueries().plot(state), 120, 40, PALETTE)
-    assert isinstance(drawing, Drawing)
-    alone = {place for key in kernels for place in drawing.places_of(key, ())}
-    assert set(drawing.places_of(state.at, below)) == alone
-    assert len(alone) >= 2  # the first of the four reads a larger picture
-
-
-def test_design_targets_stand_apart() -> None:
-    plot = ScreenQueries().plot(replace(STATE, plot="pareto"))
-    assert [series.name for series in plot.series if series.on_paper] == [engine.marked_key("kpu_t256")]
-    assert "○" in "".join(drawn("pareto", 76, 20)[0])
 
 
 @given(

@@ -125,19 +125,6 @@ async def test_sessions_are_chosen_from(tmp_path: Path) -> None:
         assert not isinstance(app.screen, ResultTable)
 
 
-async def test_results_by_mouse() -> None:
-    async with on_screen("resnet18") as (app, pilot):
-        results = await opened(app, pilot, "sweep")
-        await pilot.click("#results", offset=(6, 5))
-        chosen = results.content.row
-        app._click_chain_last_time = None  # no double click with the one before
-        await pilot.click("#results", offset=(6, 5), times=2)
-        await pilot.pause()
-        assert chosen is not None
-        assert open_configuration(parse("resnet18"), chosen.leads).batch == app.state.batch
-        assert not isinstance(app.screen, ResultTable)
-
-
 @pytest.mark.parametrize("verb", ["sweep", "advise", "compare"])
 def test_a_sheet_comes_through_a_pipe_as_it_is(verb: str) -> None:
     view = Answer(verb, parse("resnet18")).view()
@@ -299,28 +286,6 @@ async def test_the_wheel_scrolls_a_table_of_results() -> None:
         await pilot.pause()
         assert pane.content.extent()[0] == 3
         assert isinstance(app.screen, ResultTable)
-
-
-async def test_results_name_the_columns_that_the_width_leaves_out_and_find_rows() -> None:
-    async with on_screen("resnet18", size=(80, 24)) as (app, pilot):
-        await pilot.press("A")
-        await pilot.pause()
-        assert "a wider screen also shows: " in screen_text(app)
-        await pilot.press("/", *"tpu", "enter")
-        assert "tpu_v4" in str(over(app).content.row)
-
-
-async def test_two_slow_clicks_on_a_row_apply_it_and_the_first_says_so() -> None:
-    async with on_screen("resnet18") as (app, pilot):
-        await pilot.press("A")
-        await pilot.pause()
-        pane = over(app).pane
-        for message in ("enter or another click applies this row", "u undoes"):
-            pane.post_message(FramedPane.Clicked(pane.pane, 4, 2, 1))
-            await pilot.pause()
-            assert app.session.message is not None
-            assert app.session.message[0].endswith(message)
-        assert app.state != parse("resnet18")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

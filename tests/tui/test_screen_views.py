@@ -1,21 +1,17 @@
 """The views that the screen adds, on the real engine: figures add up, points are linked, nothing is pinned."""
 
 import shlex
-from functools import partial
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from analysis.estimate.causes import FAMILIES
 from analysis.estimate.metrics import METRICS
 from hwexplorer import engine
 from hwexplorer.cli import main
-from hwexplorer.reports.compare.compare import pane_table
 from hwexplorer.reports.show import events
 from hwexplorer.screen_queries import ScreenQueries
-from hwexplorer.state import PLOTS, RANKS, State, parse, pinned, replace
-from hwexplorer.tui import app as program
+from hwexplorer.state import PLOTS, parse, pinned, replace
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
 from hwexplorer.tui.widgets.tree_table import fit_widths, measure_table
 from hwexplorer.views import tree_view
@@ -24,8 +20,6 @@ from hwexplorer.views.answer_lines import verdict
 from hwexplorer.views.device_rows import cards
 from hwexplorer.views.plain import Plot
 from tests.sampling import for_each
-from tests.tui.opened import on_screen
-from tests.tui.test_app import screen_text
 
 PAIRS = (
     "resnet18@b8,fp16?pin=tpu_v4@b8",
@@ -126,20 +120,6 @@ def test_nothing_is_won_where_the_model_does_not_fit() -> None:
     assert {row.cells[wins] for row in table.rows} == {"l4"}
 
 
-@pytest.mark.parametrize("rank", RANKS)
-def test_devices_in_order(rank: str) -> None:
-    state = parse(f"resnet18@b8?rank={rank}")
-    rows = [row.key for row in pane_table(state).rows]
-    assert sorted(rows) == sorted(state.devices)
-    on_paper = [name for name in rows if not engine.device(name).silicon]
-    silicon = [name for name in rows if name not in on_paper]
-    assert rows == [*silicon, *on_paper]
-    turned = [row.key for row in pane_table(replace(state, rank_reverse=True)).rows]
-    assert turned == [*silicon[::-1], *on_paper]
-    if rank == "edp":
-        assert silicon == sorted(silicon, key=lambda name: engine.result(state, name).edp_js)
-
-
 @for_each("model", ["resnet18@b8,fp16", "gemm@b1", "vit_b_16@b4"])
 @for_each("name", PLOTS)
 def test_plots(model: str, name: str) -> None:
@@ -203,33 +183,8 @@ def test_the_host_counts_in_the_model_on_each_device_that_has_its_work() -> None
     assert host.cells[-2:] == (None, "tpu_v4")  # the CPU has no such work, and wins nothing by that
 
 
-def test_the_running_share_stands_beside_no_rows_that_are_sorted_by_another_figure() -> None:
-    for sort in ("share", "latency", "energy", "graph"):
-        keys = [column.key for column in tree_view.tree(parse(f"resnet18?sort={sort}")).columns]
-        assert ("cumulative" in keys) is (sort in ("share", "graph"))
-
-
 def test_a_change_names_what_it_is_compared_with() -> None:
     before, after = parse("resnet18@b8"), parse("resnet18@b16")
     told = summarize_change(before, after, cards(before), cards(after))
     assert told.startswith("batch 16 vs batch 8: ")
     assert summarize_undo(after, before, cards(after), cards(before)) == 'undid "batch 16"'
-
-
-@pytest.mark.parametrize(("terminal", "theme"), [("xterm", "ansi"), ("xterm-256color", "light")])
-def test_a_terminal_of_sixteen_colours_gets_a_theme_of_sixteen(
-    monkeypatch: pytest.MonkeyPatch, terminal: str, theme: str
-) -> None:
-    monkeypatch.setattr(program, "Console", partial(Console, force_terminal=True))
-    for name, value in (("TERM", terminal), ("COLORTERM", ""), ("NO_COLOR", "")):
-        monkeypatch.setenv(name, value)
-    assert program.theme_for_terminal("light") == theme
-
-
-async def test_without_colours_no_colour_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with on_screen(State()) as (app, pilot):
-        await pilot.pause()
-        text = screen_text(app)
-    assert "◂ least" in text
-    assert "yellow" not in text

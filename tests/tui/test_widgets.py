@@ -1,6 +1,5 @@
 """The widgets as plain text, without an app."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +12,7 @@ from hwexplorer.tui.widgets.plot_area import Braille, PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.layout import shorten, width_of, wrap
-from hwexplorer.views.plain import Plot, Row, Series, Stack, Table, Text, TreeIndex, WaterfallStep
+from hwexplorer.views.plain import Plot, Row, Series, Table, Text, TreeIndex
 from tests.tui.fake import Fake, render
 from tests.waiting import CallCount
 
@@ -144,24 +143,6 @@ def test_a_plot_fits_whatever_its_size(width: int, height: int, ascii: bool) -> 
     assert all(sum(width_of(s.text) for s in line) <= width for line in drawn)
 
 
-@pytest.mark.parametrize("bad", [(), (float("nan"),), (0.0,), (-1.0, float("inf"))])
-def test_a_plot_of_nothing_says_so_or_stays_empty(bad: tuple[float, ...]) -> None:
-    plot = Plot(name="p", title="p", x_title="x", y_title="y", x_unit="s", y_unit="J", series=(Series("s", bad, bad),))
-    assert len(render(plot, 40, 10, PALETTE)) == 10
-    linear = Plot(
-        name="p",
-        title="p",
-        x_title="x",
-        y_title="y",
-        x_unit="s",
-        y_unit="J",
-        series=(Series("s", bad, bad),),
-        log_x=False,
-        log_y=False,
-    )
-    assert len(render(linear, 40, 10, PALETTE)) == 10
-
-
 def test_lines_outside_the_canvas_are_clipped() -> None:
     canvas = Braille(10, 5)
     canvas.segment(-1000, -1000, 1000, 1000, 0)
@@ -170,21 +151,10 @@ def test_lines_outside_the_canvas_are_clipped() -> None:
     assert canvas.cell(9, 4)[0] == " "
 
 
-def test_a_percentage_is_never_broken_off_its_sign() -> None:
-    assert wrap("conv makes 25 % of it", 13) == ["conv makes", "25 % of it"]
-    assert wrap("   9 % of it   is in conv1", 16, 2) == ["   9 % of it", "  is in conv1"]  # keeps what aligns
-
-
 def test_prose_wraps_and_sets_keys_apart() -> None:
     content = Prose()
     content.update(Text("t", "t", (("Head", ("a long line of words that wraps", "key\tvalue of it")),)))
     assert lines(content, 20, 5) == ["Head", "a long line of words", "  that wraps", "key    value of it", ""]
-
-
-def test_a_narrow_pane_shows_the_seconds_of_a_step_before_its_bar() -> None:
-    content = Prose()
-    content.update(Text("t", "t", (), steps=(WaterfallStep("+ memory wait", 1e-5, 0.2, Stack((0.3,))),)))
-    assert all(lines(content, width, 2)[0].endswith("10.0 µs") for width in range(12, 60))
 
 
 @given(st.text(max_size=80), st.integers(0, 40))
