@@ -64,7 +64,7 @@ screenshots: $(VENV)/.test
 # Rewrites the expected output of the verbs and the generated references; read the diff before you commit it.
 golden: $(VENV)/.test
 	HWEXPLORER_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
-	$(BIN)/python -m tests.reference
+	$(BIN)/python -m lab.reference
 
 # Regenerates the shipped captures from torchvision. It takes minutes and needs torch.
 captures: $(VENV)/.run

@@ -1,4 +1,4 @@
-"""Written by `python -m tests.reference` from what each verb declares."""
+"""Written by `python -m lab.reference` from what each verb declares."""
 
 from collections.abc import Sequence
 from pathlib import Path

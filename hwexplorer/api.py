@@ -1,7 +1,7 @@
 """The Python API: each verb as a function of values, whose result is the document of its JSON.
 
 `function` makes those of verbs from their declarations; a section is the first word: `hx.show("memory", "resnet50")`.
-hwexplorer/__init__.pyi, written by `python -m tests.reference`, shows them to type checkers and editors.
+hwexplorer/__init__.pyi, written by `python -m lab.reference`, shows them to type checkers and editors.
 """
 
 from __future__ import annotations

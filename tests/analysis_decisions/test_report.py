@@ -73,13 +73,6 @@ def test_the_page_opens_offline(on: str) -> None:
     assert "aria-sort" in done.out
 
 
-@pytest.mark.parametrize("form", ["text", "md", "csv"])
-def test_the_report_in_other_formats(form: str) -> None:
-    done = hwexplorer("report", "mobilenet_v2", "--on", "kpu", "--all", "--format", form)
-    assert done.code == 0, done.err
-    assert "features" in done.out
-
-
 def test_the_documents_are_those_of_the_verbs() -> None:
     words = ("resnet18", "--on", "gpu", "--format", "json")
     whole = hwexplorer("report", *words).json()
@@ -152,14 +145,3 @@ def test_hostile_names_are_text() -> None:
     cells = list(csv.reader(io.StringIO(plain(view, "csv"))))
     assert any(cell == "'=1+1" for row in cells for cell in row)
     assert not any(cell.startswith("=") for row in cells for cell in row)
-
-
-def test_numbers_sort_by_value() -> None:
-    table = Table("t", "", (Column("n", "N", "s"),), (Row("a", (1e-3,)), Row("b", (2.0,)), Row("c", (None,))))
-    assert re.findall(r'data-v="([^"]*)"', as_html(table)) == ["0.001", "2.0", ""]
-
-
-def test_html_by_suffix(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    target = tmp_path / "report.html"
-    assert hwexplorer("compare", "resnet18", "-o", str(target)).code == 0
-    _check(target.read_text(encoding="utf-8"))

@@ -17,8 +17,8 @@ from hwexplorer.declare import Report
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State
 from hwexplorer.tui import commands
+from lab.reference.verbs import markdown
 from tests.plugged import plug_in
-from tests.reference.verbs import markdown
 
 WORDS = ("words", "conv2d", "--on", "h100_sxm", "--least", "4")
 Print = Callable[..., str]

@@ -8,15 +8,10 @@ from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.keys import remap
 from hwexplorer.tui.user_settings import UserSettings, read
-from tests.reference.keys import markdown
 from tests.tui.fake import Fake
 from tests.waiting import settle_until
 
 GRID = (120, 40)
-
-
-def test_the_key_reference_is_generated() -> None:
-    assert Path("KEYS.md").read_text() == markdown(), "run: python -m tests.reference.keys > KEYS.md"
 
 
 def written(tmp_path: Path, text: str) -> tuple[UserSettings, str]:

@@ -1,8 +1,8 @@
-"""Files of the checkout that are made of what verbs and keys declare: `python -m tests.reference` writes them."""
+"""Files of the checkout that are made of what verbs and keys declare: `python -m lab.reference` writes them."""
 
 from collections.abc import Callable
 
-from tests.reference import keys, stub, verbs
+from lab.reference import keys, stub, verbs
 
 FILES: dict[str, Callable[[], str]] = {
     "KEYS.md": keys.markdown,

@@ -28,7 +28,7 @@ def _index() -> Iterator[str]:
 
 
 README = "README.md"
-_BEGIN, _END = "<!-- answer: written by python -m tests.reference -->\n", "<!-- end of answer -->\n"
+_BEGIN, _END = "<!-- answer: written by python -m lab.reference -->\n", "<!-- end of answer -->\n"
 _ANSWER, _ANSWER_LINES, _ANSWER_WIDTH = "compare resnet50 --on h100_sxm,l4,t4", 14, 100
 
 

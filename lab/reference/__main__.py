@@ -1,8 +1,8 @@
-"""`python -m tests.reference` writes the generated files of the checkout."""
+"""`python -m lab.reference` writes the generated files of the checkout."""
 
 from pathlib import Path
 
-from tests.reference import FILES
+from lab.reference import FILES
 
 for name, make in FILES.items():
     Path(name).write_text(make(), encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import get_args, get_type_hints
 
 from hwexplorer import api, registry
 
-_HEAD = '''"""Written by `python -m tests.reference` from what each verb declares."""
+_HEAD = '''"""Written by `python -m lab.reference` from what each verb declares."""
 
 from collections.abc import Sequence
 from pathlib import Path
