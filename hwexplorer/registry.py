@@ -76,11 +76,10 @@ def sections(verb: str) -> tuple[str, ...]:
 
 
 def is_verb(word: str) -> bool:
-    """Return True for a verb or a section, also one of an annex that is not installed."""
-    groups = {module.group for module in _built_in().values()} - {""}
-    if any(word in names for names in (_built_in(), groups, plugins.EXTRA["verbs"])):
+    """Return True for a verb, also one of an annex that is not installed."""
+    if word in plugins.EXTRA["verbs"] or any(word == (module.group or name) for name, module in _built_in().items()):
         return True
-    return _may_be_verb(word) and (word in _modules() or word in verbs())
+    return _may_be_verb(word) and word in verbs()
 
 
 def _may_be_verb(word: str) -> bool:
@@ -108,14 +107,16 @@ def resolve(words: list[str]) -> list[str]:
         members = sections(verb)
     if not members:
         return words
-    if rest and (rest[0] in members or rest[0] in plugins.EXTRA["verbs"]):
+    if rest and (rest[0] in members or f"{verb}.{rest[0]}" in plugins.EXTRA["verbs"]):
         return rest
     choose = _group(verb).choose
     if choose is not None:
         return choose(rest)
     if verb in members or rest in (["--help"], ["-h"]):
         return words
-    raise unknown("section", rest[0], members) if rest else RequestError(f"{verb} needs one of {', '.join(members)}")
+    raise (
+        unknown("section", rest[0], members) if rest else RequestError(f"{verb} needs a section: {', '.join(members)}")
+    )
 
 
 def _check_typo(words: list[str]) -> None:
@@ -167,7 +168,7 @@ def _help_line(module: str) -> str:
 def load(name: str) -> Report | Verb:
     """Return the declaration of a verb or a section. Raises RequestError for an unknown one."""
     module = _find(name)
-    if not module.path and name not in plugins.EXTRA["verbs"]:
+    if not module.path and all(name != point.rpartition(".")[2] for point in plugins.EXTRA["verbs"]):
         raise unknown("verb", name, _modules())
     if module.point or not module.path:
         return cast("Report | Verb", plugins.load("verbs", module.point or name, _check))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Names of the annexes, which this package does without, by kind.
-EXTRA = {"verbs": ("calibrate", "design", "trace"), "readers": (".onnx", "trace")}
+EXTRA = {"verbs": ("calibrate", "trace", "tune.design"), "readers": (".onnx", "trace")}
 _INSTALL = "pip install 'hwexplorer[all]'"
 _CHECKOUT = Path(__file__).parents[2] / "hwexplorer_annexes" / "pyproject.toml"
 

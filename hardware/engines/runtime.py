@@ -406,12 +406,12 @@ def format_rule(device: Chip, kernels: tuple[str, ...], asked: str, operator: st
     )
 
 
-@lru_cache(maxsize=1)
 def common_runtimes() -> tuple[str, ...]:
     """Return the runtimes that help lists, of all that can be asked for."""
     return tuple(file_access.shipped(PATH)["common"])
 
 
+@lru_cache(maxsize=1)
 def runtime_names() -> plugins.Names:
     """Return the names that can be asked for: 'auto', a mode, or a runtime."""
     return plugins.Names("runtimes", (AUTO, *MODES, *runtimes().built_in))

@@ -78,7 +78,7 @@ def test_the_documents_are_those_of_the_verbs() -> None:
     whole = hwexplorer("report", *words).json()
     assert whole["schema"] == "hwexplorer/1"
     for verb in ("tree", "events", "memory", "edp", "kernels", "structure"):
-        assert whole[verb] == hwexplorer(verb, *words).json(), verb
+        assert whole[verb] == hwexplorer(*registry.full_name(verb).split(), *words).json(), verb
 
 
 def _on_screen(name: str) -> bool:

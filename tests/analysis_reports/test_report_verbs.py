@@ -7,11 +7,11 @@ import reports_grid as grid
 
 from tests.sampling import for_each
 
-VERBS = ("structure", "kernels", "memory", "edp")
+VERBS = ("show structure", "show kernels", "show memory", "tree edp")
 
 
 def words(verb: str) -> tuple[str, ...]:
-    return (verb, "resnet18", "--batch", "2", "--on", "gpu")
+    return (*verb.split(), "resnet18", "--batch", "2", "--on", "gpu")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -30,15 +30,15 @@ def test_text_and_markdown(verb: str) -> None:
 @for_each("device", grid.DEVICES)
 def test_every_architecture(verb: str, device: str) -> None:
     for model in ("mobilenet_v2", "mlp"):
-        assert grid.said(verb, model, "--on", device, "--precision", "int8", "--execution", "fused")
+        assert grid.said(*verb.split(), model, "--on", device, "--precision", "int8", "--execution", "fused")
 
 
-@pytest.mark.parametrize("verb", ["kernels", "edp"])
+@pytest.mark.parametrize("verb", ["show kernels", "tree edp"])
 def test_node(verb: str) -> None:
-    document = json.loads(grid.said(verb, "resnet18", "--node", "layer1.0.conv1", "--format", "json"))
+    document = json.loads(grid.said(*verb.split(), "resnet18", "--node", "layer1.0.conv1", "--format", "json"))
     assert document["node"] == "layer1.0.conv1"
 
 
 def test_top() -> None:
-    document = json.loads(grid.said("edp", "resnet18", "--top", "3", "--format", "json"))
+    document = json.loads(grid.said("tree", "edp", "resnet18", "--top", "3", "--format", "json"))
     assert len(document["top_operators"]) == len(document["top_subgraphs"]) == 3

@@ -137,6 +137,6 @@ def test_a_precision_is_two_lines_of_the_table() -> None:
         return done.stdout
 
     model = "llama3_8b:decode,layers=2"
-    assert "int3_g64" in run("memory", model, "--on", "h100_sxm", "--precision", "W3A16-kv8")
+    assert "int3_g64" in run("show", "memory", model, "--on", "h100_sxm", "--precision", "W3A16-kv8")
     assert "w3a16" in run("sweep", model, "--on", "b200,kpu_t256", "--batches", "1", "--precisions", "fp16,w3a16")
     assert "w3a16" in run("compare", "--help")

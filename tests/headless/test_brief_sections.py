@@ -26,7 +26,7 @@ def test_energy_is_explained_per_inference(call: Call) -> None:
     assert {part["unit"] for group in explained["groups"].values() for part in group} == {"J"}
 
 
-@pytest.mark.parametrize("words", [("structure", "llama3_8b:decode"), ("kernels", "resnet50")])
+@pytest.mark.parametrize("words", [("show", "structure", "llama3_8b:decode"), ("show", "kernels", "resnet50")])
 def test_only_rows_with_one_name_but_for_a_number_are_merged(call: Call, words: tuple[str, ...]) -> None:
     merged = [line for line in call(*words, "--on", "h100_sxm").out.splitlines() if re.search(r"\S ×\d", line)]
     assert merged
@@ -64,20 +64,20 @@ def test_names_that_differ_in_one_number_are_merged() -> None:
 
 
 def test_kernels_are_all_counted_and_has_the_average_intensity(call: Call) -> None:
-    words = ("kernels", "llama3_8b:decode", "--batch", "32", "--precision", "fp16", "--on", "tpu_v4")
+    words = ("show", "kernels", "llama3_8b:decode", "--batch", "32", "--precision", "fp16", "--on", "tpu_v4")
     document = json.loads(call(*words, "--format", "json").out)
     kernels = document["kernels"]
     flops, moved = (sum(kernel[name] for kernel in kernels) for name in ("flops", "dram_bytes"))
     assert document["average_intensity"] == pytest.approx(flops / moved)
     note = f"{document['launch_dominated']} of {len(kernels)} kernels take longer to launch than to run"
     assert note in call(*words).out
-    plot = json.loads(call("plot", *words[1:], "--format", "json").out)
+    plot = json.loads(call("show", "plot", *words[2:], "--format", "json").out)
     assert plot["notes"][0].startswith(note)
 
 
 def test_kernels_say_what_can_be_vectorised(call: Call) -> None:
     for device in ("h100_sxm", "xeon_8490h"):
-        rows = json.loads(call("kernels", "resnet18", "--on", device, "--format", "json").out)["kernels"]
+        rows = json.loads(call("show", "kernels", "resnet18", "--on", device, "--format", "json").out)["kernels"]
         lanes = load_device(device).file.fma_per_clock["vector"]
         assert {row["vectorizable_dim"] for row in rows} == {"columns", "elements"}
         assert all(row["vectorizable_size"] >= 1 and row["recommended_mapping"] for row in rows)
@@ -107,8 +107,8 @@ def test_compare_has_its_eight_columns_at_a_hundred_characters(
     assert max(map(len, lines)) <= 100
 
 
-@pytest.mark.parametrize("verb", ["kernels", "memory"])
-def test_the_title_of_a_long_subject_is_one_line_of_100(call: Call, verb: str) -> None:
-    title, after = call(verb, "llama3_8b:request,in=1024,out=256", "--on", "h100_sxm").out.splitlines()[:2]
+@pytest.mark.parametrize("section", ["kernels", "memory"])
+def test_the_title_of_a_long_subject_is_one_line_of_100(call: Call, section: str) -> None:
+    title, after = call("show", section, "llama3_8b:request,in=1024,out=256", "--on", "h100_sxm").out.splitlines()[:2]
     assert len(title) <= 100, title
     assert not after

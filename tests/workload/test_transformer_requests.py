@@ -200,10 +200,10 @@ def test_lengths_are_settings_of_the_state() -> None:
             states.parse(wrong)
 
 
-@pytest.mark.parametrize("verb", ["compare", "tree", "memory", "kernels", "edp", "events"])
+@pytest.mark.parametrize("verb", ["compare", "tree", "show memory", "show kernels", "tree edp", "show events"])
 def test_verbs_take_lengths(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     model = "decoder:hidden=64,layers=2,heads=4,ffn=160,vocab=1000,experts=4,active=2"
-    words = [verb, model, "--sequence", "3", "--kv", "50", "--on", "h100_sxm", "--format", "json"]
+    words = [*verb.split(), model, "--sequence", "3", "--kv", "50", "--on", "h100_sxm", "--format", "json"]
     assert main(words) == 0
     json.loads(capsys.readouterr().out)
 
