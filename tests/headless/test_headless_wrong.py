@@ -137,7 +137,6 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("models", "resnut18"), "did you mean resnet18"),
     (("devices", "--on", "gpu"), "--on"),
     (("sweep", "conv2d", "--batch", "1,8"), "sweep --batches"),
-    (("why", "conv2d", "gpu"), "h100_sxm is a device; name a model, and devices after --on"),
     (("why", "conv2d", "nothing_like_it"), "unknown model"),
 ]
 
