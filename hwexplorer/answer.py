@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from analysis.model.ir.coverage import uncovered_note
+from analysis.model.ir.workload import uncovered_note
 from hardware.base.errors import RequestError, unknown
 from hwexplorer import engine, registry
 from hwexplorer.declare import Report, Rows

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from analysis.estimate.estimate import Estimate
 from analysis.explore.grid import BATCHES, Axes
-from analysis.model.ir.batch_limits import batches_of
+from analysis.model.ir.workload import batches_of
 from hardware.device import Device, power_caps
 from hardware.device_catalog import catalogue_devices as all_devices
 from hardware.precision import SWEEP

@@ -19,7 +19,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.outcome import Outcome
 from analysis.model import store
-from analysis.model.ir import batch_limits
+from analysis.model.ir import workload as batch_limits
 from analysis.model.ir.workload import Workload
 from analysis.model.names import model_ref, targets
 from analysis.model.names.model_ref import ModelRef, refer
@@ -34,9 +34,8 @@ from hwexplorer.state import State
 from hwexplorer.user_code import capture_limits
 
 if TYPE_CHECKING:
-    from analysis.model.process.workload_jobs import WorkloadJob
-    from analysis.model.transformer.load_spec import LoadSpec
-    from analysis.model.transformer.transformer_request import Request
+    from analysis.model.process.child_job import WorkloadJob
+    from analysis.model.transformer.transformer_request import LoadSpec, Request
     from analysis.serving.deployment import ParallelDegrees, Server
     from analysis.serving.served_load import Served
 

@@ -2,7 +2,7 @@
 
 # Models, for readers.
 from analysis.model import model_errors as model_errors, reading_budget as reading_budget
-from analysis.model.ir import batch_limits as batch_limits, operator_graph as operator_graph, poly as poly, size_expressions as size_expressions, workload as workload
+from analysis.model.ir import operator_graph as operator_graph, poly as poly, size_expressions as size_expressions, workload as workload
 from analysis.model.ir.operator_kinds import KINDS as KINDS
 from analysis.model.lowering.graph_lowering import lower_graph as lower_graph
 from analysis.model.names.targets import Input as Input
@@ -15,7 +15,7 @@ from analysis.model.process.answering import answer as answer
 # Estimates, and what is made of them.
 from analysis import document as document
 from analysis.estimate import causes as causes, estimate as estimate, figures as figures
-from analysis.estimate.metrics import METRICS as METRICS
+from analysis.estimate.figures import METRICS as METRICS
 from analysis.estimate.scenario import Scenario as Scenario
 from analysis.explore.constraint import Constraint as Constraint
 from analysis.explore.grid import front as front
@@ -26,9 +26,7 @@ from analysis.explore import tuning as tuning
 from analysis.measured import predictions as predictions, tables as tables
 
 # Devices, architectures and runtimes.
-from hardware import architecture as architecture, demand as demand, device_catalog as device_catalog, execute as execute, what_if as what_if
-from hardware import setup as setup
-from hardware import device as device
+from hardware import architecture as architecture, architecture_facts as architecture_facts, demand as demand, device as device, device_catalog as device_catalog, execute as execute, setup as setup, what_if as what_if
 from hardware.area import area as area
 from hardware.device import Device as Device
 from hardware.device_toml import device_toml as device_toml
@@ -38,7 +36,6 @@ from hardware.mapping import common as common
 from hardware.setup import Setup as Setup
 
 # Errors, files, numbers and words.
-from hardware import architecture_facts as architecture_facts
 from hardware.base import file_access as file_access, text as text
 from hardware.base.errors import RequestError as RequestError
 from hardware.base.records import group_by as group_by, memoize as memoize

@@ -7,15 +7,13 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.estimate import Estimate, estimate_batches
-from analysis.estimate.figures import Figures, figures
+from analysis.estimate.figures import METRICS, Figures, figures
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.kernel_roofs import Points, is_launch_dominated, main_peak, points, sides_of_ridge
-from analysis.estimate.metrics import METRICS
+from analysis.estimate.kernel_rows import Points, is_launch_dominated, main_peak, points, sides_of_ridge
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import operators_of, tree
 from analysis.explore.grid import BATCHES
-from analysis.model.ir.batch_limits import batches_of
-from analysis.model.ir.workload import Floats, Ints
+from analysis.model.ir.workload import Floats, Ints, batches_of
 from analysis.text.bound_reasons import describe_launch_dominated
 from hardware.base.text import Unit, percent, quantity
 from hardware.precision import rate_unit

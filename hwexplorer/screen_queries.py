@@ -6,10 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from analysis.document import Cell, Column
-from analysis.estimate.deviations import describe_deviations
+from analysis.estimate.figures import describe_deviations
 from analysis.estimate.tree_figures import operators_of
-from analysis.model.ir.coverage import uncovered_note
-from analysis.model.ir.workload import Workload
+from analysis.model.ir.workload import Workload, uncovered_note
 from hardware.base.text import percent
 from hwexplorer import engine, registry, user_code
 from hwexplorer.answer import Answer

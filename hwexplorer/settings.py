@@ -23,7 +23,7 @@ from hardware.base.text import parse_whole
 from hardware.engines.runtime import AUTO, LAYOUTS, MODES, common_runtimes, runtime_names
 
 if TYPE_CHECKING:
-    from analysis.model.transformer.load_spec import LoadSpec
+    from analysis.model.transformer.transformer_request import LoadSpec
 
 EXECUTIONS = (AUTO, *MODES)
 BATCH_MAX, IMAGE_MAX, TOKENS_MAX = request_bounds.BATCH, request_bounds.IMAGE_SIZE, request_bounds.TOKENS
@@ -146,7 +146,7 @@ class LoadSetting(Setting, frozen=True, kw_only=True):
 
 
 def _load(words: str) -> LoadSpec:
-    from analysis.model.transformer.load_spec import read_load  # not needed to start the screen
+    from analysis.model.transformer.transformer_request import read_load  # not needed to start the screen
 
     return read_load(words)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from analysis.model.process.workload_jobs import ModelCapture
+from analysis.model.process.child_job import ModelCapture
 from hwexplorer import engine
 from hwexplorer.answer import Answer
 from hwexplorer.headless import answers

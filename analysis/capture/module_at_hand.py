@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from analysis.model.ir.coverage import coverage
-from analysis.model.ir.workload import Workload
+from analysis.model.ir.workload import Workload, coverage
 from hardware.base.text import percent
 
 

@@ -17,7 +17,7 @@ from analysis.capture import expert_routing, failure_text, imported_files, kv_ca
 from analysis.capture.exporter import MAX_BATCH, Inputs, export, register_class, register_objects, tensors_in
 from analysis.capture.model_factory import Built, check_call
 from analysis.capture.torch_settings import WholeMasks, import_torchvision, remove_classes, without_weights
-from analysis.model.ir import batch_limits
+from analysis.model.ir import workload
 from analysis.model.ir.operator_graph import Graph
 from analysis.model.ir.workload import Workload
 from analysis.model.lowering.graph_lowering import lower_graph
@@ -160,11 +160,11 @@ def _capture(
             notes.append("captured with use_cache off: its cache is not counted")
         if way.live and way.most < MAX_BATCH:
             why = f"its code takes another path for larger ones ({failure_text.reason(failures[-1][1])})"
-            notes.append(batch_limits.range_note(way.most, why))
+            notes.append(workload.range_note(way.most, why))
         if batch_dim is not None and not way.live:
             why = failure_text.reason(next(e for old, e in failures if old.live and old.routed == way.routed))
             batch = next((item.shape[batch_dim] for item in graph.inputs if len(item.shape) > batch_dim), 1)
-            notes.append(batch_limits.fixed_note(int(batch), f"the model fixes it ({why})"))
+            notes.append(workload.fixed_note(int(batch), f"the model fixes it ({why})"))
         return replace(graph, notes=tuple(notes))
     raise CaptureError(_verdict(failures)) from None
 

@@ -11,8 +11,7 @@ from math import log, sqrt
 import msgspec
 
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.model.ir.batch_limits import batch_words, refusal
-from analysis.model.ir.workload import Ints
+from analysis.model.ir.workload import Ints, batch_words, refusal
 from hardware.base.errors import RequestError
 from hardware.base.records import forget_memos, memoize
 from hardware.device import Device

@@ -16,8 +16,7 @@ from functools import cache
 import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import Estimate
-from analysis.estimate.evaluation import ratio
+from analysis.estimate.estimate import Estimate, ratio
 from analysis.estimate.host_work import divide_host_work
 from analysis.model.ir.workload import Floats, Ints
 from hardware.architecture_facts import Event

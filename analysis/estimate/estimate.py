@@ -1,33 +1,351 @@
-"""The estimate of one model on one device in one scenario: latency, energy, memory, bounds and bands."""
+"""The estimate of a model on a device in a scenario: latency, energy, memory, bounds and bands.
+
+Workloads at several batches become one demand, end to end (a bundle), which is executed once; each estimate has the
+totals of its part. A single estimate is a bundle of one.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate, pairwise, starmap
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from analysis.estimate.evaluation import Bundle, Rates, evaluate, make_bundle, rates, split_batches
 from analysis.estimate.kernels import demand, usual_joins
+from analysis.estimate.operator_facts import Partition, partition
 from analysis.estimate.peak_memory import Memory, block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.subgraphs import Partition, partition
 from analysis.estimate.trust import Factors, Trust, find_trust, work_class
-from analysis.model.ir.batch_limits import check_batch
-from analysis.model.ir.coverage import Coverage, coverage
-from analysis.model.ir.workload import Floats, Workload
+from analysis.model.ir.workload import Bools, Coverage, Floats, Workload, check_batch, coverage
 from hardware import precision
 from hardware.architecture_facts import Event
 from hardware.base.records import memoize
-from hardware.demand import Demand
+from hardware.demand import WRITE, Calls, Demand, Transfers
 from hardware.device import Device
 from hardware.engines.runtime import Runtime
-from hardware.execute import Execution
+from hardware.execute import BOUNDS, Execution, execute, repeat_kernels
 from hardware.plan import Plan
 from hardware.precision import Widths
 from hardware.setup import Setup, is_unsupported
+
+# The fields of a demand that are per operator, or the same for all operators.
+_COLUMNS = (
+    "op_class", "head", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes",
+    "largest_bytes", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops", "mean_work", "batch",
+    "lag", "is_expert", "expert_rows",
+)  # fmt: skip
+_BY_KERNEL = (  # of an execution
+    "pipelined_s", "kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s",
+    "kernel_memory_s", "bound", "resource", "utilization",
+)  # fmt: skip
+_BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale")  # of an execution
+# Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
+PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
+_KEEP_PARTS = 1024
+_Part = tuple[Workload, int, int]  # a workload, its batch, and the size of the parts in which it runs
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """The totals of w estimates, each for the whole batch, SI units, shape (w,). `utilization` is the time that the
+    busiest unit would need at its full peak, over the latency. `bound` is what bounds the most time, `bound_s` (w,
+    bounds) the time by bound. `pipelined_s` is the part of the latency in which the next batch already runs."""
+
+    latency_s: Floats
+    pipelined_s: Floats
+    energy_j: Floats
+    utilization: Floats
+    bound: tuple[str, ...]
+    bound_s: Floats
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures that follow from the batch, latency and energy of an estimate. The energy-delay product is of one
+    inference: its energy times the latency of the batch that it waits for."""
+
+    latency_s_per_inference: float
+    energy_j_per_inference: float
+    edp_js: float
+    throughput_per_s: float
+    average_power_w: float
+
+
+def rates(batch: int, latency_s: float, energy_j: float, pipelined_s: float = 0.0) -> Rates:
+    """Return the rates of a whole batch; throughput and power are 0 without latency. The next batch may enter
+    `pipelined_s` before this one has left, so inferences can follow each other sooner than one takes."""
+    follows_s = latency_s - pipelined_s
+    return Rates(
+        latency_s_per_inference=latency_s / batch,
+        energy_j_per_inference=energy_j / batch,
+        edp_js=energy_j / batch * latency_s,
+        throughput_per_s=batch / follows_s if follows_s else 0.0,
+        average_power_w=energy_j / latency_s if latency_s else 0.0,
+    )
+
+
+def totals(run: Execution, kernel_ends: Sequence[int], op_ends: Sequence[int]) -> Totals:
+    """Return the sums of the estimates of a run, whose kernels and operators end at these places."""
+    latency, peak = _sums(run.kernel_s, kernel_ends), _sums(run.utilization * run.kernel_s, kernel_ends)
+    segments = [(run.bound[a:b], run.kernel_s[a:b]) for a, b in pairwise((0, *kernel_ends))]
+    bound_s = np.array([np.bincount(*one, minlength=len(BOUNDS)) for one in segments], dtype=np.float64)
+    return Totals(
+        latency_s=latency,
+        pipelined_s=np.zeros_like(latency) if run.pipelined_s is None else _sums(run.pipelined_s, kernel_ends),
+        energy_j=_sums(run.energy_j, op_ends),
+        utilization=ratio(peak, latency),
+        bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1).tolist()),
+        bound_s=bound_s,
+    )
+
+
+def _sums(values: Floats, ends: Sequence[int]) -> Floats:
+    """Return the sum of each segment. Terms are added in the order in which a segment alone is summed (reduceat pairs
+    them differently)."""
+    return np.array([np.add.reduce(values[a:b]) for a, b in pairwise((0, *ends))])
+
+
+def weighted_mean(values: Floats, weights: Floats) -> float:
+    """Return the mean of values by their weights, 0 without any weight."""
+    total = float(weights.sum())
+    return float((values * weights).sum()) / total if total else 0.0
+
+
+def ratio(a: Floats, b: Floats, otherwise: Floats | float = 0.0) -> Floats:
+    """Return a / b, and `otherwise` where b is 0."""
+    return np.where(b > 0, a / np.where(b > 0, b, 1.0), otherwise)
+
+
+class Bundle(msgspec.Struct, frozen=True):
+    """The joint demand of estimates, ordered by batch and then by workload. `ends` are where the kernels of each end,
+    and where its operators end. `repeats` (n,) says how often each operator is repeated, if workloads merge equal
+    layers; `mostly_convolution`, whether convolutions do most multiply-accumulates of each (None without any);
+    `devices`, how many share each workload."""
+
+    demand: Demand
+    ends: tuple[tuple[int, ...], tuple[int, ...]]
+    repeats: Floats | None
+    mostly_convolution: tuple[bool | None, ...]
+    devices: int
+
+
+def make_bundle(workloads: Sequence[Workload], batches: Sequence[int], widths: Widths, execution: str) -> Bundle:
+    """Return workloads at some batches and widths of their tensors, under an execution mode ('eager', 'fused' ..)."""
+    return bundle_pairs([(workload, batch) for batch in batches for workload in workloads], widths, execution)
+
+
+def bundle_pairs(pairs: Sequence[tuple[Workload, int]], widths: Widths, execution: str) -> Bundle:
+    """Return workloads, each at its batch, at some widths of their tensors, under an execution mode."""
+    demands = [demand(workload, batch, widths, execution) for workload, batch in pairs]
+    repeats = [w.repeats @ w.value_at(batch=batch) for w, batch in pairs if w.repeats is not None]
+    return Bundle(
+        demand=demands[0] if len(demands) == 1 else _join(demands),
+        ends=(tuple(accumulate(one.n_kernels for one in demands)), tuple(accumulate(one.n for one in demands))),
+        repeats=np.concatenate(repeats) if repeats else None,
+        mostly_convolution=tuple(map(_is_mostly_convolution, demands)),
+        devices=pairs[0][0].devices,
+    )
+
+
+def _is_mostly_convolution(work_demand: Demand) -> bool | None:
+    total = work_demand.macs.sum()
+    return bool(work_demand.macs[work_demand.is_convolution].sum() * 2 > total) if total else None
+
+
+def _join(demands: Sequence[Demand]) -> Demand:
+    """Return all demands as one: columns end to end, indices shifted."""
+    kernels, ops = [one.n_kernels for one in demands], [one.n for one in demands]
+    firsts = zip(demands, np.cumsum([0, *kernels]), np.cumsum([0, *ops]), strict=False)
+    kernel, previous, owner = [], [], []
+    for one, first_kernel, first_op in firsts:
+        kernel.append(one.kernel + first_kernel)
+        before = one.transfers.previous
+        previous.append(np.where(before < 0, -1, before + first_kernel))
+        owner.append(one.transfers.op + first_op)
+    moves, calls = [one.transfers for one in demands], [one.calls for one in demands]
+    return Demand(
+        **_join_columns(demands, _COLUMNS),
+        kernel=np.concatenate(kernel),
+        n_kernels=sum(kernels),
+        transfers=Transfers(
+            op=np.concatenate(owner),
+            previous=np.concatenate(previous),
+            **_join_columns(moves, ("size_bytes", "role", "distance")),
+        ),
+        calls=Calls(**_join_columns(calls, Calls.__struct_fields__)),
+        model=np.repeat(np.arange(len(demands)), kernels),
+    )
+
+
+def _join_columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+    """Concatenate columns of records, by name. A value that is not an array is the same in all; a column that only some
+    records have is neutral in the others."""
+    return {name: _join_column(records, name) for name in names}
+
+
+def _join_column(records: Sequence[Any], name: str) -> Any:
+    columns = [getattr(one, name) for one in records]
+    known = next((column for column in columns if isinstance(column, np.ndarray)), None)
+    if known is None:
+        return columns[0]
+    for place, column in enumerate(columns):
+        if column is None:  # `mean_work` is a factor, the others are amounts
+            columns[place] = np.full((*known.shape[:-1], records[place].n), float(name == "mean_work"))
+    return np.concatenate(columns, axis=-1)
+
+
+class Evaluation(msgspec.Struct, frozen=True):
+    """The execution of a bundle and the totals of each estimate. `demand` is that of the bundle, with repeated kernels.
+    Time is of one device; energy and events are of all devices that share a workload."""
+
+    bundle: Bundle
+    demand: Demand
+    run: Execution
+    totals: Totals
+
+    def runs(self) -> Iterator[Execution]:
+        """Yield the execution of each estimate. Its mapping is that of all, except for `is_reduced`."""
+        run, bundle = self.run, self.bundle
+        if len(bundle.mostly_convolution) == 1:
+            yield run
+            return
+        names = _BY_KERNEL[run.pipelined_s is None :]
+        for kernels, operators in zip(*(starmap(slice, pairwise((0, *ends))) for ends in bundle.ends), strict=True):
+            own = {name: getattr(run, name)[..., kernels] for name in names}
+            own |= {name: getattr(run, name)[..., operators] for name in _BY_OPERATOR}
+            mapping = msgspec.structs.replace(run.mapping, is_reduced=run.mapping.is_reduced[operators])
+            yield msgspec.structs.replace(run, mapping=mapping, **own)
+
+
+def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
+    """Execute a bundle on a device, in so many waves, one after another."""
+    demand, run = bundle.demand, execute(bundle.demand, setup)
+    if bundle.repeats is not None:
+        run, demand = repeat_kernels(run, demand, bundle.repeats * waves)
+    if (devices := bundle.devices) > 1:
+        run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
+    return Evaluation(bundle, demand, run, totals(run, *bundle.ends))
+
+
+def split_batches(
+    whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup
+) -> dict[int, tuple[int, Evaluation]]:
+    """Return the size of the parts in which a compiler runs a batch, one after another, and their evaluation, by the
+    place of an estimate in `whole`: where activations leave the chip, and this is quicker."""
+    parts = _choose_parts(whole, workloads, batches, setup)
+    return {place: (part[-1], evaluate(_bundle_parts([part], setup), setup)) for place, part in parts.items()}
+
+
+def with_split_batches(
+    whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup
+) -> Evaluation:
+    """Return the evaluation with the totals of batches that run in parts."""
+    parts = _choose_parts(whole, workloads, batches, setup)
+    if not parts:
+        return whole
+    split = msgspec.structs.asdict(evaluate(_bundle_parts(list(parts.values()), setup), setup).totals)
+    totals = msgspec.structs.asdict(whole.totals)
+    for name, values in totals.items():
+        changed_values = list(values)
+        for place, value in zip(parts, split[name], strict=True):
+            changed_values[place] = value
+        totals[name] = tuple(changed_values) if isinstance(values, tuple) else np.array(changed_values)
+    return msgspec.structs.replace(whole, totals=Totals(**totals))
+
+
+def _choose_parts(
+    whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup
+) -> dict[int, _Part]:
+    """Return the workload, batch and size of parts of each estimate in `whole` that runs in parts, by its place."""
+    if not setup.device.arch.splits_batches or setup.runtime.mode != "fused":  # without a compiler of the whole model
+        return {}
+    estimates = [(workload, batch) for batch in batches for workload in workloads]
+    leaving = np.flatnonzero(_leave_chip(whole)).tolist()
+    places = [p for p in leaving if estimates[p][1] > 1 and estimates[p][0].kind != "request"]
+    if not places:
+        return {}
+    models = [workload for workload in workloads if any(estimates[place][0] is workload for place in places)]
+    sizes = [size for size in PARTS if size < max(estimates[place][1] for place in places)]
+    latency_s = whole.totals.latency_s
+    whole_s = {(id(w), batch): float(latency_s[place]) for place, (w, batch) in enumerate(estimates)}
+    seconds = _part_seconds(models, sizes, setup, whole_s)
+    parts = dict[int, _Part]()
+    for place in places:
+        workload, batch = estimates[place]
+        each_s = {size: seconds[id(workload), size] for size in sizes if size < batch}
+        size = min(each_s, key=each_s.__getitem__)
+        if each_s[size] * batch + setup.call_s < latency_s[place]:  # the host starts the call once
+            parts[place] = workload, batch, size
+    return parts
+
+
+def _part_seconds(
+    workloads: Sequence[Workload], sizes: Sequence[int], setup: Setup, whole_s: dict[tuple[int, int], float]
+) -> dict[tuple[int, int], float]:
+    """Return the seconds of an inference in parts, without the start of a call, by the identity of a workload and the
+    size of its parts. `whole_s` are latencies of whole batches. They are kept with the setup, since the parts of every
+    batch are the same."""
+    kept = _kept_seconds(setup)
+    if len(kept) > _KEEP_PARTS:
+        kept.clear()
+    asked = [(workload, size) for size in sizes for workload in workloads]
+    lacking = [pair for pair in asked if (id(pair[0]), pair[1]) not in kept]
+    pairs = [(workload, size) for workload, size in lacking if (id(workload), size) not in whole_s]
+    latencies = dict(whole_s)
+    if pairs:
+        bundle = bundle_pairs(pairs, setup.plan.widths, usual_joins(pairs[0][0], setup.joins))
+        latency_s = evaluate(bundle, setup).totals.latency_s.tolist()
+        latencies |= {(id(workload), size): s for (workload, size), s in zip(pairs, latency_s, strict=True)}
+    for workload, size in lacking:
+        kept[id(workload), size] = workload, (latencies[id(workload), size] - setup.call_s) / size
+    return {(id(workload), size): kept[id(workload), size][1] for workload, size in asked}
+
+
+@memoize()
+def _kept_seconds(setup: Setup) -> dict[tuple[int, int], tuple[Workload, float]]:
+    """Return what `_part_seconds` keeps of a setup, by the identity of workloads, which it holds."""
+    return {}
+
+
+def _leave_chip(whole: Evaluation) -> Bools:
+    """Return for each estimate whether its kernels write more to memory than its results."""
+    transfers, flow, ends = whole.demand.transfers, whole.run.mapping.traffic, whole.bundle.ends[1]
+    is_result = (transfers.role == WRITE) & np.isinf(transfers.distance)
+    results = whole.demand.per_op(np.where(is_result, transfers.size_bytes, 0.0))
+    begins = np.array((0, *ends[:-1]))
+    written_bytes, result_bytes = (np.add.reduceat(values, begins) for values in (flow.dram_write, results))
+    is_more: Bools = written_bytes > result_bytes * (1.0 + 1e-9)
+    return is_more
+
+
+def _bundle_parts(parts: Sequence[_Part], setup: Setup) -> Bundle:
+    """Return the bundle of one part of each batch, as often as it runs, with its share of the start of the call."""
+    joins = usual_joins(parts[0][0], setup.joins)
+    bundle = bundle_pairs([(workload, size) for workload, _, size in parts], setup.plan.widths, joins)
+    runs, shares = (
+        np.repeat(values, np.diff((0, *bundle.ends[1])))
+        for values in ([batch / size for _, batch, size in parts], [size / batch for _, batch, size in parts])
+    )
+    calls = msgspec.structs.replace(bundle.demand.calls, begins=bundle.demand.calls.begins * shares)
+    repeats = runs if bundle.repeats is None else bundle.repeats * runs
+    return msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls), repeats=repeats)
+
+
+def evaluate_steps(
+    steps: Sequence[Workload], batches: Sequence[int], device: Device, scenario: Scenario, is_recorded: bool = False
+) -> Floats:
+    """Return seconds and joules of steps that share their operators at some batches, (2, steps, batches). With
+    `is_recorded` those of prompts held by graphs come first, (4, ..)."""
+    setup = scenario.setup_on(device, steps[0])
+    none = msgspec.structs.replace(setup.runtime.prompt_dispatch, value=0.0, low=0.0, high=0.0)
+    graphs = Setup(device, setup.plan, msgspec.structs.replace(setup.runtime, prompt_dispatch=none), setup.layout)
+    bundle = make_bundle(steps, batches, setup.plan.widths, setup.joins)
+    sums = [evaluate(bundle, each).totals for each in ((graphs, setup) if is_recorded else (setup,))]
+    figures = np.stack([figure for one in sums for figure in (one.latency_s, one.energy_j)])
+    return figures.reshape(len(figures), len(batches), len(steps)).swapaxes(1, 2)
+
 
 COMPONENTS = ("compute", "memory", "static")
 

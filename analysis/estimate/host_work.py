@@ -6,8 +6,7 @@ An execution adds it to the first kernel of each call. `divide_host_work` divide
 import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import COMPONENTS, Estimate
-from analysis.estimate.evaluation import ratio
+from analysis.estimate.estimate import COMPONENTS, Estimate, ratio
 from analysis.model.ir.workload import Floats
 from hardware.base.records import memoize
 from hardware.execute import LAUNCH

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.dependencies import row_lags
 from analysis.estimate.operator_facts import (
     Values,
     collective_links,
@@ -24,12 +23,14 @@ from analysis.estimate.operator_facts import (
     is_expert,
     is_interpreted,
     mean_work,
+    op_classes,
+    partition,
     right_roles,
     roles,
+    row_lags,
     select_values,
     windows,
 )
-from analysis.estimate.subgraphs import op_classes, partition
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import BUFFER, WEIGHT, Bools, Floats, Ints, Workload
 from hardware.base.records import memoize

@@ -1,9 +1,17 @@
-"""Facts of the operators and tensors of a workload that its capture does not state, derived from sizes and names.
+"""Facts of the operators and tensors of a workload that its capture does not state, derived from sizes and names; which
+operators form a subgraph; and which operator or subgraph needs which.
 
 A tensor has a role for a precision: activation, weight, parameter that stays wide, or key-value cache. Weights are the
 parameters that contractions multiply. If only they are quantised, embeddings, head, routers, norms and biases stay
 wide, as in the checkpoints that serving programs load; in those of 4 bits also parts that the model names. Convolutions
 have windows; experts have tokens, spread over devices, which exchange results over links.
+
+A subgraph is the unit that a compiler joins into one kernel; it depends on the model alone. A contraction, or any
+operator without a producer to join, starts one; an element-wise operator joins the one that made its input when nothing
+else reads that value. A row-wise reduction does not join a contraction, whose tiles hold no complete rows.
+
+Operators and subgraphs are in execution order, so every edge points forward and one pass finds depths and the heaviest
+chain. Building a networkx graph (hwexplorer/reports/show/structure.py) takes ten times as long.
 """
 
 from collections.abc import Callable
@@ -12,12 +20,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Workload
+from analysis.model.ir.workload import Ints as Places
 from analysis.model.transformer.config import WEIGHT_FORMATS
 from analysis.model.transformer.graph_writer import FIXED_FP32
 from hardware.base import file_access
 from hardware.base.records import memoize
-from hardware.demand import Ints
+from hardware.demand import Ints, OpClass
 from hardware.precision import ACTIVATION, CACHE, EXCLUDED, IN_8_BITS, KEPT, QUANTIZED, Widths
 
 # The host waits until the device has the value of a mask, then starts two products, its copy, the mask and its sum, a
@@ -240,3 +250,240 @@ def collective_links(workload: Workload, result_bytes: Floats) -> Floats | None:
 def _collective_traffic(workload: Workload) -> Floats:
     assert workload.parallel is not None
     return np.array([workload.parallel.sent(kind) for kind in workload.operators.kind], dtype=np.float64).T
+
+
+# Normalisations that need statistics over a row before the first result.
+_ROW_WISE = ("softmax", "layer_norm", "group_norm", "norm")
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """n operators in s subgraphs, numbered in execution order (the order of their last operators).
+
+    `subgraph` (n,) is the subgraph of each operator; `members` are the operators of each subgraph in order; `head` (s,)
+    is its first operator, which names it; `id` and `operator_id` are the paths in the tree; `kind` is the fusion
+    pattern, e.g. "conv+batch_norm+relu".
+    """
+
+    subgraph: Places
+    members: tuple[tuple[int, ...], ...]
+    head: Places
+    id: tuple[str, ...]
+    operator_id: tuple[str, ...]
+    kind: tuple[str, ...]
+
+    def total(self, values: Floats) -> Floats:
+        """Return the sums over the operators of each subgraph, shape (s,)."""
+        return np.bincount(self.subgraph, values, minlength=len(self.id)).astype(np.float64)
+
+
+@memoize(shared=True)
+def partition(workload: Workload) -> Partition:
+    """Return the fusion subgraphs of a workload, computed once."""
+    return _number(workload, _group(workload))
+
+
+def _group(workload: Workload) -> list[list[int]]:
+    ops, tensors = workload.operators, workload.tensors
+    in_ptr, in_tensor = ops.in_ptr.tolist(), ops.in_tensor.tolist()
+    out_ptr, out_tensor = ops.out_ptr.tolist(), ops.out_tensor.tolist()
+    producer = tensors.producer.tolist()
+    numel = tensors.numel @ workload.value_at(**dict.fromkeys(workload.dims, 2))
+    readers: dict[int, set[int]] = {}
+    for i in range(len(ops.path)):
+        for t in in_tensor[in_ptr[i] : in_ptr[i + 1]]:
+            readers.setdefault(t, set()).add(i)
+    outputs = set(np.flatnonzero(tensors.is_output).tolist())
+
+    macs = (ops.macs @ workload.value_at(**dict.fromkeys(workload.dims, 2))).tolist()
+    groups: list[list[int]] = []
+    work: list[float] = []
+    group_of: list[int] = []
+    for i, kind in enumerate(ops.kind):
+        target = -1
+        if KINDS[kind].fuses == "epilogue":
+            for t in in_tensor[in_ptr[i] : in_ptr[i + 1]]:
+                p = producer[t]
+                if p < 0 or readers[t] != {i} or t in outputs:
+                    continue
+                group = groups[group_of[p]]
+                same_size = all(numel[o] == numel[t] for o in out_tensor[out_ptr[i] : out_ptr[i + 1]])
+                # Where two branches meet, the one with more work takes the addition; if equal, the later one.
+                if group[-1] == p and same_size and _accepts(group, kind, ops.kind):
+                    target = max(target, group_of[p], key=lambda s: (work[s] if s >= 0 else -1.0, s))
+        if target < 0:
+            target = len(groups)
+            groups.append([])
+            work.append(0.0)
+        groups[target].append(i)
+        work[target] += macs[i]
+        group_of.append(target)
+    return groups
+
+
+def _accepts(group: list[int], kind: str, kinds: tuple[str, ...]) -> bool:
+    first = KINDS[kinds[group[0]]]
+    if kind == "bias":
+        return True
+    if first.fuses == "alone":
+        return False
+    return not (kind in _ROW_WISE and any(KINDS[kinds[j]].fuses == "anchor" for j in group))
+
+
+def _number(workload: Workload, groups: list[list[int]]) -> Partition:
+    ops = workload.operators
+    groups = sorted(groups, key=lambda group: group[-1])
+    subgraph = np.zeros(len(ops.path), dtype=np.int32)
+    ids, kinds = [], []
+    operator_ids = [""] * len(ops.path)
+    for s, group in enumerate(groups):
+        subgraph[group] = s
+        head = group[0]  # a contraction joins no group
+        ids.append(ops.path[head])
+        kinds.append("+".join(ops.kind[j] for j in group))
+        for j in group:
+            operator_ids[j] = f"{ops.path[head]}/{_leaf(ops.path[j], ops.path[head])}"
+        if len({operator_ids[j] for j in group}) < len(group):
+            for j in group:
+                operator_ids[j] = f"{ops.path[head]}/{ops.path[j]}"
+    return Partition(
+        subgraph,
+        tuple(tuple(group) for group in groups),
+        np.array([group[0] for group in groups], dtype=np.int32),
+        tuple(ids),
+        tuple(operator_ids),
+        tuple(kinds),
+    )
+
+
+def _leaf(path: str, head: str) -> str:
+    """Return the name of an operator under its subgraph: the part of its path that differs from the head's module."""
+    parent = head.rpartition(".")[0]
+    return path[len(parent) + 1 :] if parent and path.startswith(parent + ".") else path
+
+
+def op_classes(workload: Workload) -> Places:
+    """Return the hardware class of every operator, shape (n,); OTHER without a cost rule."""
+    ops = workload.operators
+    ruled = zip(ops.kind, ops.has_rule.tolist(), strict=True)
+    classes = [KINDS[kind].op_class if has_rule else OpClass.OTHER for kind, has_rule in ruled]
+    return np.array(classes, dtype=np.intp)
+
+
+class Dependencies(msgspec.Struct, frozen=True):
+    """n nodes; edges (e,) from `source` to `target`, each once, source < target; `tensors` carried by each."""
+
+    n: int
+    source: Places
+    target: Places
+    tensors: tuple[tuple[int, ...], ...]
+
+
+@memoize(shared=True)
+def operator_graph(workload: Workload) -> Dependencies:
+    """Return the operators joined by the activations they exchange, computed once."""
+    return _graph(workload, None)
+
+
+@memoize(shared=True)
+def subgraph_graph(workload: Workload) -> Dependencies:
+    """Return the subgraphs joined by the activations they exchange, computed once."""
+    return _graph(workload, partition(workload))
+
+
+def _graph(workload: Workload, parts: Partition | None) -> Dependencies:
+    ops, producer = workload.operators, workload.tensors.producer.tolist()
+    node = parts.subgraph.tolist() if parts else list(range(workload.n_operators))
+    pointers, reads = ops.in_ptr.tolist(), ops.in_tensor.tolist()
+    edges: dict[tuple[int, int], list[int]] = {}
+    for i in range(workload.n_operators):
+        for t in reads[pointers[i] : pointers[i + 1]]:
+            if producer[t] < 0 or node[producer[t]] == node[i]:
+                continue
+            carried = edges.setdefault((node[producer[t]], node[i]), [])
+            if t not in carried:
+                carried.append(t)
+    ordered = sorted(edges)
+    return Dependencies(
+        len(parts.id) if parts else workload.n_operators,
+        np.array([a for a, _ in ordered], dtype=np.int32),
+        np.array([b for _, b in ordered], dtype=np.int32),
+        tuple(tuple(edges[edge]) for edge in ordered),
+    )
+
+
+@memoize()
+def row_lags(workload: Workload) -> Floats:
+    """Return how much later than its inputs a frame leaves each operator, where operators stream rows to each other, as
+    a part of the time between frames, shape (n,). A convolution or a product with weights lags by one row of its
+    result, a product of two activations (attention) by a whole frame. Only what lengthens the longest path so far
+    counts, else 0, so the parts of a model add up to its longest path."""
+    ops, tensors = workload.operators, workload.tensors
+    rows = (ops.gemm @ workload.value_at(batch=1))[:, 1]
+    own = np.zeros(workload.n_operators)
+    waits = np.isin(op_classes(workload), (OpClass.ATTENTION, OpClass.GEMM))
+    image = np.isin(op_classes(workload), (OpClass.CONV, OpClass.DEPTHWISE))
+    own[rows > 0] = 1.0 / np.where(image, rows**0.5, rows)[rows > 0]
+    end, latest, pointers = np.zeros(workload.n_operators), 0.0, ops.in_ptr
+    lags = np.zeros(workload.n_operators)
+    for i in range(workload.n_operators):
+        reads = ops.in_tensor[pointers[i] : pointers[i + 1]]
+        producers = tensors.producer[reads]
+        if waits[i] and (producers >= 0).sum() > 1:
+            own[i] = 1.0
+        end[i] = max((float(end[p]) for p in producers if p >= 0), default=0.0) + own[i]
+        lags[i] = max(end[i] - latest, 0.0)
+        latest = max(latest, float(end[i]))
+    return lags
+
+
+def levels(graph: Dependencies) -> Places:
+    """Return the stage of each node, shape (n,): 0 without predecessors, else one after its latest predecessor."""
+    level = [0] * graph.n
+    for a, b in _edges(graph):
+        level[b] = max(level[b], level[a] + 1)
+    return np.array(level, dtype=np.int32)
+
+
+def heaviest_path(graph: Dependencies, weight: Floats) -> tuple[float, tuple[int, ...]]:
+    """Return the chain of nodes with the largest sum of `weight` (n,), and that sum. Weights are 0 or more."""
+    if not graph.n:
+        return 0.0, ()
+    value = weight.tolist()
+    best, before = list(value), [-1] * graph.n
+    for a, b in _edges(graph):
+        if best[a] + value[b] > best[b] or (before[b] < 0 and best[a] + value[b] == best[b]):
+            best[b], before[b] = best[a] + value[b], a
+    at = max(range(graph.n), key=lambda i: best[i])
+    total, path = best[at], []
+    while at >= 0:
+        path.append(at)
+        at = before[at]
+    return float(total), tuple(reversed(path))
+
+
+def _edges(graph: Dependencies) -> list[tuple[int, int]]:
+    """Return the edges by target: every edge into a node comes before any that leaves it."""
+    order = np.lexsort((graph.source, graph.target))
+    return list(zip(graph.source[order].tolist(), graph.target[order].tolist(), strict=True))
+
+
+def edge_bytes(graph: Dependencies, workload: Workload, batch: int, widths: Widths) -> list[float]:
+    """Return the bytes of the activations that each edge carries, (e,)."""
+    tensors = workload.tensors
+    width = tensor_bytes(workload, widths)
+    size = ((tensors.numel @ workload.value_at(batch=batch)) * width).tolist()
+    return [sum(size[t] for t in carried) for carried in graph.tensors]
+
+
+def operand_bytes(workload: Workload, batch: int, widths: Widths) -> Floats:
+    """Return the bytes that each operator reads and writes if it is run alone: inputs, weights and results, shape
+    (n,)."""
+    ops, tensors = workload.operators, workload.tensors
+    point = workload.value_at(batch=batch)
+    width = tensor_bytes(workload, widths)
+    n = workload.n_operators
+    reader = np.repeat(np.arange(n), np.diff(ops.in_ptr))
+    writer = np.repeat(np.arange(n), np.diff(ops.out_ptr))
+    read = np.bincount(reader, (ops.in_numel @ point) * width[ops.in_tensor], minlength=n)
+    written = (tensors.numel @ point * width)[ops.out_tensor]
+    return (read + np.bincount(writer, written, minlength=n)).astype(np.float64)

@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.subgraphs import Partition, partition
+from analysis.estimate.operator_facts import Partition, partition
 from analysis.model.ir.workload import Ints, Workload
 from hardware.base.records import memoize
 

@@ -16,10 +16,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.estimate import dependencies, outline
+from analysis.estimate import operator_facts, outline
 from analysis.estimate.causes import LIMITS, limits
-from analysis.estimate.estimate import Estimate
-from analysis.estimate.evaluation import ratio
+from analysis.estimate.estimate import Estimate, ratio
 from analysis.estimate.host_work import divide_host_work
 from analysis.model.ir.workload import Floats, Ints
 from hardware.base.errors import unknown
@@ -102,7 +101,7 @@ def _figures(whole: Estimate, result: Estimate) -> TreeFigures:
         "fusion_benefit_js": fusion_benefit(whole),
     }
     component = result.component_energy_j
-    operands = dependencies.operand_bytes(result.workload, result.scenario.batch, result.plan.widths)
+    operands = operator_facts.operand_bytes(result.workload, result.scenario.batch, result.plan.widths)
     of_subgraphs = {name: parts.total(values) for name, values in sums.items()}
     one_group = np.zeros(count, dtype=np.int32)
     operator_work = work_share(demand.flops, operands, subgraph, count)

@@ -13,11 +13,10 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.causes import FAMILIES, STEPS, causes, family_energy, instructions, static_power_w, steps
-from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
-from analysis.estimate.evaluation import rates, ratio
+from analysis.estimate.estimate import COMPONENTS, Estimate, estimate, rates, ratio
+from analysis.estimate.figures import ADDITIVE, METRICS
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernels import structure
-from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.outline import HOST, host_branches
 from analysis.estimate.peak_memory import allocation_bytes, lifetimes
 from analysis.estimate.tree_figures import estimate_of_node, find_node, operators_of

@@ -14,8 +14,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import precision_run
-from analysis.estimate.evaluation import Bundle, Evaluation, evaluate, make_bundle, rates, with_split_batches
+from analysis.estimate.estimate import (
+    Bundle,
+    Evaluation,
+    evaluate,
+    make_bundle,
+    precision_run,
+    rates,
+    with_split_batches,
+)
 from analysis.estimate.kernels import usual_joins
 from analysis.estimate.peak_memory import block_channels, peak_memory
 from analysis.estimate.scenario import Scenario

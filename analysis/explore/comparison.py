@@ -9,8 +9,7 @@ from analysis.document import column, record
 from analysis.estimate.alternatives import Alternative, best_setting, widest_that_fits
 from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.figures import Figures, Head, figures, head_fields, serving
-from analysis.estimate.metrics import METRICS
+from analysis.estimate.figures import METRICS, Figures, Head, figures, head_fields, serving
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import attribute_to_software
 from analysis.explore.cost import Bill

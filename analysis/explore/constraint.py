@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from analysis.estimate.metrics import METRICS, select_metrics
+from analysis.estimate.figures import METRICS, select_metrics
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import Unit, amount_example, parse_amount, quantity
 

@@ -15,8 +15,7 @@ import msgspec
 from analysis.document import column, record
 from analysis.estimate.causes import FAMILIES, family_energy
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.metrics import METRICS, select_metrics
+from analysis.estimate.figures import METRICS, Head, head_fields, select_metrics
 from analysis.explore.attribution import Explanation, estimate_of_work, explain, is_comparable
 from analysis.explore.odds import LIKELY, SURE, metric_ratio_band, probability
 from analysis.explore.rule_check import Finding, coverage_findings

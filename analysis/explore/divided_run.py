@@ -7,10 +7,9 @@ memory (of the link, for an accelerator without memory); each further piece on t
 import msgspec
 import numpy as np
 
-from analysis.estimate.dependencies import operator_graph
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.operator_facts import roles, select_values
+from analysis.estimate.operator_facts import operator_graph, roles, select_values
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints
 from hardware.precision import CACHE
 

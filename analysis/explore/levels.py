@@ -12,8 +12,7 @@ import msgspec
 
 from analysis.document import records
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.figures import ADDITIVE, METRICS, Head, head_fields
 from analysis.estimate.tree_figures import TreeLevel, tree_without_host
 from hardware.base.errors import unknown
 

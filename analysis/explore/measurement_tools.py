@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.estimate.estimate import Estimate
 from analysis.model.transformer import presets
-from analysis.model.transformer.load_spec import LoadSpec
+from analysis.model.transformer.transformer_request import LoadSpec
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 

@@ -17,7 +17,7 @@ from statistics import NormalDist
 import msgspec
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.metrics import METRICS
+from analysis.estimate.figures import METRICS
 from analysis.explore.measurement_tools import describe_measurement
 from analysis.text.headline import (
     advantage,

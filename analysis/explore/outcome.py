@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import serving
-from analysis.estimate.metrics import METRICS
+from analysis.estimate.figures import METRICS, serving
 from analysis.explore.measurement_tools import describe_measurement
 from analysis.explore.odds import LEAST
 from analysis.text.headline import describe_evidence, work_word

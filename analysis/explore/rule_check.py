@@ -20,7 +20,7 @@ from analysis.estimate.tree_figures import tree
 from analysis.explore.constraint import Constraint
 from analysis.explore.odds import SURE, correlation, odds_below, ratio_band
 from analysis.explore.outcome import Outcome, RuledFigure
-from analysis.model.ir import coverage
+from analysis.model.ir import workload
 from analysis.text.headline import describe_evidence
 from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
@@ -93,7 +93,7 @@ def worst_verdict(findings: Sequence[Finding]) -> str:
 
 def coverage_findings(share: float, gap: str) -> tuple[Finding, ...]:
     """Return a broken rule if `gap` is not empty: figures that cover only part of a model must not pass."""
-    rule = Constraint("coverage", ">", coverage.least(), text="coverage")
+    rule = Constraint("coverage", ">", workload.least(), text="coverage")
     finding = _judge(rule, RuledFigure(share, "", ""))
     return (msgspec.structs.replace(finding, holds=False, verdict=UNKNOWN, says=gap),) if gap else ()
 

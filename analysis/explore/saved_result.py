@@ -9,8 +9,8 @@ import msgspec
 
 from analysis.document import record, records
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import METRICS
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import host_branches
 from analysis.estimate.tree_figures import operators_of
 from analysis.explore.attribution import estimate_of_work

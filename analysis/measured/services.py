@@ -17,8 +17,7 @@ from analysis.measured import tables
 from analysis.measured.predictions import PredictionPoint
 from analysis.measured.tables import Cells, Unpredictable
 from analysis.model.names.model_ref import refer
-from analysis.model.transformer.load_spec import ACCEPT
-from analysis.model.transformer.transformer_request import parse
+from analysis.model.transformer.transformer_request import ACCEPT, parse
 from analysis.serving import served_load
 from analysis.serving.deployment import ParallelDegrees, Server, open_stage
 from analysis.serving.request_load import Lengths, Load

@@ -21,8 +21,7 @@ from analysis.model.reading_budget import Progress
 from hardware.base import file_access
 
 if TYPE_CHECKING:
-    from analysis.model.process.process_limits import ProcessLimits
-    from analysis.model.process.workload_jobs import WorkloadJob
+    from analysis.model.process.child_job import ProcessLimits, WorkloadJob
 
 _SHIPPED = Path(__file__).with_name("captures")
 _SUFFIX = targets.STORED
@@ -101,7 +100,7 @@ def capture_job(
     model: str | ModelRef, image_size: int | None = None, limits: ProcessLimits | None = None
 ) -> WorkloadJob:
     """Return a job that captures a model. Its result is cached if the source files did not change meanwhile."""
-    from analysis.model.process.workload_jobs import FileReading, ModelCapture
+    from analysis.model.process.child_job import FileReading, ModelCapture
 
     ref = refer(model, image_size)
     if isinstance(ref, Target) and not ref.is_captured:

@@ -17,8 +17,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.cost import prices, settings
 from analysis.model.ir.workload import Workload
 from analysis.model.transformer.config import degrees
-from analysis.model.transformer.load_spec import LoadSpec
-from analysis.model.transformer.transformer_request import SHARES, Request, parse
+from analysis.model.transformer.transformer_request import SHARES, LoadSpec, Request, parse
 from analysis.model.transformer.transformer_workload import build
 from analysis.serving.request_load import Load
 from analysis.serving.simulation import Run, simulate, simulate_split

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from analysis.explore import constraint
 from analysis.model.ir.workload import Floats
 from analysis.model.request_bounds import TOKENS
-from analysis.model.transformer.load_spec import LoadSpec
-from analysis.model.transformer.transformer_request import Request
+from analysis.model.transformer.transformer_request import LoadSpec, Request
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 from hardware.base.text import quantity

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.evaluation import evaluate_steps
+from analysis.estimate.estimate import Estimate, estimate, evaluate_steps
 from analysis.estimate.operator_facts import select_values
 from analysis.estimate.peak_memory import Memory, peak_memory
 from analysis.estimate.scenario import Scenario

@@ -6,8 +6,7 @@ from analysis.estimate.causes import LIMITS, limits
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.tree_figures import TreeFigures
-from analysis.model.ir.batch_limits import batch_words, refusal
-from analysis.model.ir.workload import Ints
+from analysis.model.ir.workload import Ints, batch_words, refusal
 from analysis.text.headline import describe_wait, largest_cause
 from hardware.base.text import count_noun, percent, quantity
 from hardware.demand import READ_WEIGHT, OpClass

@@ -9,8 +9,7 @@ import msgspec
 
 from analysis.document import Column, record
 from analysis.model import store
-from analysis.model.ir.coverage import coverage, uncovered_note
-from analysis.model.ir.workload import Workload
+from analysis.model.ir.workload import Workload, coverage, uncovered_note
 from analysis.model.names import targets
 from hardware.base.text import percent, quantity
 from hwexplorer import engine

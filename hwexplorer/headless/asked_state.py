@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from analysis.model.ir.coverage import coverage
-from analysis.model.ir.workload import Workload
+from analysis.model.ir.workload import Workload, coverage
 from analysis.model.names.model_ref import configuration_of_weights, user_target
-from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
+from analysis.model.process.child_job import USER_LIMITS, ProcessLimits
 from hardware import known_architectures as architectures
 from hardware.base.errors import RequestError, split_list
 from hwexplorer import engine, user_code

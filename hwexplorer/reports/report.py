@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 
-from analysis.estimate.deviations import describe_deviations
-from analysis.estimate.figures import head_fields
+from analysis.estimate.figures import describe_deviations, head_fields
 from analysis.explore.comparison import insights, next_steps
 from analysis.text.bound_reasons import model_reason
 from analysis.text.headline import describe_evidence, work_word

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from analysis.document import Column, columns, record
-from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.figures import ADDITIVE, METRICS
 from analysis.explore.grid import Best, Crossing, Points, evaluate
 from analysis.explore.point import Point, point_columns
-from analysis.model.transformer.load_spec import MOST_CLIENTS
+from analysis.model.transformer.transformer_request import MOST_CLIENTS
 from hardware.base.errors import RequestError
 from hardware.base.text import quantity
 from hwexplorer import configurations, engine

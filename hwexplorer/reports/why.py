@@ -14,12 +14,10 @@ import numpy as np
 from analysis.document import Column, columns
 from analysis.estimate import causes, tree_figures
 from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inference
-from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.figures import METRICS, Head, describe_deviations, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernel_rows import kernels
-from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import HOST
 from analysis.explore import attribution, difference
 from analysis.explore.constraint import parse_rule

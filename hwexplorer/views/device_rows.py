@@ -13,7 +13,7 @@ import msgspec
 from analysis.document import Column
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.metrics import METRICS
+from analysis.estimate.figures import METRICS
 from analysis.explore.constraint import parse_limits
 from analysis.explore.outcome import Outcome, figure_band
 from analysis.text.headline import evidence_word, headlines, rank_values, rank_words

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from analysis.document import Cell, Column
 from analysis.estimate import causes
 from analysis.estimate.causes import CAUSES
-from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import METRICS, describe_deviations
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import Branch, host_branches, outline
 from analysis.estimate.tree_figures import (
     TreeFigures,

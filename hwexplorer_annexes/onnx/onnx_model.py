@@ -17,7 +17,6 @@ import numpy as np
 
 from hwexplorer.extend import (
     Input,
-    batch_limits,
     lower_graph,
     operator_graph,
     reading_budget,
@@ -326,7 +325,7 @@ class GraphWalk:
             leading = {item.shape[axis] for item in inputs if len(item.shape) > axis}
             number = int(leading.pop()) if len(leading) == 1 else 1
             self.notes[
-                batch_limits.fixed_note(number, "the file fixes the size of its inputs (export it with a free batch)")
+                workload.fixed_note(number, "the file fixes the size of its inputs (export it with a free batch)")
             ] = None
         return operator_graph.Graph(
             sources=tuple(self.sources),
@@ -637,4 +636,4 @@ def _graph(model: OnnxModel, inputs: Sequence[Input], budget: reading_budget.Bud
         scalars = {info.name for info in top.inputs if info.shape == ()}
         batch = next((item.shape[0] for item in inputs if item.shape and item.name not in scalars), 1)
         fixed = GraphWalk(model, budget, batch).graph(top, inputs)
-        return replace(fixed, notes=(*fixed.notes, batch_limits.fixed_note(batch, f"the graph fixes it ({error})")))
+        return replace(fixed, notes=(*fixed.notes, workload.fixed_note(batch, f"the graph fixes it ({error})")))

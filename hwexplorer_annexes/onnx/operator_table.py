@@ -517,13 +517,13 @@ _ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
 # --- costs of calls without an equivalent ATen call ----------------------------------------------------------
 
 
-def _cost_of_row(call: cost_rules.OperatorCall) -> cost_rules.OperatorCost:
+def _cost_of_row(call: contractions.OperatorCall) -> cost_rules.OperatorCost:
     args = call.args
     gemm = tuple(args["gemm"]) or None
     return cost_rules.OperatorCost(args["kind"], args["flops"], args["special"], args["macs"], gemm)
 
 
-def _suppression(call: cost_rules.OperatorCall) -> cost_rules.OperatorCost:
+def _suppression(call: contractions.OperatorCall) -> cost_rules.OperatorCost:
     """Count per class a sort of the boxes, then the overlap (13 flops) of every pair of boxes."""
     batch, classes, boxes = call.tensors()[1].shape
     count = int(boxes.constant())
@@ -531,7 +531,7 @@ def _suppression(call: cost_rules.OperatorCall) -> cost_rules.OperatorCost:
     return cost_rules.OperatorCost("sort", product((batch, classes, each)))
 
 
-def _transform(call: cost_rules.OperatorCall) -> cost_rules.OperatorCost:
+def _transform(call: contractions.OperatorCall) -> cost_rules.OperatorCost:
     """Count 5 N log2 N per transform, half for real input. The last dimension has the real and imaginary part."""
     tensor = call.tensors()[0]
     points = tensor.shape[call.args["dim"]]

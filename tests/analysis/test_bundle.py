@@ -5,8 +5,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.estimate.estimate import estimate
-from analysis.estimate.evaluation import _join, evaluate, make_bundle
+from analysis.estimate.estimate import _join, estimate, evaluate, make_bundle
 from analysis.estimate.scenario import Scenario
 from hardware.precision import uniform
 from tests.models import load_once

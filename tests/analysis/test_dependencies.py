@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.estimate.dependencies import Dependencies, heaviest_path, levels, operator_graph, subgraph_graph
+from analysis.estimate.operator_facts import Dependencies, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.model.names import zoo
 from tests.models import load_once
 from tests.sampling import for_each

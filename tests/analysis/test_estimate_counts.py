@@ -9,7 +9,7 @@ import pytest
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.kernels import structure
-from analysis.estimate.subgraphs import op_classes
+from analysis.estimate.operator_facts import op_classes
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Workload
 from hardware.demand import READ_WEIGHT, OpClass
 from hardware.plan import make_plan

@@ -4,7 +4,7 @@ import grid
 import numpy as np
 import pytest
 
-from analysis.estimate.deviations import describe_deviations
+from analysis.estimate.figures import describe_deviations
 from analysis.estimate.kernels import structure
 from analysis.estimate.peak_memory import lifetimes, peak_memory, storage_roots
 from analysis.model.ir.workload import BUFFER, WEIGHT, Workload

@@ -6,9 +6,8 @@ import grid
 import numpy as np
 import pytest
 
-from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import estimate, largest_batch
-from analysis.estimate.figures import serving
+from analysis.estimate.figures import describe_deviations, serving
 from analysis.estimate.peak_memory import Memory
 from analysis.estimate.scenario import Scenario
 from analysis.model import store

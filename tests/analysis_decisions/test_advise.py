@@ -6,7 +6,7 @@ import shlex
 import pytest
 from decisions import DEFAULTS, device, hwexplorer, run
 
-from analysis.estimate.metrics import select_metrics
+from analysis.estimate.figures import select_metrics
 from hardware.base.errors import RequestError
 from hwexplorer.reports.advise import NOTICEABLE, advise, gain
 from hwexplorer.text.next_command import command

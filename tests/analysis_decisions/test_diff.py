@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hwexplorer as hx
-from analysis.estimate.metrics import select_metrics
+from analysis.estimate.figures import select_metrics
 from analysis.explore.constraint import parse_rule
 from analysis.explore.difference import Difference, ResultChanges, find_module
 from analysis.explore.saved_result import read_result, summarize_estimate

@@ -8,8 +8,7 @@ import pytest
 from decisions import DEFAULTS, device, hwexplorer, run, workload
 
 from analysis.estimate.estimate import estimate
-from analysis.estimate.figures import figures
-from analysis.estimate.metrics import ADDITIVE
+from analysis.estimate.figures import ADDITIVE, figures
 from analysis.estimate.outline import HOST
 from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import next_steps

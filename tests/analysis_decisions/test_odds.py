@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.metrics import METRICS
+from analysis.estimate.figures import METRICS, describe_deviations
 from analysis.estimate.scenario import Scenario
 from analysis.explore import odds
 from analysis.explore.odds import (

@@ -11,10 +11,15 @@ import numpy as np
 import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
-from analysis.estimate.estimate import estimate, estimate_batches, precision_run
-from analysis.estimate.evaluation import evaluate, make_bundle, with_split_batches
-from analysis.estimate.figures import figures
-from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.estimate import (
+    estimate,
+    estimate_batches,
+    evaluate,
+    make_bundle,
+    precision_run,
+    with_split_batches,
+)
+from analysis.estimate.figures import ADDITIVE, METRICS, figures
 from analysis.estimate.peak_memory import block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.explore import catalogue_sweep, grid

@@ -11,8 +11,7 @@ import pytest
 from analysis.model import store
 from analysis.model.model_errors import CaptureCancelledError, ModelError, UnreadableError
 from analysis.model.names import targets
-from analysis.model.process.process_limits import ProcessLimits
-from analysis.model.process.workload_jobs import FileReading, WorkloadJob
+from analysis.model.process.child_job import FileReading, ProcessLimits, WorkloadJob
 from analysis.model.reading_budget import STEPS, Budget
 from hardware.base import file_access
 from hwexplorer.cli import main

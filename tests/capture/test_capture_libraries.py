@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from analysis.model import store
-from analysis.model.ir import batch_limits
-from analysis.model.ir.coverage import coverage
+from analysis.model.ir import workload
+from analysis.model.ir.workload import coverage
 
 _TOKENS = '{"input_ids": torch.zeros(1, 16, dtype=torch.int64)}'
 _SMALL = "num_hidden_layers=2, hidden_size=64, intermediate_size=128, num_attention_heads=4, vocab_size=1000"
@@ -93,4 +93,4 @@ def test_a_unet_keeps_its_batch_within_its_range(tmp_path: Path) -> None:
         "{'sample': torch.zeros(1, 3, 16, 16), 'timestep': torch.tensor(1)}\n"
     )
     found = store.load(f"{tmp_path / 'net.py'}:make()")
-    assert (found.inputs[0].shape[0], batch_limits.largest_batch(found)) == ("batch", 63)
+    assert (found.inputs[0].shape[0], workload.largest_batch(found)) == ("batch", 63)

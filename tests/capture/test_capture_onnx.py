@@ -17,7 +17,7 @@ from torch import nn
 
 from analysis.capture.torch_settings import export_settings, import_torchvision
 from analysis.model import store
-from analysis.model.ir import batch_limits
+from analysis.model.ir import workload
 from analysis.model.ir.workload import Workload
 from hwexplorer_annexes.onnx import onnx_model as onnx_model
 from tests.sampling import first
@@ -73,7 +73,7 @@ def test_torchvision_equals_the_shipped_capture(name: str, dynamo: bool, exporte
         assert total(w, "flops", batch) == pytest.approx(total(shipped, "flops", batch), rel=0.02)
     if name != "googlenet":  # its auxiliary heads are parameters, but no part of the graph
         assert w.parameters == pytest.approx(shipped.parameters, rel=0.005)
-    assert batch_limits.fixed_batch(w) is None
+    assert workload.fixed_batch(w) is None
 
 
 def test_modules_name_the_tree(exported: Exported) -> None:

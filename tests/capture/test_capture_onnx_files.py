@@ -12,7 +12,7 @@ from onnx_files import INT, graph, info, node, number, numbers, save, weight
 
 import hwexplorer as hx
 from analysis.model import store
-from analysis.model.ir import batch_limits
+from analysis.model.ir import workload as batch_limits
 from analysis.model.ir.workload import WEIGHT, Workload
 from analysis.model.model_errors import UnreadableError
 from analysis.model.names import targets

@@ -13,7 +13,7 @@ from analysis.model.ir import validation
 from analysis.model.ir.workload import encode
 from analysis.model.model_errors import CaptureError, ModelSpecError
 from analysis.model.names.model_ref import refer
-from analysis.model.process import workload_jobs as job_module
+from analysis.model.process import child_job as job_module
 from hwexplorer import cli, engine
 from tests.capture import altered
 from tests.sampling import for_each

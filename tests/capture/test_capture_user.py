@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from analysis.model import store
-from analysis.model.ir import batch_limits
+from analysis.model.ir import workload
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import CaptureError, ModelError, ModelSpecError, UnknownModelError
 from analysis.model.names import targets
 from analysis.model.names.model_ref import user_target
-from analysis.model.process import workload_jobs as job_module
-from analysis.model.process.process_limits import ProcessLimits
+from analysis.model.process import child_job as job_module
+from analysis.model.process.child_job import ProcessLimits
 from hardware.base.errors import RequestError
 from hwexplorer import cli, engine, user_code
 from hwexplorer.state import State, format, parse
@@ -115,7 +115,7 @@ def test_a_length_is_no_constant_and_a_mask_needs_no_values() -> None:
 
 def test_a_batch_up_to_which_the_code_goes_one_way() -> None:
     w = captured("Rows")
-    assert (w.inputs[0].shape, batch_limits.largest_batch(w)) == (("batch", 3, 16, 16), 63)
+    assert (w.inputs[0].shape, workload.largest_batch(w)) == (("batch", 3, 16, 16), 63)
     state = State(model=f"{OWN}:Rows({INPUT})", batch=64)
     engine.keep(state, w)
     with pytest.raises(RequestError, match="captured for batches up to 63"):
@@ -179,9 +179,9 @@ def test_a_model_that_fixes_its_batch_is_captured_at_it() -> None:
     w = captured("Fixed", "4x3x8x8")
     assert w.inputs[0].shape == (4, 3, 8, 8)
     assert any(note.startswith("captured at batch 4 alone") for note in w.notes)
-    assert batch_limits.fixed_batch(w) == 4
+    assert workload.fixed_batch(w) == 4
     assert (w.operators.macs @ w.value_at(batch=1) == w.operators.macs @ w.value_at(batch=9)).all()
-    assert batch_limits.fixed_batch(captured("Net", "4x3x8x8,batch=none")) == 1
+    assert workload.fixed_batch(captured("Net", "4x3x8x8,batch=none")) == 1
 
 
 NET_MACS = 14 * 14 * 8 * 27 + 32
@@ -205,7 +205,7 @@ def test_inputs_by_name_in_dictionaries_and_lists(factory: str, inputs: str, nam
 
 def test_what_is_exported_already_and_what_learns_its_sizes() -> None:
     w = captured("exported", "")
-    assert (w.parameters, batch_limits.fixed_batch(w)) == (260, 2)
+    assert (w.parameters, workload.fixed_batch(w)) == (260, 2)
     assert float((w.operators.macs @ w.value_at(batch=2)).sum()) == 2 * NET_MACS
     assert captured("lazy").parameters == 8 * 27 + 8 + 8 * 14 * 14 * 4 + 4
 

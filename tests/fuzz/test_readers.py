@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from analysis.model.ir import batch_limits
+from analysis.model.ir import workload as batch_limits
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.reading_budget import Budget

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.figures import describe_deviations
 from analysis.estimate.scenario import Scenario
 from hardware.device_catalog import load_device
 from hardware.execute import execute

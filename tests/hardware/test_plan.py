@@ -2,8 +2,8 @@
 
 import pytest
 
-from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import estimate
+from analysis.estimate.figures import describe_deviations
 from analysis.estimate.scenario import Scenario
 from analysis.model.store import ready
 from hardware.base.errors import RequestError

@@ -3,10 +3,9 @@
 import msgspec
 import pytest
 
-from analysis.estimate.dependencies import operator_graph, subgraph_graph
 from analysis.estimate.kernels import demand, structure
+from analysis.estimate.operator_facts import operator_graph, partition, subgraph_graph
 from analysis.estimate.peak_memory import _sizes, lifetimes
-from analysis.estimate.subgraphs import partition
 from analysis.model import store
 from hardware.base.records import forget_memos, memoize, share_memos
 from hardware.precision import uniform

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.figures import describe_deviations
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload

@@ -9,8 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.model.ir.coverage import Coverage, coverage, least
-from analysis.model.ir.workload import Workload
+from analysis.model.ir.workload import Coverage, Workload, coverage, least
 from hwexplorer import engine, registry
 from hwexplorer.declare import Report
 from hwexplorer.state import State, parse

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.model import store
 from analysis.model.names.model_ref import refer
-from analysis.model.process import workload_jobs
+from analysis.model.process import child_job
 from hwexplorer import engine
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State
@@ -132,9 +132,7 @@ def test_the_screen_sees_a_capture_end(cached: Path) -> None:
 
 
 def test_the_screen_sees_a_capture_fail(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        workload_jobs.ModelCapture, "_command", lambda _self: [sys.executable, "-c", "raise SystemExit(3)"]
-    )
+    monkeypatch.setattr(child_job.ModelCapture, "_command", lambda _self: [sys.executable, "-c", "raise SystemExit(3)"])
     job = ModelCaptureJob(State(model=MODEL), ScreenQueries(), lambda _: None)
     job.start()
     _wait(job)

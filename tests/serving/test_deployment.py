@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.estimate.evaluation import evaluate_steps
+from analysis.estimate.estimate import evaluate_steps
 from analysis.estimate.scenario import Scenario
 from analysis.model.transformer.transformer_request import parse
 from analysis.serving.deployment import ParallelDegrees, open_step, open_steps

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from analysis.model.model_errors import ModelError
 from analysis.model.names.model_ref import refer
-from analysis.model.transformer.load_spec import LoadSpec
-from analysis.model.transformer.transformer_request import SHARES, Request
+from analysis.model.transformer.transformer_request import SHARES, LoadSpec, Request
 from hwexplorer import engine
 from hwexplorer import state as states
 from hwexplorer.cli import main

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.estimate.estimate import estimate
-from analysis.estimate.evaluation import evaluate_steps
+from analysis.estimate.estimate import estimate, evaluate_steps
 from analysis.estimate.scenario import Scenario
 from analysis.model.transformer import presets
 from analysis.model.transformer.config import Config, StepSettings

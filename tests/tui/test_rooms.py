@@ -88,7 +88,7 @@ def ready(app):
     app.early = {"prompts", "commands", "view_export", "overlay_screen"} & {
         name.rpartition(".")[2] for name in sys.modules if name.startswith("hwexplorer.tui.")
     }
-    late = {"hwexplorer.configurations", "hwexplorer.reports.tune.tune", "analysis.model.process.workload_jobs"}
+    late = {"hwexplorer.configurations", "hwexplorer.reports.tune.tune", "analysis.model.process.child_job"}
     app.early |= late & sys.modules.keys()
     app.exit()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.estimate.causes import FAMILIES
-from analysis.estimate.metrics import METRICS
+from analysis.estimate.figures import METRICS
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.reports.show import events

@@ -4,13 +4,12 @@ import math
 
 import pytest
 
-from analysis.model.ir.coverage import coverage
 from analysis.model.ir.operator_graph import Graph, GraphNode, Ref, Scope, Source, meta
-from analysis.model.ir.workload import INPUT, WEIGHT, InputSpec, Routing
+from analysis.model.ir.workload import INPUT, WEIGHT, InputSpec, Routing, coverage
 from analysis.model.lowering.graph_lowering import lower_graph
+from analysis.model.operators.contractions import OperatorCall
 from analysis.model.operators.cost_rules import cost_of
-from analysis.model.operators.operator_call import OperatorCall
-from analysis.model.transformer.load_spec import LoadSpec
+from analysis.model.transformer.transformer_request import LoadSpec
 
 
 def call(name: str, result: tuple[int, ...], tensors: dict[str, tuple[int, ...]], **args: object) -> OperatorCall:

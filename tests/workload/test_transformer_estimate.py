@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformer_cases import SMALL, run, total, workload
 
-from analysis.estimate.deviations import describe_deviations
+from analysis.estimate.figures import describe_deviations
 from analysis.estimate.peak_memory import cache_bytes, peak_memory
 from analysis.estimate.tree_figures import tree
 from analysis.model.ir.workload import Routing

@@ -3,20 +3,29 @@
 Every size is a polynomial in the *symbolic dimensions* (the batch; for language models also lengths). `monomials` has a
 row per monomial and a column per dimension: `[[0], [1]]` is "constant, batch". A quantity is a row of coefficients. Its
 value at a point is one dot product, so one capture serves every batch.
+
+Its coverage is the share of bytes moved and of FLOPs with a cost rule (FLOPs without a rule are bounded). Its notes
+state for which batches it has figures: all, one, or up to a maximum.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.model import request_bounds
+from hardware.base import file_access
+from hardware.base.errors import RequestError
 from hardware.base.records import memoize, share_memos
+from hardware.base.text import percent
 from hardware.precision import EXCLUDED
 
 DECODING = "_decoding"
@@ -329,3 +338,125 @@ def csr(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     pointers[1:] = np.cumsum([len(row) for row in lists])
     values = np.array([value for row in lists for value in row], dtype=np.int32)
     return pointers, values
+
+
+_CONSTANTS = Path(__file__).with_suffix(".toml")
+_SHOWN = 3
+ALONE = "the language model alone"  # the start of a note that names the omitted parts of a model
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """Shares (0-1) of operators, bytes and FLOPs with a cost rule. An operator without a rule counts the FLOPs of a
+    matrix product of its tensors. `missing` has the names and counts of operators without a rule."""
+
+    operators: float = 1.0
+    bytes: float = 1.0
+    flops: float = 1.0
+    missing: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def work(self) -> float:
+        """The smaller of the shares of bytes and FLOPs."""
+        return min(self.bytes, self.flops)
+
+    @property
+    def gap(self) -> str:
+        """A line that says how much of the work has no cost rule; '' if enough has one."""
+        if self.work >= least():
+            return ""
+        listed = ", ".join(f"{name} ({count}x)" for name, count in self.missing[:_SHOWN])
+        more = f" and {len(self.missing) - _SHOWN} more" if len(self.missing) > _SHOWN else ""
+        return f"INCOMPLETE: about {percent(self.work)} of the work has a cost rule; without: {listed}{more}"
+
+
+def _constant(name: str) -> float:
+    return float(file_access.shipped(_CONSTANTS)[name]["value"])
+
+
+def least() -> float:
+    """Return the share of work with a rule below which no recommendation is given."""
+    return _constant("least")
+
+
+@memoize(keep=16)
+def coverage(workload: Workload, batch: int = 1) -> Coverage:
+    """Return the shares of a workload with a cost rule at a batch."""
+    ops, tensors, point = workload.operators, workload.tensors, workload.value_at(batch=batch)
+    known, count = ops.has_rule, workload.n_operators
+    if known.all():
+        return Coverage()
+    times = np.ones(count) if workload.repeats is None else workload.repeats @ point
+    width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, _constant("width"))
+    read, written = ops.in_numel @ point, tensors.numel @ point
+    moved, flops = np.zeros(count), ops.flops @ point
+    for i in range(count):
+        ins, outs = slice(*ops.in_ptr[i : i + 2]), ops.out_tensor[ops.out_ptr[i] : ops.out_ptr[i + 1]]
+        moved[i] = read[ins] @ width[ops.in_tensor[ins]] + written[outs] @ width[outs]
+        if not known[i] and len(read[ins]) > 1:
+            flops[i] = 2 * np.sqrt(np.prod(np.sort([*read[ins], written[outs].sum()])[-3:]))
+    names = [ops.target[i] for i in np.flatnonzero(~known)]
+    counts = sorted(((name, names.count(name)) for name in dict.fromkeys(names)), key=lambda entry: -entry[1])
+    shares = [float((work * times)[known].sum() / ((work * times).sum() or 1.0)) for work in (moved, flops)]
+    return Coverage(float(known.mean()), shares[0], shares[1], tuple(counts))
+
+
+def uncovered_note(workload: Workload, batch: int = 1) -> str:
+    """Return a line that names the work missing from a workload's figures; '' if they are complete."""
+    parts = (note for note in workload.notes if note.startswith(ALONE))
+    return "; ".join(filter(None, (coverage(workload, batch).gap, *parts)))
+
+
+_FIXED = r"captured at batch ([0-9]+) alone"
+_UP_TO = r"captured for batches up to ([0-9]+) alone"
+
+
+def fixed_note(batch: int, why: str) -> str:
+    """Return the note of a workload that has figures for one batch only; `fixed_batch` reads it."""
+    return f"captured at batch {batch} alone: {why}"
+
+
+def range_note(most: int, why: str) -> str:
+    """Return the note of a workload that has figures for batches up to `most`; `largest_batch` reads it."""
+    return f"captured for batches up to {most} alone: {why}"
+
+
+@memoize(shared=True)
+def largest_batch(workload: Workload) -> int:
+    """Return the largest batch for which a workload has figures."""
+    match = next(filter(None, (re.match(_UP_TO, note) for note in workload.notes)), None)
+    return int(match[1]) if match else request_bounds.BATCH
+
+
+@memoize(shared=True)
+def fixed_batch(workload: Workload) -> int | None:
+    """Return the only batch for which a workload has figures, None if it is not limited to one."""
+    sizes = " ".join([str(size) for item in workload.inputs for size in item.shape])
+    if not workload.inputs or "batch" in sizes or SHARE in sizes:
+        return None
+    match = next(filter(None, (re.match(_FIXED, note) for note in workload.notes)), None)
+    return int(match[1]) if match else 1
+
+
+def refusal(workload: Workload, batch: int) -> str:
+    """Return why a workload has no figures at a batch; '' if it has."""
+    fixed, most = fixed_batch(workload), largest_batch(workload)
+    if fixed is not None and batch != fixed:
+        return f"{workload.name} is captured at one fixed batch: batch {fixed} is the only one it has"
+    return f"{workload.name} is captured for batches up to {most}: its code takes another path beyond" * (batch > most)
+
+
+def check_batch(workload: Workload, batch: int) -> None:
+    """Raise RequestError for a batch without figures."""
+    if reason := refusal(workload, batch):
+        raise RequestError(reason)
+
+
+def batch_words(workload: Workload, batch: int) -> str:
+    """Return a batch in words: `batch 8`, or `8 requests at once` of a language model."""
+    return f"{batch} requests at once" if "output" in workload.defaults else f"batch {batch}"
+
+
+def batches_of(workload: Workload, usual: Sequence[int]) -> tuple[int, ...]:
+    """Return the batches of `usual` for which a workload has figures, or its only batch."""
+    fixed = fixed_batch(workload)
+    return tuple(batch for batch in usual if not refusal(workload, batch)) if fixed is None else (fixed,)

@@ -55,10 +55,10 @@ def _elsewhere(text: str) -> str:
     """Return the OWNER/NAME after `hf:` if neither such a folder nor such a model is on this machine; else ''."""
     if "/" not in text:
         return ""
-    from analysis.model.transformer import hub_files
+    from analysis.model.transformer import hf_config
 
     owned = re.match(rf"hf:\s*({_OWNED})(?=[@?:]|$)", text, re.I)
-    return "" if owned is None or hub_files.is_here(owned[1]) else owned[1]
+    return "" if owned is None or hf_config.is_here(owned[1]) else owned[1]
 
 
 def _known_on_hub(text: str) -> str:
@@ -88,10 +88,10 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
             option = f"--input 1x3x{image_size}x{image_size}"
             raise ModelSpecError(f"{target.label} has no image size: it is part of the input, as {option}")
         return target
-    from analysis.model.transformer import hub_files
+    from analysis.model.transformer import hf_config
     from analysis.model.transformer import transformer_request as transformers  # 10 ms that others do not need
 
-    if not transformers.handles(text) and hub_files.is_here(transformers.split_hub(text)[0]) and "/" in text:
+    if not transformers.handles(text) and hf_config.is_here(transformers.split_hub(text)[0]) and "/" in text:
         return _refer(f"hf:{text}", image_size)
     if not transformers.handles(text):
         shown = text if len(text) <= 60 else text[:57] + "..."

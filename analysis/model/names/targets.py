@@ -18,7 +18,7 @@ import msgspec
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import aliases, zoo
-from analysis.model.transformer import hub_files, presets
+from analysis.model.transformer import hf_config, presets
 from hardware.base import plugins
 from hardware.base.errors import hint, nearest, split_list
 
@@ -271,7 +271,7 @@ def source(target: Target) -> Path:
             problem = f"no file {target.path[:60]!r} ({getattr(error, 'strerror', None) or error})"
         raise UnknownModelError(problem)
     if target.is_configuration:
-        return hub_files.file(target.factory)
+        return hf_config.file(target.factory)
     if (shipped := shipped_at(target)).is_file():
         return shipped
     if target.path in aliases.libraries("captured"):

@@ -8,10 +8,8 @@ from msgspec.structs import replace
 
 from analysis.document import Column, columns
 from analysis.estimate.causes import shares
-from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import serving
-from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.figures import ADDITIVE, METRICS, describe_deviations, serving
 from analysis.explore import levels
 from analysis.explore.attribution import attribute_to_software
 from analysis.explore.comparison import Compared, Comparison, fitting_format, insights, setting_hint

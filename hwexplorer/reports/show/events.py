@@ -8,8 +8,7 @@ import numpy as np
 
 from analysis.document import Cell, Column, column, columns, record
 from analysis.estimate.causes import CAUSES, cause_of_event, family_of, sum_events
-from analysis.estimate.estimate import Estimate
-from analysis.estimate.evaluation import weighted_mean
+from analysis.estimate.estimate import Estimate, weighted_mean
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree_figures import estimate_of_node, find_node, operators_of
 from analysis.text.headline import work_word

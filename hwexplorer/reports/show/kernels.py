@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.document import Column, column, columns, none_unless, records
-from analysis.estimate import kernel_roofs
+from analysis.estimate import kernel_rows
 from analysis.estimate.causes import LIMITS, limits
-from analysis.estimate.estimate import Estimate
-from analysis.estimate.evaluation import ratio, weighted_mean
+from analysis.estimate.estimate import Estimate, ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernel_rows import kernels, kernels_of
@@ -181,15 +180,15 @@ def kernel_report(whole: Estimate, path: str = "", measured_s: Floats | None = N
     rate = architecture_of(device).occupancy
     resident = None if rate is None else rate(result.demand, device, run.mapping)[head]
     counts, fractions, time_fractions = count_in_ranges(shares, UTILIZATION, time)
-    name, peak = kernel_roofs.main_peak(result)
-    has_ridge, is_left = (side[chosen] for side in kernel_roofs.sides_of_ridge(result))
+    name, peak = kernel_rows.main_peak(result)
+    has_ridge, is_left = (side[chosen] for side in kernel_rows.sides_of_ridge(result))
     dram_bytes = float(rows.dram_bytes[chosen].sum())
     return KernelReport(
         **head_fields(whole, on_device=True),
         node=path,
         latency_s=total_s,
         host_s=host_s,
-        launch_dominated=int(kernel_roofs.is_launch_dominated(result)[chosen].sum()),
+        launch_dominated=int(kernel_rows.is_launch_dominated(result)[chosen].sum()),
         bounds=_bounds(limits(result)[chosen], time),
         average_utilization=float(shares @ time) / (total_s or 1.0),
         mean_utilization=float(shares.mean()) if len(shares) else 0.0,
@@ -236,7 +235,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None, measured_s: F
     flops, ideal_s, dram, time = (
         values[chosen] for values in (rows.flops, rows.ideal_s, rows.dram_bytes, rows.latency_s)
     )
-    has_ridge = kernel_roofs.sides_of_ridge(result)[0][chosen]
+    has_ridge = kernel_rows.sides_of_ridge(result)[0][chosen]
     roof = np.where(has_ridge, ratio(flops, np.maximum(ideal_s, dram / device.memory_bandwidth)), 0.0)
     on_matrix, is_product = mapping.on_matrix[head] > 0, demand.macs[head] > 0
     total = units_in_all(device, mapping.on_matrix)[head]

@@ -12,7 +12,7 @@ from analysis.document import Column, columns
 from analysis.estimate.alternatives import alternatives
 from analysis.explore.cost import hired_devices
 from analysis.explore.odds import LIKELY
-from analysis.model.transformer.load_spec import LoadSpec
+from analysis.model.transformer.transformer_request import LoadSpec
 from analysis.serving.deployment import DoesNotFitError, ParallelDegrees, Server
 from analysis.serving.load_search import LoadSearch, order_figure, search_layouts
 from analysis.serving.request_load import NO_LIMITS, ask_load

@@ -16,13 +16,11 @@ import msgspec
 import numpy as np
 
 from analysis.document import Column, column, columns, records
-from analysis.estimate import dependencies
-from analysis.estimate.estimate import Estimate
-from analysis.estimate.evaluation import ratio
+from analysis.estimate import operator_facts
+from analysis.estimate.estimate import Estimate, ratio
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.kernel_rows import kernels
+from analysis.estimate.kernel_rows import OperatorInfo, OperatorTensor, kernels, operator_infos
 from analysis.estimate.kernels import demand
-from analysis.estimate.operator_classes import OperatorInfo, OperatorTensor, operator_infos
 from analysis.estimate.tree_figures import sum_of_kernels, tree
 from analysis.model.ir.workload import Floats
 from hardware.base.text import count_noun, percent, plain_number, quantity
@@ -222,13 +220,13 @@ def structure(result: Estimate) -> StructureReport:
     """Return the report of a model on a device, in the estimate's execution mode and batch."""
     workload, batch, parts = result.workload, result.scenario.batch, result.partition
     fused = demand(workload, batch, result.plan.widths, "fused")
-    graph, graph_of_subgraphs = dependencies.operator_graph(workload), dependencies.subgraph_graph(workload)
+    graph, graph_of_subgraphs = operator_facts.operator_graph(workload), operator_facts.subgraph_graph(workload)
     operators, of_subgraphs = _operators(result), _subgraph_columns(result, fused)
-    flops, depths = _flops(result), dependencies.levels(graph)
-    operand_bytes = dependencies.operand_bytes(workload, batch, result.plan.widths)
+    flops, depths = _flops(result), operator_facts.levels(graph)
+    operand_bytes = operator_facts.operand_bytes(workload, batch, result.plan.widths)
     of_operators = {"flops": flops, "threads": fused.elements, "intensity": ratio(flops, operand_bytes)}
     n_fused = sum(len(members) for members in parts.members if len(members) > 1)
-    path, stages = _critical_path(result), _stages(result, dependencies.levels(graph_of_subgraphs))
+    path, stages = _critical_path(result), _stages(result, operator_facts.levels(graph_of_subgraphs))
     kinds_of_parallelism = _parallelism(result, path, depths)
     sums: dict[str, Any] = {name: float(of_subgraphs[name].sum()) for name in _SUMMED}
     return StructureReport(
@@ -351,7 +349,7 @@ def _subgraphs(
         id=parts.id,
         type=parts.kind,
         operator_class=[operators[head].operator_class for head in parts.head],
-        stage=dependencies.levels(dependencies.subgraph_graph(result.workload)),
+        stage=operator_facts.levels(operator_facts.subgraph_graph(result.workload)),
         operators=[tuple(parts.operator_id[i] for i in members) for members in parts.members],
         on_critical_path=[name in critical for name in parts.id],
         minimum=counts[minimum],
@@ -391,10 +389,10 @@ def _splits(
     return tuple(sorted((split for split in splits if split.ways > 1), key=lambda split: -split.ways))
 
 
-def _edges(graph: dependencies.Dependencies, ids: Sequence[str], result: Estimate) -> tuple[Edge, ...]:
+def _edges(graph: operator_facts.Dependencies, ids: Sequence[str], result: Estimate) -> tuple[Edge, ...]:
     """Return the edges of a graph whose nodes have these ids."""
     source, target = ([ids[i] for i in ends] for ends in (graph.source, graph.target))
-    carried = dependencies.edge_bytes(graph, result.workload, result.scenario.batch, result.plan.widths)
+    carried = operator_facts.edge_bytes(graph, result.workload, result.scenario.batch, result.plan.widths)
     return records(Edge, source=source, target=target, bytes=carried)
 
 
@@ -413,10 +411,10 @@ def _stages(result: Estimate, level_of: Any) -> tuple[Stage, ...]:
 
 
 def _critical_path(result: Estimate) -> CriticalPath:
-    operators, flops = dependencies.operator_graph(result.workload), _flops(result)
-    count, _ = dependencies.heaviest_path(operators, np.ones(operators.n))
-    heavy, _ = dependencies.heaviest_path(operators, flops)
-    slow, nodes = dependencies.heaviest_path(operators, result.run.latency_s)
+    operators, flops = operator_facts.operator_graph(result.workload), _flops(result)
+    count, _ = operator_facts.heaviest_path(operators, np.ones(operators.n))
+    heavy, _ = operator_facts.heaviest_path(operators, flops)
+    slow, nodes = operator_facts.heaviest_path(operators, result.run.latency_s)
     total = float(flops.sum())
     members = dict.fromkeys(int(result.partition.subgraph[operator]) for operator in nodes)
     return CriticalPath(

@@ -13,8 +13,7 @@ import numpy as np
 
 from analysis.document import YES_NO, column, columns, none_unless, records
 from analysis.estimate import causes, tree_figures
-from analysis.estimate.estimate import Estimate
-from analysis.estimate.evaluation import ratio, weighted_mean
+from analysis.estimate.estimate import Estimate, ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernel_rows import kernels, kernels_of
 from analysis.estimate.outline import HOST, host_branches

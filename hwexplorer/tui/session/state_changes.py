@@ -15,7 +15,7 @@ import msgspec
 from analysis.document import Column
 from analysis.explore.constraint import COMPARISONS
 from analysis.model.names.model_ref import phases
-from analysis.model.transformer.load_spec import read_load
+from analysis.model.transformer.transformer_request import read_load
 from hardware.base.errors import RequestError, matching_places, unknown
 from hardware.base.records import memoize
 from hardware.base.text import parse_amount, percent
