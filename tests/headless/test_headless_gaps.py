@@ -53,7 +53,8 @@ def test_every_report_says_so_first(
 ) -> None:
     for model in {words[0] if words and not words[0].startswith("-") else State().model, "conv2d"}:
         holed(model)
-    first = call(*registry.full_name(name).split(), *words).out.splitlines()[0]
+    words = [*registry.full_name(name).split(), *words]
+    first = call(*words).out.splitlines()[0]
     assert first.startswith("INCOMPLETE: about"), first
     assert "no cost rule" in first or "without: " in first
     assert _ALONE in first
