@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 from analysis.model.ir.workload import Workload
 from hardware.base import plugins
 from hardware.base.errors import RequestError as RequestError
-from hwexplorer import engine, registry
+from hwexplorer import answer, engine, registry
 from hwexplorer.answer import Answer as Result
 from hwexplorer.declare import DEVICE, Report, takes_model
-from hwexplorer.headless import answers, asked_state
 from hwexplorer.options import DEVICES_DIR, Option
 from hwexplorer.process import output
 
@@ -67,9 +66,9 @@ class Model:
     def _state(self, options: dict[str, Any]) -> Any:
         values = {"model": self.name, **self._scenario, **options}
         arguments = _arguments("graph", (*DEVICE.options, DEVICES_DIR), values)
-        state = asked_state.state_from_arguments(arguments, DEVICE)
-        asked_state.prepare_models((state,))
-        return asked_state.with_fixed_batch(state, arguments)
+        state = answer.state_from_arguments(arguments, DEVICE)
+        answer.prepare_models((state,))
+        return answer.with_fixed_batch(state, arguments)
 
 
 def is_function(name: str) -> bool:
@@ -151,7 +150,7 @@ def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
     values |= dict(zip(places, words, strict=False))
     arguments = _arguments(name, tuple(options.values()), values)
     with output.Progress() as progress:
-        return answers.find_answer(name, arguments, progress)
+        return answer.find_answer(name, arguments, progress)
 
 
 def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> argparse.Namespace:

@@ -71,9 +71,8 @@ def parse(words: list[str]) -> argparse.Namespace:
         if words != ["--version"]:  # the version needs no list of verbs
             _overview().parse_args(words)
         return argparse.Namespace(verb="version", run=lambda _: put(f"hwexplorer {VERSION}\n"))
-    from hwexplorer import engine, options
+    from hwexplorer import answer, engine, options
     from hwexplorer.declare import Group, Verb, takes_model
-    from hwexplorer.headless import answers
 
     if {("--runtime", "list"), ("--execution", "list")} & {*pairwise(words)}:
         return argparse.Namespace(verb="runtimes", run=lambda _: put(options.list_runtimes()))
@@ -84,14 +83,14 @@ def parse(words: list[str]) -> argparse.Namespace:
     if isinstance(verb, Group):
         parser.usage = f"hwexplorer {found.title} [SECTION] .."
         return parser.parse_args(["--help"])
-    print_report = partial(answers.print_report, found.name)
+    print_report = partial(answer.print_report, found.name)
     words_in_usage = "".join(f" {option.usage}" for option in verb.all_options() if option.is_word)
     parser.usage = f"hwexplorer {found.title}{words_in_usage} [options]"
     run: Callable[[argparse.Namespace], None] = print_report
     if isinstance(verb, Verb):
         run = verb.run
     elif "--schema" in words:  # which needs no model
-        return argparse.Namespace(verb=found.name, run=lambda _: answers.print_schema(found.name))
+        return argparse.Namespace(verb=found.name, run=lambda _: answer.print_schema(found.name))
     elif (run_report := verb.run) is not None:
         run = lambda arguments: run_report(arguments, print_report)  # noqa: E731
     options.add_options(parser, (*verb.all_options(), options.DEVICES_DIR))

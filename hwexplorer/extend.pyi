@@ -43,6 +43,5 @@ from hardware.base.records import group_by as group_by, memoize as memoize
 # Verbs and views.
 from hwexplorer import declare as declare, engine as engine, options as options, state as state
 from hwexplorer.export import files as files
-from hwexplorer.headless import answers as answers
 from hwexplorer.process import output as output
 from hwexplorer.views import tree_view as tree_view

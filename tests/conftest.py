@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from analysis.model.process.child_job import ModelCapture
+from hwexplorer import answer as answers
 from hwexplorer import engine
 from hwexplorer.answer import Answer
-from hwexplorer.headless import answers
 from tests import forks
 
 # How long an example takes is how busy the machine is. `make test` has the same examples each time, so that it fails

@@ -12,12 +12,11 @@ from analysis.model import store
 from analysis.model.ir.workload import Workload, coverage, uncovered_note
 from analysis.model.names import targets
 from hardware.base.text import percent, quantity
-from hwexplorer import engine
+from hwexplorer import answer, engine
 from hwexplorer.declare import CATALOGUE, Verb
 from hwexplorer.export import files
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.render import encode, plain
-from hwexplorer.headless import asked_state
 from hwexplorer.options import CAPTURE, IMAGE_SIZE, option
 from hwexplorer.process import output
 from hwexplorer.views.plain import Row, Table
@@ -27,16 +26,16 @@ def _run(arguments: argparse.Namespace) -> None:
     target = Path(arguments.output) if arguments.output is not None else None
     if target is not None:
         files.check(target, overwrite=True)
-    state = asked_state.state_from_arguments(arguments, CATALOGUE)
+    state = answer.state_from_arguments(arguments, CATALOGUE)
     is_stored, start = engine.is_ready(state), time.perf_counter()
-    asked_state.capture_model(state)
+    answer.capture_model(state)
     workload = engine.captured_model(state)
     sheet = _describe_capture(workload, 0.0 if is_stored else time.perf_counter() - start)
     if target is not None and target.name.endswith(targets.STORED):
         files.write(target, store.pack(workload), overwrite=True)
         arguments.output = None
     output.emit(arguments, lambda form: encode(sheet) if form == "json" else plain(_table(sheet), form, output.width()))
-    if arguments.strict and (gap := asked_state.uncovered_text(workload)):
+    if arguments.strict and (gap := answer.uncovered_text(workload)):
         raise output.OutputError(gap)
 
 

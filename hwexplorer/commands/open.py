@@ -7,9 +7,8 @@ import argparse
 import os
 import sys
 
-from hwexplorer import engine
+from hwexplorer import answer, engine
 from hwexplorer.declare import DEVICES, Subject, Verb
-from hwexplorer.headless import answers, asked_state
 from hwexplorer.options import BASELINE, MODEL, OUTPUT, option, or_default
 from hwexplorer.process import output
 from hwexplorer.state import State, parse, removed_note
@@ -25,7 +24,7 @@ def _run(arguments: argparse.Namespace) -> None:
     in_browser = "TEXTUAL_DRIVER" in os.environ  # set by `textual serve`
     draws = os.environ.get("TERM") != "dumb" and all(stream is not None and stream.isatty() for stream in streams)
     if wants_text or not (in_browser or draws):
-        answers.print_report("compare", arguments)
+        answer.print_report("compare", arguments)
         return
     for name in state.devices:
         engine.device(name)
@@ -46,7 +45,7 @@ def _run(arguments: argparse.Namespace) -> None:
 def _state(arguments: argparse.Namespace) -> State:
     """Return the state that the arguments describe, or the state of a saved session."""
     if not arguments.last and arguments.session is None:
-        return asked_state.state_from_arguments(arguments, _SUBJECT)
+        return answer.state_from_arguments(arguments, _SUBJECT)
     from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions, sessions_file
 
     arguments.model = SavedSessions(sessions_file()).state_string(arguments.session or LAST)
