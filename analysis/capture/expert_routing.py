@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from analysis.capture.inner_graphs import ExportError
+from analysis.capture.exporter import ExportError
 from hardware.known_architectures import TORCH_HOST
 
 NOTE = "experts are taken to share the tokens evenly: which of them a router chooses depends on values"

@@ -1,20 +1,81 @@
-"""Import a user's file as its author would, find the model factory in it by name, and call it."""
+"""Import a user's file as its author would, find the model factory in it by name, and call it.
+
+The files that a capture imports are recorded with a fingerprint each, and packages with their versions. A fingerprint
+is of the bytes that are executed: Python's cached bytecode may be older and is not loaded. Data files and environment
+variables are not tracked.
+"""
 
 import importlib
+import importlib.metadata
 import importlib.util
 import inspect
 import sys
+import sysconfig
 from collections.abc import Sequence
 from functools import partial
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import torch
 
-from analysis.capture import failure_text
+from analysis.capture import torch_settings
+from analysis.model import store
 from analysis.model.model_errors import CaptureError
 from analysis.model.names import targets
 from hardware.base.errors import hint
+
+_FILES_MAX = 2000  # more are too many to read at each check whether a capture is current
+_OURS = tuple(Path(__file__).resolve().parents[2] / name for name in ("analysis", "hardware", "hwexplorer"))
+_PYTHON = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
+_INSTALLED = ("site-packages", "dist-packages")
+
+_marks: dict[Path, str] = {}
+_known: set[str] = set()
+_get_code = SourceFileLoader.get_code
+
+
+def start() -> None:
+    """Record every import from now on."""
+    _known.update(_tops())
+    SourceFileLoader.get_code = _tracked_code  # type: ignore[method-assign]
+
+
+def versions() -> dict[str, str]:
+    """Return entries of `Workload.versions`: `file /home/me/net.py` -> fingerprint, `package timm` -> version."""
+    for module in list(sys.modules.values()):
+        name = getattr(module, "__file__", None)
+        if isinstance(name, str) and _is_own(path := Path(name).absolute()) and path not in _marks:
+            _marks[path] = targets.fingerprint(path)  # extensions, which _tracked_code does not load
+    recorded = {store.FILE + str(path): mark for path, mark in sorted(_marks.items())}
+    if len(recorded) > _FILES_MAX:
+        recorded = {store.FILE: "too many to check each time"}  # no file has this name: never current
+    owners = importlib.metadata.packages_distributions()
+    for top in sorted(_tops() - _known):
+        recorded |= {store.PACKAGE + name: store.version(name) for name in owners.get(top, ())}
+    return recorded
+
+
+def _tops() -> set[str]:
+    return {name.partition(".")[0] for name in sys.modules}
+
+
+def _tracked_code(self: Any, fullname: str) -> CodeType | None:
+    path = Path(self.path).absolute()
+    if not _is_own(path):
+        return _get_code(self, fullname)
+    data = self.get_data(self.path)
+    _marks[path] = targets.mark(data)
+    return self.source_to_code(data, self.path)  # type: ignore[no-any-return]
+
+
+def _is_own(path: Path) -> bool:
+    """Return True for a file of the user: not part of Python, of an installed package or of this product."""
+    if any(part in path.parts for part in _INSTALLED) or path.suffix not in (".py", ".so", ".pyd"):
+        return False
+    return path.is_file() and not any(folder in path.parents for folder in (*_OURS, *_PYTHON))
+
 
 Built = tuple[Any, Any]  # a module and the inputs that its factory returned with it, or None
 
@@ -40,7 +101,7 @@ def _import_module(target: targets.Target, file: Path) -> Any:
     except CaptureError:
         raise
     except BaseException as error:
-        raise CaptureError(failure_text.explain(error, "importing it")) from None
+        raise CaptureError(torch_settings.explain(error, "importing it")) from None
 
 
 def find(target: targets.Target, file: Path) -> Any:

@@ -13,7 +13,7 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.utils._pytree import SUPPORTED_NODES, tree_map
 
-from analysis.capture import expert_routing, failure_text, imported_files, kv_caches, library_models, model_factory
+from analysis.capture import expert_routing, kv_caches, library_models, model_factory, torch_settings
 from analysis.capture.exporter import MAX_BATCH, Inputs, export, register_class, register_objects, tensors_in
 from analysis.capture.model_factory import Built, check_call
 from analysis.capture.torch_settings import WholeMasks, import_torchvision, remove_classes, without_weights
@@ -33,8 +33,8 @@ UNWATCHED = "captured from its code; data files and environment variables are no
 def capture_target(target: targets.Target, progress: Progress) -> Workload:
     """Return the workload of a factory. Raises a `CaptureError` that says in one line what went wrong and where."""
     file = targets.source(target)
-    failure_text.add_user_folder(file.parent)
-    imported_files.start()
+    torch_settings.add_user_folder(file.parent)
+    model_factory.start()
     progress("build", 0.3)
     with suppress(Exception):  # else the user's code cannot import it if its operators do not load
         import_torchvision()
@@ -46,7 +46,7 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
     graph = _capture(build, target.inputs, target.batch_dim, progress, ways)
     progress("lower", 0.95)
     notes = hf_config.notes(target.factory) if target.is_configuration else (UNWATCHED,) * (not target.is_program)
-    versions = {"torch": graph.versions["torch"], **imported_files.versions()}
+    versions = {"torch": graph.versions["torch"], **model_factory.versions()}
     graph = replace(graph, versions=versions, notes=(*notes, *graph.notes))
     return lower_graph(graph, target.label, "custom", str(file))
 
@@ -139,19 +139,22 @@ def _capture(
             raise
         except BaseException as error:
             failures.append((way, error))
-            if (kind := failure_text.class_in_results(error)) is not None and kind not in SUPPORTED_NODES:
+            if (kind := torch_settings.class_in_results(error)) is not None and kind not in SUPPORTED_NODES:
                 register_class(kind)
                 attempts = [way, *attempts]
             elif way.cached and "Cache" in str(error):
                 attempts = [replace(attempt, cached=False) for attempt in (way, *attempts)]
             elif not way.masked and "NoneType" in str(error) and kv_caches.is_transformers_loaded():
                 attempts = [replace(attempt, masked=True) for attempt in (way, *attempts)]
-            elif way.live and (batch_limit := failure_text.largest_batch(error)) and batch_limit < way.most:
+            elif way.live and (batch_limit := torch_settings.largest_batch(error)) and batch_limit < way.most:
                 attempts = [replace(way, most=batch_limit), *attempts]
-            elif not way.routed and (failure_text.is_data_dependent(error) or "numpy()" in str(error)):
+            elif not way.routed and (torch_settings.is_data_dependent(error) or "numpy()" in str(error)):
                 attempts = [replace(attempt, routed=True) for attempt in (way, *attempts)]
-            elif failure_text.is_final(error) or (
-                way.weights == "none" and not way.live and not failure_text.is_of_weights(error) and _repeats(failures)
+            elif torch_settings.is_final(error) or (
+                way.weights == "none"
+                and not way.live
+                and not torch_settings.is_of_weights(error)
+                and _repeats(failures)
             ):
                 break
             continue
@@ -159,10 +162,10 @@ def _capture(
         if not way.cached:
             notes.append("captured with use_cache off: its cache is not counted")
         if way.live and way.most < MAX_BATCH:
-            why = f"its code takes another path for larger ones ({failure_text.reason(failures[-1][1])})"
+            why = f"its code takes another path for larger ones ({torch_settings.reason(failures[-1][1])})"
             notes.append(workload.range_note(way.most, why))
         if batch_dim is not None and not way.live:
-            why = failure_text.reason(next(e for old, e in failures if old.live and old.routed == way.routed))
+            why = torch_settings.reason(next(e for old, e in failures if old.live and old.routed == way.routed))
             batch = next((item.shape[batch_dim] for item in graph.inputs if len(item.shape) > batch_dim), 1)
             notes.append(workload.fixed_note(int(batch), f"the model fixes it ({why})"))
         return replace(graph, notes=tuple(notes))
@@ -171,7 +174,7 @@ def _capture(
 
 def _repeats(failures: list[tuple[_Way, BaseException]]) -> bool:
     """Return True if the last two failures have the same reason."""
-    reasons = [failure_text.reason(error) for _, error in failures[-2:]]
+    reasons = [torch_settings.reason(error) for _, error in failures[-2:]]
     return len(reasons) == 2 and reasons[0] == reasons[1] and not isinstance(failures[-1][1], _BuildFailure)
 
 
@@ -179,9 +182,9 @@ def _verdict(failures: list[tuple[_Way, BaseException]]) -> str:
     """Explain the last failure. If it only ran out of memory, explain the second one instead."""
     errors = [error for _, error in failures]
     failure = errors[-1]
-    if failure_text.is_memory(failure) and not failure_text.is_memory(errors[0]):
+    if torch_settings.is_memory(failure) and not torch_settings.is_memory(errors[0]):
         failure = errors[min(1, len(errors) - 1)]
-    return failure_text.explain(failure, "building it" if isinstance(failure, _BuildFailure) else "its forward pass")
+    return torch_settings.explain(failure, "building it" if isinstance(failure, _BuildFailure) else "its forward pass")
 
 
 class _OneGraph(Exception):

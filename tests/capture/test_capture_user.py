@@ -435,7 +435,7 @@ def test_every_error_of_a_target_is_a_model_error() -> None:
 
 
 def test_a_message_without_end_is_read_at_once() -> None:
-    blame = pytest.importorskip("analysis.capture.failure_text")
+    blame = pytest.importorskip("analysis.capture.torch_settings")
     for text in ("a" * 300_000, "a." * 150_000, "a::b " * 60_000, ("a" * 400 + "\n") * 1000):
         with never_endless():
             assert len(blame.explain(RuntimeError(text), "importing it")) < 400
