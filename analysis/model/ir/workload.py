@@ -340,7 +340,7 @@ def csr(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     return pointers, values
 
 
-_CONSTANTS = Path(__file__).with_suffix(".toml")
+_CONSTANTS = Path(__file__).with_name("coverage.toml")
 _SHOWN = 3
 ALONE = "the language model alone"  # the start of a note that names the omitted parts of a model
 
