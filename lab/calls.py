@@ -82,8 +82,8 @@ def main() -> None:
             print(sys.argv[1], asyncio.run(count_screen((int(width), int(height)))))
         return
 
-    for width, height in SIZES:
-        subprocess.run([sys.executable, "-m", "lab.calls", f"{width}x{height}"], check=True)
+    for columns, rows in SIZES:
+        subprocess.run([sys.executable, "-m", "lab.calls", f"{columns}x{rows}"], check=True)
     print("estimate", {device: count_estimate(device) for device in ("h100_sxm", "xeon_8490h")})
 
 

@@ -468,7 +468,7 @@ def _fitting(start: str, words: Iterable[str]) -> list[str]:
 def describe(session: Session, text: str) -> str:
     """Return the note for a text: its completions, or the usage and help of its command."""
     if not text.strip():
-        return "tab completes · help lists · batch 32 · on tpu_v4 · at fc · roofline"
+        return "tab completes · help lists · batch 32 · on tpu_v4 · at fc · show kernels"
     lines = completions_by_word(session, text)
     name, space, _ = text.partition(" ")
     command = COMMANDS.get(name)

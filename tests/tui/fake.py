@@ -130,6 +130,8 @@ class Fake(ScreenQueries):
         return Table("compare", "Compare", columns, tuple(rows), notes=(best,))
 
     def cards(self, state: State) -> tuple[Card, ...]:
+        if state.precision == "int4" and state.on == "xeon_8490h":
+            raise RequestError("int4 is not something this fake can do on a Xeon")
         each = [(name, *self._total(replace(state, on=name, pin=""))) for name in state.devices]
         return tuple(
             Card(
@@ -339,8 +341,6 @@ class Fake(ScreenQueries):
     def ready(self, state: State) -> bool:
         if not state.model.startswith("big") and state.model not in MODELS:
             raise unknown("model", state.model, MODELS)
-        if state.precision == "int4" and state.on == "xeon_8490h":
-            raise RequestError("int4 is not something this fake can do on a Xeon")
         return state.model != "slow_net" or state.model in self.captured
 
     def at_its_batch(self, state: State) -> State:

@@ -125,7 +125,7 @@ async def test_every_command_completes_and_has_a_help_line() -> None:
 
 async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
     async with HwExplorer(parse("resnet18@b8,fp16"), ScreenQueries()).run_test(size=GRID) as pilot:
-        app = await typed(pilot, "edp")
+        app = await typed(pilot, "tree edp")
         assert app.explorer.overlay == "report"
         assert "Top consumers" in screen_text(app) or "resnet18" in screen_text(app)
         await pilot.press("escape")
