@@ -12,11 +12,6 @@ from tests.headless.conftest import Call
 LOAD = "llama3_8b:serve,rate=1"
 
 
-def test_a_pipe_has_every_model_and_device(call: Call) -> None:
-    for verb in ("models", "devices"):
-        assert call(verb).out == call(verb, "--all").out
-
-
 def test_energy_is_explained_per_inference(call: Call) -> None:
     words = ("why", "resnet18", "h100_sxm", "tpu_v4", "--metric", "energy", "--batch", "8", "--format", "json")
     document = json.loads(call(*words).out)
@@ -105,10 +100,3 @@ def test_compare_has_its_eight_columns_at_a_hundred_characters(
     heads = " ".join(line for line in lines if line.startswith("Device "))
     assert all(head in heads for head in HEADS)
     assert max(map(len, lines)) <= 100
-
-
-@pytest.mark.parametrize("section", ["kernels", "memory"])
-def test_the_title_of_a_long_subject_is_one_line_of_100(call: Call, section: str) -> None:
-    title, after = call("show", section, "llama3_8b:request,in=1024,out=256", "--on", "h100_sxm").out.splitlines()[:2]
-    assert len(title) <= 100, title
-    assert not after

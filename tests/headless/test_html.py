@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 
 import pytest
 
-from analysis.document import Column
 from hwexplorer import __version__
 from hwexplorer.answer import Answer
 from hwexplorer.export.html import as_fragment, as_html
@@ -66,14 +65,6 @@ def test_a_tree_folds_as_it_is_deep_and_shows_every_row() -> None:
     assert "<details" in as_fragment(view)  # where nothing may run
 
 
-def test_a_tree_in_html_is_merged_and_open_where_half_of_the_model_is() -> None:
-    page = Answer("tree", parse("llama3_8b:request/h100_sxm")).to_text("html")
-    names = [cells[0] for _, cells in Reader(page).rows]
-    assert "layers ×32" in names
-    assert page.count("<details open>") == 4  # the model, decode, its layers, their MLPs
-    assert "hwexplorer show events " in as_html(Answer("report", STATE).view())
-
-
 def test_the_report_is_a_brief_with_the_rest_folded() -> None:
     view = Answer("report", STATE).view()
     assert isinstance(view, Page)
@@ -126,11 +117,6 @@ def test_a_notebook_shows_the_brief_answer_and_names_what_all_adds() -> None:
     shown = answer._repr_html_()
     assert 5 < shown.count("<th ") < as_html(answer.view()).count("<th ")
     assert "--all</span> (memory, " in shown
-
-
-def test_a_table_without_rows_is_a_table_of_its_heads() -> None:
-    empty = Table("unmatched", "Not in the model", (Column("name", "Name", role="text"),), ())
-    assert as_html(empty).count("<th ") == 1
 
 
 def test_a_comparison_begins_with_its_answer_and_cards() -> None:

@@ -47,23 +47,6 @@ def test_rows_of_a_level_add_up_to_the_edp_of_the_model() -> None:
     assert below == pytest.approx(float(rows[0].cells[place] or 0), rel=1e-12)
 
 
-def test_footer_says_which_blocks_make_half() -> None:
-    sentence = tree(STATE).footer[0]
-    count = int(sentence.split()[0])
-    parts = sorted((float(row.cells[1] or 0) for row in tree(STATE).rows if row.depth == 1), reverse=True)
-    assert sum(parts[:count]) >= 0.5 > sum(parts[: count - 1])
-    assert "half of the EDP: layer3 ×6 " in sentence
-
-
-def test_modifier_is_blank_where_there_is_next_to_no_work() -> None:
-    table = tree(replace(parse("efficientnet_b0/h100_pcie"), by="module"))
-    place = [column.key for column in table.columns].index("modifier")
-    modifiers = {row.key: row.cells[place] for row in table.rows}
-    assert modifiers["features.2-3.0-1.block.2.fc1"] is None
-    # The largest: a 1x1 convolution of 0.01 MMAC that waits for its launch, and its SiLU, a kernel of its own.
-    assert max(float(value or 0) for value in modifiers.values()) < 150
-
-
 def test_no_kind_of_operator_exceeds_the_peak() -> None:
     table = tree(replace(parse("resnet50/h100_sxm"), by="kind"))
     place = [column.key for column in table.columns].index("utilization")

@@ -1,6 +1,5 @@
 """Every action, driven through its keys."""
 
-import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from textual.pilot import Pilot
 
 from hardware.base.errors import RequestError
 from hardware.precision import KEYS
-from hwexplorer.state import PANES, PLOTS, State, parse
+from hwexplorer.state import PANES, PLOTS, State
 from hwexplorer.tui import view_export
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.keys import ACTIONS, BY_ID, DEFAULT
@@ -273,24 +272,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     first = app.explorer.outline.table.rows[1].key
     await pilot.press("S")
     assert app.explorer.outline.table.rows[1].key != first
-
-
-async def test_events_fold_where_they_do_not_fit() -> None:
-    async with on_screen("resnet50?pane=events", Fake()) as (app, pilot):
-        assert len(app.explorer.panes["events"].content.visible) == 4
-        await pilot.press("space", "j", "j")
-        assert app.explorer.panes["events"].content.key == "compute.1"
-        await pilot.press("h")
-        assert (app.explorer.panes["events"].content.key, len(app.explorer.panes["events"].content.visible)) == (
-            "compute",
-            4,
-        )
-        await pilot.press("l", "-")
-        assert len(app.explorer.panes["events"].content.visible) == 4
-        await pilot.press("+")
-        assert len(app.explorer.panes["events"].content.visible) == 16
-    async with HwExplorer(parse("resnet50?pane=events"), Fake()).run_test(size=(120, 60)) as pilot:
-        assert len(pilot.app.explorer.panes["events"].content.visible) == 16  # type: ignore[attr-defined]
 
 
 @case("expand", "resnet50?at=conv1")
@@ -603,19 +584,6 @@ async def test_export_writes_asks_and_refuses(tmp_path: Path) -> None:
     assert app.session.failures == []
 
 
-async def test_a_format_alone_is_a_file_of_the_proposed_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with on_screen(State(), Fake()) as (_, pilot):
-        await pilot.press("e", *"json", "enter")
-    assert (tmp_path / "resnet50_tree.json").exists()
-
-
-async def test_a_key_without_a_meaning_says_where_the_keys_are() -> None:
-    async with on_screen(State(), Fake()) as (app, pilot):
-        await pilot.press("M")
-        assert "M does nothing in tree: ? lists its keys" in screen_text(app)
-
-
 async def test_find_is_in_the_pane_that_has_the_keys() -> None:
     async with on_screen(State(), Fake()) as (app, pilot):
         await pilot.press("2", "/", *"tpu")
@@ -702,34 +670,6 @@ async def test_the_cursor_survives_every_size() -> None:
                 assert "layer3.1.conv2" in screen_text(app)
 
 
-async def test_the_mouse_selects_opens_and_switches() -> None:
-    async with on_screen(State(), Fake()) as (app, pilot):
-        await pilot.click("#tree", offset=(8, 3))
-        assert app.state.at == "conv1"
-        await pilot.click("#tree", offset=(8, 3), times=2)
-        assert app.state.open == ("conv1",)
-        await pilot.click("#cards", offset=(65, 6))
-        assert (app.state.pane, app.state.on) == ("tree", "tpu_v4")
-        await pilot.click("#cards", offset=(65, 6), times=2)
-        assert app.state.pane == "compare"
-        await pilot.click("#compare", offset=(8, 3))
-        assert (app.state.pane, app.state.on) == ("compare", "h100_sxm")
-        await pilot.press("1")
-        await pilot.click("#models", offset=(4, 2), times=2)
-        assert app.state.model == "alexnet"
-        await pilot.resize_terminal(80, 24)
-        await pilot.press("3")
-        await pilot.click("#cards", offset=(8, 8))
-        assert app.state.on == "kpu_t256"
-        await pilot.resize_terminal(79, 24)
-        await pilot.click("#tabs", offset=(26, 0))
-        assert app.state.pane == "tree"
-        help_at = re.search(r"\? help", screen_text(app).splitlines()[-1])
-        assert help_at is not None
-        await pilot.click("#foot", offset=(help_at.start() + 1, 0))
-        assert app.explorer.overlay
-
-
 async def test_only_what_is_in_sight_is_made_and_a_wide_screen_shows_all() -> None:
     provider = Fake()
     async with on_screen(State(), provider) as (app, pilot):
@@ -750,33 +690,3 @@ def test_the_help_and_the_hints_come_from_the_registry() -> None:
     assert sorted(a.id for a in listed) == sorted(BY_ID)
     for pane in PANES:
         assert {"help", "quit"} <= {id for id, _, _ in DEFAULT.hints(pane)}
-
-
-async def test_another_batch_against_the_pin_is_told_by_all_figures_and_not_cut() -> None:
-    async with on_screen("resnet50@b1?pin=h100_sxm@b1", Fake(), size=(80, 24)) as (app, pilot):
-        await pilot.press("]", "]", "]", "]", "]")
-        await pilot.pause()
-        told = " ".join(line.strip() for line in screen_text(app).splitlines()[1:4])
-        for figure in ("energy per inference", "rate", "latency", "EDP"):
-            assert figure in told
-        assert "…" not in told
-
-
-async def test_zoomed_why_is_unfolded() -> None:
-    async with on_screen("resnet50@b8,fp16") as (app, pilot):
-        await pilot.press("5")
-        assert "Largest events" not in screen_text(app)
-        await pilot.press("z")
-        assert "Largest events" in screen_text(app)
-
-
-async def test_notes_below_the_devices_are_about_the_row_under_the_cursor() -> None:
-    async with on_screen("resnet50@b8,fp16") as (app, pilot):
-        await pilot.press("2", "k")
-        assert app.state.on == "tpu_v4"
-        lines = app.explorer.panes["compare"].content.table.footer
-        assert lines[0].startswith("TPU v4: ")
-        assert not any(line.startswith(("H100", "Xeon", "KPU")) for line in lines)
-        heads = [column.title for column in app.explorer.panes["compare"].content.table.columns]
-        assert heads[:5] == ["Device", "EDP rank", "Latency ms", "Energy/inf mJ", "EDP"]
-        assert "T" not in heads

@@ -12,7 +12,6 @@ from hwexplorer.tui.widgets.tree_table import PERCENT
 from hwexplorer.views.device_rows import cards
 from hwexplorer.views.plain import LOOKS, cells
 from tests.tui.opened import on_screen
-from tests.tui.test_app import screen_text
 from tests.waiting import settle_until
 
 PARTS = st.lists(st.floats(0, 1), min_size=6, max_size=6)
@@ -90,20 +89,6 @@ async def test_devices_stand_by_rank_and_two_changes_of_a_chip_keep_their_amount
     assert sum("*2}" in name for name in names) == sum("*1.6}" in name for name in names) == 1, names
 
 
-async def test_caps_of_a_chip_are_ranked_and_keep_their_amounts() -> None:
-    devices = "h100_sxm,h100_sxm@400W,h100_sxm@300W@1.4GHz,tpu_v4"
-    async with on_screen(f"resnet50@b32,fp16/{devices}", size=(80, 24)) as (app, pilot):
-        strip = app.explorer.strip
-        names = {card.key: "".join(text for text, *_ in strip._title(card, 22)) for card in strip.cards}
-        await pilot.press(":")
-        app.explorer.paste("add h100_sxm@900W")
-        await pilot.press("enter")
-        assert "the power limit is 700 W" in screen_text(app)
-    assert sorted(card.rank for card in strip.cards) == [1, 2, 3, 4]
-    assert "H100 at 400 W" in names["h100_sxm@400W"]
-    assert "H100 300W 1400MHz" in names["h100_sxm@300W@1.4GHz"]
-
-
 @pytest.mark.parametrize("metric", ["edp", "energy", "latency"])
 def test_the_verdict_begins_with_the_figure_that_ranks(metric: str) -> None:
     words = {"edp": "EDP", "energy": "energy", "latency": "er"}  # faster, slower
@@ -111,18 +96,6 @@ def test_the_verdict_begins_with_the_figure_that_ranks(metric: str) -> None:
     first = {card.key: card.phrase.partition(" · ")[2].partition(" · ")[0] for card in cards(state)}
     assert words[metric] in first["tpu_v4"], first
     assert words[metric] in first["xeon_8490h"], first
-
-
-async def test_a_screen_as_of_a_telephone_has_the_answer_and_figures_of_every_device() -> None:
-    async with on_screen("resnet50@b1,fp32/h100_sxm,l4", size=(44, 40)) as (app, pilot):
-        await pilot.pause()
-        strip = app.explorer.strip
-        lines = [strip.render_line(y).text for y in range(strip.size.height)]
-    heads = next(place for place, line in enumerate(lines) if "EDP µJ·s" in line)
-    assert "…" not in lines[heads]  # no head without a column
-    assert "sure" in "".join(lines[:heads]) or "odds" in "".join(lines[:heads])
-    for card, line in zip(strip.cards, lines[heads + 1 :], strict=False):
-        assert {card.figures[0].text, card.figures[-1].text} <= set(line.replace("◂", " ").split()), line
 
 
 @given(PARTS, st.integers(1, 200))
@@ -143,13 +116,6 @@ def test_a_bar_is_as_wide_as_asked(parts: list[float], width: int, theme: str, a
     elif palette.textured:
         signs = {look.letter if ascii else look.texture for look in LOOKS}
         assert set(text) <= signs | {" "}
-
-
-def test_causes_differ_by_sign_everywhere() -> None:
-    for signs in ([x.letter for x in LOOKS], [x.texture for x in LOOKS], [x.ansi for x in LOOKS],
-                  [x.dark for x in LOOKS], [x.light for x in LOOKS]):  # fmt: skip
-        assert len(set(signs)) == len(LOOKS)
-    assert not {"red", "bright_red"} & {look.ansi for look in LOOKS}  # red means worse, and nothing else
 
 
 @pytest.mark.parametrize("model", ["resnet50@b8,fp16", "llama3_70b@fp8", "vit_b_16@b1"])

@@ -1,6 +1,5 @@
 """The `:` line: settings, verbs, completion, history."""
 
-import shlex
 from datetime import datetime
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands import COMMANDS, completions, names, submit
 from hwexplorer.tui.overlays.overlay_screen import ResultTable
-from hwexplorer.tui.prompts import OverwritePrompt
 from hwexplorer.tui.session.saved_sessions import SavedSessions
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
@@ -189,22 +187,6 @@ async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
         assert app.session.message is not None
         assert "cannot be read" in app.session.message[0]
         assert keeper.path.read_text() == "{nonsense"
-
-
-async def test_export_of_the_screen_asks_before_it_overwrites(tmp_path: Path) -> None:
-    async with HwExplorer(parse("resnet18@b8"), ScreenQueries()).run_test(size=GRID) as pilot:
-        app = await typed(pilot, f"export {shlex.quote(str(tmp_path / 'one.svg'))}")
-        svg = (tmp_path / "one.svg").read_text()
-        assert svg.startswith("<svg")
-        assert "http" not in svg.replace("http://www.w3.org", "")
-        app = await typed(pilot, f"export {shlex.quote(str(tmp_path / 'one.svg'))}")
-        assert isinstance(app.explorer.prompt, OverwritePrompt)
-        await pilot.press("n")
-        assert (tmp_path / "one.svg").read_text() == svg
-        app = await typed(pilot, f"export {shlex.quote(str(tmp_path))}/")
-        assert app.session.message is not None
-        assert "folder" in app.session.message[0] or "suffix" in app.session.message[0]
-        assert app.session.failures == []
 
 
 async def test_hostile_text_after_the_colon() -> None:

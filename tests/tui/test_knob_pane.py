@@ -1,8 +1,5 @@
 """The knobs of the chip under the cursor: turned by key and mouse, shown over the unchanged chip, taken back."""
 
-import json
-from pathlib import Path
-
 import pytest
 from textual.pilot import Pilot
 
@@ -133,18 +130,6 @@ async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
         pane.post_message(pane.Wheeled("knobs", y + 3, 3))
         await pilot.pause()
         assert app.explorer.panes["knobs"].content.top == top + 3
-
-
-async def test_the_pane_is_exported_with_its_curve(tmp_path: Path) -> None:
-    async with on_screen(f"{START}&on=kpu_t256", size=(80, 24)) as (app, pilot):
-        await pilot.press("right")
-        app.session.request("export", str(tmp_path / "knobs.json"))
-        app.session.request("export", str(tmp_path / "knobs.txt"))
-    document = json.loads((tmp_path / "knobs.json").read_text())
-    assert (document["device"], document["unchanged"]) == ("kpu_t256{memory_bandwidth*1.25}", "kpu_t256")
-    assert document["knob"] == "memory_bandwidth"
-    assert len(document["curve"]) == 21
-    assert "memory_bandwidth from " in (tmp_path / "knobs.txt").read_text()
 
 
 async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> None:

@@ -2,8 +2,6 @@
 
 import re
 
-from hwexplorer.screen_queries import ScreenQueries
-from hwexplorer.state import parse
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 
@@ -73,10 +71,3 @@ async def test_the_plot_over_the_load_has_the_knee_and_the_limits() -> None:
         assert "Requests/s" in text
         assert "knee: h100_sxm" in text
         assert re.search(r"tpot<20ms kept by h100_sxm up to [0-9.]+/s, l4\*2 at no load", text)
-
-
-def test_a_request_seen_after_its_load_has_its_own_name_in_the_tree() -> None:
-    names = ("llama3_8b:serve,in=512,out=64,rate=2", "llama3_8b:request,in=512,out=64")
-    trees = [ScreenQueries().tree(parse(f"{name}/h100_sxm")) for name in names]
-    assert [str(tree.rows[0].cells[0]).partition(",")[0] for tree in trees] == ["llama3_8b:serve", "llama3_8b:request"]
-    assert any("of 1 request at once; the devices above are under the load" in line for line in trees[0].footer)

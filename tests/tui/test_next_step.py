@@ -65,12 +65,6 @@ async def test_limits_put_passing_devices_first_and_name_the_best_with_its_evide
         assert evidence in ("measured", "similar chip")
 
 
-async def test_the_drawer_of_models_is_tall_on_a_small_screen() -> None:
-    async with on_screen("resnet50?pane=models", size=SMALL) as (app, pilot):
-        await settle_until(pilot, lambda: app.explorer.panes["models"].size.height >= 20)
-        assert "MACs" in screen_text(app)
-
-
 async def test_limits_that_no_device_shown_passes_are_the_headline_with_the_count_of_all() -> None:
     async with on_screen("resnet50?limits=L<5ms,E<10mJ") as (app, pilot):
         await settle_until(pilot, lambda: " pass; best: " in screen_text(app))

@@ -70,13 +70,6 @@ async def test_a_limit_is_typed_where_it_is_read() -> None:
         assert (app.state.limits, app.state.metric) == ("L<5ms", "edp")
 
 
-async def test_a_command_that_needs_a_word_is_completed_in_its_line() -> None:
-    async with on_screen("resnet18") as (app, pilot):
-        await chosen(app, pilot, "change the batch")
-        await pilot.press(*"16", "enter")
-        assert app.state.batch == 16
-
-
 async def test_terms_and_verbs_are_found_by_their_help() -> None:
     async with on_screen("resnet18") as (app, pilot):
         await chosen(app, pilot, "energy-delay product")

@@ -3,8 +3,6 @@
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hwexplorer import engine
 from hwexplorer.screen_queries import ScreenQueries
@@ -12,7 +10,6 @@ from hwexplorer.state import PLOTS, parse, replace
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.panes import point_of
 from hwexplorer.tui.widgets.plot_area import Drawing, _owners, draw
-from hwexplorer.views.plot_axis import axis
 from tests.sampling import for_each
 from tests.tui.fake import render
 from tests.tui.opened import on_screen
@@ -70,30 +67,3 @@ def test_the_legend_is_whole_and_axes_have_one_notation(name: str) -> None:
     assert not missing  # above, or beside what it names
     labels = [label for each in (drawing.grid.x, drawing.grid.y) for _, label in each.ticks(8)]
     assert not [label for label in labels if "e+" in label or "e-" in label]
-
-
-def test_dots_are_as_large_as_their_share() -> None:
-    plot = ScreenQueries().plot(replace(STATE, plot="roofline", at=""))
-    operators = next(series for series in plot.series if series.name == "operators")
-    assert 0.9 < sum(operators.sizes) <= 1.0 + 1e-9
-    text = "".join(drawn("roofline", 120, 40, "resnet18")[0])
-    assert "●" in text
-    assert "•" in text
-
-
-@given(
-    st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=9, unique=True),
-    st.booleans(),
-    st.sampled_from((1e-9, 1.0, 1e9)),
-)
-def test_an_axis_has_room_for_its_values_at_any_scale(values: list[float], log: bool, scale: float) -> None:
-    """All values stand on it, the highest near its end; other units change no place; ticks are few and stand on it."""
-    found = axis([value * scale for value in values], log, "s")
-    places = found.places([value * scale for value in values])
-    assert places == [found.place(value * scale) for value in values]
-    assert all(0 <= place <= 1 for place in places if place is not None)
-    assert places == pytest.approx(axis(values, log, "s").places(values), rel=1e-6, abs=1e-9)
-    if not log:
-        assert max(place for place in places if place is not None) > 0.9
-        assert 3 <= len(found.ticks(6)) <= 13
-    assert all(found.low <= value * (1 + 1e-9) and value <= found.high * (1 + 1e-9) for value, _ in found.ticks(6))

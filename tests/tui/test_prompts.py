@@ -56,23 +56,6 @@ async def test_what_is_said_can_be_read_to_its_end() -> None:
             await pilot.press("escape")
 
 
-async def test_the_picker_takes_a_power_cap() -> None:
-    async with on_screen("resnet50/h100_sxm") as (app, pilot):
-        await pilot.press("a", *"h100_sxm@400W", "enter")
-        assert app.session.state.devices == ("h100_sxm", "h100_sxm@400W")
-        await pilot.press("a", *"h100_sxm@900W", "enter")
-        assert "the power limit is 700 W" in screen_text(app)
-        assert app.session.state.devices == ("h100_sxm", "h100_sxm@400W")
-
-
-async def test_a_picture_of_the_screen_shows_no_prompt(tmp_path: Path) -> None:
-    async with on_screen(State(), Fake()) as (_, pilot):
-        await pilot.press(":", *f"export {tmp_path}/x.svg", "enter")
-    drawn = (tmp_path / "x.svg").read_text().replace("&#160;", " ")
-    assert "resnet50" in drawn
-    assert str(tmp_path) not in drawn
-
-
 @pytest.mark.parametrize("sent", [b"\x1bj", b"\x1b\r", b"\x1b:", b"\x1b "])
 async def test_a_key_right_after_escape_is_a_key_of_its_own(sent: bytes) -> None:
     async with on_screen(State(), Fake()) as (app, pilot):
@@ -140,16 +123,6 @@ def test_why_of_an_operator_inside_a_kernel_agrees_with_the_tree() -> None:
         told = "\n".join(sections["Time"])
         assert told.startswith(f"{quantity(float(row.cells[latency] or 0), 's')} of the ")
         assert "that its kernel takes" in told
-
-
-def test_nothing_is_fused_under_an_eager_run() -> None:
-    state = parse("resnet18@b8,eager")
-    for row in ScreenQueries().tree(state).rows:
-        if row.depth == 2:
-            told = "\n".join(
-                line for _, lines in why.why(parse(f"resnet18@b8,eager?at={row.key}")).sections for line in lines
-            )
-            assert "fused with others" not in told
 
 
 def test_events_against_another_machine_share_a_unit_and_invent_no_change() -> None:

@@ -17,7 +17,6 @@ from hwexplorer.state import State, configuration_name, format, open_configurati
 from hwexplorer.text import terms
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.overlays.overlay_screen import ResultTable
-from hwexplorer.tui.session.saved_sessions import SavedSessions
 from hwexplorer.tui.session.session import SheetOpened
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.views.plain import Row, Table
@@ -103,28 +102,6 @@ async def test_results_are_sorted_by_the_column_that_is_explained() -> None:
         assert app.explorer.overlay == "report"
 
 
-async def test_sessions_are_chosen_from(tmp_path: Path) -> None:
-    async with on_screen("resnet18@b8", Fake(), saved_sessions=SavedSessions(tmp_path / "sessions.json")) as (
-        app,
-        pilot,
-    ):
-        await pilot.press(":", *"save eight", "enter", "]", "]")
-        await opened(app, pilot, "sessions")
-        await pilot.press("enter")
-        await pilot.pause()
-        assert app.state.batch == 8
-        assert app.session.message is not None
-        assert app.session.message[0].endswith("; u undoes")
-        await opened(app, pilot, "sessions")
-        await pilot.press("enter")  # what is on screen: nothing to apply, which is said
-        assert "already on screen" in screen_text(app).splitlines()[-1]
-        await pilot.press("space")
-        assert app.state.pin != ""
-        await pilot.click("#foot", offset=(screen_text(app).splitlines()[-1].index("esc"), 0))
-        await pilot.pause()
-        assert not isinstance(app.screen, ResultTable)
-
-
 @pytest.mark.parametrize("verb", ["sweep", "advise", "compare"])
 def test_a_sheet_comes_through_a_pipe_as_it_is(verb: str) -> None:
     view = Answer(verb, parse("resnet18")).view()
@@ -190,16 +167,6 @@ async def test_help_begins_with_the_keys_of_the_pane_and_can_be_searched() -> No
         await pilot.press("/", *"qwertz")
         assert "0 lines" in screen_text(app)
         assert "No line contains 'qwertz'" in screen_text(app)
-
-
-@pytest.mark.parametrize("verb", ["compare", "events", "sweep", "advise", "models", "tree"])
-def test_every_number_on_screen_is_explained(verb: str) -> None:
-    view = Answer(verb, parse("resnet18")).view()
-    parts = getattr(view, "parts", (view,))
-    for part in parts:
-        for column in getattr(part, "columns", ()):
-            if column.role not in ("text", "delta") and column.title != "%":
-                assert terms.column_meaning(column), column.key
 
 
 def test_terms_say_something_once() -> None:

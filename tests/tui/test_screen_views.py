@@ -1,23 +1,17 @@
 """The views that the screen adds, on the real engine: figures add up, points are linked, nothing is pinned."""
 
-import shlex
-
 import numpy as np
 import pytest
 
 from analysis.estimate.causes import FAMILIES
 from analysis.estimate.figures import METRICS
 from hwexplorer import engine
-from hwexplorer.cli import main
 from hwexplorer.reports.show import events
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PLOTS, parse, pinned, replace
-from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
-from hwexplorer.tui.widgets.tree_table import fit_widths, measure_table
 from hwexplorer.views import tree_view
 from hwexplorer.views.answer_lines import lines as verdict_lines
 from hwexplorer.views.answer_lines import verdict
-from hwexplorer.views.device_rows import cards
 from hwexplorer.views.plain import Plot
 from tests.sampling import for_each
 
@@ -53,23 +47,6 @@ def test_the_verdict_of_equals_and_of_other_models() -> None:
     assert "resnet34" in verdict(parse("resnet18@b8?pin=resnet34/h100_sxm@b8"))
 
 
-@pytest.mark.parametrize("text", PAIRS)
-def test_events_of_two_devices_side_by_side_add_up_to_each(text: str) -> None:
-    state = parse(text)
-    there = pinned(state)
-    assert there is not None
-    table = events.view(state)
-    keys = [column.key for column in table.columns]
-    for name, result in (("energy_per_inference", engine.result(state)), ("there", engine.result(there))):
-        place = keys.index(name)
-        for depth in (0, 1):
-            total = sum(float(row.cells[place] or 0) for row in table.rows if row.depth == depth)  # type: ignore[arg-type]
-            assert total == pytest.approx(result.energy_j_per_inference, rel=1e-9)
-    assert len({row.key for row in table.rows}) == len(table.rows)
-    assert all(len(row.cells) == len(keys) for row in table.rows)
-    assert events.view(replace(state, diff=False)).columns != table.columns
-
-
 def test_events_of_two_architectures_are_compared_by_common_families() -> None:
     state = parse("resnet18@b8/h100_sxm,tpu_v4?pin=tpu_v4@b8")
     families = [row.cells[0] for row in events.view(state).rows if not row.depth]
@@ -103,15 +80,6 @@ def test_heat_columns_are_what_each_device_has() -> None:
         assert by.endswith("less") == (figures[target] < figures[winner])
         ahead.add(by.endswith("less"))
     assert ahead == {True, False}  # a design target may take less, and still wins nothing
-
-
-def test_a_device_that_wins_a_row_is_named_if_its_column_has_no_room() -> None:
-    table = tree_view.view(parse("resnet18/h100_sxm,tpu_v4,l4,rtx_4090,jetson_agx_orin?heat=1"))
-    for total, hidden in ((80, True), (140, False)):
-        measures = measure_table(table, 20, total)
-        widths = dict(zip((m.column.key for m in measures), fit_widths(measures, total)[0], strict=True))
-        assert widths["on:tpu_v4"]
-        assert (not widths["on:jetson_agx_orin"], bool(widths["wins"])) == (hidden, True)
 
 
 def test_nothing_is_won_where_the_model_does_not_fit() -> None:
@@ -153,26 +121,6 @@ def test_the_plots_say_what_the_figures_say() -> None:
     assert list(front.y) == sorted(front.y, reverse=True)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "resnet18@b8?pane=tree&sort=share&metric=energy",
-        "resnet18@b8/tpu_v4,l4?pane=tree&heat=1&on=l4",
-        "resnet18@b8?pane=compare&rank=edp&pin=tpu_v4@b8",
-        "resnet18@b8?pane=why&pin=tpu_v4@b8&at=layer1.0.conv1",
-        "resnet18@b8,fp16?pane=plot&plot=pareto",
-        "resnet18@b8,fp16?pane=plot&at=layer1.0.conv1&on=tpu_v4",
-        "resnet18@b8?pane=events&at=",
-        "resnet18@b8?pane=events&at=layer1.0.conv1&pin=tpu_v4@b8",
-    ],
-)
-def test_the_copied_command_knows_what_no_option_names(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    state = parse(text)
-    assert main(shlex.split(ScreenQueries().command(state, state.pane))[1:]) == 0
-    printed = capsys.readouterr().out
-    assert ScreenQueries().exported(state, state.pane, "text") == printed
-
-
 def test_the_host_counts_in_the_model_on_each_device_that_has_its_work() -> None:
     state = parse("resnet18@b1,fp16/kpu_t256,tpu_v4?pin=tpu_v4@b1,fp16")
     here, there = (engine.result(state, name) for name in ("kpu_t256", "tpu_v4"))
@@ -181,10 +129,3 @@ def test_the_host_counts_in_the_model_on_each_device_that_has_its_work() -> None
         row for row in tree_view.view(parse("resnet18@b1,fp16/tpu_v4,xeon_8490h?heat=1")).rows if row.kind == "host"
     )
     assert host.cells[-2:] == (None, "tpu_v4")  # the CPU has no such work, and wins nothing by that
-
-
-def test_a_change_names_what_it_is_compared_with() -> None:
-    before, after = parse("resnet18@b8"), parse("resnet18@b16")
-    told = summarize_change(before, after, cards(before), cards(after))
-    assert told.startswith("batch 16 vs batch 8: ")
-    assert summarize_undo(after, before, cards(after), cards(before)) == 'undid "batch 16"'

@@ -69,12 +69,3 @@ async def test_line_opens_a_node_and_a_moment_is_exported(monkeypatch: pytest.Mo
         assert (document["moment"], len(document["machines"])) == (0.03, 4)
         await pilot.press("e", "ctrl+u", *"moment.json", "enter")
         assert "exists" in screen_text(app)
-
-
-async def test_drawing_needs_neither_colour_nor_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with on_screen(STATE, ascii=True) as (app, pilot):
-        await opened(app, pilot, "W", *["right"] * 40)
-        text = screen_text(app)
-        assert text.isascii()
-        assert all(glyph * 4 in text for glyph in "#d./")

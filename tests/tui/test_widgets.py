@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from analysis.document import Column
 from hwexplorer.state import PANES, State
 from hwexplorer.tui.keys import EditedLine, edit_line, insert_text
-from hwexplorer.tui.palette import COLOURS, THEMES, Palette, bar
+from hwexplorer.tui.palette import COLOURS, THEMES, Palette
 from hwexplorer.tui.session.state_changes import arrange, next_match
-from hwexplorer.tui.widgets.plot_area import Braille, PlotArea
+from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.layout import shorten, width_of, wrap
@@ -73,15 +73,6 @@ def test_the_footer_stays_in_sight_and_clicks_find_their_row() -> None:
     assert lines(content, 50, 8)[6].split()[0:2] == ["└", "static"]
 
 
-def test_bars_have_eighths_and_leave_a_trace() -> None:
-    assert bar(0.5, 4) == "██  "
-    assert bar(0.53125, 4) == "██▏ "
-    assert bar(1e-9, 4) == "▏   "
-    assert bar(0, 4) == bar(float("nan"), 4) == "    "
-    assert bar(1, 4) == "████"
-    assert bar(0.5, 4, ascii=True) == "##  "
-
-
 def big(count: int) -> Table:
     names = [f"block{i}.attention.projection" for i in range(count)]
     columns = (Column("name", "name", role="text", keep=0), Column("share", "share", "%", role="bar", keep=0))
@@ -143,14 +134,6 @@ def test_a_plot_fits_whatever_its_size(width: int, height: int, ascii: bool) -> 
     assert all(sum(width_of(s.text) for s in line) <= width for line in drawn)
 
 
-def test_lines_outside_the_canvas_are_clipped() -> None:
-    canvas = Braille(10, 5)
-    canvas.segment(-1000, -1000, 1000, 1000, 0)
-    canvas.segment(-5, 50, 100, 50, 0)
-    assert canvas.cell(0, 4)[0] != " "
-    assert canvas.cell(9, 4)[0] == " "
-
-
 def test_prose_wraps_and_sets_keys_apart() -> None:
     content = Prose()
     content.update(Text("t", "t", (("Head", ("a long line of words that wraps", "key\tvalue of it")),)))
@@ -170,14 +153,6 @@ def test_panes_fill_the_screen_without_overlap(width: int, height: int, pane: st
     assert pane in boxes
     assert sum(w * h for _, _, w, h in boxes.values()) == width * height
     assert all(w > 0 and h > 0 and x + w <= width and y + h <= height for x, y, w, h in boxes.values())
-
-
-def test_a_tall_screen_shows_more() -> None:
-    for width, pane in ((80, "tree"), (99, "plot"), (120, "why")):
-        assert {"tree", "why", "events", "plot"} <= arrange(width, 60, pane, False).keys()
-    for name, pane in (("cards", "tree"), ("compare", "compare")):
-        rows = {devices: arrange(300, 80, pane, False, devices)[name][3] for devices in (4, 12)}
-        assert rows[12] == rows[4] + 8
 
 
 def test_ways_through_the_tree() -> None:
