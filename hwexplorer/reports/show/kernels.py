@@ -7,7 +7,7 @@ Perfetto and chrome://tracing show.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -15,25 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.document import Column, column, columns, none_unless, records
-from analysis.estimate import kernel_rows
-from analysis.estimate.causes import LIMITS, limits
+from analysis.estimate import causes, kernel_rows
 from analysis.estimate.estimate import Estimate, ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.kernel_rows import kernels, kernels_of
 from analysis.estimate.outline import host_branches
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text import bound_reasons
 from hardware.base.text import count_noun, percent, plain_number, quantity
 from hardware.map_demand import architecture_of
-from hardware.mapping.common import total_units, units_in_all
+from hardware.mapping import common
 from hardware.precision import BASE, rate_unit
-from hwexplorer import engine
-from hwexplorer.declare import NODE, Report, Rows, Section, summary_text
+from hwexplorer import declare, engine
 from hwexplorer.reports.show.structure import count_in_ranges
 from hwexplorer.state import State
 from hwexplorer.views.tables import Digest
-from hwexplorer.views.tree_view import measured_times
 
 UTILIZATION = (0.10, 0.25, 0.50)
 UTILIZATION_LABELS = ("< 10 %", "10-25 %", "25-50 %", "> 50 %")
@@ -60,17 +56,7 @@ class Bound(msgspec.Struct, frozen=True):
     time_fraction: Annotated[float, column("of time", "%")]
 
 
-class TraceTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Measured times of a kernel or operator; omitted from the document if the trace has none."""
-
-    measured_s: Annotated[float | None, column("Measured", "s", help="from the trace that the state names")] = None
-    ratio: Annotated[float | None, column("Ratio", "x", help="measured over predicted")] = None
-    measured_flop_per_s: Annotated[
-        float | None, column("Reached", "FLOP/s", key="measured_rate", keep=2, help="as measured")
-    ] = None
-
-
-class KernelPart(TraceTimes, frozen=True, kw_only=True):
+class KernelPart(msgspec.Struct, frozen=True, kw_only=True):
     """An operator in its kernel: its time by compute and by memory alone; `latency_s` and `bound` are its part of the
     kernel's time and the kernel's bound."""
 
@@ -87,7 +73,7 @@ class KernelPart(TraceTimes, frozen=True, kw_only=True):
     intensity: float | None
 
 
-class KernelRow(TraceTimes, frozen=True, kw_only=True):
+class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     """One kernel. `max(compute_s, memory_s)` (overlapped) plus `overhead_s` is the time before any power limit.
 
     `attainable_flop_per_s` is the roof at its intensity, `efficiency` the achieved fraction of it. `blocks` of work go
@@ -167,16 +153,15 @@ class KernelReport(Head, frozen=True, kw_only=True):
     kernels: tuple[KernelRow, ...]
 
 
-def kernel_report(whole: Estimate, path: str = "", measured_s: Floats | None = None) -> KernelReport:
-    """Return the kernels below a node ('' is the model). `measured_s` (n,) are measured seconds of each operator, NaN
-    if not measured. Raises RequestError for an unknown node."""
+def kernel_report(whole: Estimate, path: str = "") -> KernelReport:
+    """Return the kernels below a node ('' is the model). Raises RequestError for an unknown node."""
     result, host = divide_host_work(whole)
-    chosen = kernels_of(result, path)
-    rows, run, device = kernels(result), result.run, result.device
+    chosen = kernel_rows.kernels_of(result, path)
+    rows, run, device = kernel_rows.kernels(result), result.run, result.device
     time, shares, head = run.kernel_s[chosen], run.utilization[chosen], rows.head[chosen]
     host_s = 0.0 if host is None or path else float(host.run.latency_s.sum())
     total_s = float(time.sum()) + host_s
-    active = weighted_mean((run.mapping.units / units_in_all(device, run.mapping.on_matrix))[head], time)
+    active = weighted_mean((run.mapping.units / common.units_in_all(device, run.mapping.on_matrix))[head], time)
     rate = architecture_of(device).occupancy
     resident = None if rate is None else rate(result.demand, device, run.mapping)[head]
     counts, fractions, time_fractions = count_in_ranges(shares, UTILIZATION, time)
@@ -189,7 +174,7 @@ def kernel_report(whole: Estimate, path: str = "", measured_s: Floats | None = N
         latency_s=total_s,
         host_s=host_s,
         launch_dominated=int(kernel_rows.is_launch_dominated(result)[chosen].sum()),
-        bounds=_bounds(limits(result)[chosen], time),
+        bounds=_bounds(causes.limits(result)[chosen], time),
         average_utilization=float(shares @ time) / (total_s or 1.0),
         mean_utilization=float(shares.mean()) if len(shares) else 0.0,
         utilization=records(
@@ -202,8 +187,8 @@ def kernel_report(whole: Estimate, path: str = "", measured_s: Floats | None = N
             time_fraction=time_fractions,
         ),
         unit_name=device.arch.array or device.unit_name,
-        units_active=active * total_units(device),
-        units_total=total_units(device),
+        units_active=active * common.total_units(device),
+        units_total=common.total_units(device),
         units_active_fraction=active,
         occupancy=None if resident is None else weighted_mean(resident, time),
         average_intensity=float(rows.flops[chosen].sum()) / dram_bytes if dram_bytes else None,
@@ -213,15 +198,15 @@ def kernel_report(whole: Estimate, path: str = "", measured_s: Floats | None = N
         ridge=peak / device.memory_bandwidth,
         left=int(is_left.sum()),
         right=int((has_ridge & ~is_left).sum()),
-        kernels=_rows(result, chosen, resident, measured_s),
+        kernels=_rows(result, chosen, resident),
     )
 
 
 def _bounds(limit: Ints, time: Floats) -> tuple[Bound, ...]:
-    count, time_s = (np.bincount(limit, weights, minlength=len(LIMITS)) for weights in (None, time))
+    count, time_s = (np.bincount(limit, weights, minlength=len(causes.LIMITS)) for weights in (None, time))
     return records(
         Bound,
-        bound=LIMITS,
+        bound=causes.LIMITS,
         count=count,
         fraction=count / (len(limit) or 1),
         time_s=time_s,
@@ -229,8 +214,8 @@ def _bounds(limit: Ints, time: Floats) -> tuple[Bound, ...]:
     )
 
 
-def _rows(result: Estimate, chosen: Ints, resident: Floats | None, measured_s: Floats | None) -> tuple[KernelRow, ...]:
-    run, demand, plan, rows, device = result.run, result.demand, result.plan, kernels(result), result.device
+def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[KernelRow, ...]:
+    run, demand, plan, rows, device = result.run, result.demand, result.plan, kernel_rows.kernels(result), result.device
     mapping, tiling, head = run.mapping, run.mapping.tiling, rows.head[chosen]
     flops, ideal_s, dram, time = (
         values[chosen] for values in (rows.flops, rows.ideal_s, rows.dram_bytes, rows.latency_s)
@@ -238,7 +223,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None, measured_s: F
     has_ridge = kernel_rows.sides_of_ridge(result)[0][chosen]
     roof = np.where(has_ridge, ratio(flops, np.maximum(ideal_s, dram / device.memory_bandwidth)), 0.0)
     on_matrix, is_product = mapping.on_matrix[head] > 0, demand.macs[head] > 0
-    total = units_in_all(device, mapping.on_matrix)[head]
+    total = common.units_in_all(device, mapping.on_matrix)[head]
     # A product has tiles; another kernel has blocks of elements.
     per_block = device.arch.constants.elements_per_block
     blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
@@ -246,7 +231,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None, measured_s: F
     lanes = device.file.fma_per_clock["vector"]
     widths = {name: (lanes[name] if name in lanes else lanes[BASE]).value for name in (plan.vector_mac, plan.vector)}
     width = np.where(is_product, widths[plan.vector_mac], widths[plan.vector])
-    parts, members = _parts(result, measured_s), [rows.members[k] for k in chosen]
+    parts = _parts(result)
     return records(
         KernelRow,
         rows,
@@ -274,12 +259,11 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None, measured_s: F
         recommended_mapping=[sentence.partition(": ")[2] or sentence for sentence in sentences],
         sentence=sentences,
         flips=[bound_reasons.bound_change(result, k) for k in chosen.tolist()],
-        parts=[tuple(parts[i] for i in inside) for inside in members],
-        **_trace_columns(result, members, flops, measured_s),
+        parts=[tuple(parts[i] for i in inside) for inside in (rows.members[k] for k in chosen)],
     )
 
 
-def _parts(result: Estimate, measured_s: Floats | None) -> tuple[KernelPart, ...]:
+def _parts(result: Estimate) -> tuple[KernelPart, ...]:
     run, demand = result.run, result.demand
     mapping, flow = run.mapping, run.mapping.traffic
     flops, dram = 2.0 * demand.macs + demand.vector_flops, flow.dram_bytes
@@ -287,7 +271,7 @@ def _parts(result: Estimate, measured_s: Floats | None) -> tuple[KernelPart, ...
         KernelPart,
         id=result.partition.operator_id,
         type=result.workload.operators.kind,
-        bound=np.array(LIMITS)[limits(result)][demand.kernel],
+        bound=np.array(causes.LIMITS)[causes.limits(result)][demand.kernel],
         latency_s=run.latency_s,
         compute_s=np.maximum(mapping.matrix_s[0], mapping.vector_s[0]),
         memory_s=np.maximum(mapping.dram_s[0], mapping.chip_s),
@@ -296,22 +280,7 @@ def _parts(result: Estimate, measured_s: Floats | None) -> tuple[KernelPart, ...
         dram_bytes=dram,
         chip_bytes=flow.chip_bytes,
         intensity=none_unless(dram > 0, ratio(flops, dram)),
-        **_trace_columns(result, np.arange(demand.n)[:, None], flops, measured_s),
     )
-
-
-def _trace_columns(
-    result: Estimate, groups: Iterable[Ints], flops: Floats, measured_s: Floats | None
-) -> dict[str, Any]:
-    if measured_s is None:
-        return {}
-    cells = []
-    for members, work in zip(groups, flops.tolist(), strict=True):
-        timed_ops = members[np.isfinite(measured_s[members])]
-        real_s, ideal_s = float(measured_s[timed_ops].sum()), float(result.run.latency_s[timed_ops].sum())
-        rates = (real_s / ideal_s if ideal_s else None, work / real_s if real_s else None)
-        cells.append((real_s, *rates) if len(timed_ops) else (None, None, None))
-    return dict(zip(TraceTimes.__struct_fields__, map(list, zip(*cells, strict=True)), strict=True))
 
 
 # --- the run for trace viewers ------------------------------------------------------------------------------
@@ -337,7 +306,7 @@ def run_timeline(result: Estimate) -> dict[str, Any]:
 
 
 def _events(result: Estimate) -> Iterator[dict[str, Any]]:
-    rows, run, operators = kernels(result), result.run, result.workload.operators
+    rows, run, operators = kernel_rows.kernels(result), result.run, result.workload.operators
     yield {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": f"predicted: {result.device.name_in_mode}"}}
     for tid, track in enumerate(_TRACKS, 1):
         yield {"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": {"name": track}}
@@ -351,8 +320,8 @@ def _events(result: Estimate) -> Iterator[dict[str, Any]]:
     power_w = rows.energy_j / np.maximum(rows.latency_s, 1e-12)
     for k, joules in enumerate(np.cumsum(rows.energy_j).tolist()):
         figures = {name: float(getattr(rows, name)[k]) for name in _FIGURES}
-        causes = {"bound": rows.bound[k], "resource": rows.resource[k]}
-        yield _slice(1, rows.id[k], rows.type[k], edges[k : k + 2], figures | causes)
+        reasons = {"bound": rows.bound[k], "resource": rows.resource[k]}
+        yield _slice(1, rows.id[k], rows.type[k], edges[k : k + 2], figures | reasons)
         yield _counter("power", edges[k], {"W": float(power_w[k])})
         yield _counter("energy", edges[k + 1], {"J": joules})
     yield _counter("power", edges[-1], {"W": 0.0})
@@ -372,9 +341,7 @@ def _counter(name: str, at: int, values: dict[str, float]) -> dict[str, Any]:
 
 
 def _document(state: State) -> KernelReport:
-    result = engine.result(state)
-    times = measured_times(state, result)
-    return kernel_report(result, state.at, times.seconds if times else None)
+    return kernel_report(engine.result(state), state.at)
 
 
 def _summary(report: KernelReport, state: State) -> list[str]:
@@ -409,8 +376,7 @@ def _timeline(report: KernelReport, state: State) -> str:
 
 
 _END_OF_WORK = re.compile(r" on | as a |, |: | streamed | behind ")  # follows the work, in every sentence
-_MEASURED = ("measured", "ratio", "measured_rate")
-_TIMES = "kernel bound latency measured ratio measured_rate compute memory overhead utilization"
+_TIMES = "kernel bound latency compute memory overhead utilization"
 _RUNS_ON = Column("runs_on", "Runs on", role="text", keep=3, of=lambda kernel: f"{kernel.runs_on} {kernel.format}")
 _WORK = Column("work", "Work", role="text", keep=2, of=lambda kernel: _END_OF_WORK.split(kernel.sentence)[0])
 _TILE = Column(
@@ -427,29 +393,24 @@ KERNELS = (
 )
 
 
-def _hidden_columns(report: KernelReport) -> tuple[str, ...]:
-    is_measured = any(row.measured_s is not None for row in report.kernels)
-    return (*(() if is_measured else _MEASURED), *(() if report.occupancy is not None else ("occupancy",)))
-
-
-VERB = Report(
-    subject=NODE,
+VERB = declare.Report(
+    subject=declare.NODE,
     document=_document,
     title="Kernels",
     parts=(
-        summary_text(_summary),
-        Rows("utilization", "Utilisation of kernels", columns(Bucket)),
-        Rows("bounds", "What bounds kernels", columns(Bound)),
-        Rows(
+        declare.summary_text(_summary),
+        declare.Rows("utilization", "Utilisation of kernels", columns(Bucket)),
+        declare.Rows("bounds", "What bounds kernels", columns(Bound)),
+        declare.Rows(
             "kernels", "Kernels", KERNELS, kind="type",
-            without=_hidden_columns,
+            without=lambda report: ("occupancy",) if report.occupancy is None else (),
             children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
             rate_format=lambda report: report.peak.partition(".")[2],
             brief={"title": "Kernels that take most time", "columns": _BRIEF, "digest": Digest("latency", "kernel")},
         ),
     ),
     brief_parts=("summary", "kernels"),
-    section=Section(10, "How the device runs each kernel, and what bounds it"),
+    section=declare.Section(10, "How the device runs each kernel, and what bounds it"),
     exports={"perfetto": _timeline},
     examples={"kernels": "conv2d --on h100_sxm"},
 )  # fmt: skip

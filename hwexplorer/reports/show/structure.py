@@ -16,21 +16,17 @@ import msgspec
 import numpy as np
 
 from analysis.document import Column, column, columns, records
-from analysis.estimate import operator_facts
+from analysis.estimate import kernel_rows, kernels, operator_facts, tree_figures
 from analysis.estimate.estimate import Estimate, ratio
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.kernel_rows import OperatorInfo, OperatorTensor, kernels, operator_infos
-from analysis.estimate.kernels import demand
-from analysis.estimate.tree_figures import sum_of_kernels, tree
 from analysis.model.ir.workload import Floats
+from hardware import demand
 from hardware.base.text import count_noun, percent, plain_number, quantity
-from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
 from hardware.device import Fact
 from hardware.execute import execute
 from hardware.precision import BASE
-from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
+from hwexplorer import declare
 from hwexplorer.state import State
-from hwexplorer.text.number_format import safe
 from hwexplorer.views.captions import chain, list_names
 from hwexplorer.views.tables import Digest
 
@@ -43,7 +39,6 @@ INTENSITY = (1.0, 10.0, 50.0)
 INTENSITY_LABELS = ("< 1", "1-10", "10-50", "> 50")
 NEAR_BEST = 1.05
 HALF_SPEED = 2.0
-LITTLE = 1.5  # speed-up from branches below which concurrency between operators is little
 LEVELS = {
     "graph": "branches",
     "batch": "inputs of the batch",
@@ -109,14 +104,6 @@ class Parallelism(msgspec.Struct, frozen=True):
     meaning: Annotated[str, column("Of what", keep=2)]
 
 
-class ConcurrencyCheck(msgspec.Struct, frozen=True):
-    """A check of figures that were computed independently, and the speed-up to expect from them."""
-
-    name: Annotated[str, column("Check")]
-    holds: Annotated[bool, column("", key="verdict", shown={True: "holds", False: "FAILS"})]
-    says: Annotated[str, column("", keep=1)]
-
-
 class SubgraphSplit(msgspec.Struct, frozen=True):
     """A way to divide a subgraph: into at most `ways`; every part beyond the first reads `repeated_bytes` again
     and exchanges `exchanged_bytes` of partial results."""
@@ -157,7 +144,7 @@ class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
     splits: tuple[SubgraphSplit, ...]
 
 
-class Operator(OperatorInfo, frozen=True, kw_only=True):
+class Operator(kernel_rows.OperatorInfo, frozen=True, kw_only=True):
     """An operator. Time and energy are its part of its kernel's, for the batch; `edp_js` is a part of the model's EDP;
     `bytes` move to and from memory."""
 
@@ -206,7 +193,6 @@ class StructureReport(Head, frozen=True, kw_only=True):
     critical_path: CriticalPath
     parallelism: tuple[Parallelism, ...]
     theoretical_speedup: float
-    checks: tuple[ConcurrencyCheck, ...]
     unit_name: str
     units_total: int
     stages: tuple[Stage, ...]
@@ -219,7 +205,7 @@ class StructureReport(Head, frozen=True, kw_only=True):
 def structure(result: Estimate) -> StructureReport:
     """Return the report of a model on a device, in the estimate's execution mode and batch."""
     workload, batch, parts = result.workload, result.scenario.batch, result.partition
-    fused = demand(workload, batch, result.plan.widths, "fused")
+    fused = kernels.demand(workload, batch, result.plan.widths, "fused")
     graph, graph_of_subgraphs = operator_facts.operator_graph(workload), operator_facts.subgraph_graph(workload)
     operators, of_subgraphs = _operators(result), _subgraph_columns(result, fused)
     flops, depths = _flops(result), operator_facts.levels(graph)
@@ -248,7 +234,6 @@ def structure(result: Estimate) -> StructureReport:
         critical_path=path,
         parallelism=kinds_of_parallelism,
         theoretical_speedup=kinds_of_parallelism[0].speedup,
-        checks=_checks(result, path, stages, kinds_of_parallelism),
         unit_name=result.device.file.unit_name,
         units_total=int(result.device.units),
         stages=stages,
@@ -302,10 +287,10 @@ def _buckets(
 
 
 def _operators(result: Estimate) -> tuple[Operator, ...]:
-    figures, rows = tree(result), kernels(result)
-    infos = operator_infos(result.workload, result.scenario.batch)
+    figures, rows = tree_figures.tree(result), kernel_rows.kernels(result)
+    infos = kernel_rows.operator_infos(result.workload, result.scenario.batch)
     descriptions: dict[str, Any] = {
-        name: [getattr(info, name) for info in infos] for name in OperatorInfo.__struct_fields__
+        name: [getattr(info, name) for info in infos] for name in kernel_rows.OperatorInfo.__struct_fields__
     }
     return records(
         Operator,
@@ -317,9 +302,11 @@ def _operators(result: Estimate) -> tuple[Operator, ...]:
     )
 
 
-def _subgraph_columns(result: Estimate, fused: Demand) -> dict[str, Any]:
+def _subgraph_columns(result: Estimate, fused: demand.Demand) -> dict[str, Any]:
     flops = fused.per_kernel(_flops(result))
-    ingress, egress, weights = (fused.per_kernel(fused.moved_bytes[role]) for role in (READ, WRITE, READ_WEIGHT))
+    ingress, egress, weights = (
+        fused.per_kernel(fused.moved_bytes[role]) for role in (demand.READ, demand.WRITE, demand.READ_WEIGHT)
+    )
     return {
         "macs": fused.per_kernel(fused.macs),
         "flops": flops,
@@ -333,7 +320,7 @@ def _subgraph_columns(result: Estimate, fused: Demand) -> dict[str, Any]:
 
 
 def _subgraphs(
-    result: Estimate, fused: Demand, columns: dict[str, Any], critical: set[str], operators: Sequence[Operator]
+    result: Estimate, fused: demand.Demand, columns: dict[str, Any], critical: set[str], operators: Sequence[Operator]
 ) -> tuple[Subgraph, ...]:
     parts, total, batch = result.partition, int(result.device.units), result.scenario.batch
     steps = {base << power for base in (1, 3) for power in range(total.bit_length() + 1)}  # 1, 2, 3, 4, 6, 8, 12 ..
@@ -368,23 +355,23 @@ def _times(result: Estimate, units: int) -> Floats:
         fact = Fact(float(units), "count", "rule of thumb: the device with fewer units", "derived")
         device = msgspec.structs.replace(device, facts={**device.facts, "units": fact})
         setup = msgspec.structs.replace(setup, device=device)
-    return sum_of_kernels(result, execute(result.demand, setup).unthrottled_s)
+    return tree_figures.sum_of_kernels(result, execute(result.demand, setup).unthrottled_s)
 
 
 def _splits(
-    demand: Demand, head: int, batch: int, inputs: float, weights: float, results: float
+    needs: demand.Demand, head: int, batch: int, inputs: float, weights: float, results: float
 ) -> tuple[SubgraphSplit, ...]:
-    g, m, n, k = (float(side) for side in demand.gemm[:, head])
+    g, m, n, k = (float(side) for side in needs.gemm[:, head])
     splits = [SubgraphSplit("batch", batch, weights, 0.0)]
-    if demand.macs[head] <= 0 or not m:
-        splits.append(SubgraphSplit("elements", int(max(demand.elements[head], 1.0)), 0.0, 0.0))
+    if needs.macs[head] <= 0 or not m:
+        splits.append(SubgraphSplit("elements", int(max(needs.elements[head], 1.0)), 0.0, 0.0))
     else:
         rows = m / batch if m % batch == 0 else m
         splits += [
             SubgraphSplit("rows", int(rows), weights, 0.0),
             SubgraphSplit("columns", int(n), inputs, 0.0),
             SubgraphSplit("groups", int(g), 0.0, 0.0),
-            SubgraphSplit("reduction", int(k), 0.0, results * _PARTIAL_SUM_BYTES / demand.element_bytes),
+            SubgraphSplit("reduction", int(k), 0.0, results * _PARTIAL_SUM_BYTES / needs.element_bytes),
         ]
     return tuple(sorted((split for split in splits if split.ways > 1), key=lambda split: -split.ways))
 
@@ -448,40 +435,6 @@ def _parallelism(result: Estimate, path: CriticalPath, depths: Any) -> tuple[Par
     )
 
 
-def _checks(
-    result: Estimate, path: CriticalPath, stages: tuple[Stage, ...], kinds: tuple[Parallelism, ...]
-) -> tuple[ConcurrencyCheck, ...]:
-    """Check that speed-ups follow from the concurrency: a path that is too long or too short, a time that does not add
-    up or an operator in the wrong stage fails."""
-    near, total_s, staged_s = 1.0 + 1e-9, result.latency_s, sum(stage.time_s for stage in stages)
-    graph, batch, thread, _ = kinds
-    little = "little concurrency between operators, so limited speed-up: " if graph.speedup < LITTLE else ""
-    fill = "fill" if thread.mean >= thread.speedup else "do not fill"
-    times = f"{path.time_s * 1e3:.4g} <= {staged_s * 1e3:.4g} <= {total_s * 1e3:.4g} ms"
-    return (
-        ConcurrencyCheck(
-            "branches", graph.speedup * near >= 1.0 and graph.speedup <= graph.most * near,
-            f"{little}{graph.speedup:.2f}x from branches, at most {count_noun(graph.most, 'operator')} at once",
-        ),
-        ConcurrencyCheck(
-            "batch", batch.speedup <= result.scenario.batch,
-            f"batch {result.scenario.batch}: {'a larger one adds concurrency' if batch.most < 2 else 'inputs at once'}",
-        ),
-        ConcurrencyCheck(
-            "threads", 0.0 < thread.speedup <= thread.most * near,
-            f"a typical subgraph computes {thread.mean:,.0f} results at once, which {fill} the device",
-        ),
-        ConcurrencyCheck(
-            "critical path", max(path.time_fraction, path.flops_fraction) <= near,
-            f"{percent(path.time_fraction)} of the time, {percent(path.flops_fraction)} of the FLOPs, never above all",
-        ),
-        ConcurrencyCheck(
-            "stages", path.time_s <= staged_s * near and staged_s <= total_s * near,
-            f"critical path, stage after stage, one after another: {times}",
-        ),
-    )  # fmt: skip
-
-
 # --- the operators as a graph -------------------------------------------------------------------------------
 
 
@@ -505,19 +458,9 @@ def to_networkx(report: StructureReport) -> networkx.DiGraph[str]:
 
 def _plain(value: Any) -> Any:
     """Return tensors by their sizes: `batch x 64 x 56 x 56, 64 x 64 x 3 x 3`; other values as they are."""
-    if not isinstance(value, tuple) or not all(isinstance(item, OperatorTensor) for item in value):
+    if not isinstance(value, tuple) or not all(isinstance(item, kernel_rows.OperatorTensor) for item in value):
         return value
     return ", ".join(" x ".join(map(str, tensor.shape or ())) or tensor.name for tensor in value)
-
-
-def to_graphml(report: StructureReport, state: State) -> str:
-    """Return the operators as GraphML, which yEd and Gephi read. Names have no control characters."""
-    import networkx
-
-    clean = networkx.relabel_nodes(to_networkx(report), safe)
-    for attributes in (clean.graph, *(values for _, values in clean.nodes.data())):
-        attributes |= {name: safe(value) for name, value in attributes.items() if not isinstance(value, int | float)}
-    return "\n".join(networkx.generate_graphml(clean)) + "\n"
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
@@ -550,7 +493,6 @@ def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
     path, moved_bytes = report.critical_path, report.ingress_bytes + report.egress_bytes + report.weight_bytes
     intensity = plain_number(report.flops / moved_bytes) if moved_bytes else "no"
     widest = report.stages[report.widest_stage].subgraphs
-    wrong = [check.name for check in report.checks if not check.holds]
     types = list_names([f"{kind.count} {kind.type}" for kind in report.operators_by_type])
     return (
         f"{count_noun(report.n_operators, 'operator')} in {count_noun(report.n_subgraphs, 'subgraph')}; "
@@ -562,26 +504,24 @@ def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
         f"has {count_noun(len(widest), 'subgraph')}, or {count_noun(report.widest_operators, 'operator')}",
         f"the critical path has {count_noun(path.operators, 'operator')}, {percent(path.flops_fraction)} of the "
         f"FLOPs and {percent(path.time_fraction)} of the {quantity(report.latency_s, 's')}: {chain(path.subgraphs, 6)}",
-        f"with its branches run at once the model would be {report.theoretical_speedup:.2f}x as fast; "
-        + (f"checks that fail: {', '.join(wrong)}" if wrong else f"all {len(report.checks)} checks hold (--all)"),
+        f"with its branches run at once the model would be {report.theoretical_speedup:.2f}x as fast",
     )
 
 
-VERB = Report(
-    subject=DEVICE,
-    document=document_of_estimate(structure),
+VERB = declare.Report(
+    subject=declare.DEVICE,
+    document=declare.document_of_estimate(structure),
     title="Structure",
     parts=(
-        summary_text(_summary),
-        Rows("types", "Operators by type", KINDS, of="operators_by_type"),
-        Rows("classes", "Operators by class", KINDS, of="operators_by_class"),
-        Rows("patterns", "Subgraphs by fusion pattern", KINDS, of="subgraphs_by_pattern"),
-        Rows("threads", "Parallelism of operators and subgraphs, in threads", BUCKETS),
-        Rows("intensity", "Arithmetic intensity of operators and subgraphs, in FLOP/byte", BUCKETS),
-        Rows("parallelism", "What could run at once", columns(Parallelism)),
-        Rows("checks", "Checks", columns(ConcurrencyCheck)),
-        Rows("stages", "Stages", STAGES),
-        Rows(
+        declare.summary_text(_summary),
+        declare.Rows("types", "Operators by type", KINDS, of="operators_by_type"),
+        declare.Rows("classes", "Operators by class", KINDS, of="operators_by_class"),
+        declare.Rows("patterns", "Subgraphs by fusion pattern", KINDS, of="subgraphs_by_pattern"),
+        declare.Rows("threads", "Parallelism of operators and subgraphs, in threads", BUCKETS),
+        declare.Rows("intensity", "Arithmetic intensity of operators and subgraphs, in FLOP/byte", BUCKETS),
+        declare.Rows("parallelism", "What could run at once", columns(Parallelism)),
+        declare.Rows("stages", "Stages", STAGES),
+        declare.Rows(
             "subgraphs",
             lambda report: f"Subgraphs, and the {report.unit_name}s (of {report.units_total:,}) that each can use",
             (*columns(Subgraph), SPLITS),
@@ -590,7 +530,6 @@ VERB = Report(
         ),
     ),
     brief_parts=("summary", "parallelism", "subgraphs"),
-    section=Section(5, "What the model is made of, and what could run at once"),
-    exports={"graphml": to_graphml},
+    section=declare.Section(5, "What the model is made of, and what could run at once"),
     examples={"structure": "conv2d --on h100_sxm"},
 )
