@@ -79,16 +79,6 @@ def test_the_report_is_a_brief_with_the_rest_folded() -> None:
     assert all(str(figure) in above for figure in view.cards[0].figures)
 
 
-@pytest.mark.parametrize("verb", ["tree", "compare"])
-def test_a_wide_table_scrolls_and_hides_no_column(verb: str) -> None:
-    view = Answer(verb, STATE).view()
-    table = view if isinstance(view, Table) else next(part for part in view.parts if isinstance(part, Table))
-    page = as_html(view)
-    assert all(html.escape(column.title.split()[0]) in page for column in table.columns if column.title)
-    assert '<div class="scroll">' in page
-    assert page.count("<style>") == 1  # none for single tables
-
-
 def test_architectures_are_compared_by_bars_in_the_colours_of_causes() -> None:
     page = Answer("why", STATE, sides=STATE.devices).to_text("html")
     assert page.count('<td class="text bars"') == 7 * len(STATE.devices)
