@@ -9,7 +9,7 @@ import numpy as np
 from analysis.estimate.estimate import Estimate, estimate_batches
 from analysis.estimate.figures import METRICS, Figures, figures
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.kernel_rows import Points, is_launch_dominated, main_peak, points, sides_of_ridge
+from analysis.estimate.kernel_rows import RooflinePoints, is_launch_dominated, main_peak, points, sides_of_ridge
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import operators_of, tree
 from analysis.explore.grid import BATCHES
@@ -61,7 +61,7 @@ def roofline(state: State) -> Plot:
     return under_roofs("plot", title, series, *launch_note, note + line, unit=rate_unit(result.precision_run))
 
 
-def _measured_points(state: State, result: Estimate, shown: Points) -> tuple[list[Series], str]:
+def _measured_points(state: State, result: Estimate, shown: RooflinePoints) -> tuple[list[Series], str]:
     """Return the kernels at their measured rates, and a phrase for the notes. Return nothing without a trace."""
     times = measured_times(state, result)
     if times is None:

@@ -38,7 +38,7 @@ def main_peak(result: Estimate) -> tuple[str, float]:
     return f"{unit}.{form}", peaks[unit, form]
 
 
-class Points(msgspec.Struct, frozen=True):
+class RooflinePoints(msgspec.Struct, frozen=True):
     """The kernels that do arithmetic, shape (p,): FLOP per byte, FLOP/s, and the number of the kernel and of its
     head operator."""
 
@@ -48,14 +48,14 @@ class Points(msgspec.Struct, frozen=True):
     operator: Ints
 
 
-def points(result: Estimate) -> Points:
+def points(result: Estimate) -> RooflinePoints:
     """Return the kernels that do arithmetic. For a kernel without memory traffic, the intensity uses the bytes that
     cross the last on-chip level."""
     rows = kernels(result)
     traffic = np.where(rows.dram_bytes > 0, rows.dram_bytes, rows.chip_bytes)
     active = np.flatnonzero((rows.flops > 0) & (traffic > 0)).astype(np.int32)
     rate = rows.flops[active] / np.maximum(result.run.kernel_s[active], 1e-30)
-    return Points(rows.flops[active] / traffic[active], rate, active, rows.head[active])
+    return RooflinePoints(rows.flops[active] / traffic[active], rate, active, rows.head[active])
 
 
 def is_launch_dominated(result: Estimate) -> Bools:

@@ -115,8 +115,8 @@ class BreakEven(msgspec.Struct, frozen=True):
 
 
 class Bill(msgspec.Struct, frozen=True, kw_only=True):
-    """What one model costs on several devices, whose `rows` are by device: which costs least and for which no price is
-    known, per million of what is `counted`."""
+    """State what one model costs on several devices, per million of what is `counted`: `rows` by device, which costs
+    least, and for which no price is known."""
 
     cheapest: str
     counted: str

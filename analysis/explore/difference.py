@@ -67,7 +67,7 @@ class OperatorChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs from the first to the second side, of all or of a node: in settings, figures, causes, operators.
+    """State what differs from the first to the second side, of all or of a node: settings, figures, causes, operators.
     `missing` are figures that only one side has.
     `reasons` begin with the answer. `explanation` is None unless both sides are estimates of one model; then `places`
     are empty, since every operator of another device differs. `findings` are on rules."""

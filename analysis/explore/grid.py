@@ -29,8 +29,8 @@ Item = TypeVar("Item")
 
 
 class Axes(msgspec.Struct, frozen=True):
-    """What is varied: models (or sizes of one), devices (power modes, caps and changed facts are devices of their own),
-    batches and precisions; `base` is the rest of the scenario. Raises RequestError if one of them is empty."""
+    """Name what is varied: models (or sizes of one), devices (power modes, caps and changed facts are devices of their
+    own), batches and precisions; `base` is the rest of the scenario. Raises RequestError if one of them is empty."""
 
     workloads: tuple[Workload, ...]
     devices: tuple[Device, ...]

@@ -61,7 +61,7 @@ class MeasuredComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of each class of work, from measurements that were left out of the fits."""
+    """State what is known of each class of work, from measurements that were left out of the fits."""
 
     classes: tuple[trust.ClassEvidence, ...]
 

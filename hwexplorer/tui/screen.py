@@ -124,6 +124,7 @@ class ExplorerScreen(Screen[None]):
             self.prefetch.wake()
 
     def show(self) -> None:
+        """Draw the state of the session: the panes in sight, and the lines around them."""
         if not self.is_running:
             return
         session, state = self.session, self.state
@@ -193,6 +194,7 @@ class ExplorerScreen(Screen[None]):
             self.panes[name].redraw()
 
     def show_lines(self) -> None:
+        """Draw the lines around the panes."""
         session, state, colours = self.session, self.state, self.colours
         width, height = session.size
         status = ""
@@ -259,6 +261,7 @@ class ExplorerScreen(Screen[None]):
         self.paste(event.text)
 
     def press_key(self, key: str, character: str | None) -> bool:
+        """Pass a key to what has the keys. Return True if it did something."""
         self._wake_prefetch()
         if key.startswith("alt+") and self.keymap.find(key, self.state.pane) is None:
             self.press_key("escape", None)  # a terminal sends escape and a letter right after it as one key

@@ -35,7 +35,7 @@ UTILIZATION = (0.10, 0.25, 0.50)
 UTILIZATION_LABELS = ("< 10 %", "10-25 %", "25-50 %", "> 50 %")
 
 
-class Bucket(msgspec.Struct, frozen=True, kw_only=True):
+class UtilizationRange(msgspec.Struct, frozen=True, kw_only=True):
     """Kernels with `low` <= utilisation < `high` (None: no upper limit), and their part of the time of all kernels."""
 
     label: Annotated[str, column("Utilisation")]
@@ -137,7 +137,7 @@ class KernelReport(Head, frozen=True, kw_only=True):
     bounds: tuple[Bound, ...]
     average_utilization: float
     mean_utilization: float
-    utilization: tuple[Bucket, ...]
+    utilization: tuple[UtilizationRange, ...]
     unit_name: str
     units_active: float
     units_total: float
@@ -178,7 +178,7 @@ def kernel_report(whole: Estimate, path: str = "") -> KernelReport:
         average_utilization=float(shares @ time) / (total_s or 1.0),
         mean_utilization=float(shares.mean()) if len(shares) else 0.0,
         utilization=records(
-            Bucket,
+            UtilizationRange,
             label=UTILIZATION_LABELS,
             low=[0.0, *UTILIZATION],
             high=[*UTILIZATION, None],
@@ -399,7 +399,7 @@ VERB = declare.Report(
     title="Kernels",
     parts=(
         declare.summary_text(_summary),
-        declare.Rows("utilization", "Utilisation of kernels", columns(Bucket)),
+        declare.Rows("utilization", "Utilisation of kernels", columns(UtilizationRange)),
         declare.Rows("bounds", "What bounds kernels", columns(Bound)),
         declare.Rows(
             "kernels", "Kernels", KERNELS, kind="type",

@@ -59,7 +59,7 @@ class KindCount(msgspec.Struct, frozen=True):
     flops_fraction: Annotated[float, column("of FLOPs", "%", keep=1)]
 
 
-class Bucket(msgspec.Struct, frozen=True, kw_only=True):
+class ValueRange(msgspec.Struct, frozen=True, kw_only=True):
     """Operators and subgraphs with `low` <= value < `high` (None: no upper limit), and their parts of all FLOPs."""
 
     label: Annotated[str, column("Range")]
@@ -184,8 +184,8 @@ class StructureReport(Head, frozen=True, kw_only=True):
     egress_bytes: float
     weight_bytes: float
     internal_bytes: float
-    threads: tuple[Bucket, ...]
-    intensity: tuple[Bucket, ...]
+    threads: tuple[ValueRange, ...]
+    intensity: tuple[ValueRange, ...]
     operator_stages: int
     widest_stage: int
     widest_operators: int
@@ -277,13 +277,13 @@ def count_in_ranges(values: Floats, edges: Sequence[float], weights: Floats) -> 
 
 def _buckets(
     name: str, edges: Sequence[float], labels: Sequence[str], *levels: dict[str, Floats]
-) -> tuple[Bucket, ...]:
+) -> tuple[ValueRange, ...]:
     """Return the buckets of a figure of operators and of subgraphs."""
     counted: dict[str, Any] = {}
     for what, level in zip(("operators", "subgraphs"), levels, strict=True):
         names = (what, f"{what}_fraction", f"{what}_flops_fraction")
         counted |= zip(names, count_in_ranges(level[name], edges, level["flops"]), strict=True)
-    return records(Bucket, label=labels, low=[0.0, *edges], high=[*edges, None], **counted)
+    return records(ValueRange, label=labels, low=[0.0, *edges], high=[*edges, None], **counted)
 
 
 def _operators(result: Estimate) -> tuple[Operator, ...]:
@@ -465,7 +465,7 @@ def _plain(value: Any) -> Any:
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
 
-KINDS, BUCKETS = columns(KindCount), columns(Bucket)
+KINDS, BUCKETS = columns(KindCount), columns(ValueRange)
 STAGES = (
     *columns(Stage, "stage"),
     Column("count", "Subgraphs", "count", keep=0, of=lambda stage: len(stage.subgraphs)),
