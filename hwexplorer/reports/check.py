@@ -9,26 +9,25 @@ from functools import partial
 from typing import Any
 
 from analysis.document import Column, columns
+from analysis.explore import rule_check
 from analysis.explore.constraint import parse_rule
-from analysis.explore.rule_check import UNKNOWN, Finding, Findings, check
 from hardware.base.text import quantity
-from hwexplorer import engine
-from hwexplorer.declare import DEVICE, Report, Rows
+from hwexplorer import declare, engine
 from hwexplorer.options import option
 from hwexplorer.state import State
 
 COLUMNS = (
-    *columns(Finding, "verdict rule"),
+    *columns(rule_check.Finding, "verdict rule"),
     Column("found", "Found", role="text", keep=0, of=lambda finding: quantity(finding.value, finding.unit)),
-    *columns(Finding, "margin odds evidence says"),
+    *columns(rule_check.Finding, "margin odds evidence says"),
 )
 # Of the text format of Prometheus, for a textfile collector or a push gateway.
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _FIGURES = ("value", "limit", "margin", "odds")  # in SI units, or fractions; a finding may lack some
 
 
-def _document(state: State, rule: list[str] | None) -> Findings:
-    return check([parse_rule(text) for text in rule or ()], partial(engine.outcome, state))
+def _document(state: State, rule: list[str] | None) -> rule_check.Findings:
+    return rule_check.check([parse_rule(text) for text in rule or ()], partial(engine.outcome, state))
 
 
 def broken_rules(document: Any) -> str:
@@ -36,19 +35,19 @@ def broken_rules(document: Any) -> str:
     return "; ".join(finding.says for finding in getattr(document, "findings", ()) if not finding.holds)
 
 
-def _tally(document: Findings, state: State) -> tuple[str, ...]:
+def _tally(document: rule_check.Findings, state: State) -> tuple[str, ...]:
     holding = sum(finding.holds for finding in document.findings)
     tally = f"{document.verdict}: {holding} of {len(document.findings)} rules hold as estimated"
-    unknown = dict.fromkeys(f"To settle {f.rule}: {f.next}." for f in document.findings if f.verdict == UNKNOWN)
-    return (tally, *(line for line in unknown if not line.endswith(": .")))
+    unknown = [finding for finding in document.findings if finding.verdict == rule_check.UNKNOWN]
+    return (tally, *dict.fromkeys(f"To settle {finding.rule}: {finding.next}." for finding in unknown if finding.next))
 
 
-def _as_prometheus(document: Findings, state: State) -> str:
+def _as_prometheus(document: rule_check.Findings, state: State) -> str:
     """Return a gauge for each figure of each rule, and one that is 1 with the verdict as a label."""
     return "\n".join(_gauges(document)) + "\n"
 
 
-def _gauges(document: Findings) -> Iterator[str]:
+def _gauges(document: rule_check.Findings) -> Iterator[str]:
     for name in (*_FIGURES, "verdict"):
         yield f"# TYPE hwexplorer_rule_{name} gauge"
         for finding in document.findings:
@@ -60,8 +59,8 @@ def _gauges(document: Findings) -> Iterator[str]:
                 yield f"hwexplorer_rule_{name}{{{names}}} {value!r}"
 
 
-VERB = Report(
-    subject=DEVICE,
+VERB = declare.Report(
+    subject=declare.DEVICE,
     options=(
         option(
             "--rule", action="append", metavar="RULE",
@@ -71,7 +70,7 @@ VERB = Report(
     ),
     document=_document,
     parts=(
-        Rows(
+        declare.Rows(
             "check",
             lambda ran: (
                 f"{ran.model}, batch {ran.batch}, {ran.precision}, "

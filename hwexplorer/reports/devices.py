@@ -12,23 +12,20 @@ from typing import Any
 import msgspec
 
 from analysis.document import Column, record
-from hardware import device_catalog, known_architectures
+from hardware import device_catalog, event_prices, known_architectures
 from hardware.area import Area, area
 from hardware.base.text import of_fact, percent, quantity
 from hardware.demand import OpClass
 from hardware.device import DESIGN_TARGET, DESIGNER, Device, Fact
 from hardware.device_toml import portable_toml
-from hardware.event_prices import coefficients, price
 from hardware.plan import make_plan
 from hardware.precision import DEFAULT, FORMATS, rate_unit
-from hwexplorer import engine
-from hwexplorer.declare import CATALOGUE, Report
+from hwexplorer import declare, engine, options
 from hwexplorer.export import files
-from hwexplorer.options import PRECISION, choice, option
 from hwexplorer.process import output
 from hwexplorer.state import State
+from hwexplorer.views import plain
 from hwexplorer.views.captions import amount_of_one
-from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.tables import list_by_kind, rows
 
 # --- the list -----------------------------------------------------------------------------------------------
@@ -103,15 +100,15 @@ LISTED_COLUMNS = (
 )  # fmt: skip
 
 
-def _table(arch: str | None = None) -> Table:
+def _table(arch: str | None = None) -> plain.Table:
     devices, errors = _devices(arch)
     order = tuple(known_architectures.ALL)
     devices.sort(key=lambda d: (order.index(d.architecture), d.name.lower()))
     table_rows = rows(LISTED_COLUMNS, devices, key="id", kind="architecture")
-    return Table("devices", f"Devices ({len(devices)})", LISTED_COLUMNS, table_rows, notes=tuple(errors))
+    return plain.Table("devices", f"Devices ({len(devices)})", LISTED_COLUMNS, table_rows, notes=tuple(errors))
 
 
-def _names(arch: str | None) -> Table | Text:
+def _names(arch: str | None) -> plain.Table | plain.Text:
     """Return the names by architecture. With `arch`, or if the output is not a terminal but a program, return a table
     of rows."""
     table = _table(arch)
@@ -175,7 +172,7 @@ def _unreachable_peaks(spec: Device) -> tuple[str, ...]:
     needs = []
     for (unit, form), peak in spec.peaks.items():
         plan = make_plan(spec, form)
-        watts = sum(peak / 2.0 * price(spec, plan, event).value_j for event in macs)
+        watts = sum(peak / 2.0 * event_prices.price(spec, plan, event).value_j for event in macs)
         if unit == "matrix" and plan.matrix == form and watts > spec.power_limit_w - rest_w:
             needs.append(f"{quantity(watts, 'W')} for {quantity(peak, rate_unit(form))} in {form}")
     if not needs:
@@ -184,7 +181,7 @@ def _unreachable_peaks(spec: Device) -> tuple[str, ...]:
     return (f"peaks not reachable within the limit of {limit}: multiply-adds alone need {', '.join(needs)}",)
 
 
-def _short_sheet(spec: Device) -> Text:
+def _short_sheet(spec: Device) -> plain.Text:
     """Return the facts without their sources, two in a line."""
     facts = [f"{name:25} {_value(fact)}" for name, fact in spec.facts.items()]
     rates = [f"{f'{unit} {form}':25} {quantity(peak, rate_unit(form))}" for (unit, form), peak in spec.peaks.items()]
@@ -194,7 +191,7 @@ def _short_sheet(spec: Device) -> Text:
         ("Facts and dense peaks", tuple(lines)),
         ("", ("--all: the source of each, prices, die, exceptions",)),
     )
-    return Text("device", spec.name, sections)
+    return plain.Text("device", spec.name, sections)
 
 
 def _in_pairs(cells: list[str]) -> list[str]:
@@ -202,7 +199,7 @@ def _in_pairs(cells: list[str]) -> list[str]:
     return [f"{cell:48} {right}".rstrip() for cell, right in zip_longest(cells[:half], cells[half:], fillvalue="")]
 
 
-def _sheet(spec: Device) -> Text:
+def _sheet(spec: Device) -> plain.Text:
     """Return the facts with the source of each."""
     file = spec.file
     facts = [_line(name, fact) for name, fact in spec.facts.items()]
@@ -227,13 +224,13 @@ def _sheet(spec: Device) -> Text:
     if file.exceptions:
         sections.append(("Exceptions", tuple(f"{key}: {why}" for key, why in file.exceptions.items())))
     sections.append(("Sources", tuple(f"{key}: {text}" for key, text in file.sources.items())))
-    return Text("device", spec.name, tuple(sections))
+    return plain.Text("device", spec.name, tuple(sections))
 
 
 def _effective_price(spec: Device, name: str) -> str:
     label, _, form = name.partition(":")
     event = spec.arch.events[spec.arch.row[label]]
-    return f"{price(spec, make_plan(spec, form or DEFAULT), event).value_j * 1e12:.4g} pJ"
+    return f"{event_prices.price(spec, make_plan(spec, form or DEFAULT), event).value_j * 1e12:.4g} pJ"
 
 
 def _as_designed(spec: Device) -> tuple[str, ...]:
@@ -276,11 +273,11 @@ PRICES = (
 )
 
 
-def _prices(spec: Device, precision: str) -> Table:
+def _prices(spec: Device, precision: str) -> plain.Table:
     """Return the energy of one of each event, with its spread and source."""
-    found = coefficients(spec, make_plan(spec, precision)).rows
+    found = event_prices.coefficients(spec, make_plan(spec, precision)).rows
     table_rows = rows(PRICES, found, kind="category")
-    return Table("coefficients", f"Energy per event at {precision}", PRICES, table_rows, footer=_rates(spec))
+    return plain.Table("coefficients", f"Energy per event at {precision}", PRICES, table_rows, footer=_rates(spec))
 
 
 def _rates(device: Device) -> tuple[str, ...]:
@@ -311,19 +308,19 @@ def _document(state: State, device: str | None = None, arch: str | None = None) 
         devices, errors = _devices(arch)
         return DeviceList(tuple(map(_list_device, devices)), tuple(errors))
     spec = engine.device(device)
-    prices = coefficients(spec, make_plan(spec, state.precision)).rows
+    prices = event_prices.coefficients(spec, make_plan(spec, state.precision)).rows
     described = {"precision": state.precision, "coefficients": prices}
     return {**device_catalog.describe_device(spec), "die_by_rule": area(spec), **described}
 
 
-def _view(state: State, device: str | None = None, arch: str | None = None) -> Table | Page:
+def _view(state: State, device: str | None = None, arch: str | None = None) -> plain.Table | plain.Page:
     if device is None:
         return _table(arch)
     spec = engine.device(device)
-    return Page("devices", spec.name, (_sheet(spec), _prices(spec, state.precision)))
+    return plain.Page("devices", spec.name, (_sheet(spec), _prices(spec, state.precision)))
 
 
-def _brief(state: State, device: str | None = None, arch: str | None = None) -> Table | Text:
+def _brief(state: State, device: str | None = None, arch: str | None = None) -> plain.Table | plain.Text:
     return _names(arch) if device is None else _short_sheet(engine.device(device))
 
 
@@ -340,13 +337,13 @@ def _run(arguments: argparse.Namespace, print_report: Callable[[argparse.Namespa
     output.put(f"{path} describes {device.key}: {edit}\n")
 
 
-VERB = Report(
-    subject=CATALOGUE,
+VERB = declare.Report(
+    subject=declare.CATALOGUE,
     options=(
-        option("device", nargs="?", metavar="DEV",
+        options.option("device", nargs="?", metavar="DEV",
                help="a device id, id:power_mode, alias, class, or one with changes: 'h100_sxm{units*2}'"),
-        choice("--arch", tuple(known_architectures.ALL), help="only devices of this kind"),
-        PRECISION,
+        options.choice("--arch", tuple(known_architectures.ALL), help="only devices of this kind"),
+        options.PRECISION,
     ),
     document=_document,
     view=_view,

@@ -9,13 +9,11 @@ import msgspec
 from analysis.document import columns
 from analysis.estimate.estimate import Estimate
 from analysis.explore import mission_answer
-from analysis.explore.mission_answer import MissionAnswer, MissionChange, ModuleAnswer, TaskAnswer
 from analysis.explore.unit_schedule import Task
 from hardware.base.text import quantity
 from hardware.device_catalog import catalogue_devices
-from hwexplorer import engine
+from hwexplorer import declare, engine
 from hwexplorer.configurations import INCLUDE_PAPER
-from hwexplorer.declare import Report, Rows, Subject, summary_text
 from hwexplorer.options import OWN_MODEL, option
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
@@ -23,9 +21,10 @@ from hwexplorer.views.plain import Text
 _CELLS, _DROPPED = 44, "!"  # of a timeline
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 DEVICES = columns(
-    ModuleAnswer, "device is_possible power rest host busy missed_share hours why",
+    mission_answer.ModuleAnswer, "device is_possible power rest host busy missed_share hours why",
     device={"shown": engine.marked_key}, why={"of": lambda module: "" if module.is_possible else module.why},
 )  # fmt: skip
+WAYS = columns(mission_answer.MissionChange)
 
 
 def _state_of(state: State, task: Task) -> State:
@@ -36,7 +35,7 @@ def _states(state: State, file: Path, **_: object) -> Iterable[State]:
     return [_state_of(state, task) for task in mission_answer.read_mission(file).task]
 
 
-def _document(state: State, file: Path, on_paper: bool) -> MissionAnswer:
+def _document(state: State, file: Path, on_paper: bool) -> mission_answer.MissionAnswer:
     mission = mission_answer.read_mission(file)
 
     def find(task: Task, key: str) -> Estimate:
@@ -51,7 +50,7 @@ def _document(state: State, file: Path, on_paper: bool) -> MissionAnswer:
     return mission_answer.answer_mission(file.stem, mission, modules, find, paper)
 
 
-def _power(answer: MissionAnswer, state: State) -> tuple[str, ...]:
+def _power(answer: mission_answer.MissionAnswer, state: State) -> tuple[str, ...]:
     best = answer.best
     parts = " + ".join(f"{task.power_w:.3g} W {task.model}" for task in best.tasks)
     hours = "" if best.hours is None else f"; the battery lasts {best.hours:.3g} h"
@@ -62,7 +61,7 @@ def _power(answer: MissionAnswer, state: State) -> tuple[str, ...]:
     )
 
 
-def _timeline(answer: MissionAnswer, state: State) -> Text:
+def _timeline(answer: mission_answer.MissionAnswer, state: State) -> Text:
     """Return a line for each unit: the task that it works on, by letter, where any begins or most of the time."""
     tasks, cell_s = answer.best.tasks, answer.frames_s / _CELLS
     units = {(task.place, task.unit): ["."] * _CELLS for task in sorted(tasks, key=lambda task: task.place)}
@@ -79,8 +78,8 @@ def _timeline(answer: MissionAnswer, state: State) -> Text:
     )
 
 
-VERB = Report(
-    subject=Subject(options=OWN_MODEL),
+VERB = declare.Report(
+    subject=declare.Subject(options=OWN_MODEL),
     options=(
         option("file", type=Path, metavar="FILE", help="a mission in TOML: docs/missions.md has an example"),
         INCLUDE_PAPER,
@@ -89,12 +88,12 @@ VERB = Report(
     states=_states,
     title=lambda answer, state: f"Mission {answer.mission}",
     parts=(
-        summary_text(lambda answer, state: (answer.verdict,)),
-        Rows("tasks", lambda answer: f"Tasks on {answer.best.device}", columns(TaskAnswer),
+        declare.summary_text(lambda answer, state: (answer.verdict,)),
+        declare.Rows("tasks", lambda answer: f"Tasks on {answer.best.device}", columns(mission_answer.TaskAnswer),
              of=lambda answer: answer.best.tasks, key="model", footer=_power),
         _timeline,
-        Rows("ways", "Ways to make it possible", columns(MissionChange), key="change", optional=True),
-        Rows("modules", "Devices", DEVICES, key="device", first=10),
+        declare.Rows("ways", "Ways to make it possible", WAYS, key="change", optional=True),
+        declare.Rows("modules", "Devices", DEVICES, key="device", first=10),
     ),
     main="modules",
     on_screen=False,

@@ -6,54 +6,52 @@ from typing import Any
 import msgspec
 
 from analysis.estimate.figures import describe_deviations, head_fields
-from analysis.explore.comparison import insights, next_steps
+from analysis.explore import comparison
+from analysis.text import headline
 from analysis.text.bound_reasons import model_reason
-from analysis.text.headline import describe_evidence, work_word
 from hardware.base.text import percent, plain_number, quantity
-from hwexplorer import engine, plots, registry
+from hwexplorer import declare, engine, plots, registry
 from hwexplorer.answer import Answer
-from hwexplorer.declare import DEVICE, Report
 from hwexplorer.state import State, replace
 from hwexplorer.text.next_command import command
-from hwexplorer.views.captions import band_words, energy_words, place_in_words
+from hwexplorer.views import captions, plain
 from hwexplorer.views.device_rows import cards
-from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tree_view import tree
 
 OPEN = ("summary", "blocks", "plot", "events")  # parts of the page that are not folded; `plot` is the roofline
 BLOCKS = 7  # rows of brief text
 
 
-def _summary(state: State) -> Text:
+def _summary(state: State) -> plain.Text:
     result = engine.result(state)
-    what = work_word(result)
+    what = headline.work_word(result)
     memory, capacity = quantity(result.memory.peak_bytes, "byte"), quantity(result.device.memory_bytes, "byte")
-    band = band_words(result.latency_band_s, result.latency_s)
+    band = captions.band_words(result.latency_band_s, result.latency_s)
     band += " for a chip left out of the fit" * (result.trust.level == "siblings")
     figures = [
-        f"latency {quantity(result.latency_s, 's')}, band {band}; evidence: {describe_evidence(result.trust)}",
-        f"energy {energy_words(result.energy_j, result.scenario.batch, what=what)}, "
-        f"band {band_words(result.energy_band_j, result.energy_j)}; {percent(result.static_fraction)} static",
+        f"latency {quantity(result.latency_s, 's')}, band {band}; evidence: {headline.describe_evidence(result.trust)}",
+        f"energy {captions.energy_words(result.energy_j, result.scenario.batch, what=what)}, "
+        f"band {captions.band_words(result.energy_band_j, result.energy_j)}; {percent(result.static_fraction)} static",
         f"EDP {quantity(result.edp_js, 'Js')}; {plain_number(result.throughput_per_s)} {what}s per second",
         f"utilisation {percent(result.utilization, 1)} of the {result.precision_run} peak; memory {memory}/{capacity}",
         model_reason(result),
     ]
     if result.coverage < 1.0:
         figures.append(f"{percent(result.coverage)} of the work has a cost rule")
-    sections = [("In short", tuple(figures)), ("Worth noticing", insights([result], result))]
+    sections = [("In short", tuple(figures)), ("Worth noticing", comparison.insights([result], result))]
     if marks := describe_deviations(result):
         sections.append(("Deviations from what was asked", marks))
-    sections.append(("Next", tuple(map(command, next_steps([result], engine.scenario(state))))))
-    return Text("summary", "Summary", tuple(sections))
+    sections.append(("Next", tuple(map(command, comparison.next_steps([result], engine.scenario(state))))))
+    return plain.Text("summary", "Summary", tuple(sections))
 
 
-def _blocks(state: State) -> Table:
+def _blocks(state: State) -> plain.Table:
     shown = tree(replace(state, at="", pin="", by="module", sort="share", descending=True))
     return msgspec.structs.replace(shown, name="blocks", title="Where it goes")
 
 
 # Views between the sections of reports, by place in the same order as `Section.place`.
-PARTS: dict[int, Callable[[State], View]] = {
+PARTS: dict[int, Callable[[State], plain.View]] = {
     -40: _summary,
     -35: _blocks,
     -20: plots.roofline,
@@ -73,27 +71,29 @@ def _answers(state: State) -> dict[int, tuple[str, str, Answer[Any]]]:
     return dict(sorted(answers.items()))
 
 
-def _view(state: State) -> Page:
+def _view(state: State) -> plain.Page:
     """Return all parts; CSV has the tree. Only HTML shows the plots, since in text their points would fill pages."""
     answers = _answers(state)
     parts = [
         PARTS[place](state) if place in PARTS else _headed(*answers[place][1:]) for place in sorted({*PARTS, *answers})
     ]
-    full = next(part for part in parts if isinstance(part, Table) and part.name == "tree")
+    full = next(part for part in parts if isinstance(part, plain.Table) and part.name == "tree")
     own_cards = cards(replace(state, devices=(state.on,), baseline=state.on))
-    return Page("report", place_in_words(state), tuple(parts), csv=full, is_long=True, brief=OPEN, cards=own_cards)
+    title = captions.place_in_words(state)
+    return plain.Page("report", title, tuple(parts), csv=full, is_long=True, brief=OPEN, cards=own_cards)
 
 
-def _brief(state: State) -> Page:
+def _brief(state: State) -> plain.Page:
     """Return the summary and the largest blocks."""
     blocks = _blocks(state)
     rows = tuple(row for row in blocks.rows if row.depth < 2)[:BLOCKS]
     footer = ("every section: --all, or -o report.html",)
     short = msgspec.structs.replace(blocks, rows=rows, footer=footer, notes=())
-    return Page("report", place_in_words(state), (msgspec.structs.replace(_summary(state), title=""), short))
+    summary = msgspec.structs.replace(_summary(state), title="")
+    return plain.Page("report", captions.place_in_words(state), (summary, short))
 
 
-def _headed(heading: str, answer: Answer[Any]) -> View | Page:
+def _headed(heading: str, answer: Answer[Any]) -> plain.View | plain.Page:
     return msgspec.structs.replace(answer.view(), title=heading)
 
 
@@ -107,4 +107,6 @@ def _document(state: State) -> dict[str, Any]:
     }
 
 
-VERB = Report(subject=DEVICE, document=_document, view=_view, brief=_brief, examples={"report": "conv2d --on h100_sxm"})
+VERB = declare.Report(
+    subject=declare.DEVICE, document=_document, view=_view, brief=_brief, examples={"report": "conv2d --on h100_sxm"}
+)

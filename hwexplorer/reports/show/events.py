@@ -7,25 +7,22 @@ import msgspec
 import numpy as np
 
 from analysis.document import Cell, Column, column, columns, record
-from analysis.estimate.causes import CAUSES, cause_of_event, family_of, sum_events
+from analysis.estimate import causes, tree_figures
 from analysis.estimate.estimate import Estimate, weighted_mean
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.tree_figures import estimate_of_node, find_node, operators_of
 from analysis.text.headline import work_word
 from hardware.architecture_facts import Event
+from hardware.base import text
 from hardware.base.errors import RequestError
 from hardware.base.records import group_by, memoize
-from hardware.base.text import count_noun, percent
 from hardware.demand import Ints
 from hardware.event_prices import Coefficient
 from hardware.map_demand import architecture_of
 from hardware.mapping.common import units_in_all
-from hwexplorer import engine
-from hwexplorer.declare import NODE, Report, Section
+from hwexplorer import declare, engine
 from hwexplorer.reports import why
 from hwexplorer.state import State, pinned
-from hwexplorer.views.captions import amount_of_one, category_words, energy_words, name_work, place_in_words
-from hwexplorer.views.plain import HELP, Band, Row, Stack, Table
+from hwexplorer.views import captions, plain
 from hwexplorer.views.tables import empty_cell, keep_columns, rows
 
 MOST = 12  # events in brief text
@@ -76,8 +73,8 @@ class EventReport(Head, frozen=True, kw_only=True):
 @memoize(keep=8)
 def event_report(result: Estimate, path: str = "") -> EventReport:
     """Return the events of a node ('' is the model). Raises RequestError for an unknown node."""
-    members, result = operators_of(result, path), estimate_of_node(result, path)
-    counts, energies = sum_events(result, members)
+    members, result = tree_figures.operators_of(result, path), tree_figures.estimate_of_node(result, path)
+    counts, energies = causes.sum_events(result, members)
     total, batch = float(energies.sum()), result.scenario.batch
     price_rows = zip(result.run.prices.rows, result.events, counts.tolist(), energies.tolist(), strict=True)
     rows = tuple(
@@ -94,8 +91,8 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
             coefficient_j=(each_j := energy / count if count else price.value_j),
             coefficient_low_j=each_j * _relative(price.low_j, price),
             coefficient_high_j=each_j * _relative(price.high_j, price),
-            cause=CAUSES[cause_of_event(event)],
-            family=family_of(event),
+            cause=causes.CAUSES[causes.cause_of_event(event)],
+            family=causes.family_of(event),
             is_dynamic=event.is_dynamic,
             waits=_idle_share(result, members, event, count),
         )
@@ -179,18 +176,18 @@ class EventGroup(msgspec.Struct, frozen=True):
 
 
 def _name(row: EventRow | EventGroup) -> str:
-    return row.event.replace("_", " ") if isinstance(row, EventRow) else category_words(row.name)
+    return row.event.replace("_", " ") if isinstance(row, EventRow) else captions.category_words(row.name)
 
 
-def _spread(row: EventRow) -> Band:
+def _spread(row: EventRow) -> plain.Band:
     low, high = row.coefficient_low_j, row.coefficient_high_j
-    return Band(f"{low / row.coefficient_j:.2g}-{high / row.coefficient_j:.2g}x", low, high)
+    return plain.Band(f"{low / row.coefficient_j:.2g}-{high / row.coefficient_j:.2g}x", low, high)
 
 
-def _by_cause(row: EventRow | EventGroup) -> Stack:
+def _by_cause(row: EventRow | EventGroup) -> plain.Stack:
     if isinstance(row, EventGroup):
-        return Stack.sum(_by_cause(event) for event in row.events)
-    return Stack([row.fraction * (row.cause == cause) for cause in CAUSES])
+        return plain.Stack.sum(_by_cause(event) for event in row.events)
+    return plain.Stack([row.fraction * (row.cause == cause) for cause in causes.CAUSES])
 
 
 def _key(row: EventRow | EventGroup) -> str:
@@ -200,10 +197,10 @@ def _key(row: EventRow | EventGroup) -> str:
 COLUMNS = (
     Column("event", "Event", role="text", keep=0, of=_name),
     Column("bar", "Share", "%", role="bar", keep=1, of=lambda row: _by_cause(row),
-           help=f"share of the node, by cause: {HELP}"),
+           help=f"share of the node, by cause: {plain.HELP}"),
     *columns(EventRow, "fraction energy_per_inference waits count unit"),
     Column("each", "Each", "J", role="quantity", keep=3, help="energy of one, or power",
-           of=lambda row: amount_of_one(row.coefficient_j, row.unit)),
+           of=lambda row: captions.amount_of_one(row.coefficient_j, row.unit)),
     Column(
         "band", "Band", "J", role="text", keep=5, of=_spread, help="spread of the energy of one",
         ends=("each_low", "each_high"),
@@ -220,7 +217,7 @@ def document(state: State) -> EventReport:
     return event_report(engine.result(state), state.at)
 
 
-def view(state: State) -> Table:
+def view(state: State) -> plain.Table:
     """Return the events of the state. With a pin, more columns have the energy of the pinned state and the change.
     Events are grouped by category if both devices have one architecture, else by the families common to all."""
     base = pinned(state) if state.diff else None
@@ -228,7 +225,7 @@ def view(state: State) -> Table:
         return _event_table(state)
     pinned_run = engine.result(base)
     try:
-        find_node(pinned_run, state.at)
+        tree_figures.find_node(pinned_run, state.at)
     except RequestError:  # another model, without this node
         return _event_table(state)
     group = "category" if pinned_run.device.arch is engine.result(state).device.arch else "family"
@@ -236,7 +233,7 @@ def view(state: State) -> Table:
     return _join_pinned(_event_table(state, group), _event_table(base, group), name)
 
 
-def _event_table(state: State, by: str = "category") -> Table:
+def _event_table(state: State, by: str = "category") -> plain.Table:
     """Return the categories or families at depth 0 and their events at depth 1, the largest energy first."""
     report = document(state)
     largest_first = sorted(report.events, key=lambda row: -row.energy_j)
@@ -245,62 +242,63 @@ def _event_table(state: State, by: str = "category") -> Table:
     groups = [EventGroup(name, energy, energy / report.batch, share, events) for name, energy, share, events in sums]
     groups.sort(key=lambda group: -group.energy_j)
     rates = ", ".join(
-        f"{_RATES.get(name, name).replace('_', ' ')} {percent(value)}" for name, value in report.rates.items()
+        f"{_RATES.get(name, name).replace('_', ' ')} {text.percent(value)}" for name, value in report.rates.items()
     )
     overhead = report.overhead_j / report.total_j if report.total_j else 0.0
-    total = energy_words(report.total_j, report.batch, 4, work_word(engine.result(state)))
+    total = captions.energy_words(report.total_j, report.batch, 4, work_word(engine.result(state)))
     footer = (
         f"{len(report.events)} events add up to the node's {total}",
-        f"{percent(overhead)} of the energy is registers, control, launches and waiting units; {rates}",
+        f"{text.percent(overhead)} of the energy is registers, control, launches and waiting units; {rates}",
     )
     table_rows = rows(COLUMNS, groups, key=_key, kind="component", children=lambda group: group.events)
-    return name_work(Table("events", place_in_words(state), COLUMNS, table_rows, footer=footer), engine.result(state))
+    table = plain.Table("events", captions.place_in_words(state), COLUMNS, table_rows, footer=footer)
+    return captions.name_work(table, engine.result(state))
 
 
 def _sum(events: Iterable[EventRow], field: str) -> float:
     return float(sum(getattr(event, field) for event in events))
 
 
-def brief(state: State) -> Table:
+def brief(state: State) -> plain.Table:
     """Return the events with most energy below their groups; the footer has the share of the other events."""
     table = view(state)
     place = {column.key: index for index, column in enumerate(table.columns)}
     sides = [place[key] for key in ("energy_per_inference", "there") if key in place]
 
-    def energy(row: Row) -> float:
+    def energy(row: plain.Row) -> float:
         """Return the larger energy of both sides."""
         values = [value for side in sides if isinstance(value := row.cells[side], float)]
         return max(values, default=0.0)
 
     events = sorted((row for row in table.rows if row.depth), key=energy, reverse=True)
     largest_keys = {row.key for row in events[:MOST] if energy(row)}
-    brief_rows: list[Row] = []
+    brief_rows: list[plain.Row] = []
     for row in reversed(table.rows):  # a group precedes its events
         if row.key in largest_keys or (not row.depth and brief_rows and brief_rows[-1].depth):
             brief_rows.append(row)
     rest = [row for row in events if row.key not in largest_keys]
     share = sum(value for row in rest if isinstance(value := row.cells[place["fraction"]], float))
-    hidden = (f"{count_noun(len(rest), 'event')} more, {percent(share, 1)}: --all",) if rest else ()
+    hidden = (f"{text.count_noun(len(rest), 'event')} more, {text.percent(share, 1)}: --all",) if rest else ()
     return msgspec.structs.replace(table, rows=tuple(reversed(brief_rows)), footer=(*hidden, *table.footer))
 
 
 # --- against the pin ----------------------------------------------------------------------------------------
 
 
-def _join_pinned(here: Table, there: Table, name: str) -> Table:
+def _join_pinned(here: plain.Table, there: plain.Table, name: str) -> plain.Table:
     place = next(i for i, column in enumerate(here.columns) if column.key == "energy_per_inference")
     energy = {row.key: row.cells[place] for row in there.rows}
     keys = {row.key for row in here.rows}
-    missing: dict[str, list[Row]] = {}
+    missing: dict[str, list[plain.Row]] = {}
     group = ""
     for row in there.rows:
         group = group if row.depth else row.key
         if row.key not in keys:
             missing.setdefault(group, []).append(row)
     column = Column("there", name, "J", keep=0, help="the same on the pinned device", scale="energy_per_inference")
-    rows: list[Row] = []
+    rows: list[plain.Row] = []
 
-    def with_other(row: Row, cells: tuple[Cell, ...]) -> Row:
+    def with_other(row: plain.Row, cells: tuple[Cell, ...]) -> plain.Row:
         """Return a row with the energy on the other device and the relative change."""
         energy_here, energy_there = cells[place], energy.get(row.key)
         change = None
@@ -309,7 +307,7 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
         both = (*cells[: place + 1], energy_there, change, *cells[place + 1 :])
         return msgspec.structs.replace(row, cells=both)
 
-    def only_there(row: Row) -> Row:
+    def only_there(row: plain.Row) -> plain.Row:
         """Return a row of an event that only the pinned state has: its name and its energy."""
         return with_other(row, (row.cells[0], *(empty_cell(column) for column in here.columns[1:])))
 
@@ -324,7 +322,7 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
     return msgspec.structs.replace(here, columns=columns, rows=tuple(rows), footer=footer)
 
 
-def _pane(state: State) -> Table:
+def _pane(state: State) -> plain.Table:
     """Return the view, without the energy of the batch if the batch is one inference. With the whole screen, return the
     families of several devices."""
     if compares_devices(state):
@@ -339,13 +337,13 @@ def compares_devices(state: State) -> bool:
     return state.zoom and len(state.devices) > 1 and not (state.diff and state.pin)
 
 
-VERB = Report(
-    subject=NODE,
+VERB = declare.Report(
+    subject=declare.NODE,
     document=document,
     view=view,
     brief=brief,
     view_columns=COLUMNS,
     pane=_pane,
-    section=Section(80, "Architectural events"),
+    section=declare.Section(80, "Architectural events"),
     examples={"events": "conv2d --on h100_sxm"},
 )

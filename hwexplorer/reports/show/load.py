@@ -13,24 +13,21 @@ from analysis.estimate.alternatives import alternatives
 from analysis.explore.cost import hired_devices
 from analysis.explore.odds import LIKELY
 from analysis.model.transformer.transformer_request import LoadSpec
-from analysis.serving.deployment import DoesNotFitError, ParallelDegrees, Server
-from analysis.serving.load_search import LoadSearch, order_figure, search_layouts
+from analysis.serving import deployment, load_search, served_load
 from analysis.serving.request_load import NO_LIMITS, ask_load
-from analysis.serving.served_load import AIMS, ServedLoad, ServingReport, serving_report
 from analysis.serving.simulation import Wait
 from hardware.base.text import percent, quantity
-from hwexplorer import engine
+from hwexplorer import declare, engine
 from hwexplorer.configurations import ALL_DEVICES, catalogue
 from hwexplorer.configurations import devices as configured
-from hwexplorer.declare import DEVICES, EVERYWHERE, Report, Rows, summary_text
 from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace, with_setting
-from hwexplorer.views.captions import band_words, headline_of_state, list_names
+from hwexplorer.views import captions
 from hwexplorer.views.plain import Table, Text
 
 EDP = Column("edp", "EDP/token", "Js", keep=0, of="edp_js", help="joules per token x median time of a request")
 _LOADS = columns(
-    ServedLoad,
+    served_load.ServedLoad,
     "key load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization "
     "requests good power mean_batch layout device runtime ttft_p90 tpot_p90 request_p50",
     EDP, key={"of": "marked_key"}, load=2, ttft_p50=1, tpot_p50=2, tokens=2,
@@ -47,7 +44,7 @@ def add_limits(state: State, given: dict[str, Any]) -> State:
     return replace(state, limits=" ".join([state.limits, *limits]).strip())
 
 
-def find_document(state: State, loads: Sequence[LoadSpec] = (), **given: Any) -> ServingReport:
+def find_document(state: State, loads: Sequence[LoadSpec] = (), **given: Any) -> served_load.ServingReport:
     """Serve these loads, or the load of the state, on the devices of the state."""
     state = add_limits(state, given)
     words = [",".join(spec.words) for spec in loads or (engine.load_of(state)[1],)]
@@ -55,60 +52,63 @@ def find_document(state: State, loads: Sequence[LoadSpec] = (), **given: Any) ->
     return serve_cases(state, state.metric, cases)
 
 
-def serve_cases(state: State, metric: str, cases: Iterable[Sequence[tuple[str, State, str]]]) -> ServingReport:
+def serve_cases(
+    state: State, metric: str, cases: Iterable[Sequence[tuple[str, State, str]]]
+) -> served_load.ServingReport:
     """Serve loads on servers. A server has one or several cases: words that name it in its row, a state, a device."""
     by_server, not_fitting = [], []
     for server in cases:
         try:
             runs = [(words, engine.serve_load(case, device)) for words, case, device in server]
-        except DoesNotFitError as error:
+        except deployment.DoesNotFitError as error:
             not_fitting.append(str(error))
         else:
             by_server.append([with_fields(run, row=with_fields(run.row, key=words)) for words, run in runs])
     request = engine.load_of(state)[0]
     load = ask_load(request, state.limits)
-    return serving_report(request.text, metric, load, by_server, not_fitting)
+    return served_load.serving_report(request.text, metric, load, by_server, not_fitting)
 
 
-def _title(report: ServingReport, state: State) -> str:
+def _title(report: served_load.ServingReport, state: State) -> str:
     """Return the model, the loads that are served, the settings, and the devices."""
     loads = list(dict.fromkeys(row.load for row in report.loads))
     if len(loads) < 2:
-        return headline_of_state(state)
+        return captions.headline_of_state(state)
     tokens = f"{report.prompt_tokens} prompt and {report.output_tokens} output tokens"
-    return headline_of_state(state, f"{list_names(loads)} of {tokens}, {state.precision}")
+    return captions.headline_of_state(state, f"{captions.list_names(loads)} of {tokens}, {state.precision}")
 
 
-def _lines(report: ServingReport, state: State) -> Iterator[str]:
+def _lines(report: served_load.ServingReport, state: State) -> Iterator[str]:
     """Yield a line for each device and load: whether it keeps up, and how sure its figures are."""
     for row in report.loads:
-        ttft, tpot = band_words(row.ttft_band_s, row.ttft_p50_s), band_words(row.tpot_band_s, row.tpot_p50_s)
-        energy = band_words(row.energy_band_j_per_token, row.energy_j_per_token)
+        ttft = captions.band_words(row.ttft_band_s, row.ttft_p50_s)
+        tpot = captions.band_words(row.tpot_band_s, row.tpot_p50_s)
+        energy = captions.band_words(row.energy_band_j_per_token, row.energy_j_per_token)
         yield f"{row.device} ({row.layout}, {row.load}): {row.state}; TTFT {ttft}, TPOT {tpot}, J/token {energy}"
     if unpriced := dict.fromkeys(row.device for row in report.loads if row.usd_per_million_tokens is None):
         yield f"no USD: no price to hire {', '.join(unpriced)} is published"
 
 
-def _answer(report: ServingReport, state: State) -> Iterator[str]:
+def _answer(report: served_load.ServingReport, state: State) -> Iterator[str]:
     yield from report.answers
     yield from report.not_fitting
 
 
-ANSWER = summary_text(_answer)
+ANSWER = declare.summary_text(_answer)
 _MORE = "More: --all (what slow requests wait for, how steps are formed, all columns)"
 _TEXT = {"columns": BRIEF, "footer": lambda report, state: (*_lines(report, state), _MORE)}
-LOADS = Rows("loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, optional=True, brief=_TEXT)
+LOADS = declare.Rows("loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, optional=True, brief=_TEXT)
 
 
 def pane_table(state: State) -> Table:
     """Return a row and a line for each device that serves the load of a state, the best first."""
     table = replace(LOADS, columns=BRIEF)(find_document(state), state)
     rows = tuple(replace(row, key=row.key.partition("/")[0]) for row in table.rows)
-    return replace(table, name="compare", title=headline_of_state(state), rows=rows)
+    return replace(table, name="compare", title=captions.headline_of_state(state), rows=rows)
 
 
-VERB = Report(
-    subject=DEVICES,
+VERB = declare.Report(
+    subject=declare.DEVICES,
     options=LOAD_LIMITS,
     pane=pane_table,
     document=find_document,
@@ -116,8 +116,8 @@ VERB = Report(
     parts=(
         ANSWER,
         LOADS,
-        Rows("waits", "Where the time of a request goes", columns(Wait)),
-        summary_text(lambda report, state: report.schedulers, "schedulers", "How steps are formed"),
+        declare.Rows("waits", "Where the time of a request goes", columns(Wait)),
+        declare.summary_text(lambda report, state: report.schedulers, "schedulers", "How steps are formed"),
     ),
     brief_parts=("summary", "loads"),
     main="loads",
@@ -130,7 +130,7 @@ VERB = Report(
 
 def _serve_several(
     state: State, rates: tuple[float, ...] | None, clients: tuple[int, ...] | None, **given: Any
-) -> ServingReport:
+) -> served_load.ServingReport:
     """Serve these rates and numbers of clients on each device, by default the load of the state and its neighbours."""
     spec = engine.load_of(state)[1]
     loads = [with_fields(spec, rate=rate, concurrency=0, requests="") for rate in rates or ()]
@@ -147,7 +147,9 @@ SWEEP = with_fields(
 # --- advise: the load with each change -----------------------------------------------------------------------
 
 
-def _serve_changes(state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool) -> ServingReport:
+def _serve_changes(
+    state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool
+) -> served_load.ServingReport:
     """Serve the load as it is, with each change, and on the same number of other devices. Skip those too small."""
     others = alternatives(engine.serve_load(state).server.first)
     changes = [change for change in others if change.kind in ("precision", "runtime")]
@@ -158,7 +160,7 @@ def _serve_changes(state: State, aim: str, instead: tuple[str, ...] | None, on_p
         *((change.change, with_setting(state, change.setting), state.on) for change in changes),
         *((f"device {name}", state, f"{name}*{count}" if count and "*" not in name else name) for name in devices),
     ]
-    report = serve_cases(state, aim if aim in AIMS else "edp", [[case] for case in cases])
+    report = serve_cases(state, aim if aim in served_load.AIMS else "edp", [[case] for case in cases])
     return with_fields(report, not_fitting=())
 
 
@@ -166,7 +168,7 @@ _KEY, *_FIGURES = BRIEF
 _BY_CHANGE = (with_fields(_KEY, title="Change"), *_FIGURES)
 
 
-def advise(report: Report) -> Report:
+def advise(report: declare.Report) -> declare.Report:
     """Return the report of `advise` about a model under a load."""
     parts = (ANSWER, with_fields(LOADS, columns=_BY_CHANGE, footer=(), brief={}))
     return with_fields(report, document=_serve_changes, main="loads", on_screen=False, parts=parts)
@@ -176,16 +178,16 @@ def advise(report: Report) -> Report:
 
 SHOWN = 40
 _FOUND = columns(
-    ServedLoad,
+    served_load.ServedLoad,
     "key layout ttft_p99 tpot_p99 edp energy_per_token usd_per_million_tokens utilization odds tokens good power",
     EDP, key={"of": "marked_key"}, layout=0, tokens=2, good=3, power=4,
 )  # fmt: skip
-_AIMS = {**AIMS, "throughput": "most tokens/s of each device", "cost": "USD per token"}
+_AIMS = {**served_load.AIMS, "throughput": "most tokens/s of each device", "cost": "USD per token"}
 
 
 def _search(
     state: State, most: int, order: str, tick: Callable[[int, int], None] | None = None, **given: Any
-) -> LoadSearch:
+) -> load_search.LoadSearch:
     request, _ = engine.load_of(state)
     request_load = ask_load(request, add_limits(state, given).limits)
     everywhere = set(state.devices) >= set(catalogue())
@@ -193,14 +195,14 @@ def _search(
     if given.get("caps"):
         devices = [*configured(devices, power_modes=False, caps=True)]
 
-    def find_server(device: str, layout: ParallelDegrees) -> Server:
+    def find_server(device: str, layout: deployment.ParallelDegrees) -> deployment.Server:
         """Return a server of devices in a layout."""
         return engine.server_in_layout(request, layout, engine.scenario(state), device, request_load.longest)
 
-    return search_layouts(request, request_load, devices, most, order, find_server, tick)
+    return load_search.search_layouts(request, request_load, devices, most, order, find_server, tick)
 
 
-def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
+def _best_deployment(search: load_search.LoadSearch, state: State) -> Iterator[str]:
     """Yield the best deployment that is likely to keep the limits, then a bolder one, the cheapest and the one with
     fewest devices, if they differ."""
     if not search.found:
@@ -220,7 +222,7 @@ def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
     yield f"least {_AIMS[search.order]}: {describe(best)} ({sure}{_sure(best)} to keep the limits)"
     rented = [one for one in existing if one.usd_per_million_tokens is not None]
     others = {
-        "bolder": min(existing, key=lambda one: order_figure(one, search.order)),
+        "bolder": min(existing, key=lambda one: load_search.order_figure(one, search.order)),
         "without a cap": next((one for one in existing if not engine.device(one.key).power_cap), best),
         "cheapest": min(rented, key=lambda one: one.usd_per_million_tokens or 0.0, default=best),
         "fewest devices": min(existing, key=lambda one: one.devices),
@@ -232,18 +234,18 @@ def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
         yield f"on paper, not counted: {describe(on_paper[0])}"
 
 
-def _sure(row: ServedLoad) -> str:
+def _sure(row: served_load.ServedLoad) -> str:
     return f"{percent(row.odds or 0.0)} sure"
 
 
-def describe(row: ServedLoad) -> str:
+def describe(row: served_load.ServedLoad) -> str:
     """Write `h100_sxm*4 (tp=2,dp=2), TTFT p99 0.3 s, TPOT p99 20 ms, 0.5 J and 1.1 USD a million tokens`."""
     usd = f", {row.usd_per_million_tokens:.3g} USD/M tokens" if row.usd_per_million_tokens else ""
     times = f"TTFT p99 {quantity(row.ttft_p99_s, 's')}, TPOT p99 {quantity(row.tpot_p99_s, 's')}"
     return f"{row.marked_key} ({row.layout}), {times}, {quantity(row.energy_j_per_token, 'J')}/token{usd}"
 
 
-def _left_out(search: LoadSearch, state: State) -> Iterator[str]:
+def _left_out(search: load_search.LoadSearch, state: State) -> Iterator[str]:
     limits = "" if search.limits == NO_LIMITS else f"keep {search.limits} and "
     yield (
         f"{len(search.found)} of {search.evaluated} deployments {limits}keep up; "
@@ -253,30 +255,28 @@ def _left_out(search: LoadSearch, state: State) -> Iterator[str]:
         yield "devices whose price to hire is published; --on names others"
 
 
-def _commands(search: LoadSearch, state: State) -> Text:
+def _commands(search: load_search.LoadSearch, state: State) -> Text:
     lines = tuple(f"{line.server}\t{line.command}" for line in search.commands)
     return Text("commands", "", (("Commands that start the first", lines),) if lines else ())
 
 
-SEARCH = Report(
-    subject=EVERYWHERE,
+def _search_title(search: load_search.LoadSearch, state: State) -> str:
+    subject = captions.headline_of_state(replace(state, devices=search.devices))
+    return f"{subject}; {search.limits}; sorted by {_AIMS[search.order]}"
+
+
+SEARCH = declare.Report(
+    subject=declare.EVERYWHERE,
     document=_search,
-    title=lambda search, state: (
-        f"{headline_of_state(replace(state, devices=search.devices))}; {search.limits}; sorted by {_AIMS[search.order]}"
-    ),
+    title=_search_title,
     parts=(
-        summary_text(_best_deployment),
-        Rows(
-            "search",
-            "",
-            _FOUND,
-            of=lambda search: search.found[:SHOWN],
-            key=("key", "layout"),
-            notes=_left_out,
+        declare.summary_text(_best_deployment),
+        declare.Rows(
+            "search", "", _FOUND, of=lambda search: search.found[:SHOWN], key=("key", "layout"), notes=_left_out,
             first=12,
         ),
         _commands,
     ),
     main="search",
     on_screen=False,
-)
+)  # fmt: skip

@@ -12,20 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.document import YES_NO, Column, column, columns, record, records
-from analysis.estimate import peak_memory
+from analysis.estimate import operator_facts, peak_memory
 from analysis.estimate.alternatives import precisions
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernel_rows import kernels
 from analysis.estimate.kernels import structure
-from analysis.estimate.operator_facts import roles, tensor_bytes
-from analysis.estimate.peak_memory import Lifetimes, allocation_bytes, cache_bytes, lifetimes, storage_roots
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
+from hardware import precision
 from hardware.base.text import quantity
 from hardware.device import Device
-from hardware.precision import ACTIVATION, CACHE, EXCLUDED, IN_8_BITS, KEPT, QUANTIZED, parse
-from hwexplorer import engine
-from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
+from hwexplorer import declare, engine
 from hwexplorer.state import State
 from hwexplorer.views.tables import Digest
 
@@ -128,7 +125,8 @@ class MemoryReport(Head, frozen=True, kw_only=True):
 def memory_report(result: Estimate) -> MemoryReport:
     """Return the memory of a model on a device, in the estimate's execution mode, batch and precision."""
     memory, workload, batch = result.memory, result.workload, result.scenario.batch
-    size = allocation_bytes(workload, lifetimes(workload, result.joins), batch, result.plan.widths)
+    lives = peak_memory.lifetimes(workload, result.joins)
+    size = peak_memory.allocation_bytes(workload, lives, batch, result.plan.widths)
     peak = int(result.demand.kernel[memory.peak_at]) if result.demand.n_kernels else 0
     total, most_held = float(size.sum()), float(memory.timeline.max(initial=0.0))
     has_rule = bool(peak_memory.block_channels(result.device, result.execution))
@@ -150,7 +148,7 @@ def memory_report(result: Estimate) -> MemoryReport:
         quantization=tuple(_quantization(result)),
         checkpointing=checkpointing(result),
         timeline=_timeline(result),
-        cache_bytes=cache_bytes(workload, batch, result.plan.widths),
+        cache_bytes=peak_memory.cache_bytes(workload, batch, result.plan.widths),
     )
 
 
@@ -172,21 +170,21 @@ def _timeline(result: Estimate) -> tuple[Moment, ...]:
 
 def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
     workload, plan, tensors, peak = result.workload, result.plan, result.workload.tensors, result.memory.peak_bytes
-    of_tensor, lives = roles(workload), lifetimes(workload, result.joins)
-    for wide, stays in ((EXCLUDED, KEPT), (IN_8_BITS, IN_8_BITS)):
+    of_tensor, lives = operator_facts.roles(workload), peak_memory.lifetimes(workload, result.joins)
+    for wide, stays in ((precision.EXCLUDED, precision.KEPT), (precision.IN_8_BITS, precision.IN_8_BITS)):
         is_narrow = plan.widths.by_role[wide] == plan.widths.weights
-        of_tensor = np.where(of_tensor == wide, QUANTIZED if is_narrow else stays, of_tensor)
+        of_tensor = np.where(of_tensor == wide, precision.QUANTIZED if is_narrow else stays, of_tensor)
     values = tensors.numel @ workload.value_at(batch=result.scenario.batch)
-    size = values * tensor_bytes(workload, plan.widths)
+    size = values * operator_facts.tensor_bytes(workload, plan.widths)
     parameter = np.isin(tensors.role, (WEIGHT, BUFFER))
     live = np.isin(np.arange(len(values)), lives.tensor[(lives.first <= at) & (lives.last >= at)])
     parts = (
-        ("weights", plan.weights, parameter & (of_tensor == QUANTIZED)),
-        ("weights in 8 bits", "fp8", parameter & (of_tensor == IN_8_BITS)),
-        ("other parameters", plan.kept, parameter & (of_tensor == KEPT)),
-        ("buffers", plan.stored, parameter & (of_tensor == ACTIVATION)),
-        ("key-value cache", plan.cache, live & (of_tensor == CACHE)),
-        ("activations", plan.stored, live & (of_tensor != CACHE)),
+        ("weights", plan.weights, parameter & (of_tensor == precision.QUANTIZED)),
+        ("weights in 8 bits", "fp8", parameter & (of_tensor == precision.IN_8_BITS)),
+        ("other parameters", plan.kept, parameter & (of_tensor == precision.KEPT)),
+        ("buffers", plan.stored, parameter & (of_tensor == precision.ACTIVATION)),
+        ("key-value cache", plan.cache, live & (of_tensor == precision.CACHE)),
+        ("activations", plan.stored, live & (of_tensor != precision.CACHE)),
     )
     rows = []
     for role, form, which in parts:
@@ -200,7 +198,7 @@ def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
 
 def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
     workload, tensors, ids = result.workload, result.workload.tensors, kernels(result).id
-    lives = lifetimes(workload, result.joins)
+    lives = peak_memory.lifetimes(workload, result.joins)
     live = np.flatnonzero((lives.first <= at) & (lives.last >= at))
     values = live[np.argsort(-size[live], kind="stable")]
     tensor = lives.tensor[values]
@@ -239,8 +237,8 @@ def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
 
 
 def _quantization(result: Estimate) -> Iterator[Quantization]:
-    present = parse(result.scenario.precision).widths.weights
-    for alternative in precisions(result, lambda precision: precision.widths.weights < present):
+    present = precision.parse(result.scenario.precision).widths.weights
+    for alternative in precisions(result, lambda other: other.widths.weights < present):
         narrower = alternative.result
         yield record(
             Quantization,
@@ -262,8 +260,9 @@ def checkpointing(result: Estimate) -> Checkpointing:
     Segments are contiguous, of equal bytes, and their number minimises memory. Only values that cross their borders
     are kept for the backward pass, which executes the kernels of a segment again when it reaches them."""
     workload, n_kernels = result.workload, result.demand.n_kernels
-    lives = lifetimes(workload, result.joins)
-    size, spans = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths), _spans(result, lives)
+    lives = peak_memory.lifetimes(workload, result.joins)
+    size = peak_memory.allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
+    spans = _spans(result, lives)
     all_bytes, rows = float(size.sum()), kernels(result)
     running = np.cumsum(np.bincount(spans[0], size, minlength=max(n_kernels, 1)))
     least, borders = all_bytes, np.zeros(0, dtype=np.int64)
@@ -285,10 +284,10 @@ def checkpointing(result: Estimate) -> Checkpointing:
     )
 
 
-def _spans(result: Estimate, lives: Lifetimes) -> NDArray[np.int64]:
+def _spans(result: Estimate, lives: peak_memory.Lifetimes) -> NDArray[np.int64]:
     """Return the first and the last kernel (2, a) that touches each allocation."""
     moves = structure(result.workload, result.joins).moves
-    root = np.array(storage_roots(result.workload.tensors.storage), dtype=np.int64)
+    root = np.array(peak_memory.storage_roots(result.workload.tensors.storage), dtype=np.int64)
     place = np.full(len(root), -1)
     place[root[lives.tensor]] = np.arange(len(lives.tensor))
     touched = place[root[moves.tensor]]
@@ -337,14 +336,14 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     return tuple(lines)
 
 
-VERB = Report(
-    subject=DEVICE,
-    document=document_of_estimate(memory_report),
+VERB = declare.Report(
+    subject=declare.DEVICE,
+    document=declare.document_of_estimate(memory_report),
     title="Memory",
     parts=(
-        summary_text(_summary),
-        Rows("roles", "Peak memory by role of tensors", columns(TensorRole)),
-        Rows(
+        declare.summary_text(_summary),
+        declare.Rows("roles", "Peak memory by role of tensors", columns(TensorRole)),
+        declare.Rows(
             "live",
             "Live at the peak",
             columns(LiveValue, "value bytes fraction made_by first last"),
@@ -354,15 +353,15 @@ VERB = Report(
                 "digest": Digest("bytes", "value", "Share of live", lambda name: re.sub(r"\.\d+\.", ".", name)),
             },
         ),
-        Rows("levels", "What fits where", columns(MemoryLevel)),
-        Rows("savings", "What narrower formats would save, and their cost", SAVINGS, of="quantization"),
-        Rows(
+        declare.Rows("levels", "What fits where", columns(MemoryLevel)),
+        declare.Rows("savings", "What narrower formats would save, and their cost", SAVINGS, of="quantization"),
+        declare.Rows(
             "checkpointing", "Activations that training would keep", columns(Checkpointing),
             of=lambda report: (report.checkpointing,),
         ),
-        Rows("timeline", "Over the execution order", columns(Moment, "kernel bar total activations workspace")),
+        declare.Rows("timeline", "Over the execution order", columns(Moment, "kernel bar total activations workspace")),
     ),
     brief_parts=("summary", "roles", "live"),
-    section=Section(50, "What is held in memory"),
+    section=declare.Section(50, "What is held in memory"),
     examples={"memory": "conv2d --on h100_sxm"},
 )  # fmt: skip

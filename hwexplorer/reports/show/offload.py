@@ -5,12 +5,11 @@ from collections.abc import Iterator
 import msgspec
 
 from analysis.document import columns
-from analysis.explore.host_memory import OffloadReport, OffloadWay, find_offload
+from analysis.explore import host_memory
 from analysis.serving.request_load import ask_load
 from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
-from hwexplorer import engine
-from hwexplorer.declare import DEVICE, Report, Rows, summary_text
+from hwexplorer import declare, engine
 from hwexplorer.options import option
 from hwexplorer.settings import SETTINGS
 from hwexplorer.state import State
@@ -18,14 +17,15 @@ from hwexplorer.views.captions import place_in_words
 
 _HOST = "ryzen9_9950x"  # a desktop with two channels of DDR5
 _ENGINE = "llama_cpp"
+WAYS = columns(host_memory.OffloadWay)
 
 
-def _document(state: State, host: str | None) -> OffloadReport:
+def _document(state: State, host: str | None) -> host_memory.OffloadReport:
     cpu = engine.device(host or _HOST)
     if not cpu.arch.is_host:
         raise RequestError(f"{cpu.name} is no CPU: --host names the CPU whose memory helps, as {_HOST}")
     request = _one_request(state)
-    report = find_offload(engine.result(request), engine.result(request, cpu.key))
+    report = host_memory.find_offload(engine.result(request), engine.result(request, cpu.key))
     if not state.load:
         return report
     load = ask_load(engine.load_of(state)[0]).load
@@ -42,7 +42,7 @@ def _one_request(state: State) -> State:
     return msgspec.structs.replace(state, model=request.spell("request", *request.lengths), load="")
 
 
-def _summary(report: OffloadReport, state: State) -> Iterator[str]:
+def _summary(report: host_memory.OffloadReport, state: State) -> Iterator[str]:
     best = report.ways[0]
     device, host = engine.device(state.on), engine.device(report.host)
     room = f"{device.name} with {quantity(report.device_bytes, 'byte')}"
@@ -59,7 +59,7 @@ def _summary(report: OffloadReport, state: State) -> Iterator[str]:
     yield f"host {host.name}, {quantity(host.memory_bandwidth, 'byte/s')}; --host names another one"
 
 
-def _keeps_up(request_s: float, report: OffloadReport) -> str:
+def _keeps_up(request_s: float, report: host_memory.OffloadReport) -> str:
     """Return the sentence on a load whose requests run one after another."""
     load = f"under {report.load}: one request after another, {quantity(request_s, 's')} each"
     share = report.arrivals_per_s * request_s
@@ -68,14 +68,14 @@ def _keeps_up(request_s: float, report: OffloadReport) -> str:
     return f"{load}: keeps up, {percent(share)} busy" if share else load
 
 
-VERB = Report(
-    subject=DEVICE,
+VERB = declare.Report(
+    subject=declare.DEVICE,
     options=(option("--host", metavar="DEV", help=f"the CPU whose memory helps (default {_HOST})"),),
     document=_document,
     title=lambda report, state: f"Offload of {place_in_words(_one_request(state))}",
     parts=(
-        summary_text(_summary),
-        Rows("ways", "Ways to run it", columns(OffloadWay), key="way", dim=lambda way: not way.fits),
+        declare.summary_text(_summary),
+        declare.Rows("ways", "Ways to run it", WAYS, key="way", dim=lambda way: not way.fits),
     ),
     examples={"offload": "qwen3_30b_a3b:decode --precision q4_k_m --on rtx_2080"},
 )

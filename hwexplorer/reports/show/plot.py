@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 
 from analysis.estimate.figures import head_fields
-from hwexplorer import engine
-from hwexplorer.declare import DEVICES, Report
+from hwexplorer import declare, engine
 from hwexplorer.options import choice
 from hwexplorer.plots import plot
 from hwexplorer.state import PLOTS, State
@@ -17,8 +16,8 @@ def _document(state: State) -> dict[str, Any]:
     return {"state": format_state(state), **head_fields(engine.result(state)), **msgspec.to_builtins(plot(state))}
 
 
-VERB = Report(
-    subject=DEVICES,
+VERB = declare.Report(
+    subject=declare.DEVICES,
     options=(choice("--plot", PLOTS, metavar="NAME", help="kind of plot (default roofline)"),),
     document=_document,
     view=plot,

@@ -1,12 +1,10 @@
 """Show an operator as it runs on several machines: phases, cycles, energy, and what moves at a moment."""
 
 from analysis.document import Column, columns
-from analysis.explore.wavefront_phases import Wavefront, WavefrontPhase, make_wavefront
+from analysis.explore import wavefront_phases
 from hardware.base.errors import RequestError
 from hardware.base.text import percent
-from hwexplorer import engine
-from hwexplorer.declare import Report, Rows, Subject
-from hwexplorer.options import MODEL, NODE, ON_SEVERAL, OWN_MODEL, SCENARIO, amount, option
+from hwexplorer import declare, engine, options
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
 from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines
@@ -14,14 +12,14 @@ from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines
 WIDTH, HEIGHT = 74, 16  # columns that a result has on a screen of 80, and lines of a machine; two stand side by side
 
 
-def document(state: State, moment: float) -> Wavefront:
+def document(state: State, moment: float) -> wavefront_phases.Wavefront:
     """Return the operator of the state's node on its devices."""
     if not 0.0 <= moment <= 1.0:
         raise RequestError(f"{moment:g} is no part of the time: expected 0 to 1, e.g. 0.3")
-    return make_wavefront([engine.result(state, name) for name in state.devices], state.at, moment)
+    return wavefront_phases.make_wavefront([engine.result(state, name) for name in state.devices], state.at, moment)
 
 
-def _drawings(answer: Wavefront, state: State) -> Text:
+def _drawings(answer: wavefront_phases.Wavefront, state: State) -> Text:
     pairs = list(zip(answer.machines, answer.states, strict=True))
     drawings = draw_machines(pairs, WIDTH, HEIGHT * -(-len(pairs) // 2))
     lines = tuple("".join(text for text, _ in line).rstrip() for line in drawings)
@@ -29,22 +27,22 @@ def _drawings(answer: Wavefront, state: State) -> Text:
 
 
 _PHASES = (
-    *columns(WavefrontPhase, device={"shown": engine.marked_key}),
+    *columns(wavefront_phases.WavefrontPhase, device={"shown": engine.marked_key}),
     Column("per_cycle", "Per cycle", "J", role="quantity", of="joules_per_cycle"),
 )
 
-VERB = Report(
-    subject=Subject(options=(MODEL, *SCENARIO, *OWN_MODEL, ON_SEVERAL, NODE), several=True),
+VERB = declare.Report(
+    subject=declare.Subject(options=(*declare.DEVICES.options, options.NODE), several=True),
     options=(
-        option("--at", dest="moment", type=amount("fraction"), default=0.5, metavar="PART",
-               help="part of each machine's time, 0 to 1 (default 0.5)"),
+        options.option("--at", dest="moment", type=options.amount("fraction"), default=0.5, metavar="PART",
+                       help="part of each machine's time, 0 to 1 (default 0.5)"),
     ),
     document=document,
     title=lambda answer, state: f"{answer.node} of {answer.model}, machines at {percent(answer.moment)} of their time",
     parts=(
         _drawings,
-        Rows("phases", "Phases", _PHASES, key=lambda phase: f"{phase.device}.{phase.name}",
-             of=lambda answer: [phase for machine in answer.machines for phase in machine.phases]),
+        declare.Rows("phases", "Phases", _PHASES, key=lambda phase: f"{phase.device}.{phase.name}",
+                     of=lambda answer: [phase for machine in answer.machines for phase in machine.phases]),
     ),
     brief_parts=("machines",),
     examples={"wavefront": "conv2d --on tpu_v4,kpu_t256 --at 0.3"},

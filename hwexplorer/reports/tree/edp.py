@@ -12,18 +12,14 @@ import msgspec
 import numpy as np
 
 from analysis.document import YES_NO, column, columns, none_unless, records
-from analysis.estimate import causes, tree_figures
+from analysis.estimate import causes, kernel_rows, outline, tree_figures
 from analysis.estimate.estimate import Estimate, ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.kernel_rows import kernels, kernels_of
-from analysis.estimate.outline import HOST, host_branches
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text.headline import work_word
 from hardware.base.text import percent, quantity
 from hardware.demand import READ_WEIGHT, WRITE
-from hwexplorer import engine
-from hwexplorer.declare import NODE, Report, Rows, Section, summary_text
-from hwexplorer.options import TOP, choice
+from hwexplorer import declare, engine, options
 from hwexplorer.state import METRICS, State
 from hwexplorer.views.captions import energy_words, metric_word
 from hwexplorer.views.plain import LOOKS
@@ -185,11 +181,11 @@ def edp_report(whole: Estimate, path: str = "", metric: str = "edp", top: int = 
 
 
 def _peak_power(result: Estimate, path: str) -> tuple[float, str]:
-    rows_of_node = kernels_of(result, path)
+    rows_of_node = kernel_rows.kernels_of(result, path)
     if not len(rows_of_node):
         return 0.0, ""
-    power = ratio(kernels(result).energy_j[rows_of_node], result.run.kernel_s[rows_of_node])
-    return float(power.max()), kernels(result).id[int(rows_of_node[power.argmax()])]
+    power = ratio(kernel_rows.kernels(result).energy_j[rows_of_node], result.run.kernel_s[rows_of_node])
+    return float(power.max()), kernel_rows.kernels(result).id[int(rows_of_node[power.argmax()])]
 
 
 def _concentration(subgraphs: Floats, operators: Floats) -> tuple[Concentration, ...]:
@@ -213,11 +209,12 @@ def _top(whole: Estimate, level: str, chosen: Ints, with_host: bool, metric: str
         by_cause = np.stack([parts.total(row) for row in by_cause])
         is_fused = [whole.execution == "fused" and len(members) > 1 for members in parts.members]
     if host is not None and with_host:
-        of_host = tree_figures.branch_figures(whole, host_branches(whole))
+        of_host = tree_figures.branch_figures(whole, outline.host_branches(whole))
         joined = {name: np.concatenate([getattr(rows, name), getattr(of_host, name)], axis=-1) for name in _OF_LEVEL}
         rows = msgspec.structs.replace(rows, **joined)
         by_cause = np.column_stack([by_cause, causes.shares_of_causes(host, whole, metric).sum(axis=1)])
-        chosen, ids, kinds, is_fused = np.append(chosen, len(ids)), (*ids, HOST), (*kinds, "host"), [*is_fused, False]
+        chosen, ids, kinds = np.append(chosen, len(ids)), (*ids, outline.HOST), (*kinds, "host")
+        is_fused = [*is_fused, False]
     share = by_cause.sum(axis=0)
     order = chosen[np.argsort(-share[chosen], kind="stable")]
     return records(
@@ -303,31 +300,34 @@ def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
 _POWERS = ("average_power", "peak_power", "power_limit", "tdp", "static_power")
 
 
+_ORDER, FEW = "order of the parts (default edp)", columns(Concentration)
+
+
 def _title(what: str) -> Any:
     return lambda report: f"{what} with most {metric_word(report.metric)}; causes are parts of the share"
 
 
-VERB = Report(
-    subject=NODE,
-    options=(TOP, choice("--metric", METRICS, metavar="METRIC", help="order of the parts (default edp)")),
+VERB = declare.Report(
+    subject=declare.NODE,
+    options=(options.TOP, options.choice("--metric", METRICS, metavar="METRIC", help=_ORDER)),
     document=_document,
     title="Energy-delay product",
     parts=(
-        summary_text(_summary),
-        Rows("causes", "By cause", columns(CausePart), key="cause"),
-        Rows("concentration", "How few make how much", columns(Concentration), key=lambda row: percent(row.fraction)),
-        Rows("operators", _title("Operators"), NODES, of="top_operators", kind="type"),
-        Rows(
+        declare.summary_text(_summary),
+        declare.Rows("causes", "By cause", columns(CausePart), key="cause"),
+        declare.Rows("concentration", "How few make how much", FEW, key=lambda row: percent(row.fraction)),
+        declare.Rows("operators", _title("Operators"), NODES, of="top_operators", kind="type"),
+        declare.Rows(
             "subgraphs", _title("Subgraphs"), NODES, of="top_subgraphs", kind="type",
             brief={"footer": ("More: --all (how few make how much, operators, fusion off and on)",)},
         ),
-        Rows(
+        declare.Rows(
             "executions", "The same software with fusion off and on", columns(ExecutionEdp),
             of=lambda report: (*report.executions, report.saved),
         ),
     ),
     brief_parts=("summary", "causes", "subgraphs"),
     main="subgraphs",
-    section=Section(40, "Where the energy-delay product goes"),
+    section=declare.Section(40, "Where the energy-delay product goes"),
     examples={"edp": "conv2d --on h100_sxm"},
 )  # fmt: skip

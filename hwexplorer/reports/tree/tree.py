@@ -9,39 +9,20 @@ import msgspec
 import numpy as np
 
 from analysis.document import record
+from analysis.estimate import tree_figures
 from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST, Branch, attention_parts, outline
-from analysis.estimate.tree_figures import (
-    TreeFigures,
-    TreeLevel,
-    branch_figures,
-    cumulative_share,
-    find_node,
-    modifier_or_none,
-    operators_of,
-    part_weights,
-    tree,
-    tree_without_host,
-)
 from analysis.model.ir.workload import Floats, Ints
-from analysis.text.bound_reasons import (
-    bound_of_most_time,
-    members_reason,
-    model_reason,
-    operator_reason,
-    subgraph_reason,
-)
+from analysis.text import bound_reasons
 from hardware.base.records import memoize
-from hwexplorer import engine
-from hwexplorer.declare import NODE, Report, Section
-from hwexplorer.options import choice
+from hwexplorer import declare, engine, options
 from hwexplorer.state import BYS, State, replace
+from hwexplorer.views import tree_view
 from hwexplorer.views.plain import Table, fold_rows, open_heaviest_rows
 from hwexplorer.views.tables import keep_columns
-from hwexplorer.views.tree_view import COLUMNS, MEASURED, add_measured_fields, measured_times, subtree
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,8 +67,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
     """Return a node with its subtree; '' is the model. Raises RequestError for an unknown node."""
-    figures = tree_without_host(result)
-    kind, index = find_node(result, path)
+    figures = tree_figures.tree_without_host(result)
+    kind, index = tree_figures.find_node(result, path)
     if by != "subgraph" or kind == "group":
         return _branches(figures, path, by)
     if kind == "model":
@@ -95,18 +76,18 @@ def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
         if divide_host_work(result)[1] is not None:
             host = _branches(figures, HOST, by)
             children += (msgspec.structs.replace(host, cumulative=float(_running_shares(result)[-1])),)
-        return msgspec.structs.replace(_model(tree(result)), children=children)
+        return msgspec.structs.replace(_model(tree_figures.tree(result)), children=children)
     return _subgraph(figures, index) if kind == "subgraph" else _operator(figures, index)
 
 
 @memoize()
 def _running_shares(result: Estimate) -> Floats:
     """Return the cumulative shares of all subgraphs and, last, of the host's work, which has the remaining share."""
-    share = tree_without_host(result).subgraphs.share
-    return cumulative_share(np.append(share, 1.0 - share.sum()))
+    share = tree_figures.tree_without_host(result).subgraphs.share
+    return tree_figures.cumulative_share(np.append(share, 1.0 - share.sum()))
 
 
-def _model(figures: TreeFigures) -> Node:
+def _model(figures: tree_figures.TreeFigures) -> Node:
     result, level = figures.estimate, figures.operators
     sums = {name: float(getattr(level, name).sum()) for name in ("macs", "flops", "bytes", "dram_bytes")}
     components = {f"{name}_j": energy for name, energy in zip(COMPONENTS, result.component_j.values(), strict=True)}
@@ -124,11 +105,11 @@ def _model(figures: TreeFigures) -> Node:
         base_edp_js=result.edp_js,
         is_fused=result.execution == "fused",
         fusion_benefit_js=figures.fusion_benefit_js,
-        reason=model_reason(result),
+        reason=bound_reasons.model_reason(result),
     )
 
 
-def _subgraph(figures: TreeFigures, s: int) -> Node:
+def _subgraph(figures: tree_figures.TreeFigures, s: int) -> Node:
     result, parts = figures.estimate, figures.estimate.partition
     return Node(
         id=parts.id[s],
@@ -138,14 +119,14 @@ def _subgraph(figures: TreeFigures, s: int) -> Node:
         share_of_parent=float(figures.subgraphs.share[s]),
         is_fused=result.execution == "fused" and len(parts.members[s]) > 1,
         bound=figures.subgraph_bound[s],
-        reason=subgraph_reason(_reasons(result), s),
+        reason=bound_reasons.subgraph_reason(_reasons(result), s),
         children=tuple(_operator(figures, i) for i in parts.members[s]),
         **_by_cause(divide_host_work(result)[0], np.array(parts.members[s])),
         **_columns(figures.subgraphs, s, result.scenario.batch) | {"cumulative": float(_running_shares(result)[s])},
     )
 
 
-def _operator(figures: TreeFigures, i: int) -> Node:
+def _operator(figures: tree_figures.TreeFigures, i: int) -> Node:
     parts, ops = figures.estimate.partition, figures.estimate.workload.operators
     parent, share = figures.subgraphs.share[parts.subgraph[i]], figures.operators.share[i]
     return Node(
@@ -156,19 +137,19 @@ def _operator(figures: TreeFigures, i: int) -> Node:
         share_of_parent=float(share / parent) if parent else 0.0,
         is_fused=bool(figures.fused[i]),
         bound=figures.operator_bound[i],
-        reason=operator_reason(_reasons(figures.estimate), i),
+        reason=bound_reasons.operator_reason(_reasons(figures.estimate), i),
         children=_parts(figures, i),
         **_by_cause(divide_host_work(figures.estimate)[0], np.array([i])),
         **_columns(figures.operators, i, figures.estimate.scenario.batch),
     )
 
 
-def _reasons(result: Estimate) -> TreeFigures:
+def _reasons(result: Estimate) -> tree_figures.TreeFigures:
     """Return the figures without the host's work, from which the reasons of operators and subgraphs follow."""
-    return tree(divide_host_work(result)[0])
+    return tree_figures.tree(divide_host_work(result)[0])
 
 
-def _parts(figures: TreeFigures, i: int) -> tuple[Node, ...]:
+def _parts(figures: tree_figures.TreeFigures, i: int) -> tuple[Node, ...]:
     """Return the parts of an attention operator; empty for any other operator."""
     result, share = figures.estimate, float(figures.operators.share[i])
     if result.workload.operators.kind[i] != "attention":
@@ -177,7 +158,7 @@ def _parts(figures: TreeFigures, i: int) -> tuple[Node, ...]:
     return _nodes(figures, branches, branches, share)
 
 
-def _branches(figures: TreeFigures, path: str, by: str) -> Node:
+def _branches(figures: tree_figures.TreeFigures, path: str, by: str) -> Node:
     """Return a node of the outline `by`, else of the outline by module, else a group of the operators below `path`."""
     result = figures.estimate
     nodes = [branch for _, branch in outline(result, by).walk()]
@@ -185,17 +166,17 @@ def _branches(figures: TreeFigures, path: str, by: str) -> Node:
     if top is None and by != "module":
         return _branches(figures, path, "module")
     if top is None:
-        top = Branch(key=path, name=path, kind="group", type="", members=operators_of(result, path))
+        top = Branch(key=path, name=path, kind="group", type="", members=tree_figures.operators_of(result, path))
         nodes = [top]
     return _nodes(figures, (top,), nodes, 1.0)[0]
 
 
 def _nodes(
-    figures: TreeFigures, tops: tuple[Branch, ...], nodes: Sequence[Branch], share_of_parent: float
+    figures: tree_figures.TreeFigures, tops: tuple[Branch, ...], nodes: Sequence[Branch], share_of_parent: float
 ) -> tuple[Node, ...]:
     """Return the nodes of `tops` with their subtrees. Cumulative shares run over all `nodes`."""
     result = figures.estimate
-    level, place = branch_figures(result, nodes), {id(branch): i for i, branch in enumerate(nodes)}
+    level, place = tree_figures.branch_figures(result, nodes), {id(branch): i for i, branch in enumerate(nodes)}
 
     def build(branch: Branch, parent_share: float) -> Node:
         """Return a branch with its subtree; its parent has `parent_share` of the EDP."""
@@ -203,11 +184,12 @@ def _nodes(
         share = float(level.share[i])
         child_nodes = tuple(build(child, share) for child in branch.children)
         if branch.kind == "model":
-            return msgspec.structs.replace(_model(tree(result)), children=child_nodes)
+            return msgspec.structs.replace(_model(tree_figures.tree(result)), children=child_nodes)
         bound, reason = "launch", "the device waits for the host"
         if branch.kind != "host":
             kernels = len(np.unique(result.demand.kernel[branch.members]))
-            bound, reason = bound_of_most_time(result, branch.members), members_reason(result, branch.members, kernels)
+            bound = bound_reasons.bound_of_most_time(result, branch.members)
+            reason = bound_reasons.members_reason(result, branch.members, kernels)
         return Node(
             id=branch.key,
             name=branch.name,
@@ -230,7 +212,7 @@ def _by_cause_of_branch(result: Estimate, branch: Branch) -> dict[str, Any]:
     rest, host = divide_host_work(result)
     if branch.kind == "host" and host is not None:
         return _by_cause(host, branch.members)
-    weights = part_weights(result)[branch.part, branch.members] if branch.kind == "part" else 1.0
+    weights = tree_figures.part_weights(result)[branch.part, branch.members] if branch.kind == "part" else 1.0
     return _by_cause(rest, branch.members, weights)
 
 
@@ -246,13 +228,13 @@ _SAME = (
 )  # fmt: skip
 
 
-def _columns(level: TreeLevel, i: int, batch: int) -> dict[str, Any]:
+def _columns(level: tree_figures.TreeLevel, i: int, batch: int) -> dict[str, Any]:
     return {
         "energy_j_per_inference": float(level.energy_j[i]) / batch,
         **{name: float(getattr(level, name)[i]) for name in _SAME},
         **{f"{name}_j": float(level.component_j[c, i]) for c, name in enumerate(COMPONENTS)},
         "boundary_transfers": int(level.transfers[i]),
-        "architectural_modifier": modifier_or_none(float(level.modifier[i])),
+        "architectural_modifier": tree_figures.modifier_or_none(float(level.modifier[i])),
     }
 
 
@@ -267,15 +249,15 @@ def _document(state: State) -> dict[str, Any]:
     """Return the nested nodes, from the state's node down. The root also has the fields of the request."""
     result = engine.result(state)
     root = msgspec.to_builtins(node(result, state.at, state.by))
-    if times := measured_times(state, result):
-        add_measured_fields(root, times, result)
+    if times := tree_view.measured_times(state, result):
+        tree_view.add_measured_fields(root, times, result)
     return {**head_fields(result, on_device=True), **root}
 
 
 def _by_share(state: State) -> Table:
     """Return the tree of the screen: repeats merged, the heaviest first."""
     outline_kind = "module" if state.by == "subgraph" else state.by
-    return subtree(replace(state, by=outline_kind, sort="share", descending=True))
+    return tree_view.subtree(replace(state, by=outline_kind, sort="share", descending=True))
 
 
 def _brief(state: State) -> Table:
@@ -287,15 +269,15 @@ def _brief(state: State) -> Table:
     return open_heaviest_rows(fold_rows(keep_columns(table, kept_columns), FOLD), LINES)
 
 
-VERB = Report(
-    subject=NODE,
-    options=(choice("--by", BYS, metavar="BY", help=_BY_HELP),),
+VERB = declare.Report(
+    subject=declare.NODE,
+    options=(options.choice("--by", BYS, metavar="BY", help=_BY_HELP),),
     document=_document,
-    view=subtree,
+    view=tree_view.subtree,
     brief=_brief,
     html=_by_share,
-    view_columns=(*COLUMNS, *MEASURED),
-    section=Section(-10, "Subgraphs and operators"),
+    view_columns=(*tree_view.COLUMNS, *tree_view.MEASURED),
+    section=declare.Section(-10, "Subgraphs and operators"),
     examples={
         "tree": "conv2d --on h100_sxm",
         "tree_fused": "conv2d --on tpu_v4",
