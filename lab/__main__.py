@@ -1,6 +1,6 @@
 """Rebuild the shipped files that follow from measured rows and presets, and check that they stay as they are.
 
-`python -m lab` (or `make lab`) takes about five minutes of one core. Exit code 1 means that a file changed.
+`python -m lab` (or `make lab`) takes about eight minutes of one core. Exit code 1 means that a file changed.
 """
 
 import sys
