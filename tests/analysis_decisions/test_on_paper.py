@@ -30,7 +30,7 @@ def _json(*words: str) -> Any:
 
 
 def test_the_catalogue_has_some() -> None:
-    assert {found.id for found in PAPER} == {"kpu_t64", "kpu_t100", "kpu_t256", "kpu_t768", "ws_32x32", "os_16x16"}
+    assert {found.id for found in PAPER} == {"kpu_t64", "kpu_t100", "kpu_t256", "kpu_t768"}
     for found in PAPER:
         assert found.name.endswith(ON_PAPER)
         assert found.label.endswith(ON_PAPER)
@@ -91,7 +91,7 @@ def test_the_catalogue_is_chosen_from_in_silicon(asked: str) -> None:
     words = ("search", "conv2d", asked, *GRID)
     plain = _json(*words)
     assert plain["design_targets"] == []
-    assert plain["evaluated"] == len(catalogue_devices(on_paper=False)) < len(load_devices()[0]) - len(PAPER)
+    assert plain["evaluated"] == len(catalogue_devices(on_paper=False)) == len(load_devices()[0]) - len(PAPER)
     for more in (("--include-design-targets",), ("--on", "gpu,kpu_t768,kpu_t64")):
         found = _json(*words, *more)
         assert found["found"]
