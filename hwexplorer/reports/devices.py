@@ -16,7 +16,7 @@ from hardware import device_catalog, event_prices, known_architectures
 from hardware.area import Area, area
 from hardware.base.text import of_fact, percent, quantity
 from hardware.demand import OpClass
-from hardware.device import DESIGN_TARGET, DESIGNER, Device, Fact
+from hardware.device import Device, Fact
 from hardware.device_toml import portable_toml
 from hardware.plan import make_plan
 from hardware.precision import DEFAULT, FORMATS, rate_unit
@@ -145,23 +145,14 @@ def _identity(spec: Device) -> tuple[str, ...]:
 
 
 def _fabric_words(spec: Device) -> tuple[str, ...]:
-    """Return what the file of a device states beyond its peaks: levels, checkerboard, gating, banks and prices."""
-    units, values, file = spec.unit_name, spec.values, spec.file
-    formats = [f"{form} on {fact.value:g} of {spec.units:g} {units}s" for form, fact in file.format_units.items()]
-    names = [
-        name for name, fact in file.coefficients.items() if fact.quality != DESIGN_TARGET or spec.power_mode == DESIGNER
-    ]
-    by_node = [name for name in names if file.coefficients[name].by_node]
-    levels = [level.name.replace("_", " ") for level in file.hierarchy.levels] if file.hierarchy else []
+    """Return the levels of memory and the checkerboard that the file of a device states."""
+    file, units = spec.file, f"{spec.units:g} {spec.unit_name}s"
+    formats = [f"{form} on {fact.value:g} of {units}" for form, fact in file.format_units.items()]
+    levels = ", ".join(level.name.replace("_", " ") for level in file.hierarchy.levels) if file.hierarchy else ""
     stays = f"; what stays: {file.hierarchy.stationary}" if file.hierarchy else ""
-    zeros, banks = values.get("zero_inputs", 0.0), values.get("egress_functions", 0.0)
     return (
-        *((f"levels of memory: {', '.join(levels)}{stays}",) if levels else ()),
+        *((f"levels of memory: {levels}{stays}",) if levels else ()),
         *((f"checkerboard: {', '.join(formats)}",) if formats else ()),
-        *((f"zero gating: {percent(zeros)} of products are with zero and take no energy",) if zeros else ()),
-        *((f"special functions at the egress: {banks:g} a clock and {units}",) if banks else ()),
-        *((f"prices of its own in use: {', '.join(names)}",) if names else ()),
-        *((f"of these by node, here at {spec.process_nm:g} nm: {', '.join(by_node)}",) if by_node else ()),
     )
 
 

@@ -1,12 +1,12 @@
 """Count hardware events (operations, bytes, cycles) and their energy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import msgspec
 import numpy as np
 
-from analysis.document import Cell, Column, column, columns, record
+from analysis.document import Column, column, columns, record
 from analysis.estimate import causes, tree_figures
 from analysis.estimate.estimate import Estimate, weighted_mean
 from analysis.estimate.figures import Head, head_fields
@@ -286,40 +286,36 @@ def brief(state: State) -> plain.Table:
 
 
 def _join_pinned(here: plain.Table, there: plain.Table, name: str) -> plain.Table:
-    place = next(i for i, column in enumerate(here.columns) if column.key == "energy_per_inference")
-    energy = {row.key: row.cells[place] for row in there.rows}
+    """Return the table with the energy of the other one and the change beside its own. What only the other table has
+    follows in its group, by name and energy."""
+    place = next(i for i, column in enumerate(here.columns) if column.key == "energy_per_inference") + 1
+    energy = {row.key: row.cells[place - 1] for row in there.rows}
     keys = {row.key for row in here.rows}
-    missing: dict[str, list[plain.Row]] = {}
-    group = ""
-    for row in there.rows:
-        group = group if row.depth else row.key
-        if row.key not in keys:
-            missing.setdefault(group, []).append(row)
-    column = Column("there", name, "J", keep=0, help="the same on the pinned device", scale="energy_per_inference")
-    rows: list[plain.Row] = []
-
-    def with_other(row: plain.Row, cells: tuple[Cell, ...]) -> plain.Row:
-        """Return a row with the energy on the other device and the relative change."""
-        energy_here, energy_there = cells[place], energy.get(row.key)
+    blank = tuple(empty_cell(column) for column in here.columns[1:])
+    missing = [row for row in there.rows if row.key not in keys]
+    only_there = (msgspec.structs.replace(row, cells=(row.cells[0], *blank)) for row in missing)
+    group_of = {row.key: group for table in (there, here) for group, row in _with_groups(table.rows)}
+    members = group_by((*here.rows, *only_there), lambda row: group_of[row.key])
+    rows = []
+    for row in (row for group in members.values() for row in group):
+        energy_here, energy_there = row.cells[place - 1], energy.get(row.key)
         change = None
         if isinstance(energy_here, float) and isinstance(energy_there, float) and energy_there:
             change = energy_here / energy_there - 1
-        both = (*cells[: place + 1], energy_there, change, *cells[place + 1 :])
-        return msgspec.structs.replace(row, cells=both)
-
-    def only_there(row: plain.Row) -> plain.Row:
-        """Return a row of an event that only the pinned state has: its name and its energy."""
-        return with_other(row, (row.cells[0], *(empty_cell(column) for column in here.columns[1:])))
-
-    for index, row in enumerate(here.rows):
-        rows.append(with_other(row, row.cells))
-        group = group if row.depth else row.key
-        if index + 1 == len(here.rows) or here.rows[index + 1].depth == 0:
-            rows += [only_there(row) for row in missing.pop(group, []) if row.depth]
-    rows += [only_there(row) for others in missing.values() for row in others]
+        cells = (*row.cells[:place], energy_there, change, *row.cells[place:])
+        rows.append(msgspec.structs.replace(row, cells=cells))
+    column = Column("there", name, "J", keep=0, help="the same on the pinned device", scale="energy_per_inference")
+    columns = (*here.columns[:place], column, DELTA, *here.columns[place:])
     footer = (here.footer[0], f"{name}: {there.footer[0]}", *here.footer[1:])
-    columns = (*here.columns[: place + 1], column, DELTA, *here.columns[place + 1 :])
     return msgspec.structs.replace(here, columns=columns, rows=tuple(rows), footer=footer)
+
+
+def _with_groups(rows: Iterable[plain.Row]) -> Iterator[tuple[str, plain.Row]]:
+    """Yield each row with the key of the group above it, or its own if it is one."""
+    group = ""
+    for row in rows:
+        group = group if row.depth else row.key
+        yield group, row
 
 
 def _pane(state: State) -> plain.Table:

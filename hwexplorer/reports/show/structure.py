@@ -45,7 +45,6 @@ LEVELS = {
     "thread": "threads, over one lane",
     "pipeline": "pipeline of devices",
 }
-_PARTIAL_SUM_BYTES = 4.0  # partial results are exchanged in 32 bits
 _SUMMED = ("macs", "flops", "ingress_bytes", "egress_bytes", "weight_bytes", "internal_bytes")
 
 
@@ -104,16 +103,6 @@ class Parallelism(msgspec.Struct, frozen=True):
     meaning: Annotated[str, column("Of what", keep=2)]
 
 
-class SubgraphSplit(msgspec.Struct, frozen=True):
-    """A way to divide a subgraph: into at most `ways`; every part beyond the first reads `repeated_bytes` again
-    and exchanges `exchanged_bytes` of partial results."""
-
-    dimension: str
-    ways: int
-    repeated_bytes: float
-    exchanged_bytes: float
-
-
 class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
     """One subgraph, with the class and threads of its head. `stage` is its depth in the dependency graph.
     `internal_bytes` pass between its operators (written and read); all other bytes cross its border. `minimum` and
@@ -141,7 +130,6 @@ class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
     optimal: Annotated[int, column("Optimal", "count", keep=1, help="units within 5 % of the best time")]
     best_s: Annotated[float, column("Best", "s", keep=1, help="the least time with any number of units")]
     optimal_s: float
-    splits: tuple[SubgraphSplit, ...]
 
 
 class Operator(kernel_rows.OperatorInfo, frozen=True, kw_only=True):
@@ -237,7 +225,7 @@ def structure(result: Estimate) -> StructureReport:
         unit_name=result.device.file.unit_name,
         units_total=int(result.device.units),
         stages=stages,
-        subgraphs=_subgraphs(result, fused, of_subgraphs, set(path.subgraphs), operators),
+        subgraphs=_subgraphs(result, of_subgraphs, set(path.subgraphs), operators),
         edges=_edges(graph_of_subgraphs, parts.id, result),
         operators=operators,
         operator_edges=_edges(graph, parts.operator_id, result),
@@ -320,17 +308,15 @@ def _subgraph_columns(result: Estimate, fused: demand.Demand) -> dict[str, Any]:
 
 
 def _subgraphs(
-    result: Estimate, fused: demand.Demand, columns: dict[str, Any], critical: set[str], operators: Sequence[Operator]
+    result: Estimate, columns: dict[str, Any], critical: set[str], operators: Sequence[Operator]
 ) -> tuple[Subgraph, ...]:
-    parts, total, batch = result.partition, int(result.device.units), result.scenario.batch
+    parts, total = result.partition, int(result.device.units)
     steps = {base << power for base in (1, 3) for power in range(total.bit_length() + 1)}  # 1, 2, 3, 4, 6, 8, 12 ..
     counts = np.array(sorted(count for count in steps | {total} if count <= total))
     times = np.stack([_times(result, count) for count in counts.tolist()])
     best = times.min(axis=0)
     # `counts` ascends, so argmax finds the fewest units that are fast enough.
     optimal, minimum = ((times <= best * factor).argmax(axis=0) for factor in (NEAR_BEST, HALF_SPEED))
-    border = (columns[f"{name}_bytes"].tolist() for name in ("ingress", "weight", "egress"))
-    sides = zip(parts.head.tolist(), *border, strict=True)
     return records(
         Subgraph,
         id=parts.id,
@@ -343,7 +329,6 @@ def _subgraphs(
         optimal=counts[optimal],
         best_s=best,
         optimal_s=times[optimal, np.arange(len(best))],
-        splits=[_splits(fused, head, batch, *amounts) for head, *amounts in sides],
         **columns,
     )
 
@@ -356,24 +341,6 @@ def _times(result: Estimate, units: int) -> Floats:
         device = msgspec.structs.replace(device, facts={**device.facts, "units": fact})
         setup = msgspec.structs.replace(setup, device=device)
     return tree_figures.sum_of_kernels(result, execute(result.demand, setup).unthrottled_s)
-
-
-def _splits(
-    needs: demand.Demand, head: int, batch: int, inputs: float, weights: float, results: float
-) -> tuple[SubgraphSplit, ...]:
-    g, m, n, k = (float(side) for side in needs.gemm[:, head])
-    splits = [SubgraphSplit("batch", batch, weights, 0.0)]
-    if needs.macs[head] <= 0 or not m:
-        splits.append(SubgraphSplit("elements", int(max(needs.elements[head], 1.0)), 0.0, 0.0))
-    else:
-        rows = m / batch if m % batch == 0 else m
-        splits += [
-            SubgraphSplit("rows", int(rows), weights, 0.0),
-            SubgraphSplit("columns", int(n), inputs, 0.0),
-            SubgraphSplit("groups", int(g), 0.0, 0.0),
-            SubgraphSplit("reduction", int(k), 0.0, results * _PARTIAL_SUM_BYTES / needs.element_bytes),
-        ]
-    return tuple(sorted((split for split in splits if split.ways > 1), key=lambda split: -split.ways))
 
 
 def _edges(graph: operator_facts.Dependencies, ids: Sequence[str], result: Estimate) -> tuple[Edge, ...]:
@@ -474,19 +441,7 @@ STAGES = (
 )
 
 
-def _split(split: SubgraphSplit) -> str:
-    cost = ""
-    if split.repeated_bytes:
-        cost = f", {quantity(split.repeated_bytes, 'byte')} repeated"
-    elif split.exchanged_bytes:
-        cost = f", {quantity(split.exchanged_bytes, 'byte')} exchanged"
-    return f"{split.dimension} {split.ways:,}{cost}"
-
-
-SPLITS = Column(
-    "splits", "Can be divided along", role="text", keep=4, of=lambda row: "; ".join(map(_split, row.splits))
-)
-_BRIEF = (*columns(Subgraph, "subgraph threads intensity minimum optimal best"), SPLITS)
+_BRIEF = columns(Subgraph, "subgraph threads intensity minimum optimal best")
 
 
 def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
@@ -524,7 +479,7 @@ VERB = declare.Report(
         declare.Rows(
             "subgraphs",
             lambda report: f"Subgraphs, and the {report.unit_name}s (of {report.units_total:,}) that each can use",
-            (*columns(Subgraph), SPLITS),
+            columns(Subgraph),
             kind="type",
             brief={"columns": _BRIEF, "digest": Digest("best", "subgraph")},
         ),
