@@ -123,6 +123,8 @@ def _check_typo(words: list[str]) -> None:
     """Refuse a misspelt verb: `compre` in `compre resnet50` is not a model, nor is `foo` in `foo resnet50`."""
     if not words or words[0].startswith("-") or not _may_be_verb(words[0]):
         return
+    if words[0] in _modules():
+        raise RequestError(f"{words[0]} is a section: hwexplorer {full_name(words[0])}")
     followed = len(words) > 1 and not words[1].startswith("-")
     if followed or nearest(words[0], verbs(), cutoff=0.75):
         raise unknown("verb", words[0], verbs())

@@ -131,6 +131,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("devices", "l4", "--save", "x.toml"), "unknown option '--save'"),
     (("compare", "my_own_net_7"), "`hwexplorer models` lists all names"),
     (("compare", "llama3_8b:chat"), "llama3_8b has no phase 'chat'; its phases: prefill, decode, request, serve"),
+    (("memory", "resnet18"), "memory is a section: hwexplorer show memory"),
     (("show",), "show needs a section"),
     (("show", "kernls", "conv2d"), "did you mean kernels"),
     (("show", "wavefront", "resnet18", "--on", "cpu,kpu", "--at", "2"), "expected 0 to 1"),
