@@ -16,11 +16,11 @@ from analysis.explore.comparison import Comparison
 from analysis.explore.constrained_search import ConstrainedSearch
 from analysis.explore.difference import Difference
 from analysis.explore.difference import Progression
-from analysis.explore.host_memory import OffloadReport
-from analysis.explore.levels import Levels
-from analysis.explore.mission_answer import MissionAnswer
-from analysis.explore.operator_support import FallbackReport
-from analysis.explore.rule_check import Findings
+from analysis.explore.divided_run import OffloadReport
+from analysis.explore.comparison import Levels
+from analysis.explore.mission import MissionAnswer
+from analysis.explore.divided_run import FallbackReport
+from analysis.explore.outcome import Findings
 from analysis.explore.wavefront_phases import Wavefront
 from analysis.serving.served_load import ServingReport
 from hwexplorer.reports.advise import Advice

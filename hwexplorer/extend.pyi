@@ -17,7 +17,7 @@ from analysis import document as document
 from analysis.estimate import causes as causes, estimate as estimate, figures as figures
 from analysis.estimate.figures import METRICS as METRICS
 from analysis.estimate.scenario import Scenario as Scenario
-from analysis.explore.constraint import Constraint as Constraint
+from analysis.explore.outcome import Constraint as Constraint
 from analysis.explore.grid import front as front
 from analysis.explore.catalogue_sweep import shipped_workload as shipped_workload
 from analysis.explore import tuning as tuning

@@ -106,7 +106,7 @@ class State(msgspec.Struct, frozen=True):
             if getattr(self, what) not in allowed:
                 raise unknown(what, getattr(self, what), allowed)
         if self.limits:
-            from analysis.explore.constraint import parse_limits  # not needed to start the screen
+            from analysis.explore.outcome import parse_limits  # not needed to start the screen
 
             msgspec.structs.force_setattr(self, "limits", " ".join(map(str, parse_limits(self.limits))))
         if not self.devices:

@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.figures import METRICS, Metric
-from analysis.explore.constraint import Constraint
 from analysis.explore.grid import Points
 from analysis.explore.odds import DOUBT, SAFE
+from analysis.explore.outcome import Constraint
 from analysis.explore.point import Point
 from hardware.base.errors import RequestError
 from hardware.base.text import count_noun, quantity

@@ -2,15 +2,36 @@
 
 A model is cut, in its order of execution, into pieces that run on either side. One side runs at a time: the other one
 waits at its idle power. A tensor that crosses is written by one side and read by the other, both at their bandwidth of
-memory (of the link, for an accelerator without memory); each further piece on the unit is another call of it."""
+memory (of the link, for an accelerator without memory); each further piece on the unit is another call of it.
+
+Fallback: operators that an accelerator's compiler does not place on it run one by one on the rest, without fusion. An
+operator of which no source is known counts as one of the unit.
+
+Offload: the first n layers of a language model, or their experts alone, run on the host's CPU, caches of such layers
+included (llama.cpp, ktransformers); n is the least with which the rest fits into the device. Products of at least 32
+rows run on the device, which reads their weights over its link to the host each time, as llama.cpp does (ggml-cuda,
+GGML_OP_OFFLOAD_MIN_BATCH).
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
+from analysis.document import column
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.operator_facts import operator_graph, roles, select_values
+from analysis.estimate.operator_facts import HEAD, operator_graph, roles, select_values
+from analysis.model.ir.operator_graph import base_name
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints
+from hardware.base.errors import RequestError
+from hardware.base.file_access import read_records
+from hardware.device import Device
 from hardware.precision import CACHE
 
 
@@ -97,3 +118,292 @@ def costs_of(result: Estimate, which: Bools) -> tuple[float, float]:
         result.latency_s * float(run.latency_s[which].sum()) / (seconds or 1.0),
         result.energy_j * float(run.energy_j[which].sum()) / (joules or 1.0),
     )
+
+
+SUPPORT = Path(__file__).with_name("operator_support.toml")
+RUNS, REFUSES, UNKNOWN = "runs", "refuses", "unknown"
+_SHOWN = {RUNS: "runs", REFUSES: "falls back", UNKNOWN: "unknown"}
+
+
+class Compiler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The operators that a compiler places on its accelerator: those that it `runs`, those that it `refuses` and why,
+    and what is true of all `others`. At most `pieces` of a model run on the unit (0: any number); `rest` says what runs
+    the others, a unit of `rest_architecture` in its module. A row of operator_support.toml."""
+
+    base: str = ""
+    name: str
+    unit: str
+    source: str
+    rest: str
+    rest_architecture: str = ""
+    others: str
+    runs: str
+    pieces: int = 0
+    refuses: dict[str, str] = {}
+    also_refuses: dict[str, str] = {}
+
+    def place(self, kind: str, target: str) -> tuple[str, str]:
+        """Return whether an operator runs, is refused or is unknown, and why. The name of its call comes first."""
+        refuses = self.refuses | self.also_refuses
+        for name in (base_name(target)[0], kind):
+            if name in refuses:
+                return REFUSES, refuses[name]
+            if name in self.runs.split():
+                return RUNS, ""
+        return self.others, "it is not in the list of the source" if self.others == REFUSES else "no source is known"
+
+
+class OperatorGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Operators of one kind with one fate. `time_share` is of the time on the unit if it ran all of them, `example`
+    is the path of the first one."""
+
+    operator: Annotated[str, column("Operator")]
+    status: Annotated[str, column("On the unit", shown=_SHOWN)]
+    count: Annotated[int, column("Count", "count")]
+    mac_share: Annotated[float, column("of MACs", "%", keep=2)]
+    time_share: Annotated[float, column("of time", "%", keep=1)]
+    why: Annotated[str, column("Why", keep=1)]
+    example: Annotated[str, column("First", keep=3)]
+
+
+class FallbackReport(Head, frozen=True, kw_only=True):
+    """The operators of a model that fall back to the `rest`: `pieces` stay on the unit, and `crossings` of tensors of
+    `crossing_bytes` in all join the sides. `whole_s` is the time if the unit ran all operators, `alone_s` if
+    `rest_device` does, `divided` the model as the compiler divides it; None without a device, or, of `alone_s`, if the
+    model does not fit into its memory. `rest_fits` is True if what is left to it does. `follow` operators come after
+    the last piece that the unit may run."""
+
+    compiler: str
+    source: str
+    rest: str
+    rest_device: str | None
+    operators: int
+    refused: int
+    unknown: int
+    follow: int
+    pieces: int
+    crossings: int
+    crossing_bytes: float
+    whole_s: float
+    alone_s: float | None
+    divided: DividedRun | None
+    rest_fits: bool | None
+    groups: tuple[OperatorGroup, ...]
+
+
+def find_compiler(device: Device) -> Compiler:
+    """Return the compiler of a device. Raises RequestError if none is known."""
+    compilers = read_records(SUPPORT, "compiler", Compiler)
+    if device.file.compiler not in compilers:
+        units = ", ".join(sorted(compiler.unit for compiler in compilers.values()))
+        raise RequestError(f"which operators run on {device.name} is not known; name a unit like {units}")
+    return compilers[device.file.compiler]
+
+
+def find_fallback(result: Estimate, rest: Estimate | None) -> FallbackReport:
+    """Return what of a model does not run on the unit of `result`; it runs on the device of `rest`, if one is known.
+    Raises RequestError for a unit whose compiler is not known."""
+    compiler, ops = find_compiler(result.device), result.workload.operators
+    places = [compiler.place(kind, target) for kind, target in zip(ops.kind, ops.target, strict=True)]
+    refused = np.array([status == REFUSES for status, _ in places], dtype=np.bool_)
+    away = _leave_in_pieces(refused, compiler.pieces)
+    crossings, crossing_bytes = find_crossings(result, away)
+    run = divide_run(result, rest.in_mode("eager"), away) if rest else None
+    return FallbackReport(
+        **head_fields(result, on_device=True),
+        compiler=compiler.name,
+        source=compiler.source,
+        rest=compiler.rest,
+        rest_device=rest.device.key if rest else None,
+        operators=len(places),
+        refused=int(refused.sum()),
+        unknown=sum(status == UNKNOWN for status, _ in places),
+        follow=int((away & ~refused).sum()),
+        pieces=count_pieces(~away),
+        crossings=crossings,
+        crossing_bytes=crossing_bytes,
+        whole_s=result.latency_s,
+        alone_s=rest.latency_s if rest and rest.fits else None,
+        divided=run,
+        rest_fits=run.rest_bytes <= rest.device.memory_bytes if run and rest else None,
+        groups=_groups(result, places),
+    )
+
+
+def _leave_in_pieces(refused: Bools, most: int) -> Bools:
+    """Return which operators run elsewhere, (n,): the refused ones, and all that follow the last piece allowed."""
+    ends = np.flatnonzero(refused & ~np.append(False, refused[:-1]))
+    ends = ends[ends > 0]
+    if not most or len(ends) < most:
+        return refused
+    away = refused.copy()
+    away[ends[most - 1] :] = True
+    return away
+
+
+def _groups(result: Estimate, places: list[tuple[str, str]]) -> tuple[OperatorGroup, ...]:
+    """Return the operators by name and fate: refused ones first, those of most time first."""
+    workload = result.workload
+    macs = workload.operators.macs @ workload.value_at(batch=result.scenario.batch)
+    seconds = result.run.latency_s
+    members: dict[tuple[str, str, str], list[int]] = {}
+    for i, (kind, place) in enumerate(zip(workload.operators.kind, places, strict=True)):
+        members.setdefault((kind, *place), []).append(i)
+    rows = [
+        OperatorGroup(
+            operator=kind,
+            status=status,
+            count=len(which),
+            mac_share=float(macs[which].sum() / (macs.sum() or 1.0)),
+            time_share=float(seconds[which].sum() / (seconds.sum() or 1.0)),
+            why=why,
+            example=workload.operators.path[which[0]],
+        )
+        for (kind, status, why), which in members.items()
+    ]
+    order = (REFUSES, UNKNOWN, RUNS)
+    return tuple(sorted(rows, key=lambda row: (order.index(row.status), -row.time_share)))
+
+
+STREAMED_ROWS = 32.0  # rows of a product from which llama.cpp copies its weights to the device
+_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+_EXPERTS = ".experts."
+ALONE, LAYERS, EXPERTS, HOST = "all on the device", "layers on the host", "experts on the host", "all on the host"
+
+
+class OffloadWay(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to run the model: what stands on the host, in how many of the layers, with the option of llama.cpp for
+    it. `longest` is the tokens of context for which the device has room; None on the host."""
+
+    way: Annotated[str, column("Way")]
+    layers: Annotated[int, column("Layers", "count", help="layers of which something is on the host")]
+    option: Annotated[str, column("llama.cpp", keep=2)]
+    fits: Annotated[bool, column("Fits", keep=1, shown={True: "yes", False: "no"})]
+    latency_s: Annotated[float, column("Latency", "s")]
+    tokens_per_s: Annotated[float, column("Tokens/s", "SI", role="quantity")]
+    energy_j_per_token: Annotated[float, column("Energy/token", "J")]
+    host_fraction: Annotated[float, column("on host", "%", keep=1, help="share of the time")]
+    device_bytes: Annotated[float, column("Device", "byte", keep=1)]
+    host_bytes: Annotated[float, column("Host", "byte", keep=1)]
+    longest: Annotated[int | None, column("Longest context", "count", keep=2)]
+
+
+class OffloadReport(Head, frozen=True, kw_only=True):
+    """The ways to run a model with the help of the host's memory, the fastest that fits first. A model under a load
+    runs its requests one after another: `arrivals_per_s` of them arrive, 0 without a load or if clients wait."""
+
+    host: str
+    load: str = ""
+    arrivals_per_s: float = 0.0
+    layers: int
+    device_bytes: float
+    host_bytes: float
+    ways: tuple[OffloadWay, ...]
+
+
+class _Placement(msgspec.Struct, frozen=True, dict=True):
+    """The place of weights and caches among the operators of an estimate, each (n,): the first one that reads them."""
+
+    result: Estimate
+
+    @cached_property
+    def layer(self) -> Ints:
+        """The layer of each operator, -1 for none."""
+        matches = (_LAYER.search(path) for path in self.result.workload.operators.path)
+        return np.array([int(match[1]) if match else -1 for match in matches], dtype=np.int32)
+
+    @cached_property
+    def is_expert(self) -> Bools:
+        """True for operators of experts."""
+        return np.array([_EXPERTS in path for path in self.result.workload.operators.path], dtype=np.bool_)
+
+    @cached_property
+    def is_head(self) -> Bools:
+        """True for the layer that makes logits."""
+        names = (path.rpartition(".")[2] for path in self.result.workload.operators.path)
+        return np.array([name == HEAD for name in names], dtype=np.bool_)
+
+    @cached_property
+    def stored_bytes(self) -> tuple[Floats, Floats]:
+        """The bytes of weights and of key-value caches by operator."""
+        return stored_bytes(self.result)
+
+    @property
+    def layers(self) -> int:
+        """The number of layers."""
+        return int(self.layer.max(initial=-1)) + 1
+
+    def away(self, way: str, layers: int) -> Bools:
+        """Return the operators that are on the host, (n,)."""
+        if way in (ALONE, HOST):
+            return np.full(len(self.layer), way == HOST)
+        in_layers = (self.layer >= 0) & (self.layer < layers)
+        return in_layers & self.is_expert if way == EXPERTS else in_layers | self.is_head
+
+    def device_bytes(self, away: Bools) -> float:
+        """Return what the device holds, with the activations of the whole model."""
+        return held_bytes(self.result, self.stored_bytes, ~away)
+
+
+def find_offload(result: Estimate, host: Estimate) -> OffloadReport:
+    """Return the ways to run a language model with weights in the memory of a host. Raises RequestError for other
+    models, and for a device that has no host or shares its memory."""
+    places = _Placement(result)
+    if not result.can_offload or not places.layers:
+        raise RequestError(
+            f"{result.workload.name} on {result.device.name}: name a language model and a device beside a host"
+        )
+    ways = sorted(_ways(places, host), key=lambda way: (not way.fits, way.latency_s))
+    return OffloadReport(
+        **head_fields(result, on_device=True),
+        host=host.device.key,
+        layers=places.layers,
+        device_bytes=result.device.memory_bytes,
+        host_bytes=host.device.memory_bytes,
+        ways=tuple(ways),
+    )
+
+
+def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> OffloadWay:
+    """Return the figures of one way, with something of the first `layers` on the host."""
+    places, workload = _Placement(result), result.workload
+    away, lengths, (weight_bytes, cache_bytes) = places.away(way, layers), workload.defaults, places.stored_bytes
+    on_device, caches = places.device_bytes(away), float(cache_bytes[~away].sum())
+    rows = workload.operators.gemm[:, 1] @ workload.value_at(batch=result.scenario.batch)  # 0 without a product
+    streamed = away & (rows >= STREAMED_ROWS) & (way != HOST)
+    run = divide_run(result, host, away & ~streamed)
+    link_s = float(weight_bytes[streamed].sum()) / host_bandwidth(result.device)
+    latency_s = run.latency_s + link_s
+    tokens = result.scenario.batch * (lengths.get("output") or lengths.get("sequence", 1))
+    on_host = float((weight_bytes + cache_bytes)[away].sum())
+    context = lengths.get("kv", 0) + lengths.get("sequence", 0)
+    room = result.device.memory_bytes - on_device
+    options = {LAYERS: f"-ngl {places.layers - layers}", EXPERTS: f"--n-cpu-moe {layers}", HOST: "-ngl 0"}
+    return OffloadWay(
+        way=way,
+        layers=layers,
+        option=options.get(way, ""),
+        fits=room >= 0.0 and on_host <= host.device.memory_bytes,
+        latency_s=latency_s,
+        tokens_per_s=tokens / latency_s,
+        energy_j_per_token=(run.energy_j + link_s * (result.static_w + host.static_w)) / tokens,
+        host_fraction=run.rest_s / latency_s,
+        device_bytes=on_device,
+        host_bytes=on_host,
+        longest=int(context * (1.0 + room / caches)) if caches and room >= 0.0 else None,
+    )
+
+
+def host_bandwidth(device: Device) -> float:
+    """Return the bandwidth between a device and the memory of its host, byte/s: of its links, at most of PCIe 5.0."""
+    return min(device.link_bandwidth, device.arch.constants.pair_link_bandwidth or np.inf)
+
+
+def _ways(places: _Placement, host: Estimate) -> Iterator[OffloadWay]:
+    result = places.result
+    yield describe_way(result, host, ALONE, 0)
+    for way in (LAYERS, EXPERTS) if places.is_expert.any() else (LAYERS,):
+        sizes = ((n, places.device_bytes(places.away(way, n))) for n in range(1, places.layers + 1))
+        fitting = (n for n, device_bytes in sizes if device_bytes <= result.device.memory_bytes)
+        yield describe_way(result, host, way, next(fitting, places.layers))
+    yield describe_way(result, host, HOST, places.layers)

@@ -15,8 +15,8 @@ from analysis.document import column
 from analysis.estimate.estimate import Estimate, estimate, estimate_batches
 from analysis.estimate.figures import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.constraint import Constraint
 from analysis.explore.cost import CostSettings, settings
+from analysis.explore.outcome import Constraint
 from analysis.explore.point import Point, make_point
 from analysis.model.ir.workload import Bools, Floats, Workload
 from hardware.base.errors import RequestError

@@ -7,9 +7,9 @@ import msgspec
 from analysis.document import Column, column, columns, record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import METRICS, Figures, figures
-from analysis.explore.constraint import Constraint
 from analysis.explore.cost import Cost, CostSettings, find_cost
 from analysis.explore.odds import odds_below
+from analysis.explore.outcome import Constraint
 from analysis.model.names import zoo
 from analysis.text.headline import EVIDENCE, is_backed
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.explore import constraint
+from analysis.explore import outcome
 from analysis.model.ir.workload import Floats
 from analysis.model.request_bounds import TOKENS
 from analysis.model.transformer.transformer_request import LoadSpec, Request
@@ -196,7 +196,7 @@ class AskedLoad(msgspec.Struct, frozen=True, kw_only=True):
 def ask_load(request: Request, limits: str = "") -> AskedLoad:
     """Return what a model's name and the limits of a state (`ttft<1s tpot<30ms L<5ms`) ask. Raises RequestError."""
     spec, run = request.load or LoadSpec(), request.run
-    most_s = {f"{one.figure}_s": one.amount for one in constraint.parse_limits(limits)}
+    most_s = {f"{one.figure}_s": one.amount for one in outcome.parse_limits(limits)}
     return AskedLoad(
         spec=spec,
         lengths=Lengths(prompt=run.sequence, output=run.output, cached=spec.cached, spread=spec.spread, seed=spec.seed),

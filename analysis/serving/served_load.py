@@ -18,8 +18,7 @@ from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.trust import MOST, ClassEvidence
 from analysis.explore.cost import S_PER_HOUR
-from analysis.explore.measurement_tools import describe_measurement
-from analysis.explore.odds import LIKELY, SURE, correlation, middle_and_spread, odds_of_less
+from analysis.explore.odds import LIKELY, SURE, correlation, describe_measurement, middle_and_spread, odds_of_less
 from analysis.explore.outcome import Outcome, RuledFigure
 from analysis.model.ir.workload import Floats
 from analysis.serving.deployment import DoesNotFitError, Server

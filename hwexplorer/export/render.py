@@ -66,7 +66,7 @@ def _schema_of_command(kind: type) -> dict[str, str]:
 
 
 def _encode_command(value: Any) -> str:
-    from analysis.explore.next_step import NextStep
+    from analysis.explore.comparison import NextStep
     from hwexplorer.text.next_command import command  # imported late: not needed to write a view
 
     if isinstance(value, NextStep):

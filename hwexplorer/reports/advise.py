@@ -12,10 +12,9 @@ from analysis.document import Column, columns
 from analysis.estimate.alternatives import Alternative, alternatives, best_setting, gain_per_inference
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import METRICS, Head, head_fields, select_metrics
-from analysis.explore.comparison import NOTICEABLE, UNMEASURED, accuracy_note, change_effects
+from analysis.explore.comparison import NOTICEABLE, UNMEASURED, NextStep, accuracy_note, change_effects, request_of
 from analysis.explore.cost import settings
 from analysis.explore.grid import Axes
-from analysis.explore.next_step import NextStep, request_of
 from analysis.explore.odds import odds, odds_sentence
 from analysis.explore.point import Point, make_point
 from hardware.base.errors import unknown

@@ -9,25 +9,24 @@ from functools import partial
 from typing import Any
 
 from analysis.document import Column, columns
-from analysis.explore import rule_check
-from analysis.explore.constraint import parse_rule
+from analysis.explore import outcome
 from hardware.base.text import quantity
 from hwexplorer import declare, engine
 from hwexplorer.options import option
 from hwexplorer.state import State
 
 COLUMNS = (
-    *columns(rule_check.Finding, "verdict rule"),
+    *columns(outcome.Finding, "verdict rule"),
     Column("found", "Found", role="text", keep=0, of=lambda finding: quantity(finding.value, finding.unit)),
-    *columns(rule_check.Finding, "margin odds evidence says"),
+    *columns(outcome.Finding, "margin odds evidence says"),
 )
 # Of the text format of Prometheus, for a textfile collector or a push gateway.
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _FIGURES = ("value", "limit", "margin", "odds")  # in SI units, or fractions; a finding may lack some
 
 
-def _document(state: State, rule: list[str] | None) -> rule_check.Findings:
-    return rule_check.check([parse_rule(text) for text in rule or ()], partial(engine.outcome, state))
+def _document(state: State, rule: list[str] | None) -> outcome.Findings:
+    return outcome.check([outcome.parse_rule(text) for text in rule or ()], partial(engine.outcome, state))
 
 
 def broken_rules(document: Any) -> str:
@@ -35,19 +34,19 @@ def broken_rules(document: Any) -> str:
     return "; ".join(finding.says for finding in getattr(document, "findings", ()) if not finding.holds)
 
 
-def _tally(document: rule_check.Findings, state: State) -> tuple[str, ...]:
+def _tally(document: outcome.Findings, state: State) -> tuple[str, ...]:
     holding = sum(finding.holds for finding in document.findings)
     tally = f"{document.verdict}: {holding} of {len(document.findings)} rules hold as estimated"
-    unknown = [finding for finding in document.findings if finding.verdict == rule_check.UNKNOWN]
+    unknown = [finding for finding in document.findings if finding.verdict == outcome.UNKNOWN]
     return (tally, *dict.fromkeys(f"To settle {finding.rule}: {finding.next}." for finding in unknown if finding.next))
 
 
-def _as_prometheus(document: rule_check.Findings, state: State) -> str:
+def _as_prometheus(document: outcome.Findings, state: State) -> str:
     """Return a gauge for each figure of each rule, and one that is 1 with the verdict as a label."""
     return "\n".join(_gauges(document)) + "\n"
 
 
-def _gauges(document: rule_check.Findings) -> Iterator[str]:
+def _gauges(document: outcome.Findings) -> Iterator[str]:
     for name in (*_FIGURES, "verdict"):
         yield f"# TYPE hwexplorer_rule_{name} gauge"
         for finding in document.findings:

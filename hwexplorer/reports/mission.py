@@ -8,8 +8,7 @@ import msgspec
 
 from analysis.document import columns
 from analysis.estimate.estimate import Estimate
-from analysis.explore import mission_answer
-from analysis.explore.unit_schedule import Task
+from analysis.explore import mission
 from hardware.base.text import quantity
 from hardware.device_catalog import catalogue_devices
 from hwexplorer import declare, engine
@@ -21,36 +20,36 @@ from hwexplorer.views.plain import Text
 _CELLS, _DROPPED = 44, "!"  # of a timeline
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 DEVICES = columns(
-    mission_answer.ModuleAnswer, "device is_possible power rest host busy missed_share hours why",
+    mission.ModuleAnswer, "device is_possible power rest host busy missed_share hours why",
     device={"shown": engine.marked_key}, why={"of": lambda module: "" if module.is_possible else module.why},
 )  # fmt: skip
-WAYS = columns(mission_answer.MissionChange)
+WAYS = columns(mission.MissionChange)
 
 
-def _state_of(state: State, task: Task) -> State:
+def _state_of(state: State, task: mission.Task) -> State:
     return msgspec.structs.replace(state, model=task.model, precision=task.precision, batch=task.batch)
 
 
 def _states(state: State, file: Path, **_: object) -> Iterable[State]:
-    return [_state_of(state, task) for task in mission_answer.read_mission(file).task]
+    return [_state_of(state, task) for task in mission.read_mission(file).task]
 
 
-def _document(state: State, file: Path, on_paper: bool) -> mission_answer.MissionAnswer:
-    mission = mission_answer.read_mission(file)
+def _document(state: State, file: Path, on_paper: bool) -> mission.MissionAnswer:
+    asked = mission.read_mission(file)
 
-    def find(task: Task, key: str) -> Estimate:
+    def find(task: mission.Task, key: str) -> Estimate:
         """Return the estimate of a task on a device."""
         return engine.result(_state_of(state, task), key)
 
-    is_search = mission.device == mission_answer.WHICH
+    is_search = asked.device == mission.WHICH
     every = catalogue_devices(engine.folders())
     catalogue = [device for device in every if device.silicon or on_paper]
-    modules = mission_answer.list_modules(catalogue if is_search else [engine.device(mission.device)], engine.device)
+    modules = mission.list_modules(catalogue if is_search else [engine.device(asked.device)], engine.device)
     paper = [(device,) for device in every if not (device.silicon or on_paper)]
-    return mission_answer.answer_mission(file.stem, mission, modules, find, paper)
+    return mission.answer_mission(file.stem, asked, modules, find, paper)
 
 
-def _power(answer: mission_answer.MissionAnswer, state: State) -> tuple[str, ...]:
+def _power(answer: mission.MissionAnswer, state: State) -> tuple[str, ...]:
     best = answer.best
     parts = " + ".join(f"{task.power_w:.3g} W {task.model}" for task in best.tasks)
     hours = "" if best.hours is None else f"; the battery lasts {best.hours:.3g} h"
@@ -61,7 +60,7 @@ def _power(answer: mission_answer.MissionAnswer, state: State) -> tuple[str, ...
     )
 
 
-def _timeline(answer: mission_answer.MissionAnswer, state: State) -> Text:
+def _timeline(answer: mission.MissionAnswer, state: State) -> Text:
     """Return a line for each unit: the task that it works on, by letter, where any begins or most of the time."""
     tasks, cell_s = answer.best.tasks, answer.frames_s / _CELLS
     units = {(task.place, task.unit): ["."] * _CELLS for task in sorted(tasks, key=lambda task: task.place)}
@@ -89,7 +88,7 @@ VERB = declare.Report(
     title=lambda answer, state: f"Mission {answer.mission}",
     parts=(
         declare.summary_text(lambda answer, state: (answer.verdict,)),
-        declare.Rows("tasks", lambda answer: f"Tasks on {answer.best.device}", columns(mission_answer.TaskAnswer),
+        declare.Rows("tasks", lambda answer: f"Tasks on {answer.best.device}", columns(mission.TaskAnswer),
              of=lambda answer: answer.best.tasks, key="model", footer=_power),
         _timeline,
         declare.Rows("ways", "Ways to make it possible", WAYS, key="change", optional=True),

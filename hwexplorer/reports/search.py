@@ -6,9 +6,9 @@ from typing import Any
 from analysis.estimate.figures import METRICS, Metric, select_metrics
 from analysis.explore.constrained_search import ConstrainedSearch, limit_flags
 from analysis.explore.constrained_search import search as within
-from analysis.explore.constraint import Constraint
 from analysis.explore.grid import Points, evaluate
 from analysis.explore.odds import describe_odds
+from analysis.explore.outcome import Constraint
 from analysis.explore.point import Point, point_columns
 from analysis.text.headline import describe_evidence
 from hardware.base.errors import RequestError

@@ -20,10 +20,8 @@ from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernel_rows import kernels
 from analysis.estimate.outline import HOST
 from analysis.explore import attribution, difference
-from analysis.explore.constraint import parse_rule
-from analysis.explore.outcome import Outcome
-from analysis.explore.rule_check import evaluate_rules
-from analysis.explore.saved_result import read_result
+from analysis.explore.difference import read_result
+from analysis.explore.outcome import Outcome, evaluate_rules, parse_rule
 from analysis.model.ir.workload import Ints
 from analysis.text import bound_reasons
 from analysis.text.headline import ratio, work_word

@@ -2,7 +2,7 @@
 
 from shlex import quote
 
-from analysis.explore.next_step import NextStep
+from analysis.explore.comparison import NextStep
 from analysis.model.names.targets import Target
 from hwexplorer.settings import defaults_of
 

@@ -14,8 +14,7 @@ from analysis.document import Column
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import METRICS
-from analysis.explore.constraint import parse_limits
-from analysis.explore.outcome import Outcome, figure_band
+from analysis.explore.outcome import Outcome, figure_band, parse_limits
 from analysis.text.headline import evidence_word, headlines, rank_values, rank_words
 from hardware.base.text import Unit, decimals_for, fixed, prefix_for, quantity
 from hardware.what_if import split_changes, with_unchanged
@@ -276,7 +275,7 @@ def _exceeded_limits(state: State, outcome: Outcome) -> tuple[str, ...]:
     """Write each exceeded limit: `too slow (7.35 ms > 5 ms)`."""
     if not state.limits:
         return ()
-    from analysis.explore.constraint import parse_limits  # not needed to start the screen
+    from analysis.explore.outcome import parse_limits  # not needed to start the screen
 
     return tuple(
         f"{_EXCESS.get(limit.figure, 'not')} ({quantity(value, limit.unit)} {'<' if '>' in limit.sign else '>'} "

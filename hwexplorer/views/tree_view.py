@@ -30,7 +30,7 @@ from analysis.estimate.tree_figures import (
     sum_over_branches,
     tree_without_host,
 )
-from analysis.explore.levels import find_winner
+from analysis.explore.comparison import find_winner
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text.headline import SAME, describe_change
 from hardware.base import plugins

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.explore.host_memory import ALONE, EXPERTS, HOST, LAYERS, describe_way, find_offload, host_bandwidth
+from analysis.explore.divided_run import ALONE, EXPERTS, HOST, LAYERS, describe_way, find_offload, host_bandwidth
 from hardware.base.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.reports.show.offload import VERB, _summary

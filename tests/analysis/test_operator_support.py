@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.explore.operator_support import SUPPORT
+from analysis.explore.divided_run import SUPPORT
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.operators import cost_rules
 from hardware.base import file_access

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from analysis.estimate.figures import METRICS, describe_deviations, select_metrics
 from analysis.estimate.scenario import Scenario
 from analysis.explore.constrained_search import is_sure, search
-from analysis.explore.constraint import Constraint
 from analysis.explore.grid import Axes, Points, evaluate, front
 from analysis.explore.odds import SAFE
+from analysis.explore.outcome import Constraint
 from analysis.model.ir.workload import Workload
 from hardware.base.errors import RequestError
 from hardware.base.text import parse_amount

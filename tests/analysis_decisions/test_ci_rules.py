@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from analysis.estimate.figures import METRICS, select_metrics
 from analysis.estimate.tree_figures import tree
-from analysis.explore.constraint import parse_rule
-from analysis.explore.outcome import Outcome
-from analysis.explore.rule_check import check, edp_share
+from analysis.explore.outcome import Outcome, check, edp_share, parse_rule
 from hardware.base.errors import RequestError
 from tests.sampling import for_each
 

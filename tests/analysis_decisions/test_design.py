@@ -5,7 +5,7 @@ import pytest
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.constraint import Constraint
+from analysis.explore.outcome import Constraint
 from hardware.area import area
 from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 import hwexplorer as hx
 from analysis.estimate.figures import select_metrics
-from analysis.explore.constraint import parse_rule
-from analysis.explore.difference import Difference, ResultChanges, find_module
-from analysis.explore.saved_result import read_result, summarize_estimate
+from analysis.explore.difference import Difference, ResultChanges, find_module, read_result, summarize_estimate
+from analysis.explore.outcome import parse_rule
 from hardware.base.errors import RequestError
 from hwexplorer import engine
 

@@ -11,8 +11,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.figures import ADDITIVE, figures
 from analysis.estimate.outline import HOST
 from analysis.estimate.scenario import Scenario
-from analysis.explore.comparison import next_steps
-from analysis.explore.levels import LEVELS, compare_levels, node_figure
+from analysis.explore.comparison import LEVELS, compare_levels, next_steps, node_figure
 from hardware.base.errors import RequestError
 from hwexplorer.reports.tree.edp import edp_report
 from hwexplorer.reports.tree.tree import Node, node

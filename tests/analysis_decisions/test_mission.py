@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore import mission_answer as mission
-from analysis.explore.mission_answer import Mission
-from analysis.explore.unit_schedule import Task, schedule
+from analysis.explore import mission
+from analysis.explore.mission import Mission, Task, schedule
 from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
 from tests.models import load_once

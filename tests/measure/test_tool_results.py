@@ -10,7 +10,7 @@ import pytest
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.measurement_tools import describe_measurement
+from analysis.explore.odds import describe_measurement
 from analysis.measured.predictions import interpret_row
 from analysis.measured.services import interpret_served_row
 from analysis.measured.tables import Unpredictable, read_rows

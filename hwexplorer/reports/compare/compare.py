@@ -10,10 +10,8 @@ from analysis.document import Column, columns
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import ADDITIVE, METRICS, describe_deviations, serving
-from analysis.explore import levels
+from analysis.explore import comparison
 from analysis.explore.attribution import attribute_to_software
-from analysis.explore.comparison import Compared, Comparison, fitting_format, insights, setting_hint
-from analysis.explore.comparison import compare as compare_devices
 from analysis.explore.cost import Bill
 from analysis.text.headline import describe_evidence, short_name
 from hwexplorer import engine
@@ -62,7 +60,7 @@ def _per_inference(component: str, title: str) -> Column:
 
 
 SUMMARY = columns(
-    Compared,
+    comparison.Compared,
     _KEYS,
     Column("device", "Device", role="text", keep=0, of="run.device.label"),
     _ratio("ratio", "EDP ratio", "edp"),
@@ -102,7 +100,7 @@ _READ = (
 )
 READING = tuple(sorted(SUMMARY, key=lambda column: _READ.split().index(column.key)))
 DETAILED = SUMMARY + columns(
-    Compared,
+    comparison.Compared,
     _MORE_KEYS,
     _per_inference("compute", "Compute/inf"),
     _per_inference("memory", "Mem. energy/inf"),
@@ -124,10 +122,10 @@ def _delta(pinned_edp_js: float) -> Column:
     )
 
 
-def comparison(state: State, on_paper: bool = False) -> Comparison:
+def compare_devices(state: State, on_paper: bool = False) -> comparison.Comparison:
     """Return the document of a comparison of the devices of a state."""
     devices = [engine.device(name) for name in state.devices]
-    return compare_devices(
+    return comparison.compare(
         engine.workload(state), devices, engine.scenario(state), engine.device(state.baseline).key,
         asks_for_paper(state, on_paper),
     )  # fmt: skip
@@ -137,17 +135,17 @@ def _results(state: State) -> list[Estimate]:
     return [engine.result(state, name) for name in state.devices]
 
 
-def _document(state: State, level: str, on_paper: bool, **costs: Any) -> Comparison | levels.Levels:
+def _document(state: State, level: str, on_paper: bool, **costs: Any) -> comparison.Comparison | comparison.Levels:
     if level in ("subgraph", "operator"):
         return _by_level(state, level, on_paper)
     bill = _cost.find_bill(state, asks_for_paper(state, on_paper), **costs)
-    found = comparison(state, on_paper)
+    found = compare_devices(state, on_paper)
     return found if bill is None else replace(found, cost=bill)
 
 
-def _by_level(state: State, level: str, on_paper: bool) -> levels.Levels:
+def _by_level(state: State, level: str, on_paper: bool) -> comparison.Levels:
     reference = engine.result(state, state.baseline)
-    return levels.compare_levels(_results(state), reference, level, asks_for_paper(state, on_paper))
+    return comparison.compare_levels(_results(state), reference, level, asks_for_paper(state, on_paper))
 
 
 def _view(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Page:
@@ -167,7 +165,7 @@ def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Ta
     detail_columns = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
     devices, results = device_rows.device_rows(state, state.baseline), _results(state)
     table = by_device(state, device_rows.sort_rows(devices, state), (*columns, *detail_columns))
-    return replace(table, footer=insights(results, devices[0].reference), notes=_deviation_notes(results))
+    return replace(table, footer=comparison.insights(results, devices[0].reference), notes=_deviation_notes(results))
 
 
 def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Page:
@@ -185,7 +183,7 @@ def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Pa
 
 
 def _steps(state: State) -> tuple[str, ...]:
-    return tuple(f"next: {command(step)}" for step in comparison(state).next)
+    return tuple(f"next: {command(step)}" for step in compare_devices(state).next)
 
 
 def _page(state: State, on_paper: bool, view: Table | Text, bill: Bill | None = None, is_whole: bool = False) -> Page:
@@ -267,13 +265,13 @@ def _device_line(row: device_rows.DeviceRow) -> str:
     if (serving_figures := serving(run)) is not None and run.fits:
         parts.append(f"{serving_figures.largest_batch} such requests fit at once")
     elif not run.fits:
-        parts.append(f"does not fit {fitting_format(run)}".rstrip())
+        parts.append(f"does not fit {comparison.fitting_format(run)}".rstrip())
     elif run is not reference and reference.fits:
         software = attribute_to_software(reference, run)
         if software is not None:  # a column names it
             parts.append(software.describe(run.latency_s < reference.latency_s))
     else:
-        parts.append(setting_hint(run))
+        parts.append(comparison.setting_hint(run))
     return f"{short_name(run.device)}: {'; '.join(filter(None, parts))}"
 
 
@@ -302,7 +300,7 @@ def _device_pages(table: Table, steps: tuple[str, ...]) -> Text:
 _HIDDEN = "J: hidden in a kernel without time of its own, so compared by energy"
 
 
-def _by_node(state: State, found: levels.Levels) -> Table:
+def _by_node(state: State, found: comparison.Levels) -> Table:
     """Return a row per node with the figure of each device in the metric of the state, the winner and its lead."""
     metric = state.metric
     columns = [
@@ -335,7 +333,7 @@ def _by_node(state: State, found: levels.Levels) -> Table:
     )
 
 
-def _winner(node: levels.ComparedNode, metric: str) -> str:
+def _winner(node: comparison.ComparedNode, metric: str) -> str:
     return engine.marked_key(node.winner[metric]) or "tie"
 
 
@@ -351,13 +349,13 @@ def _columns_of_device(key: str, metric: str, baseline: str) -> tuple[Column, ..
     )  # fmt: skip
 
 
-def _node_amount(node: levels.NodeFigures, metric: str) -> float:
+def _node_amount(node: comparison.NodeFigures, metric: str) -> float:
     """Return the figure by which a node is compared: the energy of work that takes no time of its own."""
     is_by_energy = metric == "edp" and node.is_hidden
-    return Amount(node.energy_j_per_inference, "J") if is_by_energy else levels.node_figure(node, metric)
+    return Amount(node.energy_j_per_inference, "J") if is_by_energy else comparison.node_figure(node, metric)
 
 
-def _tally(found: levels.Levels, metric: str) -> str:
+def _tally(found: comparison.Levels, metric: str) -> str:
     counts = sorted(found.tally[metric].items(), key=lambda pair: -pair[1])
     wins = [f"{engine.marked_key(key)} {count}" for key, count in counts if count]
     wins += [f"{found.ties[metric]} tied"] if found.ties[metric] else []

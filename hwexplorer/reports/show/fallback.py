@@ -3,28 +3,28 @@
 from collections.abc import Iterator
 
 from analysis.document import columns
-from analysis.explore import operator_support
-from analysis.explore.mission_answer import find_partner
+from analysis.explore import divided_run
+from analysis.explore.mission import find_partner
 from hardware.base.text import count_noun, percent, quantity
 from hwexplorer import declare, engine
 from hwexplorer.options import option
 from hwexplorer.state import State
 from hwexplorer.views.captions import place_in_words
 
-GROUPS = columns(operator_support.OperatorGroup)
+GROUPS = columns(divided_run.OperatorGroup)
 
 
-def _document(state: State, rest: str | None) -> operator_support.FallbackReport:
+def _document(state: State, rest: str | None) -> divided_run.FallbackReport:
     result = engine.result(state)
-    compiler = operator_support.find_compiler(result.device)
+    compiler = divided_run.find_compiler(result.device)
     partner = engine.device(rest) if rest else find_partner(result.device, compiler.rest_architecture, engine.device)
-    return operator_support.find_fallback(result, engine.result(state, partner.key) if partner else None)
+    return divided_run.find_fallback(result, engine.result(state, partner.key) if partner else None)
 
 
-def _summary(report: operator_support.FallbackReport, state: State) -> tuple[str, ...]:
+def _summary(report: divided_run.FallbackReport, state: State) -> tuple[str, ...]:
     unit = engine.device(state.on).name
     if report.refused:
-        share = sum(group.time_share for group in report.groups if group.status == operator_support.REFUSES)
+        share = sum(group.time_share for group in report.groups if group.status == divided_run.REFUSES)
         tail = f"; {report.follow:,} more follow the last piece that may run on the unit" if report.follow else ""
         verdict = (
             f"{report.refused:,} of {count_noun(report.operators, 'operator')} ({percent(share)} of the time on "
@@ -46,7 +46,7 @@ def _summary(report: operator_support.FallbackReport, state: State) -> tuple[str
     return (*lines, f"source: {report.source}; limits on sizes are not checked")
 
 
-def _costs(report: operator_support.FallbackReport) -> Iterator[str]:
+def _costs(report: divided_run.FallbackReport) -> Iterator[str]:
     run = report.divided
     if run is None or not report.rest_device:
         yield "the time of the rest is not known: name its device, as --rest raspberry_pi_5"
@@ -62,7 +62,7 @@ def _costs(report: operator_support.FallbackReport) -> Iterator[str]:
         yield f"it does not fit: the rest takes {quantity(run.rest_bytes, 'byte')}, {report.rest_device} has {room}"
 
 
-def _title(report: operator_support.FallbackReport, state: State) -> str:
+def _title(report: divided_run.FallbackReport, state: State) -> str:
     """Return the title with the format that runs, if the unit lacks the one that is asked for."""
     title = f"Fallback of {place_in_words(state)}"
     return title if report.precision_run == report.precision else f"{title}, which runs {report.precision_run}"
@@ -75,9 +75,7 @@ VERB = declare.Report(
     title=_title,
     parts=(
         declare.summary_text(_summary),
-        declare.Rows(
-            "groups", "Operators", GROUPS, key="operator", dim=lambda row: row.status == operator_support.RUNS
-        ),
+        declare.Rows("groups", "Operators", GROUPS, key="operator", dim=lambda row: row.status == divided_run.RUNS),
     ),
     examples={"fallback": "vit_b_16 --on jetson_orin_dla"},
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from analysis.document import columns
-from analysis.explore import host_memory
+from analysis.explore import divided_run
 from analysis.serving.request_load import ask_load
 from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
@@ -17,15 +17,15 @@ from hwexplorer.views.captions import place_in_words
 
 _HOST = "ryzen9_9950x"  # a desktop with two channels of DDR5
 _ENGINE = "llama_cpp"
-WAYS = columns(host_memory.OffloadWay)
+WAYS = columns(divided_run.OffloadWay)
 
 
-def _document(state: State, host: str | None) -> host_memory.OffloadReport:
+def _document(state: State, host: str | None) -> divided_run.OffloadReport:
     cpu = engine.device(host or _HOST)
     if not cpu.arch.is_host:
         raise RequestError(f"{cpu.name} is no CPU: --host names the CPU whose memory helps, as {_HOST}")
     request = _one_request(state)
-    report = host_memory.find_offload(engine.result(request), engine.result(request, cpu.key))
+    report = divided_run.find_offload(engine.result(request), engine.result(request, cpu.key))
     if not state.load:
         return report
     load = ask_load(engine.load_of(state)[0]).load
@@ -42,7 +42,7 @@ def _one_request(state: State) -> State:
     return msgspec.structs.replace(state, model=request.spell("request", *request.lengths), load="")
 
 
-def _summary(report: host_memory.OffloadReport, state: State) -> Iterator[str]:
+def _summary(report: divided_run.OffloadReport, state: State) -> Iterator[str]:
     best = report.ways[0]
     device, host = engine.device(state.on), engine.device(report.host)
     room = f"{device.name} with {quantity(report.device_bytes, 'byte')}"
@@ -59,7 +59,7 @@ def _summary(report: host_memory.OffloadReport, state: State) -> Iterator[str]:
     yield f"host {host.name}, {quantity(host.memory_bandwidth, 'byte/s')}; --host names another one"
 
 
-def _keeps_up(request_s: float, report: host_memory.OffloadReport) -> str:
+def _keeps_up(request_s: float, report: divided_run.OffloadReport) -> str:
     """Return the sentence on a load whose requests run one after another."""
     load = f"under {report.load}: one request after another, {quantity(request_s, 's')} each"
     share = report.arrivals_per_s * request_s

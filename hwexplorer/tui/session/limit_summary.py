@@ -1,6 +1,6 @@
 """Limits such as `L<5ms E<1J P<30W M<8GB`, and the devices of the catalogue that pass them.
 
-Figures are computed for a few devices at a time, so that typing goes on meanwhile. analysis/explore/constraint.py
+Figures are computed for a few devices at a time, so that typing goes on meanwhile. analysis/explore/outcome.py
 parses limits.
 """
 
@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from analysis.document import Cell, Column
-from analysis.explore.constraint import Constraint, parse_limits
+from analysis.explore.outcome import Constraint, parse_limits
 from analysis.text.headline import EVIDENCE
 from hardware.base.errors import RequestError
 from hwexplorer.settings import SCENARIO_FIELDS

@@ -13,7 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from analysis.document import Column
-from analysis.explore.constraint import COMPARISONS
+from analysis.explore.outcome import COMPARISONS
 from analysis.model.names.model_ref import phases
 from analysis.model.transformer.transformer_request import read_load
 from hardware.base.errors import RequestError, matching_places, unknown
