@@ -1,22 +1,224 @@
 """Answer agents: a server of the Model Context Protocol on standard input and output.
 
-Tools: check, compare, why, search, serve, models, devices. Standard output carries the protocol alone, as lines of JSON
-(JSON-RPC 2.0): initialize, ping, tools/list and tools/call.
+Its tools are verbs whose options are the fields of a struct: check, compare, why, search, serve, models, devices. They
+are answered in brief, the verdict first. Standard output carries the protocol alone, as lines of JSON (JSON-RPC 2.0):
+initialize, ping, tools/list and tools/call.
 """
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterable
-from typing import IO, Any, Literal
+from functools import lru_cache
+from shlex import quote
+from typing import IO, Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
-from hardware.base.errors import RequestError, unknown
-from hwexplorer.commands._agent_tools import TOOLS, answer_call, listing
+from analysis.document import Cell
+from analysis.model.names.model_ref import user_target
+from analysis.model.names.targets import complete
+from hardware.base.errors import RequestError, matching_places, unknown
+from hwexplorer import api, engine, registry
 from hwexplorer.declare import Verb
-from hwexplorer.process.output import say
+from hwexplorer.export.delimited import grid
+from hwexplorer.options import Option
+from hwexplorer.process.output import OutputError, say
+from hwexplorer.state import State
 from hwexplorer.version import VERSION
+from hwexplorer.views.plain import Page, Table, Text
+from hwexplorer.views.tables import keep_columns
+
+DIGITS = 4  # significant digits of a figure
+KEEPS = (3, 2, 1)  # columns that matter more than this are in an answer, the most for which all rows are
+_NO_UNIT = ("", "x", "%", "count", "SI", "MAC")  # of numbers whose SI unit is 1
+_TOKEN = re.compile(r"[^\W\d_]{1,4}|\d{1,3}|[^\w\s]|_")
+_MODEL = "model on precision batch runtime"
+_SEARCH = "max_latency max_energy max_power max_memory min_throughput max_ttft max_tpot sort power_modes cap"
+# Tool -> its verb, the options that are its arguments, what it adds to the verb's help.
+TOOLS = {
+    "check": ("check", f"{_MODEL} rule", "rule: energy < 50mJ, latency < 5ms, memory < 8GB, of a load ttft < 1s."),
+    "compare": ("compare", f"{_MODEL} metric", "The best device and its odds."),
+    "why": ("why", f"{_MODEL} node", "Two devices explain why one beats the other."),
+    "search": ("search", f"{_MODEL} {_SEARCH}", "Without `on` it takes all devices, some seconds."),
+    "serve": ("load", f"{_MODEL} load max_ttft max_tpot", "model: llama3_8b:request,in=1024,out=256; load: rate=4."),
+    "models": ("models", "", "find: llama 8b."),
+    "devices": ("devices", "arch", "find: jetson."),
+}
+
+
+def count_tokens(text: str) -> int:
+    """Return the tokens of a text: up to four letters, up to three digits, or one mark. Vocabularies of language models
+    have longer pieces, so they count fewer."""
+    return len(_TOKEN.findall(text))
+
+
+class Brief(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """An answer, the verdict first: the most important columns of the report's main table in SI units, the lines that
+    its text shows, and the command line that gives all of it. `left_out` are rows and notes beyond the tokens asked
+    for."""
+
+    verdict: str
+    columns: list[str] = []
+    rows: list[list[Any]] = []
+    notes: list[str] = []
+    left_out: int = 0
+    command: str = ""
+
+    def to_text(self, tokens: int) -> str:
+        """Return the answer as JSON of at most so many tokens: without notes first, then rows, then the command."""
+        while count_tokens(text := msgspec.json.encode(self).decode()) > tokens:
+            if self.notes or len(self.rows) > 1:
+                (self.notes or self.rows).pop()
+                self.left_out += 1
+            elif self.command:
+                self.command = ""
+            else:
+                break
+        return text
+
+
+@lru_cache(maxsize=len(TOOLS))
+def _question(tool: str) -> type[msgspec.Struct]:
+    """Return the struct of a tool's arguments: the types, choices and help that the options of its verb declare."""
+    verb, names, _ = TOOLS[tool]
+    options = api.parameters(verb)
+    find = Annotated[str, Meta(description="Only rows with these words.")]
+    fields: list[Any] = [(name, *_argument(options[name])) for name in names.split()]
+    fields += [("find", find, "")]
+    fields += [("tokens", Annotated[int, Meta(ge=50, le=50_000, description="The most tokens of the answer.")], 500)]
+    return msgspec.defstruct(tool, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _argument(option: Option) -> tuple[Any, Any]:
+    """Return the type of an option with its help, and its default."""
+    choices, metavar = option.settings.get("choices", ()), option.settings.get("metavar", "")
+    kinds = {"N": int, "X": str | float, "S": str | float}
+    kind: Any = kinds.get(metavar, str) if option.is_word or option.takes_value else bool
+    if 0 < len(choices) < 8:
+        kind = Literal[tuple(choices)]
+    elif option.settings.get("action") == "append" or option.name == "on":
+        kind = str | list[str]
+    annotated = Annotated[kind, Meta(description=_sentence(option.help))]
+    return (annotated, msgspec.NODEFAULT) if option.is_required else (annotated | msgspec.UnsetType, msgspec.UNSET)
+
+
+def _sentence(line: str) -> str:
+    return f"{line[:1].upper()}{line[1:]}."
+
+
+def listing(tool: str) -> dict[str, Any]:
+    """Return name, description and schema of the arguments of a tool."""
+    verb, _, hint = TOOLS[tool]
+    _, schemas = msgspec.json.schema_components([_question(tool)], ref_template="{name}")
+    schema = {key: value for key, value in schemas[tool].items() if key not in ("title", "description")}
+    description = f"{_sentence(registry.help_of(verb))} {hint}"
+    return {"name": tool, "description": description, "inputSchema": schema, "annotations": {"readOnlyHint": True}}
+
+
+def answer_call(tool: str, arguments: Any) -> str:
+    """Return the answer of a tool to its arguments. Raises RequestError with the nearest match."""
+    if tool not in TOOLS:
+        raise unknown("tool", tool, TOOLS)
+    try:
+        question = msgspec.structs.asdict(msgspec.convert(arguments, _question(tool), strict=False))
+    except msgspec.ValidationError as error:
+        wrong = re.search(r"unknown field `(.+)`", str(error))
+        fields = _question(tool).__struct_fields__
+        raise (unknown("argument", wrong[1], fields) if wrong else RequestError(str(error))) from None
+    tokens, find = question.pop("tokens"), question.pop("find")
+    given = {name: value for name, value in question.items() if value is not msgspec.UNSET}
+    answer, command = _ask(TOOLS[tool][0], given)
+    text = ""
+    for keep in KEEPS:
+        brief = _select(_brief(answer, command, keep), find, tool)
+        count, text = len(brief.rows), brief.to_text(tokens)
+        if len(brief.rows) == count:
+            break
+    return text
+
+
+def _ask(verb: str, options: dict[str, Any]) -> tuple[api.Result[Any], str]:
+    """Return the answer of a verb, and the command line that prints it. Raises RequestError."""
+    words = registry.full_name(verb).split()
+    model = [_without_code(str(options.pop("model")))] if "model" in options else []
+    try:
+        answer = api.function(words[0])(*words[1:], *model, **options)
+        _ = answer.document
+    except OutputError as error:
+        raise RequestError(str(error)) from None
+    command = ["hwexplorer", *words, *map(quote, model)]
+    for name, value in options.items():
+        values = value if name == "rule" and isinstance(value, list) else [value]
+        for text in (",".join(word) if isinstance(word, list) else str(word) for word in values):
+            command += [f"--{name.replace('_', '-')}", *[quote(text)] * (text != "True")]
+    return answer, " ".join(command)
+
+
+def _brief(answer: api.Result[Any], command: str, keep: int) -> Brief:
+    verdict, *notes = _lines(answer)
+    columns, rows = _table(answer, keep)
+    return Brief(verdict=verdict, columns=columns, rows=rows, notes=notes, command=command)
+
+
+def _without_code(model: str) -> str:
+    """Return the name of a model, of a captured one in full. Raises RequestError if its code would have to run."""
+    target = user_target(model)
+    if target is None or not target.runs_code:
+        return model
+    name = str(complete(target, (), None))
+    if not engine.is_ready(State(model=name)):
+        raise RequestError(f"{model[:60]} is not captured, and an agent runs no code: hwexplorer capture {model[:60]}")
+    return name
+
+
+def _lines(answer: api.Result[Any]) -> list[str]:
+    """Return the lines of a report's brief text, the first of which is its verdict; its title if it has none."""
+    page = answer.view(is_whole=False)
+    parts = page.parts if isinstance(page, Page) else (page,)
+    lines = [line for part in parts if isinstance(part, Text) for _, section in part.sections for line in section]
+    for part in parts:
+        lines += (*part.footer, *part.notes) if isinstance(part, Table) else ()
+    return [line.strip().removeprefix("= ") for line in lines if line.strip()] or [page.title]
+
+
+def _table(answer: api.Result[Any], keep: int) -> tuple[list[str], list[list[Any]]]:
+    """Return the columns of the main table that matter and are not empty, with units, and their rows."""
+    page = answer.view(is_whole=True)
+    table = (page.csv or page.parts[page.main]) if isinstance(page, Page) else page
+    if not isinstance(table, Table):
+        return [], []
+    kept = [i for i, one in enumerate(table.columns) if one.keep <= keep and one.role != "bar"]
+    names, *lines = grid(keep_columns(table, kept))
+    filled = [i for i, values in enumerate(zip(*lines, strict=True)) if i > 1 and set(values) - {None, ""}]
+    plain = {column.key: column.unit for column in table.columns if column.si_name == column.key}
+    units = {name: f" ({unit})" for name, unit in plain.items() if unit not in _NO_UNIT}
+    rows = [[_figure(line[i]) for i in filled] for line in lines]
+    return [f"{names[i]}{units.get(str(names[i]), '')}" for i in filled], rows
+
+
+def _figure(cell: Cell) -> Cell:
+    return round_figure(cell) if isinstance(cell, float) else cell
+
+
+def round_figure(value: float) -> float | int:
+    """Return a figure with DIGITS significant digits."""
+    rounded = float(f"{value:.{DIGITS}g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
+
+
+def _select(answer: Brief, typed: str, tool: str) -> Brief:
+    """Return the answer with the rows that have all typed words. Raises RequestError with the nearest if none has."""
+    places = matching_places(typed, [" ".join(map(str, row)) for row in answer.rows])
+    if typed and not places:
+        raise unknown(f"{tool} row", typed, (str(row[0]) for row in answer.rows), listing=f"{tool} lists them")
+    count, answer.rows = len(answer.rows), [answer.rows[place] for place in places] if typed else answer.rows
+    if typed:
+        answer.verdict = f"{len(answer.rows)} of {count} {tool}"
+    return answer
+
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # of the protocol, the newest first
 _INSTRUCTIONS = (

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from hwexplorer.cli import main
-from hwexplorer.commands._agent_tools import TOOLS, count_tokens, round_figure
-from hwexplorer.commands.mcp import serve
+from hwexplorer.commands.mcp import TOOLS, count_tokens, round_figure, serve
 
 MODELS = ("resnet18", "vit_b_16", "yolov8n", "llama3_8b:decode,kv=512", "bert_base", "qwen3_8b:prefill,in=256")
 DEVICES = (
