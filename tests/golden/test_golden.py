@@ -25,8 +25,8 @@ CASES = {
     for verb in registry.names()
     for name, words in registry.load(verb).examples.items()
 }
-# Texts of more than the lines of a screen: their words ask for every level, or every knob.
-LONG = {"compare_detailed", "partition", "tune", "why_in_turn"}
+# Texts of more than the lines of a screen: their words ask for every level, step or knob.
+LONG = {"compare_detailed", "tune", "why_in_turn"}
 ENERGY_OF_WHAT = re.compile(r"\b[Ee]nergy [munpkµ]?J\b")  # a head must say: per inference, of the batch
 
 
