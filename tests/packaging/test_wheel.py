@@ -168,7 +168,7 @@ assert all({str(installed.packages)!r} in m.__file__ for n, m in sys.modules.ite
 def test_the_base_alone_names_the_extra_of_an_annex(empty: Environment, wheel: Path) -> None:
     empty.install(wheel)
     (empty.folder / "net.onnx").touch()
-    for words in ("measure --quick", "tune design", "trace t.json --model mlp", "compare net.onnx"):
+    for words in ("calibrate l4 rows.csv", "tune design", "trace t.json --model mlp", "compare net.onnx"):
         said = run([str(empty.bin / "hwexplorer"), *words.split()], empty.folder, code=2)
         assert re.fullmatch(r"hwexplorer: the (verb|reader) '[.a-z]+' needs an extra: pip install '.*'\n", said)
 

@@ -27,16 +27,6 @@ def test_verbs_about_one_device_keep_how_many_share_the_load(capsys: pytest.Capt
         assert "x 4" in capsys.readouterr().out.splitlines()[0], verb
 
 
-def test_cost_of_a_load_is_of_its_tokens(served: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    bill = answer(capsys, "cost", MODEL, "--on", DEVICES)
-    assert bill["counted"] == "output tokens"
-    (row,) = bill["rows"]
-    assert row["hire_usd"] == pytest.approx(served["usd_per_million_tokens"])
-    assert row["kwh"] * 3.6 == pytest.approx(served["energy_j_per_token"])
-    mine = answer(capsys, "cost", MODEL, "--on", DEVICES, "--hourly", "h100_sxm=1")["rows"][0]
-    assert mine["hire_usd"] == pytest.approx(4e6 / 3600 / served["tokens_per_s"])
-
-
 def test_rules_of_a_load_are_about_its_slow_requests(
     served: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
