@@ -6,43 +6,29 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from hardware.base.file_access import read_list
+from hardware.base.file_access import shipped
 
 if TYPE_CHECKING:
     from analysis.document import Column
 
-
-class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A term and its meaning. `keys` are columns that it explains if they have no help."""
-
-    name: str
-    says: str
-    keys: tuple[str, ...] = ()
+_FILE = Path(__file__).with_suffix(".toml")
 
 
-class TermGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The terms under a heading, `name`."""
-
-    name: str
-    term: tuple[Term, ...]
+def groups() -> dict[str, dict[str, str]]:
+    """Return heading -> term -> meaning, in the order of the file."""
+    groups: dict[str, dict[str, str]] = shipped(_FILE)["terms"]
+    return groups
 
 
 @lru_cache(1)
-def groups() -> tuple[TermGroup, ...]:
-    """Return all terms by heading, in the order of the file."""
-    return read_list(Path(__file__).with_suffix(".toml"), "group", TermGroup)
-
-
-def terms() -> tuple[Term, ...]:
-    """Return all terms, in the order of the file."""
-    return tuple(term for group in groups() for term in group.term)
+def meanings() -> dict[str, str]:
+    """Return term -> meaning, in the order of the file."""
+    return {name: says for terms in groups().values() for name, says in terms.items()}
 
 
 def term_of_key(key: str) -> str:
-    """Return the meaning of a column of this key; '' if no term has the key."""
-    return next((term.says for term in terms() if key in term.keys), "")
+    """Return the meaning of a column of this key; '' if no term explains it."""
+    return meanings().get(shipped(_FILE)["columns"].get(key, key), "")
 
 
 def column_meaning(column: Column) -> str:
@@ -58,4 +44,4 @@ def describe_column(column: Column) -> str:
 
 def sections() -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return headed lines, `name<tab>meaning`."""
-    return tuple((group.name, tuple(f"{term.name}\t{term.says}" for term in group.term)) for group in groups())
+    return tuple((heading, tuple(map("\t".join, terms.items()))) for heading, terms in groups().items())

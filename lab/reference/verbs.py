@@ -44,9 +44,9 @@ def readme() -> str:
 def terms_page() -> str:
     """Return docs/terms.md."""
     lines = ["# Terms\n", "`?` shows them on the screen; `<` and `>` move to a column and explain it."]
-    for group in terms.groups():
-        lines += [f"\n## {group.name}\n", "| term | meaning |\n|---|---|"]
-        lines += [f"| {term.name} | {_md(term.says)} |" for term in group.term]
+    for heading, meanings in terms.groups().items():
+        lines += [f"\n## {heading}\n", "| term | meaning |\n|---|---|"]
+        lines += [f"| {term} | {_md(says)} |" for term, says in meanings.items()]
     return "\n".join([*lines, ""])
 
 

@@ -147,10 +147,10 @@ def _action_item(session: Session, action: Action, title: str, words: str, rank:
 
 
 def _term_items(session: Session) -> Iterator[PaletteItem]:
-    for term in terms.terms():
-        text = Text("help", term.name, ((term.name, (term.says,)),))
-        run = partial(session.emit, TextOpened("help", term.name, text))
-        yield PaletteItem(f"term: {term.name}", term.says, run, term.name, TERM)
+    for term, says in terms.meanings().items():
+        text = Text("help", term, ((term, (says,)),))
+        run = partial(session.emit, TextOpened("help", term, text))
+        yield PaletteItem(f"term: {term}", says, run, term, TERM)
 
 
 def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[PaletteItem]:
