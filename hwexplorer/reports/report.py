@@ -73,14 +73,14 @@ def _answers(state: State) -> dict[int, tuple[str, str, Answer[Any]]]:
 
 def _view(state: State) -> plain.Page:
     """Return all parts; CSV has the tree. Only HTML shows the plots, since in text their points would fill pages."""
-    answers = _answers(state)
-    parts = [
-        PARTS[place](state) if place in PARTS else _headed(*answers[place][1:]) for place in sorted({*PARTS, *answers})
-    ]
+    by_place: dict[int, plain.View | plain.Page] = {place: make(state) for place, make in PARTS.items()}
+    for place, (_, heading, answer) in _answers(state).items():
+        by_place[place] = msgspec.structs.replace(answer.view(), title=heading)
+    parts = tuple(by_place[place] for place in sorted(by_place))
     full = next(part for part in parts if isinstance(part, plain.Table) and part.name == "tree")
     own_cards = cards(replace(state, devices=(state.on,), baseline=state.on))
     title = captions.place_in_words(state)
-    return plain.Page("report", title, tuple(parts), csv=full, is_long=True, brief=OPEN, cards=own_cards)
+    return plain.Page("report", title, parts, csv=full, is_long=True, brief=OPEN, cards=own_cards)
 
 
 def _brief(state: State) -> plain.Page:
@@ -91,10 +91,6 @@ def _brief(state: State) -> plain.Page:
     short = msgspec.structs.replace(blocks, rows=rows, footer=footer, notes=())
     summary = msgspec.structs.replace(_summary(state), title="")
     return plain.Page("report", captions.place_in_words(state), (summary, short))
-
-
-def _headed(heading: str, answer: Answer[Any]) -> plain.View | plain.Page:
-    return msgspec.structs.replace(answer.view(), title=heading)
 
 
 def _document(state: State) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from analysis.estimate.kernels import structure
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
 from hardware import precision
 from hardware.base.text import quantity
-from hardware.device import Device
 from hwexplorer import declare, engine
 from hwexplorer.state import State
 from hwexplorer.views.tables import Digest
@@ -215,15 +214,11 @@ def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
     )
 
 
-def capacities(device: Device) -> tuple[tuple[str, float], ...]:
-    """Return the levels of a device's memory from the units outward, with the bytes of all units together."""
-    return (*device.levels, ("device memory", device.memory_bytes))
-
-
 def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
     memory, demand = result.memory, result.demand
     needs = demand.per_kernel(demand.per_op(demand.transfers.size_bytes))  # operands and results of each kernel
-    names, sizes = zip(*capacities(result.device), strict=True)
+    levels = (*result.device.levels, ("device memory", result.device.memory_bytes))  # from the units outward
+    names, sizes = zip(*levels, strict=True)
     capacity = np.array(sizes)
     return records(
         MemoryLevel,

@@ -410,16 +410,14 @@ def to_networkx(report: StructureReport) -> networkx.DiGraph[str]:
     file format of networkx can write. Imports networkx."""
     import networkx
 
-    def attributes(record: msgspec.Struct, *without: str) -> dict[str, Any]:
-        """Return the fields of a record except `without`, as plain values."""
-        fields = msgspec.structs.asdict(record)
-        return {name: _plain(value) for name, value in fields.items() if name not in without}
-
-    network: networkx.DiGraph[str] = networkx.DiGraph()
-    network.add_nodes_from((operator.id, attributes(operator, "id")) for operator in report.operators)
-    network.add_edges_from((edge.source, edge.target, {"bytes": edge.bytes}) for edge in report.operator_edges)
     of_model = {name: getattr(report, name) for name in Head.__struct_fields__}
-    network.graph.update({name: value for name, value in of_model.items() if isinstance(value, str | int)})
+    network: networkx.DiGraph[str] = networkx.DiGraph(
+        **{name: value for name, value in of_model.items() if isinstance(value, str | int)}
+    )
+    for operator in report.operators:
+        figures = {name: _plain(value) for name, value in msgspec.structs.asdict(operator).items()}
+        network.add_node(figures.pop("id"), **figures)
+    network.add_weighted_edges_from(((edge.source, edge.target, edge.bytes) for edge in report.operator_edges), "bytes")
     return network
 
 

@@ -139,6 +139,8 @@ def edp_report(whole: Estimate, path: str = "", metric: str = "edp", top: int = 
     peak_w, peak_kernel = _peak_power(result, path)
     eager, fused = (whole.in_mode(mode) for mode in ("eager", "fused"))
     executions = (_execution(eager, path), _execution(fused, path))
+    unfused, joined = (msgspec.structs.asdict(execution) for execution in executions)
+    saved = {name: unfused[name] - joined[name] for name in unfused if name != "execution"}
     subgraphs = np.unique(parts.subgraph[members])
     return EdpReport(
         **head_fields(whole, on_device=True),
@@ -176,7 +178,7 @@ def edp_report(whole: Estimate, path: str = "", metric: str = "edp", top: int = 
         top_subgraphs=_top(whole, "subgraphs", subgraphs, not path, metric)[:top],
         top_operators=_top(whole, "operators", members, not path, metric)[:top],
         executions=executions,
-        saved=_difference(*executions),
+        saved=ExecutionEdp(execution="saved", **saved),
     )
 
 
@@ -257,11 +259,6 @@ def _execution(whole: Estimate, path: str) -> ExecutionEdp:
         activation_bytes=float(activations[members].sum()),
         dram_bytes=float(result.run.mapping.traffic.dram_bytes[members].sum()),
     )
-
-
-def _difference(eager: ExecutionEdp, fused: ExecutionEdp) -> ExecutionEdp:
-    names = [name for name in ExecutionEdp.__struct_fields__ if name != "execution"]
-    return ExecutionEdp(execution="saved", **{name: getattr(eager, name) - getattr(fused, name) for name in names})
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
