@@ -4,7 +4,6 @@ Exit 0: every figure as estimated satisfies its rule; 1: one does not, or figure
 request was wrong. The verdict also counts the odds: a figure near its limit is UNKNOWN, and exits as its estimate does.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -20,9 +19,6 @@ COLUMNS = (
     Column("found", "Found", role="text", keep=0, of=lambda finding: quantity(finding.value, finding.unit)),
     *columns(outcome.Finding, "margin odds evidence says"),
 )
-# Of the text format of Prometheus, for a textfile collector or a push gateway.
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-_FIGURES = ("value", "limit", "margin", "odds")  # in SI units, or fractions; a finding may lack some
 
 
 def _document(state: State, rule: list[str] | None) -> outcome.Findings:
@@ -39,23 +35,6 @@ def _tally(document: outcome.Findings, state: State) -> tuple[str, ...]:
     tally = f"{document.verdict}: {holding} of {len(document.findings)} rules hold as estimated"
     unknown = [finding for finding in document.findings if finding.verdict == outcome.UNKNOWN]
     return (tally, *dict.fromkeys(f"To settle {finding.rule}: {finding.next}." for finding in unknown if finding.next))
-
-
-def _as_prometheus(document: outcome.Findings, state: State) -> str:
-    """Return a gauge for each figure of each rule, and one that is 1 with the verdict as a label."""
-    return "\n".join(_gauges(document)) + "\n"
-
-
-def _gauges(document: outcome.Findings) -> Iterator[str]:
-    for name in (*_FIGURES, "verdict"):
-        yield f"# TYPE hwexplorer_rule_{name} gauge"
-        for finding in document.findings:
-            labels = {"model": document.model, "devices": ",".join(document.devices), "rule": finding.rule}
-            labels |= {"verdict": finding.verdict} if name == "verdict" else {"unit": finding.unit}
-            value = 1 if name == "verdict" else getattr(finding, name)
-            if value is not None:
-                names = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels.items())
-                yield f"hwexplorer_rule_{name}{{{names}}} {value!r}"
 
 
 VERB = declare.Report(
@@ -82,7 +61,6 @@ VERB = declare.Report(
         ),
     ),
     fails=broken_rules,
-    exports={"prometheus": _as_prometheus},
     on_screen=False,
     examples={"check": 'conv2d --rule "energy(h100_sxm) < 1J"'},
 )  # fmt: skip

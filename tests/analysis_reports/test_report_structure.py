@@ -75,6 +75,7 @@ def test_parts_add_up_and_nothing_exceeds_the_whole(model: str, device: str, bat
     for subgraph in found.subgraphs:
         assert 1 <= subgraph.minimum <= subgraph.optimal <= found.units_total == result.device.units
         assert subgraph.best_s <= subgraph.optimal_s <= subgraph.best_s * NEAR_BEST
+        assert all(split.ways > 1 for split in subgraph.splits)
     assert HALF_SPEED > NEAR_BEST
 
 
@@ -153,6 +154,8 @@ def test_product_by_hand() -> None:
     assert s.egress_bytes == m * n * 2
     assert s.threads == m * n
     assert s.intensity == pytest.approx(2 * m * n * k / (2 * (m * k + k * n + m * n)))
+    assert {split.dimension: split.ways for split in s.splits} == {"rows": m, "columns": n, "reduction": k}
+    assert next(split for split in s.splits if split.dimension == "reduction").exchanged_bytes == m * n * 4
 
 
 def test_batch_multiplies_all_but_weights() -> None:

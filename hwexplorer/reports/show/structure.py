@@ -45,6 +45,7 @@ LEVELS = {
     "thread": "threads, over one lane",
     "pipeline": "pipeline of devices",
 }
+_PARTIAL_SUM_BYTES = 4.0  # partial results are exchanged in 32 bits
 _SUMMED = ("macs", "flops", "ingress_bytes", "egress_bytes", "weight_bytes", "internal_bytes")
 
 
@@ -103,6 +104,21 @@ class Parallelism(msgspec.Struct, frozen=True):
     meaning: Annotated[str, column("Of what", keep=2)]
 
 
+class SubgraphSplit(msgspec.Struct, frozen=True):
+    """A way to divide a subgraph: into at most `ways`; every part beyond the first reads `repeated_bytes` again
+    and exchanges `exchanged_bytes` of partial results."""
+
+    dimension: str
+    ways: int
+    repeated_bytes: float
+    exchanged_bytes: float
+
+    def __str__(self) -> str:
+        cost = f", {quantity(self.exchanged_bytes, 'byte')} exchanged" if self.exchanged_bytes else ""
+        cost = f", {quantity(self.repeated_bytes, 'byte')} repeated" if self.repeated_bytes else cost
+        return f"{self.dimension} {self.ways:,}{cost}"
+
+
 class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
     """One subgraph, with the class and threads of its head. `stage` is its depth in the dependency graph.
     `internal_bytes` pass between its operators (written and read); all other bytes cross its border. `minimum` and
@@ -130,6 +146,10 @@ class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
     optimal: Annotated[int, column("Optimal", "count", keep=1, help="units within 5 % of the best time")]
     best_s: Annotated[float, column("Best", "s", keep=1, help="the least time with any number of units")]
     optimal_s: float
+    splits: Annotated[
+        tuple[SubgraphSplit, ...],
+        column("Can be divided along", role="text", keep=4, shown=lambda splits: "; ".join(map(str, splits))),
+    ]
 
 
 class Operator(kernel_rows.OperatorInfo, frozen=True, kw_only=True):
@@ -225,7 +245,7 @@ def structure(result: Estimate) -> StructureReport:
         unit_name=result.device.file.unit_name,
         units_total=int(result.device.units),
         stages=stages,
-        subgraphs=_subgraphs(result, of_subgraphs, set(path.subgraphs), operators),
+        subgraphs=_subgraphs(result, fused, of_subgraphs, set(path.subgraphs), operators),
         edges=_edges(graph_of_subgraphs, parts.id, result),
         operators=operators,
         operator_edges=_edges(graph, parts.operator_id, result),
@@ -308,15 +328,17 @@ def _subgraph_columns(result: Estimate, fused: demand.Demand) -> dict[str, Any]:
 
 
 def _subgraphs(
-    result: Estimate, columns: dict[str, Any], critical: set[str], operators: Sequence[Operator]
+    result: Estimate, fused: demand.Demand, columns: dict[str, Any], critical: set[str], operators: Sequence[Operator]
 ) -> tuple[Subgraph, ...]:
-    parts, total = result.partition, int(result.device.units)
+    parts, total, batch = result.partition, int(result.device.units), result.scenario.batch
     steps = {base << power for base in (1, 3) for power in range(total.bit_length() + 1)}  # 1, 2, 3, 4, 6, 8, 12 ..
     counts = np.array(sorted(count for count in steps | {total} if count <= total))
     times = np.stack([_times(result, count) for count in counts.tolist()])
     best = times.min(axis=0)
     # `counts` ascends, so argmax finds the fewest units that are fast enough.
     optimal, minimum = ((times <= best * factor).argmax(axis=0) for factor in (NEAR_BEST, HALF_SPEED))
+    border = (columns[f"{name}_bytes"].tolist() for name in ("ingress", "weight", "egress"))
+    sides = zip(parts.head.tolist(), *border, strict=True)
     return records(
         Subgraph,
         id=parts.id,
@@ -329,6 +351,7 @@ def _subgraphs(
         optimal=counts[optimal],
         best_s=best,
         optimal_s=times[optimal, np.arange(len(best))],
+        splits=[_splits(fused, head, batch, *amounts) for head, *amounts in sides],
         **columns,
     )
 
@@ -341,6 +364,24 @@ def _times(result: Estimate, units: int) -> Floats:
         device = msgspec.structs.replace(device, facts={**device.facts, "units": fact})
         setup = msgspec.structs.replace(setup, device=device)
     return tree_figures.sum_of_kernels(result, execute(result.demand, setup).unthrottled_s)
+
+
+def _splits(
+    needs: demand.Demand, head: int, batch: int, inputs: float, weights: float, results: float
+) -> tuple[SubgraphSplit, ...]:
+    g, m, n, k = (float(side) for side in needs.gemm[:, head])
+    splits = [SubgraphSplit("batch", batch, weights, 0.0)]
+    if needs.macs[head] <= 0 or not m:
+        splits.append(SubgraphSplit("elements", int(max(needs.elements[head], 1.0)), 0.0, 0.0))
+    else:
+        rows = m / batch if m % batch == 0 else m
+        splits += [
+            SubgraphSplit("rows", int(rows), weights, 0.0),
+            SubgraphSplit("columns", int(n), inputs, 0.0),
+            SubgraphSplit("groups", int(g), 0.0, 0.0),
+            SubgraphSplit("reduction", int(k), 0.0, results * _PARTIAL_SUM_BYTES / needs.element_bytes),
+        ]
+    return tuple(sorted((split for split in splits if split.ways > 1), key=lambda split: -split.ways))
 
 
 def _edges(graph: operator_facts.Dependencies, ids: Sequence[str], result: Estimate) -> tuple[Edge, ...]:
@@ -439,7 +480,7 @@ STAGES = (
 )
 
 
-_BRIEF = columns(Subgraph, "subgraph threads intensity minimum optimal best")
+_BRIEF = columns(Subgraph, "subgraph threads intensity minimum optimal best splits")
 
 
 def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
