@@ -53,13 +53,7 @@ def test_parts_add_up_and_nothing_exceeds_the_whole(model: str, device: str, bat
     assert sorted(o for s in found.subgraphs for o in s.operators) == sorted(o.id for o in found.operators)
 
     path, stages = found.critical_path, found.stages
-    assert max(path.time_fraction, path.flops_fraction) <= 1 + 1e-9
-    staged_s = sum(stage.time_s for stage in stages)
-    assert path.time_s <= staged_s * (1 + 1e-9) <= result.latency_s * (1 + 2e-9)
-    graph, batches, thread, _ = found.parallelism
-    assert 1 - 1e-9 <= graph.speedup <= graph.most * (1 + 1e-9)
-    assert batches.speedup <= batch
-    assert 0 < thread.speedup <= thread.most * (1 + 1e-9)
+    assert all(check.holds for check in found.checks), found.checks
     assert path.flops <= found.flops * (1 + 1e-12)
     assert path.operators == found.operator_stages
     assert {s.id for s in found.subgraphs if s.on_critical_path} == set(path.subgraphs)

@@ -39,6 +39,7 @@ INTENSITY = (1.0, 10.0, 50.0)
 INTENSITY_LABELS = ("< 1", "1-10", "10-50", "> 50")
 NEAR_BEST = 1.05
 HALF_SPEED = 2.0
+LITTLE = 1.5  # speed-up from branches below which concurrency between operators is little
 LEVELS = {
     "graph": "branches",
     "batch": "inputs of the batch",
@@ -102,6 +103,14 @@ class Parallelism(msgspec.Struct, frozen=True):
     mean: Annotated[float, column("Typical", "SI", role="quantity", keep=1)]
     speedup: Annotated[float, column("Speed-up", "x", help="by itself")]
     meaning: Annotated[str, column("Of what", keep=2)]
+
+
+class ConcurrencyCheck(msgspec.Struct, frozen=True):
+    """A check of figures that were computed independently, and the speed-up to expect from them."""
+
+    name: Annotated[str, column("Check")]
+    holds: Annotated[bool, column("", key="verdict", shown={True: "holds", False: "FAILS"})]
+    says: Annotated[str, column("", keep=1)]
 
 
 class SubgraphSplit(msgspec.Struct, frozen=True):
@@ -201,6 +210,7 @@ class StructureReport(Head, frozen=True, kw_only=True):
     critical_path: CriticalPath
     parallelism: tuple[Parallelism, ...]
     theoretical_speedup: float
+    checks: tuple[ConcurrencyCheck, ...]
     unit_name: str
     units_total: int
     stages: tuple[Stage, ...]
@@ -242,6 +252,7 @@ def structure(result: Estimate) -> StructureReport:
         critical_path=path,
         parallelism=kinds_of_parallelism,
         theoretical_speedup=kinds_of_parallelism[0].speedup,
+        checks=_checks(result, path, stages, kinds_of_parallelism),
         unit_name=result.device.file.unit_name,
         units_total=int(result.device.units),
         stages=stages,
@@ -443,6 +454,40 @@ def _parallelism(result: Estimate, path: CriticalPath, depths: Any) -> tuple[Par
     )
 
 
+def _checks(
+    result: Estimate, path: CriticalPath, stages: tuple[Stage, ...], kinds: tuple[Parallelism, ...]
+) -> tuple[ConcurrencyCheck, ...]:
+    """Check that speed-ups follow from the concurrency: a path that is too long or too short, a time that does not add
+    up or an operator in the wrong stage fails."""
+    near, total_s, staged_s = 1.0 + 1e-9, result.latency_s, sum(stage.time_s for stage in stages)
+    graph, batch, thread, _ = kinds
+    little = "little concurrency between operators, so limited speed-up: " if graph.speedup < LITTLE else ""
+    fill = "fill" if thread.mean >= thread.speedup else "do not fill"
+    times = f"{path.time_s * 1e3:.4g} <= {staged_s * 1e3:.4g} <= {total_s * 1e3:.4g} ms"
+    return (
+        ConcurrencyCheck(
+            "branches", graph.speedup * near >= 1.0 and graph.speedup <= graph.most * near,
+            f"{little}{graph.speedup:.2f}x from branches, at most {count_noun(graph.most, 'operator')} at once",
+        ),
+        ConcurrencyCheck(
+            "batch", batch.speedup <= result.scenario.batch,
+            f"batch {result.scenario.batch}: {'a larger one adds concurrency' if batch.most < 2 else 'inputs at once'}",
+        ),
+        ConcurrencyCheck(
+            "threads", 0.0 < thread.speedup <= thread.most * near,
+            f"a typical subgraph computes {thread.mean:,.0f} results at once, which {fill} the device",
+        ),
+        ConcurrencyCheck(
+            "critical path", max(path.time_fraction, path.flops_fraction) <= near,
+            f"{percent(path.time_fraction)} of the time, {percent(path.flops_fraction)} of the FLOPs, never above all",
+        ),
+        ConcurrencyCheck(
+            "stages", path.time_s <= staged_s * near and staged_s <= total_s * near,
+            f"critical path, stage after stage, one after another: {times}",
+        ),
+    )  # fmt: skip
+
+
 # --- the operators as a graph -------------------------------------------------------------------------------
 
 
@@ -487,6 +532,7 @@ def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
     path, moved_bytes = report.critical_path, report.ingress_bytes + report.egress_bytes + report.weight_bytes
     intensity = plain_number(report.flops / moved_bytes) if moved_bytes else "no"
     widest = report.stages[report.widest_stage].subgraphs
+    wrong = [check.name for check in report.checks if not check.holds]
     types = list_names([f"{kind.count} {kind.type}" for kind in report.operators_by_type])
     return (
         f"{count_noun(report.n_operators, 'operator')} in {count_noun(report.n_subgraphs, 'subgraph')}; "
@@ -498,7 +544,8 @@ def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
         f"has {count_noun(len(widest), 'subgraph')}, or {count_noun(report.widest_operators, 'operator')}",
         f"the critical path has {count_noun(path.operators, 'operator')}, {percent(path.flops_fraction)} of the "
         f"FLOPs and {percent(path.time_fraction)} of the {quantity(report.latency_s, 's')}: {chain(path.subgraphs, 6)}",
-        f"with its branches run at once the model would be {report.theoretical_speedup:.2f}x as fast",
+        f"with its branches run at once the model would be {report.theoretical_speedup:.2f}x as fast; "
+        + (f"checks that fail: {', '.join(wrong)}" if wrong else f"all {len(report.checks)} checks hold (--all)"),
     )
 
 
@@ -514,6 +561,7 @@ VERB = declare.Report(
         declare.Rows("threads", "Parallelism of operators and subgraphs, in threads", BUCKETS),
         declare.Rows("intensity", "Arithmetic intensity of operators and subgraphs, in FLOP/byte", BUCKETS),
         declare.Rows("parallelism", "What could run at once", columns(Parallelism)),
+        declare.Rows("checks", "Checks", columns(ConcurrencyCheck)),
         declare.Rows("stages", "Stages", STAGES),
         declare.Rows(
             "subgraphs",
