@@ -324,7 +324,7 @@ class _Placement(msgspec.Struct, frozen=True, dict=True):
         return np.array([name == HEAD for name in names], dtype=np.bool_)
 
     @cached_property
-    def stored_bytes(self) -> tuple[Floats, Floats]:
+    def stored(self) -> tuple[Floats, Floats]:
         """The bytes of weights and of key-value caches by operator."""
         return stored_bytes(self.result)
 
@@ -342,7 +342,7 @@ class _Placement(msgspec.Struct, frozen=True, dict=True):
 
     def device_bytes(self, away: Bools) -> float:
         """Return what the device holds, with the activations of the whole model."""
-        return held_bytes(self.result, self.stored_bytes, ~away)
+        return held_bytes(self.result, self.stored, ~away)
 
 
 def find_offload(result: Estimate, host: Estimate) -> OffloadReport:
@@ -367,7 +367,7 @@ def find_offload(result: Estimate, host: Estimate) -> OffloadReport:
 def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> OffloadWay:
     """Return the figures of one way, with something of the first `layers` on the host."""
     places, workload = _Placement(result), result.workload
-    away, lengths, (weight_bytes, cache_bytes) = places.away(way, layers), workload.defaults, places.stored_bytes
+    away, lengths, (weight_bytes, cache_bytes) = places.away(way, layers), workload.defaults, places.stored
     on_device, caches = places.device_bytes(away), float(cache_bytes[~away].sum())
     rows = workload.operators.gemm[:, 1] @ workload.value_at(batch=result.scenario.batch)  # 0 without a product
     streamed = away & (rows >= STREAMED_ROWS) & (way != HOST)

@@ -4,14 +4,13 @@ import math
 import re
 from collections.abc import Sequence
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from analysis.document import Column, columns
+from analysis.document import Column, columns, record
 from analysis.estimate import causes, tree_figures
 from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inference
 from analysis.estimate.estimate import Estimate
@@ -218,10 +217,7 @@ def _gaps(result: Estimate) -> tuple[str, ...]:
 
 def _explain_node(state: State) -> NodeExplanation:
     whole = engine.result(state)
-    members, result = (
-        tree_figures.operators_of(whole, state.at),
-        tree_figures.estimate_of_node(whole, state.at),
-    )
+    members, result = tree_figures.operators_of(whole, state.at), tree_figures.estimate_of_node(whole, state.at)
     text = why(state)
     table = causes.steps(causes.causes(result).sum_over(members))
     times = _trace_times(state, whole)
@@ -412,14 +408,6 @@ _BRIEF = {"energy": ("family", "subgraph"), "memory": ("kind", "live at the peak
 Sides = tuple[str | State, ...]
 
 
-class _Family(msgspec.Struct, frozen=True):
-    """A family of events and its energy on each device, J per inference."""
-
-    name: str
-    energy_j: dict[str, float]
-    largest_j: float
-
-
 def _sides(state: State, sides: Sides) -> tuple[State, ...]:
     """Return the state of each side: of the one that is asked about, of devices in the words, or of another model."""
     if len(sides) == 1 and isinstance(sides[0], State):
@@ -592,18 +580,18 @@ def _sum_parts(parts: Sequence[attribution.Part]) -> attribution.Part:
     return attribution.Part(name=merge_names([part.name for part in parts]) + times, unit=parts[0].unit, **sums)
 
 
+class _DividedPart(attribution.Part, frozen=True, kw_only=True):
+    """A part of a division, by the name of the division."""
+
+    division: str
+
+
 def _all_parts(found: difference.Difference, explained: attribution.Explanation) -> Table:
     """Return every part of every division, for CSV only: text has the same parts in a table per division."""
-    items = [(name, part) for name, group in explained.groups.items() for part in group]
-    shown = (
-        Column("division", "Division", role="text", keep=0, of=lambda item: item[0]),
-        *(
-            msgspec.structs.replace(column, of=lambda item, field=column.of or column.key: getattr(item[1], field))
-            for column in _part_columns(found, explained)
-        ),
-        Column("unit", "Unit", role="text", keep=0, of=lambda item: item[1].unit),
-    )
-    return Table("all", "All parts", shown, rows(shown, items, key=lambda item: f"{item[0]}/{item[1].name}"))
+    items = [record(_DividedPart, part, division=name) for name, group in explained.groups.items() for part in group]
+    division, unit = Column("division", "Division", role="text", keep=0), Column("unit", "Unit", role="text", keep=0)
+    shown = (division, *_part_columns(found, explained), unit)
+    return Table("all", "All parts", shown, rows(shown, items, key=lambda part: f"{part.division}/{part.name}"))
 
 
 def _progression_page(document: difference.Progression, state: State) -> Page:
@@ -623,38 +611,37 @@ def families_on_devices(state: State) -> Table:
 
 def _family_table(document: difference.Progression) -> Table:
     """Return the families that take energy on each device, the costliest first."""
-    energies_j = [{side.device: side.energy_by_family_j[name] for side in document.sides} for name in causes.FAMILIES]
-    largest_j = max(max(energy_j.values()) for energy_j in energies_j) or 1.0
-    families = map(_Family, causes.FAMILIES, energies_j, repeat(largest_j))
-    costly = (row for row in families if any(row.energy_j.values()))
-    items = sorted(costly, key=lambda row: -max(row.energy_j.values()))
+    sides = document.sides
+    most_j = {name: max(side.energy_by_family_j[name] for side in sides) for name in causes.FAMILIES}
+    families = sorted((name for name in most_j if most_j[name]), key=lambda name: -most_j[name])
+    largest_j = max(most_j.values()) or 1.0
+
+    def energy(side: difference.ArchitectureSide, name: str) -> float:
+        """Return the energy of a family on a device."""
+        return side.energy_by_family_j[name]
+
+    def bar(side: difference.ArchitectureSide, name: str) -> Stack:
+        """Return the bar of a family on a device, in the colour of its cause."""
+        part, cause = energy(side, name) / largest_j, causes.cause_of_family(name)
+        return Stack([part * (place == cause) for place in range(len(causes.CAUSES))])
+
     runs = (
         f"{engine.marked_key(side.device)}: {quantity(side.latency_s, 's')}, "
         f"{quantity(side.energy_j_per_inference, 'J')}, {side.precision_run}, {side.runtime}"
-        for side in document.sides
+        for side in sides
     )
-    shown = [Column("family", "Events", role="text", keep=0, of="name")]
-    for side in document.sides:
-        energy, bar = partial(_energy_on, side.device), partial(_bar_on, side.device)
-        shown.append(Column(side.device, engine.marked_key(side.device), "J", role="quantity", keep=0, of=energy))
-        shown.append(Column(f"{side.device}_bar", "", "%", role="bar", keep=1, of=bar))
+    shown = [Column("family", "Events", role="text", keep=0, of=str)]
+    for side in sides:
+        title = engine.marked_key(side.device)
+        shown.append(Column(side.device, title, "J", role="quantity", keep=0, of=partial(energy, side)))
+        shown.append(Column(f"{side.device}_bar", "", "%", role="bar", keep=1, of=partial(bar, side)))
     return Table(
         "families",
         f"Energy per inference of {document.node or document.model} by event family",
         tuple(shown),
-        rows(shown, items, key="name"),
+        rows(shown, families, key=str),
         footer=("Shares are of the largest amount, on one scale for all devices", *runs),
     )
-
-
-def _energy_on(device: str, row: _Family) -> float:
-    return row.energy_j[device]
-
-
-def _bar_on(device: str, row: _Family) -> Stack:
-    """Return the bar of a family on a device, in the colour of its cause."""
-    cause = causes.cause_of_family(row.name)
-    return Stack([row.energy_j[device] / row.largest_j * (place == cause) for place in range(len(causes.CAUSES))])
 
 
 PLACES = columns(difference.OperatorChange)

@@ -38,7 +38,7 @@ def test_rules_limits_orders_and_ratios_have_it() -> None:
     sort = ("--sort", "mac_energy")
     most = sorted(rows.values())[0] * 1.5
     search = document("search", "resnet18", "--on", "h100_sxm,l4", "--max-mac-energy", f"{most}J", *sort)
-    found = [one["point"]["derived"]["energy_j_per_mac"] for one in search["found"]]
+    found = [one["derived"]["energy_j_per_mac"] for one in search["found"]]
     assert found == sorted(found)
     assert 0 < found[-1] <= most
 
@@ -46,7 +46,7 @@ def test_rules_limits_orders_and_ratios_have_it() -> None:
 def test_python_has_it() -> None:
     code = ENTRY + (
         "import hwexplorer as hx\n"
-        "found = hx.search('resnet18', on='h100_sxm', max_mac_energy=1.0).document.found[0].point\n"
+        "found = hx.search('resnet18', on='h100_sxm', max_mac_energy=1.0).document.found[0]\n"
         "rule = hx.check('resnet18', rule='mac_energy(h100_sxm) < 1J').document\n"
         "print(found.derived['energy_j_per_mac'] < 1, rule.holds)"
     )

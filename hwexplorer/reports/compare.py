@@ -1,7 +1,8 @@
-"""Compare devices for one model: latency, energy, EDP, and which is best."""
+"""Compare devices for one model: latency, energy, EDP, cost, and which is best; in whole or node by node."""
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,21 +13,134 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import ADDITIVE, METRICS, describe_deviations, serving
 from analysis.explore import comparison
 from analysis.explore.attribution import attribute_to_software
-from analysis.explore.cost import Bill
+from analysis.explore.cost import Bill, BreakEven, Cost, bill_of, settings
 from analysis.text.headline import describe_evidence, short_name
+from hardware.base.errors import RequestError
+from hardware.base.text import plain_number, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
-from hwexplorer.declare import DEVICES, Report
+from hwexplorer.declare import DEVICES, Report, Rows
 from hwexplorer.export.text import columns_as_text
-from hwexplorer.options import BASELINE, choice
-from hwexplorer.reports.compare import _cost
-from hwexplorer.reports.compare._cost import OPTIONS as COST_OPTIONS
+from hwexplorer.options import BASELINE, amount, choice, option
 from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
 from hwexplorer.views import captions, device_rows
 from hwexplorer.views.answer_lines import answer
 from hwexplorer.views.plain import HELP, Amount, Page, Stack, Table, Text
 from hwexplorer.views.tables import rows as make_rows
+
+_Price = tuple[str, float]
+
+
+def _price(text: str) -> _Price:
+    """Parse `DEV=USD`. Raises RequestError."""
+    name, equals, usd = text.rpartition("=")
+    if not equals or not name:
+        raise RequestError(f"{text[:40]!r}: expected DEVICE=USD, e.g. h100_sxm=2.5")
+    return name, amount("USD")(usd)
+
+
+_option = partial(option, applies_to="batch", group="what it costs")
+COST_OPTIONS = (
+    _option("--cost", action="store_true", help="hire, purchase, electricity and carbon of a million inferences"),
+    _option("--hourly", type=_price, action="append", metavar="DEV=USD", help="hire per hour, power included"),
+    _option("--price", type=_price, action="append", metavar="DEV=USD", help="purchase price"),
+    _option("--electricity", type=amount("USD"), metavar="USD", help="price of a kWh"),
+    _option("--carbon", type=amount(""), metavar="G", help="grams of CO2 per kWh"),
+    _option(
+        "--overhead", type=amount(""), metavar="X", help="energy of the data centre per energy of the device (PUE)"
+    ),
+    _option("--lifetime", type=amount(""), metavar="YEARS", help="lifetime of a device in years"),
+    _option(
+        "--duty", type=amount("fraction"), metavar="X", help="share of its lifetime spent on this work: 0.5 or 50%"
+    ),
+)
+
+
+def find_bill(
+    state: State,
+    on_paper: bool,
+    cost: bool = False,
+    hourly: list[_Price] | None = None,
+    price: list[_Price] | None = None,
+    **given: float | None,
+) -> Bill | None:
+    """Return what the devices of a state cost; None if neither the cost nor a price is asked for."""
+    assumed = {name: value for name, value in given.items() if value is not None}
+    if not (cost or hourly or price or assumed):
+        return None
+    hire, purchase = ({engine.device(name).key: usd for name, usd in prices or ()} for prices in (hourly, price))
+    results = [engine.result(state, name) for name in state.devices]
+    return bill_of(results, settings(assumed, hire, purchase), on_paper, f"{engine.outcome(state).work}s")
+
+
+def _range(cost: Cost) -> str:
+    return f"{plain_number(cost.total_low_usd)} - {plain_number(cost.total_high_usd)}"
+
+
+_RANGE = Column("band", "Range USD", role="text", keep=1, of=_range,
+                help="range over the bands of time and energy and over the prices offered")  # fmt: skip
+COST_COLUMNS = columns(
+    Cost, "total_usd band pays_for electricity_usd hire_usd purchase_usd carbon_kg kwh time lifetime", _RANGE,
+    carbon_kg=1, electricity_usd=2, hire_usd=2, purchase_usd=2,
+)  # fmt: skip
+_BRIEF_COST = ("total_usd", "band", "pays_for", "electricity_usd", "carbon_kg")
+_EVEN = Rows(
+    "break_even", "Break-even",
+    columns(BreakEven, first={"shown": engine.marked_key}, then={"shown": engine.marked_key}),
+    key=("first", "then"),
+)  # fmt: skip
+
+
+def cost_columns(bill: Bill, is_whole: bool = True) -> tuple[Column, ...]:
+    """Return the columns of costs, whose rows are the devices of a comparison."""
+
+    def read(column: Column, row: device_rows.DeviceRow) -> Any:
+        """Return the cell of a device."""
+        cost = bill.rows[row.run.device.key]
+        return column.of(cost) if callable(column.of) else getattr(cost, column.of)
+
+    chosen = COST_COLUMNS if is_whole else tuple(column for column in COST_COLUMNS if column.key in _BRIEF_COST)
+    return tuple(replace(column, of=partial(read, column)) for column in chosen)
+
+
+def cost_views(bill: Bill, state: State, is_whole: bool) -> tuple[Text | Table, ...]:
+    """Return the break-even of devices with a price, and what the costs rest on."""
+    even = (_EVEN(bill, state),) if bill.break_even else ()
+    return (*even, _assumptions(bill) if is_whole else _assumed(bill))
+
+
+def _assumed(bill: Bill) -> Text:
+    """Return prices and assumptions in brief, without their ranges and sources."""
+    paid = [f"{p.device} {p.value:g} USD {'an hour' if p.kind == 'hire' else 'to buy'}" for p in bill.prices]
+    values = [f"{a.name} {a.value:g}{'x' if a.unit == 'x' else f' {a.unit}'}" for a in bill.assumptions]
+    lines = (
+        *((f"Prices: {', '.join(paid)}",) if paid else ()),
+        f"Assumed: {', '.join(values)}",
+        "Ranges and sources of both: --all. Your own: --hourly, --price, --electricity ..",
+    )
+    return Text("assumptions", "", (("", lines),))
+
+
+def _assumptions(bill: Bill) -> Text:
+    lines = tuple(
+        f"{a.name} {quantity(a.value)} {a.unit}"
+        + (f" ({a.low:g} - {a.high:g})" if a.low is not None else "")
+        + f" [{a.quality}: {a.source}]"
+        for a in bill.assumptions
+    )
+    prices = (
+        *(
+            f"{p.device}: {p.value:g} USD to {'hire for an hour' if p.kind == 'hire' else 'buy'}"
+            + (f" ({p.low:g} - {p.high:g})" if p.low < p.high else "")
+            + "".join(f", {text}" for text in (f"{p.offers} offers" if p.offers > 1 else "", p.date, p.note) if text)
+            for p in bill.prices
+        ),
+        *(f"source: {source}" for source in dict.fromkeys(p.source for p in bill.prices)),
+    )
+    blocks = (("Prices", prices), ("Assumptions", lines))
+    return Text("assumptions", "", blocks[not prices :])
+
 
 NODES = 25  # rows in the brief text of a comparison node by node
 LEVELS = ("summary", "detailed", "subgraph", "operator")
@@ -35,9 +149,10 @@ MORE = "More: --all (memory, power, utilisation, causes, all sentences), --level
 _BESIDE_BRIEF = ("bound", "power", "utilization", "memory")  # columns that a pane adds
 
 
+# Columns in the order of reading: rank, cost, runtime and precision, evidence.
 _KEYS = (
-    "device latency energy_per_inference edp ratio throughput power utilization memory bound known verdict causes "
-    "runtime precision trust band energy_band"
+    "device verdict latency band energy_per_inference energy_band edp throughput runtime precision known ratio bound "
+    "power utilization memory causes trust"
 )
 _MORE_KEYS = (
     "compute_per_inference memory_per_inference static_per_inference energy weights activations limit tdp kernels "
@@ -93,12 +208,6 @@ SUMMARY = columns(
     memory={"help": "peak: weights and live activations", "keep": 5},
     bound={"keep": 4},
 )  # fmt: skip
-# Columns in the order of reading: rank, cost, runtime and precision, evidence.
-_READ = (
-    "device verdict latency band energy_per_inference energy_band edp throughput runtime precision known ratio bound "
-    "power utilization memory causes trust"
-)
-READING = tuple(sorted(SUMMARY, key=lambda column: _READ.split().index(column.key)))
 DETAILED = SUMMARY + columns(
     comparison.Compared,
     _MORE_KEYS,
@@ -138,7 +247,7 @@ def _results(state: State) -> list[Estimate]:
 def _document(state: State, level: str, on_paper: bool, **costs: Any) -> comparison.Comparison | comparison.Levels:
     if level in ("subgraph", "operator"):
         return _by_level(state, level, on_paper)
-    bill = _cost.find_bill(state, asks_for_paper(state, on_paper), **costs)
+    bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
     found = compare_devices(state, on_paper)
     return found if bill is None else replace(found, cost=bill)
 
@@ -149,16 +258,15 @@ def _by_level(state: State, level: str, on_paper: bool) -> comparison.Levels:
 
 
 def _view(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Page:
-    """Return the whole answer, with all columns and sentences. CSV has the columns in the order of `SUMMARY`."""
+    """Return the whole answer, with all columns and sentences."""
     if level in ("subgraph", "operator"):
         return _by_node(state, _by_level(state, level, on_paper))
-    bill = _cost.find_bill(state, asks_for_paper(state, on_paper), **costs)
-    extra = () if bill is None else _cost.cost_columns(bill)
-    table = _sorted_devices(state, level, READING + extra)
+    bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
+    extra = () if bill is None else cost_columns(bill)
+    table = _sorted_devices(state, level, SUMMARY + extra)
     if level == "detailed":
         table = replace(table, footer=(*table.footer, *_steps(state)))
-    page = _page(state, on_paper, replace(table, title="Devices"), bill, is_whole=True)
-    return replace(page, csv=_sorted_devices(state, level, SUMMARY + extra))
+    return _page(state, on_paper, replace(table, title="Devices"), bill, is_whole=True)
 
 
 def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Table:
@@ -174,10 +282,10 @@ def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Pa
     if level in ("subgraph", "operator"):
         return replace(_view(state, level, on_paper), first=NODES)
     if level == "detailed":
-        return _page(state, on_paper, _device_pages(_sorted_devices(state, level, READING), _steps(state)))
-    if (bill := _cost.find_bill(state, asks_for_paper(state, on_paper), **costs)) is not None:
+        return _page(state, on_paper, _device_pages(_sorted_devices(state, level, SUMMARY), _steps(state)))
+    if (bill := find_bill(state, asks_for_paper(state, on_paper), **costs)) is not None:
         devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
-        table = by_device(state, devices, (*_brief_columns(devices)[:2], *_cost.cost_columns(bill, is_whole=False)))
+        table = by_device(state, devices, (*_brief_columns(devices)[:2], *cost_columns(bill, is_whole=False)))
         return _page(state, on_paper, replace(table, title=f"Per million {bill.counted}"), bill)
     return _page(state, on_paper, _brief_table(device_rows.device_rows(state, state.baseline)))
 
@@ -190,7 +298,7 @@ def _page(state: State, on_paper: bool, view: Table | Text, bill: Bill | None = 
     """Return a comparison: its title, the verdict, a view, what a bill rests on, and the cards that HTML shows."""
     answer_lines = (*answer(state, asks_for_paper(state, on_paper)), *([bill.cheapest] if bill is not None else []))
     parts = (*([Text("answer", "Answer", (("", answer_lines),))] if answer_lines else []), view)
-    more = _cost.cost_views(bill, state, is_whole) if bill is not None else ()
+    more = cost_views(bill, state, is_whole) if bill is not None else ()
     return Page(
         "compare",
         captions.headline_of_state(state),
@@ -218,7 +326,7 @@ def pane_table(state: State) -> Table:
     Each line begins with the name of its device."""
     devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
     # A narrow pane drops these columns before the columns of figures and bands.
-    extra = (replace(column, keep=max(5, column.keep)) for column in READING if column.key in _BESIDE_BRIEF)
+    extra = (replace(column, keep=max(5, column.keep)) for column in SUMMARY if column.key in _BESIDE_BRIEF)
     table = by_device(state, device_rows.sort_rows(devices, state), (*_brief_columns(devices), *extra))
     return replace(table, footer=tuple(map(_device_line, devices)), notes=_brief_notes(devices))
 
@@ -243,7 +351,7 @@ def _rank_title(metric: str) -> str:
 def _brief_table(rows: Sequence[device_rows.DeviceRow]) -> Table:
     """Return a row for each device with its bands, the best first and designs on paper last. Footers describe each."""
     ordered = sorted(rows, key=lambda row: row.order)
-    extra = (replace(column, keep=3) for column in READING if column.key in ("utilization", "memory"))
+    extra = (replace(column, keep=3) for column in SUMMARY if column.key in ("utilization", "memory"))
     columns, noun = (*_brief_columns(rows), *extra), METRICS[rows[0].metric].noun
     legend = f"{columns[1].title}: rank by {noun}, and {noun} over that of {rows[0].reference.device.key} (1x)"
     lines = (legend, *map(_device_line, ordered), MORE)
@@ -374,13 +482,7 @@ VERB = Report(
     options=(
         BASELINE,
         INCLUDE_PAPER,
-        choice(
-            "--level",
-            LEVELS,
-            default="summary",
-            metavar="LEVEL",
-            applies_to="batch",
-        ),
+        choice("--level", LEVELS, default="summary", metavar="LEVEL", applies_to="batch"),
         choice("--metric", ADDITIVE, metavar="M", help="what --level subgraph and operator compare"),
         *COST_OPTIONS,
     ),

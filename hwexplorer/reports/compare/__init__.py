@@ -1,1 +1,0 @@
-"""Compare devices for one model: latency, energy, EDP, and which is best."""
