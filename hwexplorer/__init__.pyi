@@ -13,13 +13,13 @@ from hwexplorer.api import model as model
 from hwexplorer.api import tune as tune
 
 from analysis.explore.comparison import Comparison
+from analysis.explore.comparison import Levels
 from analysis.explore.constrained_search import ConstrainedSearch
 from analysis.explore.difference import Difference
 from analysis.explore.difference import Progression
-from analysis.explore.divided_run import OffloadReport
-from analysis.explore.comparison import Levels
-from analysis.explore.mission import MissionAnswer
 from analysis.explore.divided_run import FallbackReport
+from analysis.explore.divided_run import OffloadReport
+from analysis.explore.mission import MissionAnswer
 from analysis.explore.outcome import Findings
 from analysis.explore.wavefront_phases import Wavefront
 from analysis.serving.served_load import ServingReport
@@ -51,7 +51,7 @@ def check(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: 
     """Check rules such as "energy(gpu) < 50mJ": PASS, FAIL or UNKNOWN, with margin, odds and what to measure next."""
 
 def compare(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., baseline: _Value = ..., include_design_targets: bool | None = ..., level: Literal["summary", "detailed", "subgraph", "operator"] | None = ..., metric: Literal["edp", "energy", "latency"] | None = ..., cost: bool | None = ..., hourly: _Value = ..., price: _Value = ..., electricity: _Value = ..., carbon: _Value = ..., overhead: _Value = ..., lifetime: _Value = ..., duty: _Value = ..., devices_dir: _Value = ...) -> Result[Comparison | Levels]:
-    """Compare devices for one model: latency, energy, EDP, and which is best."""
+    """Compare devices for one model: latency, energy, EDP, cost, and which is best; in whole or node by node."""
 
 def devices(device: _Value = ..., *, arch: Literal["cpu", "gpu", "tpu", "npu", "kpu"] | None = ..., precision: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
     """List the devices, or show one with the source of each fact and the energy of each event, or write its file."""
