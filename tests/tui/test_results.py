@@ -211,6 +211,7 @@ async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
         within = [card.key for card in app.explorer.strip.cards if not card.over]
         over = next(card.over for card in app.explorer.strip.cards if card.key == "xeon_8490h")
         assert " mJ > 50 mJ" in over[-1]
+        app.session.clear_message()
         await settle_until(pilot, lambda: "pass" in screen_text(app).splitlines()[-1])
         said = re.search(r"limits L<1ms E<50mJ: (\d+) of (\d+) pass", screen_text(app).splitlines()[-1])
         assert said is not None

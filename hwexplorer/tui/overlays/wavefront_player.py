@@ -57,7 +57,7 @@ class WavefrontPlayer(OverlayScreen):
     """Plays the time of an operator: each machine its own, or all on one clock."""
 
     content: MachineGrid
-    words: tuple[str, ...] = ("wavefront",)
+    words: tuple[str, ...] = ("show", "wavefront")
     BINDINGS: ClassVar[list[BindingType]] = [
         CLOSE,
         Binding("space", "play", "plays"),
@@ -145,7 +145,7 @@ class WavefrontPlayer(OverlayScreen):
         """Ask for a file to write this moment to."""
         self.is_playing = False
         devices = ",".join(machine.device for machine in self.content.machines)
-        self.words = ("wavefront", "--at", f"{self.content.at:.4g}", "--on", devices)
+        self.words = ("show", "wavefront", "--at", f"{self.content.at:.4g}", "--on", devices)
         super().action_export()
 
     def click(self, at: FramedPane.Clicked) -> None:
