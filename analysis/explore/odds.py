@@ -22,15 +22,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import METRICS
 from analysis.model.transformer import presets
 from analysis.model.transformer.transformer_request import LoadSpec
-from analysis.text.headline import (
-    advantage,
-    describe_change,
-    describe_evidence,
-    is_backed,
-    name_with_format,
-    plain_name,
-    short_name,
-)
+from analysis.text import headline
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.text import percent
@@ -261,8 +253,8 @@ def verdict(
     best = rivals[0]
     rival = min(rivals[1:], key=lambda one: probability(best, one, metric), default=None)
     odds = probability(best, rival, metric) if rival is not None else 1.0
-    backed = next((run for run in rivals if is_backed(run.trust)), None)
-    is_predicted = not is_backed(best.trust)
+    backed = next((run for run in rivals if headline.is_backed(run.trust)), None)
+    is_predicted = not headline.is_backed(best.trust)
     run = _run_to_measure(best, rival, metric) if rival is not None and (is_predicted or odds < SURE) else ""
     if figure(unreal[0] if unreal else best) < figure(best):
         noun += " of devices that exist"
@@ -271,10 +263,10 @@ def verdict(
     lines += [_against_unchanged(run, results, best, metric) for run in hypothetical]
     if is_predicted and backed is not None:
         name = names[backed.device.key]
-        lines.append(f"Best with measurements behind it: {name} ({describe_evidence(backed.trust)}).")
+        lines.append(f"Best with measurements behind it: {name} ({headline.describe_evidence(backed.trust)}).")
     lines += [f"To {'settle' if odds < SURE else 'confirm'} it: {run}."] * bool(run)
     if designs and (on_paper or figure(designs[0]) < figure(best)):
-        design = f"{names[designs[0].device.key]}, {advantage(designs[0], best)} {names[best.device.key]}"
+        design = f"{names[designs[0].device.key]}, {headline.advantage(designs[0], best)} {names[best.device.key]}"
         lines.append(f"On paper: {design}; designs are not ranked.")
     return Verdict(
         metric=metric,
@@ -290,14 +282,13 @@ def verdict(
 
 def _names(results: Sequence[Estimate], ranked: Sequence[Estimate]) -> dict[str, str]:
     """Return the name of each device by key: short if no other result has it, with its format if formats differ."""
-    short = [plain_name(result.device) for result in results]
+    short = [headline.plain_name(result.device) for result in results]
     names = [
-        name if short.count(name) == 1 else short_name(result.device).removesuffix(ON_PAPER)
+        name if short.count(name) == 1 else headline.short_name(result.device).removesuffix(ON_PAPER)
         for result, name in zip(results, short, strict=True)
     ]
-    return {
-        result.device.key: name_with_format(name, result, ranked) for result, name in zip(results, names, strict=True)
-    }
+    pairs = zip(results, names, strict=True)
+    return {result.device.key: headline.name_with_format(name, result, ranked) for result, name in pairs}
 
 
 def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, names: Mapping[str, str]) -> str:
@@ -305,11 +296,11 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, na
     name = names[best.device.key]
     if rival is None:
         return f"{name} is the only device here that exists and can run it."
-    gap = f"{advantage(best, rival)} {names[rival.device.key]}."
+    gap = f"{headline.advantage(best, rival)} {names[rival.device.key]}."
     chance, likely = percent(odds), "" if odds >= SURE else "probably "
     if odds < LIKELY:
         return f"Too close to call: {name} is estimated to have the least {noun} ({chance} odds), {gap}"
-    if not is_backed(best.trust):
+    if not headline.is_backed(best.trust):
         return f"If its data sheet holds, {name} {likely}has the least {noun} ({chance} odds): {gap}"
     return f"{name} is {likely}best ({chance} sure), with the least {noun}: {gap}"
 
@@ -324,11 +315,11 @@ def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimat
     parts = []
     if base is not None:
         change = f"{figure(one) / (figure(base) or 1.0) * 100 - 100:+.0f} %"
-        parts.append(f"{METRICS[metric].title} {change} against {short_name(base.device)}")
+        parts.append(f"{METRICS[metric].title} {change} against {headline.short_name(base.device)}")
     factor = figure(one) / (figure(best) or 1.0)
     if base is None or base is not best:
-        winner = short_name(best.device)
-        gap = describe_change(min(factor, 1 / factor), "less", "")
+        winner = headline.short_name(best.device)
+        gap = headline.describe_change(min(factor, 1 / factor), "less", "")
         words = f"{winner} still has {gap}" if factor > 1 else f"{gap} than {winner}"
         parts.append(words if gap else f"the same as {winner}")
     if factor < 1:
@@ -338,4 +329,5 @@ def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimat
 
 def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:
     """Say what to run to settle a doubt: on the device without measurements, else on the one with the wider band."""
-    return describe_measurement(best if not is_backed(best.trust) else wider_band((best, rival), metric), metric)
+    side = wider_band((best, rival), metric) if headline.is_backed(best.trust) else best
+    return describe_measurement(side, metric)

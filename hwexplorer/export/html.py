@@ -16,8 +16,8 @@ from hwexplorer.export.text import columns_as_text
 from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.version import VERSION
+from hwexplorer.views import plain
 from hwexplorer.views.layout import LEFT
-from hwexplorer.views.plain import LOOKS, Card, Page, Plot, Row, Series, Stack, Table, Text, View, WaterfallStep
 from hwexplorer.views.plot_axis import Axis, axis
 
 BAR, WIDEST = 14, 40  # width of a bar in em, and most characters of a column of a tree
@@ -30,7 +30,7 @@ def _text(value: object) -> str:
 
 def _colours(dark: bool) -> str:
     """Return the colours of the causes as CSS variables."""
-    return "".join(f"--c{place}:{look.dark if dark else look.light};" for place, look in enumerate(LOOKS))
+    return "".join(f"--c{place}:{look.dark if dark else look.light};" for place, look in enumerate(plain.LOOKS))
 
 
 _PAGE_STYLE = f"""
@@ -46,7 +46,7 @@ _STYLE, _SCRIPT = (
 )
 
 
-def as_html(view: View | Page, command: str = "") -> str:
+def as_html(view: plain.View | plain.Page, command: str = "") -> str:
     """Return the view as a complete page, which shows the version and the `command` that made it."""
     footer = f'<p class="note">hwexplorer {_text(VERSION)}: <code>{_text(command)}</code></p>\n' if command else ""
     return (
@@ -57,30 +57,30 @@ def as_html(view: View | Page, command: str = "") -> str:
     )
 
 
-def as_fragment(view: View | Page) -> str:
+def as_fragment(view: plain.View | plain.Page) -> str:
     """Return the view for embedding in another page, such as a notebook: its style is scoped and it has no script."""
     rule = "--ink:currentColor;--line:#8886;--soft:transparent;--bar:#4c8bd6;--dim:#8a939c;" + _colours(dark=False)
     return f'<div class="hwexplorer"><style>.hwexplorer{{{rule}{_STYLE}}}</style>\n{_part(view, 3)}</div>'
 
 
-def _part(view: View | Page, level: int) -> str:
+def _part(view: plain.View | plain.Page, level: int) -> str:
     name, _, subtitle = view.title.partition(": ") if level == 1 else (view.title, "", "")
     title = f"<h{level}>{_text(name)}</h{level}>\n" if name else ""
     title += f"<p>{_text(subtitle)}</p>\n" if subtitle else ""
-    if isinstance(view, Page):
+    if isinstance(view, plain.Page):
         return title + _parts(view, min(level + 1, 3))
-    if isinstance(view, Table):
+    if isinstance(view, plain.Table):
         return title + _table(view)
-    return title + (_prose(view, level) if isinstance(view, Text) else _plot(view))
+    return title + (_prose(view, level) if isinstance(view, plain.Text) else _plot(view))
 
 
-def _parts(page: Page, level: int) -> str:
+def _parts(page: plain.Page, level: int) -> str:
     """Return the parts one below the other, the cards below an answer in words, else first. If some parts are brief,
     they come before the others, which are folded."""
     brief = [part for name in page.brief for part in page.parts if part.name == name]
     rest = [part for part in page.parts if not any(part is chosen_part for chosen_part in brief)]
     pieces = [_part(part, level) for part in brief or rest]
-    pieces.insert(int(not brief and isinstance(rest[0], Text)), _cards(page.cards))
+    pieces.insert(int(not brief and isinstance(rest[0], plain.Text)), _cards(page.cards))
     for part in rest if brief else ():
         inner = _part(replace(part, title=""), level)
         pieces.append(f'<details class="part"><summary>{_text(part.title or part.name)}</summary>{inner}</details>')
@@ -98,17 +98,17 @@ def _breakable(line: str) -> str:
     return re.sub(r"\w+(?:,\w+){2,}", lambda words: words[0].replace(",", ",<wbr>"), line)
 
 
-def _prose(view: Text, level: int) -> str:
+def _prose(view: plain.Text, level: int) -> str:
     inner = min(level + 1, 4)
     kind = "drawing" if view.is_drawing else "plain"
     html = "\n".join(f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines, kind)}" for head, lines in view.sections)
     return _steps(view.steps) + html
 
 
-def _table(view: Table) -> str:
+def _table(view: plain.Table) -> str:
     texts = columns_as_text(view)
     footers = f"{_lines(view.footer)}{_lines(view.notes, 'note')}"
-    if any(isinstance(cell, Stack) for row in view.rows[:1] for cell in row.cells):
+    if any(isinstance(cell, plain.Stack) for row in view.rows[:1] for cell in row.cells):
         footers += _legend()
     if is_tree(view):
         return f'<div class="scroll">{_tree(view, texts)}</div>{footers}'
@@ -126,7 +126,7 @@ def _class(column: Column) -> str:
     return ' class="text"' if column.role in LEFT else ""
 
 
-def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:
+def _row(view: plain.Table, row: plain.Row, r: int, shown: list[list[str]]) -> str:
     cells = []
     for c, column in enumerate(view.columns):
         value = row.cells[c]
@@ -147,23 +147,25 @@ def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:
 # --- bars and trees ---------------------------------------------------------------------------------------
 
 
-def is_tree(view: Table) -> bool:
+def is_tree(view: plain.Table) -> bool:
     """Return True if rows have children."""
     return any(row.has_children for row in view.rows)
 
 
 def _legend() -> str:
     """Return the legend of the colours of bars."""
-    samples = "".join(f'<span class="bar" style="background:var(--c{i})"></span>{x.name}' for i, x in enumerate(LOOKS))
+    samples = "".join(
+        f'<span class="bar" style="background:var(--c{i})"></span>{x.name}' for i, x in enumerate(plain.LOOKS)
+    )
     return f'<p class="legend">time and energy by cause:{samples}</p>'
 
 
 def _bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
     """Return a bar, by cause for a `Stack`. `full` is the length of the value 1."""
-    if isinstance(value, Stack):
+    if isinstance(value, plain.Stack):
         return "".join(
             f'<span class="bar" style="width:{part * full:.2f}{unit};background:var(--c{place})" '
-            f'title="{LOOKS[place].name}"></span>'
+            f'title="{plain.LOOKS[place].name}"></span>'
             for place, part in enumerate(value.parts)
             if part > 0
         )
@@ -171,7 +173,7 @@ def _bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
     return f'<span class="bar" style="width:{wide * full:.2f}{unit}"></span>'
 
 
-def _tree(view: Table, shown: list[list[str]]) -> str:
+def _tree(view: plain.Table, shown: list[list[str]]) -> str:
     """Return a tree, open where half of the model is. Its rows are grids of the same widths, so columns are aligned."""
     heads = "".join(
         f'<span class="{_side(column)}" title="{_text(column_meaning(column))}">{_text(texts[0])}</span>'
@@ -193,7 +195,7 @@ def _side(column: Column) -> str:
     return "text" if column.role in LEFT else "number"
 
 
-def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:
+def _nested(view: plain.Table, shown: list[list[str]]) -> Iterator[str]:
     has_one_root = sum(row.depth == 0 for row in view.rows) == 1
     open_depths: list[int] = []
     bars = [i for i, column in enumerate(view.columns) if column.role == "bar"]
@@ -212,7 +214,7 @@ def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:
     yield "</details>" * len(open_depths)
 
 
-def _cells(view: Table, row: Row, texts: list[str]) -> str:
+def _cells(view: plain.Table, row: plain.Row, texts: list[str]) -> str:
     cells = [f'<span class="text name" style="--depth:{row.depth}">{_text(texts[0].strip())}</span>']
     for c, (column, value) in enumerate(zip(view.columns, row.cells, strict=True)):
         if c:
@@ -226,12 +228,12 @@ def _cells(view: Table, row: Row, texts: list[str]) -> str:
 # --- cards and steps --------------------------------------------------------------------------------------
 
 
-def _cards(devices: tuple[Card, ...]) -> str:
+def _cards(devices: tuple[plain.Card, ...]) -> str:
     """Return a card for each device: its cost, the main figure first. Designs on paper are dimmed."""
     return f'<div class="cards">{"".join(map(_card, devices))}</div>' if devices else ""
 
 
-def _card(card: Card) -> str:
+def _card(card: plain.Card) -> str:
     main_figure, *rest = (_text(str(figure)) for figure in card.figures)
     figures = f"<b>{main_figure}</b>" + "".join(f"<span>{figure}</span>" for figure in rest)
     kind = " paper" * card.on_paper if card.fits and not card.over else " out"
@@ -243,7 +245,7 @@ def _card(card: Card) -> str:
     )
 
 
-def _steps(waterfall: tuple[WaterfallStep, ...]) -> str:
+def _steps(waterfall: tuple[plain.WaterfallStep, ...]) -> str:
     """Return a waterfall as a table of bars."""
     rows = ""
     for step in waterfall:
@@ -268,7 +270,7 @@ def _pixels(scale: Axis, first: int, last: int) -> _Pixels:
     return lambda value: first + (scale.place(value) or 0.0) * (last - first)
 
 
-def _plot(view: Plot) -> str:
+def _plot(view: plain.Plot) -> str:
     x_axis = axis([v for s in view.series for v in s.x], view.log_x, view.x_unit)
     y_axis = axis([v for s in view.series for v in s.y], view.log_y, view.y_unit)
     x, y = _pixels(x_axis, _LEFT, _WIDTH - _RIGHT), _pixels(y_axis, _FOOT, 12)
@@ -297,14 +299,14 @@ def _plot(view: Plot) -> str:
     )
 
 
-def _colour(series: Series, index: int) -> str:
+def _colour(series: plain.Series, index: int) -> str:
     """Return the colour of a series: one per device in all plots, and the text colour for a marked series."""
     if series.mark:
         return "var(--ink)"
     return _COLOURS[(series.device if series.device >= 0 else index) % len(_COLOURS)]
 
 
-def _line(series: Series, path: str, end: tuple[float, float], x: _Pixels, y: _Pixels) -> str:
+def _line(series: plain.Series, path: str, end: tuple[float, float], x: _Pixels, y: _Pixels) -> str:
     """Return a line with its name after its end, or above it if there is no room."""
     name, right, height = _text(series.name), x(end[0]), y(end[1])
     kind = "roof guide" if series.guide else "roof"
@@ -316,7 +318,7 @@ def _line(series: Series, path: str, end: tuple[float, float], x: _Pixels, y: _P
     return f'<polyline class="{kind}"{stroke} points="{path}"><title>{name}</title></polyline>{label}'
 
 
-def _series(view: Plot, series: Series, index: int, x: _Pixels, y: _Pixels) -> str:
+def _series(view: plain.Plot, series: plain.Series, index: int, x: _Pixels, y: _Pixels) -> str:
     colour = _colour(series, index)
     names = series.labels or series.keys or (series.name,) * len(series.x)
     sizes = series.sizes or (0.0,) * len(series.x)

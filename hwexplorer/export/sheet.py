@@ -4,7 +4,7 @@ import msgspec
 
 from analysis.document import Column, record
 from hwexplorer.export.text import render
-from hwexplorer.views.plain import EMPTY_TABLE, Page, Row, Table, View
+from hwexplorer.views import plain
 
 
 class Sheet(msgspec.Struct, frozen=True):
@@ -12,7 +12,7 @@ class Sheet(msgspec.Struct, frozen=True):
 
     title: str
     text: str
-    table: Table | None = None
+    table: plain.Table | None = None
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -30,20 +30,20 @@ class _Wire(msgspec.Struct, frozen=True):
     title: str
     text: str
     heads: tuple[_Head, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[plain.Row, ...]
 
 
-def sheet(view: View | Page, width: int) -> Sheet:
+def sheet(view: plain.View | plain.Page, width: int) -> Sheet:
     """Return the text of a view, and its main table if the rows lead to another state."""
-    main = view.parts[view.main] if isinstance(view, Page) else view
-    leads = isinstance(main, Table) and any(row.leads for row in main.rows)
-    return Sheet(view.title, render(view, width), main if leads and isinstance(main, Table) else None)
+    main = view.parts[view.main] if isinstance(view, plain.Page) else view
+    leads = isinstance(main, plain.Table) and any(row.leads for row in main.rows)
+    return Sheet(view.title, render(view, width), main if leads and isinstance(main, plain.Table) else None)
 
 
-def encode(view: View | Page, width: int) -> str:
+def encode(view: plain.View | plain.Page, width: int) -> str:
     """Return a view as one line of JSON that `decode` reads."""
     content = sheet(view, width)
-    table = content.table or EMPTY_TABLE
+    table = content.table or plain.EMPTY_TABLE
     wire = _Wire(content.title, content.text, tuple(record(_Head, column) for column in table.columns), table.rows)
     return msgspec.json.encode(wire).decode() + "\n"
 
@@ -52,4 +52,4 @@ def decode(text: bytes) -> Sheet:
     """Return the sheet of a line. Raises msgspec.MsgspecError for the text of a verb that prints no sheet."""
     wire = msgspec.json.decode(text, type=_Wire)
     columns = tuple(record(Column, head) for head in wire.heads)
-    return Sheet(wire.title, wire.text, Table("results", wire.title, columns, wire.rows) if wire.rows else None)
+    return Sheet(wire.title, wire.text, plain.Table("results", wire.title, columns, wire.rows) if wire.rows else None)

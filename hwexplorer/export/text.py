@@ -7,8 +7,7 @@ from msgspec.structs import replace
 from analysis.document import Cell, Column
 from hardware.base.text import count_noun
 from hwexplorer.text.number_format import quantity, safe
-from hwexplorer.views.layout import LEFT, fit_places, measure, shorten, width_of, wrap_evenly
-from hwexplorer.views.plain import HELP, SUMMARY, Page, Plot, Row, Stack, Table, Text, View, cause_bar, for_reading
+from hwexplorer.views import layout, plain
 from hwexplorer.views.tables import keep_columns
 
 BAR = 12
@@ -17,18 +16,18 @@ POINTS = 12  # rows of a plot in brief text
 NAME_LEAST = 16
 
 
-def render(view: View | Page, width: int = 0, is_whole: bool = True) -> str:
+def render(view: plain.View | plain.Page, width: int = 0, is_whole: bool = True) -> str:
     """Return a view as text; `width` 0 drops no column. Tables have their first rows unless `is_whole`."""
-    if isinstance(view, Page):
-        said = [part for part in for_reading(view).parts if is_whole or getattr(part, "rows", True) or part.title]
+    if isinstance(view, plain.Page):
+        said = [part for part in plain.for_reading(view).parts if is_whole or getattr(part, "rows", True) or part.title]
         parts = (render(part, width, is_whole) for part in said)  # a table without rows and title says nothing
         return "\n".join(["\n".join(_wrapped(safe(view.title), width)) + "\n", *parts])
-    if isinstance(view, Table):
+    if isinstance(view, plain.Table):
         return table(view if is_whole else _first_rows(view), width)
-    return prose(view, width) if isinstance(view, Text) else points(view, width, is_whole)
+    return prose(view, width) if isinstance(view, plain.Text) else points(view, width, is_whole)
 
 
-def _first_rows(view: Table) -> Table:
+def _first_rows(view: plain.Table) -> plain.Table:
     """Return the table with its first rows, and a line that counts the others. It has no column that is empty in every
     row or names the only model, which the title does."""
 
@@ -47,16 +46,16 @@ def _first_rows(view: Table) -> Table:
     return replace(view, rows=view.rows[: view.first], footer=footer)
 
 
-def table(view: Table, width: int = 0) -> str:
+def table(view: plain.Table, width: int = 0) -> str:
     """Return title, header, rows indented by depth, footer and notes. Columns that do not fit are dropped by `keep` and
     named; a stacked table shows them below the others."""
     cells = columns_as_text(view)
     lines = [*_wrapped(safe(view.title), width), ""] if view.title else []
     printed, rest = [0], list(range(1, len(view.columns)))
     while rest and (len(printed) == 1 or view.is_stacked):
-        fitting = fit_places(
+        fitting = layout.fit_places(
             [view.columns[c] for c in (0, *rest)],
-            [max(map(width_of, cells[c])) for c in (0, *rest)],
+            [max(map(layout.width_of, cells[c])) for c in (0, *rest)],
             width,
             view.is_stacked,
         )
@@ -82,34 +81,34 @@ def table(view: Table, width: int = 0) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _lines(view: Table, cells: list[list[str]], kept: list[int], width: int) -> list[str]:
+def _lines(view: plain.Table, cells: list[list[str]], kept: list[int], width: int) -> list[str]:
     """Return the head and the rows of some columns. If these do not fit, the first one is shortened."""
-    widths = {c: max(map(width_of, cells[c])) for c in kept}
+    widths = {c: max(map(layout.width_of, cells[c])) for c in kept}
     gap = "  " if not width or sum(widths.values()) + 2 * len(kept) - 2 <= width else " "
     lead = kept[0]
     excess_width = sum(widths.values()) + len(gap) * (len(kept) - 1) - width
     if width and excess_width > 0:
         widths[lead] = max(widths[lead] - excess_width, NAME_LEAST)
-        cells[lead] = [shorten(text, widths[lead], True) for text in cells[lead]]
+        cells[lead] = [layout.shorten(text, widths[lead], True) for text in cells[lead]]
     lines = []
     for r in range(len(view.rows) + 1):
         parts = []
         for c in kept:
             text = cells[c][r]
-            space = " " * (widths[c] - width_of(text))
-            parts.append(text + space if view.columns[c].role in LEFT else space + text)
+            space = " " * (widths[c] - layout.width_of(text))
+            parts.append(text + space if view.columns[c].role in layout.LEFT else space + text)
         lines.append(gap.join(parts).rstrip())
     return lines
 
 
 def _wrapped(line: str, width: int, indent: str = "") -> list[str]:
     """Return the line in pieces that fit, all but the first indented by two more; in one piece if `width` is 0."""
-    return [indent + part for part in (wrap_evenly(line, max(width, 20) - len(indent), 2) if width else [line])]
+    return [indent + part for part in (layout.wrap_evenly(line, max(width, 20) - len(indent), 2) if width else [line])]
 
 
-def columns_as_text(view: Table) -> list[list[str]]:
+def columns_as_text(view: plain.Table) -> list[list[str]]:
     """Return each column of a table as text, its head first; the first is indented by depth."""
-    measures = [measure(view.columns, place, view.rows) for place in range(len(view.columns))]
+    measures = [layout.measure(view.columns, place, view.rows) for place in range(len(view.columns))]
     columns = [
         [one.header, *((bar if one.column.role == "bar" else one.write)(row.cells[place]) for row in view.rows)]
         for place, one in enumerate(measures)
@@ -121,26 +120,26 @@ def columns_as_text(view: Table) -> list[list[str]]:
 
 def bar(fraction: Cell) -> str:
     """Return a fraction as a bar, by cause for a `Stack`."""
-    if isinstance(fraction, Stack):
-        return cause_bar(fraction.parts, BAR)
+    if isinstance(fraction, plain.Stack):
+        return plain.cause_bar(fraction.parts, BAR)
     return "█" * round(min(max(fraction, 0.0), 1.0) * BAR) if isinstance(fraction, int | float) else ""
 
 
-def sections(view: Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def sections(view: plain.Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the sections of a text, its steps after the summary as bars by cause."""
     if not view.steps:
         return view.sections
     widest = max(len(step.name) for step in view.steps)
     lines = tuple(
         f"{step.name:<{widest}}  {quantity(step.seconds, 's'):>8}  "
-        f"{' ' * round(step.start * STEPS)}{cause_bar(step.bar.parts, STEPS)}".rstrip()
+        f"{' ' * round(step.start * STEPS)}{plain.cause_bar(step.bar.parts, STEPS)}".rstrip()
         for step in view.steps
     )
-    lead = 1 if view.sections and view.sections[0][0] == SUMMARY else 0
-    return (*view.sections[:lead], ("Where the time goes", (*lines, f"by cause: {HELP}")), *view.sections[lead:])
+    lead = 1 if view.sections and view.sections[0][0] == plain.SUMMARY else 0
+    return (*view.sections[:lead], ("Where the time goes", (*lines, f"by cause: {plain.HELP}")), *view.sections[lead:])
 
 
-def prose(view: Text, width: int = 0) -> str:
+def prose(view: plain.Text, width: int = 0) -> str:
     """Return a text as its title and headed paragraphs."""
     lines = [*_wrapped(safe(view.title), width), ""] if view.title else []
     for heading, paragraph in sections(view):
@@ -151,20 +150,20 @@ def prose(view: Text, width: int = 0) -> str:
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 
-def points(view: Plot, width: int = 0, is_whole: bool = True) -> str:
+def points(view: plain.Plot, width: int = 0, is_whole: bool = True) -> str:
     """Return a plot as the table of its points, the first ones unless `is_whole`."""
-    rows = tuple(Row("/".join(point[:2]), point) for point in list_points(view))
+    rows = tuple(plain.Row("/".join(point[:2]), point) for point in list_points(view))
     columns = (
         Column("series", "Series", role="text", keep=0),
         Column("label", "Label", role="text", keep=1),
         Column("x", view.x_title, view.x_unit, keep=0),
         Column("y", view.y_title, view.y_unit, keep=0),
     )
-    listing = Table(view.name, view.title, columns, rows, notes=view.notes, first=POINTS)
+    listing = plain.Table(view.name, view.title, columns, rows, notes=view.notes, first=POINTS)
     return table(listing if is_whole else _first_rows(listing), width)
 
 
-def list_points(view: Plot) -> Iterator[tuple[str, str, float, float]]:
+def list_points(view: plain.Plot) -> Iterator[tuple[str, str, float, float]]:
     """Yield the points of a plot: series, label, x and y."""
     for series in view.series:
         labels = series.labels or ("",) * len(series.x)

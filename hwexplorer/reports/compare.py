@@ -8,25 +8,23 @@ from typing import Any
 from msgspec.structs import replace
 
 from analysis.document import Column, columns
+from analysis.estimate import figures
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import ADDITIVE, METRICS, describe_deviations, serving
 from analysis.explore import comparison
 from analysis.explore.attribution import attribute_to_software
 from analysis.explore.cost import Bill, BreakEven, Cost, bill_of, settings
 from analysis.text.headline import describe_evidence, short_name
 from hardware.base.errors import RequestError
 from hardware.base.text import plain_number, quantity
-from hwexplorer import engine
+from hwexplorer import engine, options
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report, Rows
 from hwexplorer.export.text import columns_as_text
-from hwexplorer.options import BASELINE, amount, choice, option
 from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
-from hwexplorer.views import captions, device_rows
+from hwexplorer.views import captions, device_rows, plain
 from hwexplorer.views.answer_lines import answer
-from hwexplorer.views.plain import HELP, Amount, Page, Stack, Table, Text
 from hwexplorer.views.tables import rows as make_rows
 
 _Price = tuple[str, float]
@@ -37,23 +35,21 @@ def _price(text: str) -> _Price:
     name, equals, usd = text.rpartition("=")
     if not equals or not name:
         raise RequestError(f"{text[:40]!r}: expected DEVICE=USD, e.g. h100_sxm=2.5")
-    return name, amount("USD")(usd)
+    return name, options.amount("USD")(usd)
 
 
-_option = partial(option, applies_to="batch", group="what it costs")
+_option = partial(options.option, applies_to="batch", group="what it costs")
 COST_OPTIONS = (
     _option("--cost", action="store_true", help="hire, purchase, electricity and carbon of a million inferences"),
     _option("--hourly", type=_price, action="append", metavar="DEV=USD", help="hire per hour, power included"),
     _option("--price", type=_price, action="append", metavar="DEV=USD", help="purchase price"),
-    _option("--electricity", type=amount("USD"), metavar="USD", help="price of a kWh"),
-    _option("--carbon", type=amount(""), metavar="G", help="grams of CO2 per kWh"),
+    _option("--electricity", type=options.amount("USD"), metavar="USD", help="price of a kWh"),
+    _option("--carbon", type=options.amount(""), metavar="G", help="grams of CO2 per kWh"),
     _option(
-        "--overhead", type=amount(""), metavar="X", help="energy of the data centre per energy of the device (PUE)"
+        "--overhead", type=options.amount(""), metavar="X", help="energy of the data centre per that of the device"
     ),
-    _option("--lifetime", type=amount(""), metavar="YEARS", help="lifetime of a device in years"),
-    _option(
-        "--duty", type=amount("fraction"), metavar="X", help="share of its lifetime spent on this work: 0.5 or 50%"
-    ),
+    _option("--lifetime", type=options.amount(""), metavar="YEARS", help="lifetime of a device in years"),
+    _option("--duty", type=options.amount("fraction"), metavar="X", help="share of its lifetime on this work: 0.5"),
 )
 
 
@@ -104,13 +100,13 @@ def cost_columns(bill: Bill, is_whole: bool = True) -> tuple[Column, ...]:
     return tuple(replace(column, of=partial(read, column)) for column in chosen)
 
 
-def cost_views(bill: Bill, state: State, is_whole: bool) -> tuple[Text | Table, ...]:
+def cost_views(bill: Bill, state: State, is_whole: bool) -> tuple[plain.Text | plain.Table, ...]:
     """Return the break-even of devices with a price, and what the costs rest on."""
     even = (_EVEN(bill, state),) if bill.break_even else ()
     return (*even, _assumptions(bill) if is_whole else _assumed(bill))
 
 
-def _assumed(bill: Bill) -> Text:
+def _assumed(bill: Bill) -> plain.Text:
     """Return prices and assumptions in brief, without their ranges and sources."""
     paid = [f"{p.device} {p.value:g} USD {'an hour' if p.kind == 'hire' else 'to buy'}" for p in bill.prices]
     values = [f"{a.name} {a.value:g}{'x' if a.unit == 'x' else f' {a.unit}'}" for a in bill.assumptions]
@@ -119,10 +115,10 @@ def _assumed(bill: Bill) -> Text:
         f"Assumed: {', '.join(values)}",
         "Ranges and sources of both: --all. Your own: --hourly, --price, --electricity ..",
     )
-    return Text("assumptions", "", (("", lines),))
+    return plain.Text("assumptions", "", (("", lines),))
 
 
-def _assumptions(bill: Bill) -> Text:
+def _assumptions(bill: Bill) -> plain.Text:
     lines = tuple(
         f"{a.name} {quantity(a.value)} {a.unit}"
         + (f" ({a.low:g} - {a.high:g})" if a.low is not None else "")
@@ -139,7 +135,7 @@ def _assumptions(bill: Bill) -> Text:
         *(f"source: {source}" for source in dict.fromkeys(p.source for p in bill.prices)),
     )
     blocks = (("Prices", prices), ("Assumptions", lines))
-    return Text("assumptions", "", blocks[not prices :])
+    return plain.Text("assumptions", "", blocks[not prices :])
 
 
 NODES = 25  # rows in the brief text of a comparison node by node
@@ -181,8 +177,8 @@ SUMMARY = columns(
     _ratio("ratio", "EDP ratio", "edp"),
     Column("known", "Evidence", role="text", keep=2, of="evidence"),
     Column(
-        "causes", "EDP by cause", role="bar", keep=5, help=HELP,
-        of=lambda row: Stack(shares(row.run, "edp").sum(axis=1).tolist()),
+        "causes", "EDP by cause", role="bar", keep=5, help=plain.HELP,
+        of=lambda row: plain.Stack(shares(row.run, "edp").sum(axis=1).tolist()),
     ),
     Column(
         "precision", "Format used", role="text", keep=3, of="figures.precision_run",
@@ -257,7 +253,7 @@ def _by_level(state: State, level: str, on_paper: bool) -> comparison.Levels:
     return comparison.compare_levels(_results(state), reference, level, asks_for_paper(state, on_paper))
 
 
-def _view(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Page:
+def _view(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table | plain.Page:
     """Return the whole answer, with all columns and sentences."""
     if level in ("subgraph", "operator"):
         return _by_node(state, _by_level(state, level, on_paper))
@@ -269,14 +265,14 @@ def _view(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Pag
     return _page(state, on_paper, replace(table, title="Devices"), bill, is_whole=True)
 
 
-def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Table:
+def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> plain.Table:
     detail_columns = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
     devices, results = device_rows.device_rows(state, state.baseline), _results(state)
     table = by_device(state, device_rows.sort_rows(devices, state), (*columns, *detail_columns))
     return replace(table, footer=comparison.insights(results, devices[0].reference), notes=_deviation_notes(results))
 
 
-def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> Table | Page:
+def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table | plain.Page:
     """Return the answer with a row and a line for each device; with level `detailed`, a paragraph for each device; with
     costs, a row with the cost of each."""
     if level in ("subgraph", "operator"):
@@ -294,12 +290,14 @@ def _steps(state: State) -> tuple[str, ...]:
     return tuple(f"next: {command(step)}" for step in compare_devices(state).next)
 
 
-def _page(state: State, on_paper: bool, view: Table | Text, bill: Bill | None = None, is_whole: bool = False) -> Page:
+def _page(
+    state: State, on_paper: bool, view: plain.Table | plain.Text, bill: Bill | None = None, is_whole: bool = False
+) -> plain.Page:
     """Return a comparison: its title, the verdict, a view, what a bill rests on, and the cards that HTML shows."""
     answer_lines = (*answer(state, asks_for_paper(state, on_paper)), *([bill.cheapest] if bill is not None else []))
-    parts = (*([Text("answer", "Answer", (("", answer_lines),))] if answer_lines else []), view)
+    parts = (*([plain.Text("answer", "Answer", (("", answer_lines),))] if answer_lines else []), view)
     more = cost_views(bill, state, is_whole) if bill is not None else ()
-    return Page(
+    return plain.Page(
         "compare",
         captions.headline_of_state(state),
         (*parts, *more),
@@ -308,7 +306,7 @@ def _page(state: State, on_paper: bool, view: Table | Text, bill: Bill | None = 
     )
 
 
-def by_device(state: State, devices: Sequence[device_rows.DeviceRow], columns: tuple[Column, ...]) -> Table:
+def by_device(state: State, devices: Sequence[device_rows.DeviceRow], columns: tuple[Column, ...]) -> plain.Table:
     """Return one row per device, with the keys of `state.devices`, and against the pin if there is one."""
     pinned_state = pinned(state) if state.diff else None
     pinned_edp_js = engine.result(pinned_state).edp_js if pinned_state else 0.0
@@ -318,10 +316,10 @@ def by_device(state: State, devices: Sequence[device_rows.DeviceRow], columns: t
         all_columns, devices, key="key", kind="figures.architecture",
         dim=lambda row: row.key in limits.failing if limits else not row.run.fits,
     )  # fmt: skip
-    return Table("compare", captions.headline_of_state(state), all_columns, table_rows, is_stacked=True)
+    return plain.Table("compare", captions.headline_of_state(state), all_columns, table_rows, is_stacked=True)
 
 
-def pane_table(state: State) -> Table:
+def pane_table(state: State) -> plain.Table:
     """Return a row and a line for each device of a state, with the keys of `state.devices`, sorted by `state.rank`.
     Each line begins with the name of its device."""
     devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
@@ -348,14 +346,14 @@ def _rank_title(metric: str) -> str:
     return f"{word[0].upper()}{word[1:]} rank"
 
 
-def _brief_table(rows: Sequence[device_rows.DeviceRow]) -> Table:
+def _brief_table(rows: Sequence[device_rows.DeviceRow]) -> plain.Table:
     """Return a row for each device with its bands, the best first and designs on paper last. Footers describe each."""
     ordered = sorted(rows, key=lambda row: row.order)
     extra = (replace(column, keep=3) for column in SUMMARY if column.key in ("utilization", "memory"))
-    columns, noun = (*_brief_columns(rows), *extra), METRICS[rows[0].metric].noun
+    columns, noun = (*_brief_columns(rows), *extra), figures.METRICS[rows[0].metric].noun
     legend = f"{columns[1].title}: rank by {noun}, and {noun} over that of {rows[0].reference.device.key} (1x)"
     lines = (legend, *map(_device_line, ordered), MORE)
-    return Table(
+    return plain.Table(
         "compare", "Devices", columns, make_rows(columns, ordered, "key"), lines, _brief_notes(ordered), is_stacked=True
     )
 
@@ -370,7 +368,7 @@ def _device_line(row: device_rows.DeviceRow) -> str:
     """Say how a device ranks, and how much of its ratio is software, or which setting helps most."""
     run, reference = row.run, row.reference
     parts = [row.phrase.removeprefix("on paper: ").removeprefix("hypothetical: ").replace(" · ", ", ")]
-    if (serving_figures := serving(run)) is not None and run.fits:
+    if (serving_figures := figures.serving(run)) is not None and run.fits:
         parts.append(f"{serving_figures.largest_batch} such requests fit at once")
     elif not run.fits:
         parts.append(f"does not fit {comparison.fitting_format(run)}".rstrip())
@@ -387,12 +385,12 @@ def _deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:
     """Return each deviation from the request, once with all devices that have it, and the notes of the model."""
     names: dict[str, list[str]] = {}
     for result in results:
-        for mark in describe_deviations(result):
+        for mark in figures.describe_deviations(result):
             names.setdefault(mark, []).append(short_name(result.device))
     return (*(f"{', '.join(device_names)}: {mark}" for mark, device_names in names.items()), *results[0].workload.notes)
 
 
-def _device_pages(table: Table, steps: tuple[str, ...]) -> Text:
+def _device_pages(table: plain.Table, steps: tuple[str, ...]) -> plain.Text:
     """Return a paragraph per device, with a figure in each line, and the next commands."""
     names, *columns = columns_as_text(table)
     width = max(len(column[0]) for column in columns)
@@ -400,7 +398,7 @@ def _device_pages(table: Table, steps: tuple[str, ...]) -> Text:
         (name, tuple(f"{column[0]:<{width}}  {column[place].strip()}" for column in columns if column[place].strip()))
         for place, name in enumerate(names[1:], 1)
     ]
-    return Text("devices", "Device by device", (*pages, ("", steps)))
+    return plain.Text("devices", "Device by device", (*pages, ("", steps)))
 
 
 # --- node by node -----------------------------------------------------------------------------------------
@@ -408,7 +406,7 @@ def _device_pages(table: Table, steps: tuple[str, ...]) -> Text:
 _HIDDEN = "J: hidden in a kernel without time of its own, so compared by energy"
 
 
-def _by_node(state: State, found: comparison.Levels) -> Table:
+def _by_node(state: State, found: comparison.Levels) -> plain.Table:
     """Return a row per node with the figure of each device in the metric of the state, the winner and its lead."""
     metric = state.metric
     columns = [
@@ -423,18 +421,18 @@ def _by_node(state: State, found: comparison.Levels) -> Table:
         Column("latency_winner", "Least latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),
                help="winner by latency"),
     ]  # fmt: skip
-    tally = [f"{METRICS[m].noun}: {_tally(found, m)}" for m in found.tally]
-    count = len(found.rows)
+    tally = [f"{figures.METRICS[m].noun}: {_tally(found, m)}" for m in found.tally]
+    count, noun = len(found.rows), figures.METRICS[metric].noun
     footer = [f"{count} {found.level}s; wins by {'; by '.join(tally)}"]
     footer += [
-        f"{engine.marked_key(key)} has the least {METRICS[metric].noun} in {least} of {count}, on paper: not counted"
+        f"{engine.marked_key(key)} has the least {noun} in {least} of {count}, on paper: not counted"
         for key, least in found.passed_over[metric].items()
     ]
     if metric == "edp" and any(node.is_hidden for row in found.rows for node in row.devices.values()):
         footer.append(_HIDDEN)
-    return Table(
+    return plain.Table(
         "compare",
-        f"{captions.headline_of_state(state)}: {METRICS[metric].noun} by {found.level}",
+        f"{captions.headline_of_state(state)}: {noun} by {found.level}",
         tuple(columns),
         make_rows(columns, found.rows),
         footer=tuple(footer),
@@ -447,7 +445,7 @@ def _winner(node: comparison.ComparedNode, metric: str) -> str:
 
 def _columns_of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
     return (
-        Column(key, engine.marked_key(key), METRICS[metric].unit, role="quantity", keep=2,
+        Column(key, engine.marked_key(key), figures.METRICS[metric].unit, role="quantity", keep=2,
                of=lambda node: _node_amount(node.devices[key], metric)),
         Column(f"{key}_ratio", "ratio", "x", keep=6, of=lambda node: node.devices[key].ratio_to_baseline[metric],
                help=f"to {baseline}"),
@@ -460,7 +458,7 @@ def _columns_of_device(key: str, metric: str, baseline: str) -> tuple[Column, ..
 def _node_amount(node: comparison.NodeFigures, metric: str) -> float:
     """Return the figure by which a node is compared: the energy of work that takes no time of its own."""
     is_by_energy = metric == "edp" and node.is_hidden
-    return Amount(node.energy_j_per_inference, "J") if is_by_energy else comparison.node_figure(node, metric)
+    return plain.Amount(node.energy_j_per_inference, "J") if is_by_energy else comparison.node_figure(node, metric)
 
 
 def _tally(found: comparison.Levels, metric: str) -> str:
@@ -480,10 +478,10 @@ VERB = Report(
     subject=DEVICES,
     served=_served,
     options=(
-        BASELINE,
+        options.BASELINE,
         INCLUDE_PAPER,
-        choice("--level", LEVELS, default="summary", metavar="LEVEL", applies_to="batch"),
-        choice("--metric", ADDITIVE, metavar="M", help="what --level subgraph and operator compare"),
+        options.choice("--level", LEVELS, default="summary", metavar="LEVEL", applies_to="batch"),
+        options.choice("--metric", figures.ADDITIVE, metavar="M", help="what --level subgraph and operator compare"),
         *COST_OPTIONS,
     ),
     document=_document,

@@ -35,10 +35,8 @@ from hwexplorer.options import choice, option
 from hwexplorer.reports import check
 from hwexplorer.state import State, is_result, pinned, replace, split_settings
 from hwexplorer.state import format as format_state
-from hwexplorer.views import answer_lines, captions
-from hwexplorer.views.plain import LOOKS, SUMMARY, Page, Section, Stack, Table, Text, WaterfallStep
+from hwexplorer.views import answer_lines, captions, plain, tree_view
 from hwexplorer.views.tables import keep_columns, merge_names, name_pattern, rows
-from hwexplorer.views.tree_view import MeasuredTimes, add_measured_step, measured_times, trace_annex
 
 TOP = 6
 MORE = "More: --all (requests over time, kernels by limit, largest events)"
@@ -99,7 +97,7 @@ class NodeExplanation(Head, frozen=True, kw_only=True):
     steps: tuple[NodeStep, ...]
     measured: object | msgspec.UnsetType = msgspec.UNSET
     next: NodeGain | None
-    sections: tuple[Section, ...]
+    sections: tuple[plain.Section, ...]
 
 
 def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
@@ -119,7 +117,7 @@ def next_step(state: State) -> NodeGain | None:
     return None if is_served else _best_setting(outcome.estimate, members)
 
 
-def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
+def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain.Text:
     """Explain the node under the cursor on the device under the cursor, also against the pin if there is one.
     `is_whole` adds the sources of event prices as footnotes. `says_setting` adds the setting that helps most, which
     takes further estimates."""
@@ -135,15 +133,18 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
     best = next_step(state) if says_setting else None
     reason = _HOST if state.at == HOST else _reason(figures, kind, index, members)
     answer = () if state.at else outcome.answer
-    first: list[Section] = [(SUMMARY, (*answer, *reason)), ("", _actual(figures, kind, members, best))]
+    first: list[plain.Section] = [(plain.SUMMARY, (*answer, *reason)), ("", _actual(figures, kind, members, best))]
     waterfall = _steps(result, members)
     first += extra if is_whole else extra[:1]
     if times := _trace_times(state, whole):
-        first.append(("Measured", trace_annex().node_lines(times, members)))
-        waterfall = add_measured_step(times, members, waterfall)
+        first.append(("Measured", tree_view.trace_annex().node_lines(times, members)))
+        waterfall = tree_view.add_measured_step(times, members, waterfall)
     if change := answer_lines.lines(state):
         first.append((f"Against the pin{f', {state.at}' if state.at else ''}", change))
-    lower: list[Section] = [("Time", _time(figures, kind, index, members)), ("Energy", _energy(figures, kind, members))]
+    lower: list[plain.Section] = [
+        ("Time", _time(figures, kind, index, members)),
+        ("Energy", _energy(figures, kind, members)),
+    ]
     if len(members) == 1 and (parts := bound_reasons.attention_parts(result, int(members[0]))):
         lower.insert(0, ("Inside", parts))
     if kind == "operator":
@@ -156,15 +157,15 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
         lower += _largest_events(whole, state.at, is_whole)
     else:
         lower = [*lower[1:], ("", (MORE,))]
-    return Text("why", captions.place_in_words(state), (*first, *lower), waterfall, len(first))
+    return plain.Text("why", captions.place_in_words(state), (*first, *lower), waterfall, len(first))
 
 
-def _trace_times(state: State, result: Estimate) -> MeasuredTimes | None:
+def _trace_times(state: State, result: Estimate) -> tree_view.MeasuredTimes | None:
     """Return the state's trace aligned with the estimate. Return None for the host's work, which no trace has."""
-    return None if state.at == HOST else measured_times(state, result)
+    return None if state.at == HOST else tree_view.measured_times(state, result)
 
 
-def _steps(result: Estimate, members: Ints) -> tuple[WaterfallStep, ...]:
+def _steps(result: Estimate, members: Ints) -> tuple[plain.WaterfallStep, ...]:
     table = causes.steps(causes.causes(result).sum_over(members))
     total = float(table.sum())
     if not total:
@@ -173,7 +174,7 @@ def _steps(result: Estimate, members: Ints) -> tuple[WaterfallStep, ...]:
     for name, parts in zip(STEP_NAMES, table, strict=True):
         seconds = float(parts.sum())
         if seconds > NOTHING * total:
-            bars.append(WaterfallStep(name, seconds, start_s / total, Stack((parts / total).tolist())))
+            bars.append(plain.WaterfallStep(name, seconds, start_s / total, plain.Stack((parts / total).tolist())))
         start_s += seconds
     return tuple(bars)
 
@@ -327,7 +328,7 @@ def _energy(figures: tree_figures.TreeFigures, kind: str, members: Ints) -> tupl
     energy, time = float(result.run.energy_j[members].sum()), float(result.run.latency_s[members].sum())
     batch = result.scenario.batch
     band = f", band {captions.band_words(result.energy_band_j, energy)}" if kind == "model" else ""
-    by_cause = zip(LOOKS, (causes.causes(result).sum_over(members).energy_j / batch).tolist(), strict=True)
+    by_cause = zip(plain.LOOKS, (causes.causes(result).sum_over(members).energy_j / batch).tolist(), strict=True)
     lines = [
         f"{captions.energy_words(energy, batch, what=work_word(result))}{band}",
         " + ".join(f"{look.name} {quantity(part, 'J')}" for look, part in by_cause if part),
@@ -346,7 +347,7 @@ def _edp(figures: tree_figures.TreeFigures, i: int) -> tuple[str, ...]:
     separate = how if figures.fused[i] else "a kernel of its own"
     benefit = float(level.fusion_benefit_js[i])
     modifier, parts = tree_figures.modifier_or_none(float(level.modifier[i])), causes.shares(result, "edp")[:, i]
-    main = f"{percent(parts.max() / (parts.sum() or 1.0))} of it {LOOKS[int(parts.argmax())].name}"
+    main = f"{percent(parts.max() / (parts.sum() or 1.0))} of it {plain.LOOKS[int(parts.argmax())].name}"
     paid = "almost no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}, {main}"
     return (
         f"attributed {_js(float(level.share[i]) * result.edp_js)} = share {percent(level.share[i], 2)} x "
@@ -356,7 +357,7 @@ def _edp(figures: tree_figures.TreeFigures, i: int) -> tuple[str, ...]:
     )
 
 
-def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section]:
+def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[plain.Section]:
     """Return the largest events with the quality of their prices; `is_whole` adds the sources as numbered footnotes."""
     members, result = tree_figures.operators_of(result, path), tree_figures.estimate_of_node(result, path)
     counts, energies = causes.sum_events(result, members)
@@ -375,7 +376,7 @@ def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section
             f"{quantity(energy_j / count, 'W' if event.count == 's' else 'J')} "
             f"({price.low_j / price.value_j:.2g}-{price.high_j / price.value_j:.2g}x) [{backing}]".replace("_", " ")
         )
-    sections: list[Section] = [("Largest events", tuple(lines))]
+    sections: list[plain.Section] = [("Largest events", tuple(lines))]
     if is_whole:
         titles = {key: text.partition(": ")[0] for key, text in price_table()["sources"].items()}
         texts = (re.sub(rf"\b({'|'.join(titles)})\b", lambda key: titles[key[1]], source) for source in footnotes)
@@ -451,7 +452,7 @@ def _document(
     )  # fmt: skip
 
 
-def _view(state: State, is_whole: bool, **options: Any) -> Text | Page:
+def _view(state: State, is_whole: bool, **options: Any) -> plain.Text | plain.Page:
     document = _document(state, **options)
     if isinstance(document, NodeExplanation):
         return why(_sides(state, options.get("sides", ()))[0], is_whole)
@@ -460,19 +461,19 @@ def _view(state: State, is_whole: bool, **options: Any) -> Text | Page:
     return _difference_page(document, is_whole)
 
 
-def _difference_page(found: difference.Difference, is_whole: bool) -> Page:
+def _difference_page(found: difference.Difference, is_whole: bool) -> plain.Page:
     explained = found.explanation
     settings = [f"The sides differ in {', '.join(found.settings)}"] if found.settings else []
     missing = [f"Only one side has its {', '.join(found.missing)}"] if found.missing else []
     reasons = (*found.reasons, *settings, *missing)
-    parts: list[Table] = []
+    parts: list[plain.Table] = []
     figures = _figure_table(found)
     if explained is None:
         types = columns(difference.TypeCount, a={"title": _labels(found)[0]}, b={"title": _labels(found)[1]})
         parts = [
             figures,
-            Table("operators", "Operators by type", types, rows(types, found.operators), first=5),
-            Table("places", "Operators that changed", PLACES, rows(PLACES, found.places), first=6),
+            plain.Table("operators", "Operators by type", types, rows(types, found.operators), first=5),
+            plain.Table("places", "Operators that changed", PLACES, rows(PLACES, found.places), first=6),
         ]
     elif is_whole:
         parts = [figures, *(_whole_table(found, explained, name) for name in explained.groups)]
@@ -480,10 +481,10 @@ def _difference_page(found: difference.Difference, is_whole: bool) -> Page:
         most = 6, 9 if len(found.reasons) < 8 else 4  # one screen in all
         names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
         parts = [_brief_table(found, explained, name, rows) for name, rows in zip(names, most, strict=True)]
-    parts.append(Table("findings", "Rules", check.COLUMNS, rows(check.COLUMNS, found.findings, key="rule")))
+    parts.append(plain.Table("findings", "Rules", check.COLUMNS, rows(check.COLUMNS, found.findings, key="rule")))
     csv = _figure_table(found, in_words=False) if explained is None else _all_parts(found, explained)
     filled = [part for part in parts if part.rows]
-    return Page("why", _difference_title(found), (Text("why", "", (("Why", reasons),)), *filled), csv=csv)
+    return plain.Page("why", _difference_title(found), (plain.Text("why", "", (("Why", reasons),)), *filled), csv=csv)
 
 
 def _difference_title(found: difference.Difference) -> str:
@@ -513,7 +514,7 @@ def _labels(found: difference.Difference) -> tuple[str, str]:
     return (names[0], names[1]) if names[0] != names[1] else ("Before", "After")
 
 
-def _figure_table(found: difference.Difference, in_words: bool = True) -> Table:
+def _figure_table(found: difference.Difference, in_words: bool = True) -> plain.Table:
     """Return the figures of both sides, in words with their units, or as SI numbers beside their units."""
     a, b = _labels(found)
     values: tuple[Column, ...] = (
@@ -523,7 +524,7 @@ def _figure_table(found: difference.Difference, in_words: bool = True) -> Table:
     if not in_words:
         values = (Column("a", a), Column("b", b), *columns(difference.FigureChange, "unit"))
     shown = (*columns(difference.FigureChange, "figure"), *values, *columns(difference.FigureChange, "change where"))
-    return Table("figures", "Figures", shown, rows(shown, found.figures, key="figure"))
+    return plain.Table("figures", "Figures", shown, rows(shown, found.figures, key="figure"))
 
 
 def _part_columns(found: difference.Difference, explained: attribution.Explanation) -> tuple[Column, ...]:
@@ -544,23 +545,23 @@ def _part_table(
     name: str,
     group: Sequence[attribution.Part],
     *footer: str,
-) -> Table:
+) -> plain.Table:
     shown, words = _part_columns(found, explained), list(footer)
     if attribution.parts_cancel(group):
         shown, whole = shown[:-1], quantity(explained.difference, explained.unit)
         words.append(f"The parts cancel to {whole}, so shares of it say nothing")
     if name == "cause" and explained.metric == "edp":
         words.append("Attributed: difference in one factor times the mean of the other, not that of the two columns")
-    return Table(name, _TITLES[name], shown, rows(shown, group), footer=tuple(words))
+    return plain.Table(name, _TITLES[name], shown, rows(shown, group), footer=tuple(words))
 
 
-def _whole_table(found: difference.Difference, explained: attribution.Explanation, name: str) -> Table:
+def _whole_table(found: difference.Difference, explained: attribution.Explanation, name: str) -> plain.Table:
     group = explained.groups[name]
     total = quantity(sum(part.difference for part in group), explained.unit, 4)
     return _part_table(found, explained, name, group, f"sum of {len(group)} parts = {total}")
 
 
-def _brief_table(found: difference.Difference, explained: attribution.Explanation, name: str, most: int) -> Table:
+def _brief_table(found: difference.Difference, explained: attribution.Explanation, name: str, most: int) -> plain.Table:
     """Return the largest parts of a division, with alike subgraphs merged, and one row for the other parts."""
     alike: dict[str, list[attribution.Part]] = {}
     for part in explained.groups[name]:
@@ -586,30 +587,30 @@ class _DividedPart(attribution.Part, frozen=True, kw_only=True):
     division: str
 
 
-def _all_parts(found: difference.Difference, explained: attribution.Explanation) -> Table:
+def _all_parts(found: difference.Difference, explained: attribution.Explanation) -> plain.Table:
     """Return every part of every division, for CSV only: text has the same parts in a table per division."""
     items = [record(_DividedPart, part, division=name) for name, group in explained.groups.items() for part in group]
     division, unit = Column("division", "Division", role="text", keep=0), Column("unit", "Unit", role="text", keep=0)
     shown = (division, *_part_columns(found, explained), unit)
-    return Table("all", "All parts", shown, rows(shown, items, key=lambda part: f"{part.division}/{part.name}"))
+    return plain.Table("all", "All parts", shown, rows(shown, items, key=lambda part: f"{part.division}/{part.name}"))
 
 
-def _progression_page(document: difference.Progression, state: State) -> Page:
+def _progression_page(document: difference.Progression, state: State) -> plain.Page:
     table = _family_table(document)
     lines = tuple((f"{step.from_device} to {step.to_device}", step.says) for step in document.steps)
-    steps_text = Text("steps", f"Steps of {document.node or 'the whole model'}", lines)
-    answer = Text("answer", "", (("Answer", document.answers),))
+    steps_text = plain.Text("steps", f"Steps of {document.node or 'the whole model'}", lines)
+    answer = plain.Text("answer", "", (("Answer", document.answers),))
     title = f"{document.node} of " * bool(document.node) + captions.headline_of_state(state)
     numbers = keep_columns(table, [place for place, column in enumerate(table.columns) if column.role != "bar"])
-    return Page("why", title, (answer, table, steps_text), csv=numbers)
+    return plain.Page("why", title, (answer, table, steps_text), csv=numbers)
 
 
-def families_on_devices(state: State) -> Table:
+def families_on_devices(state: State) -> plain.Table:
     """Return the families of events on each device of the state, for its node, with bars in the colour of a cause."""
     return _family_table(difference.compare_in_turn([engine.result(state, name) for name in state.devices], state.at))
 
 
-def _family_table(document: difference.Progression) -> Table:
+def _family_table(document: difference.Progression) -> plain.Table:
     """Return the families that take energy on each device, the costliest first."""
     sides = document.sides
     most_j = {name: max(side.energy_by_family_j[name] for side in sides) for name in causes.FAMILIES}
@@ -620,10 +621,10 @@ def _family_table(document: difference.Progression) -> Table:
         """Return the energy of a family on a device."""
         return side.energy_by_family_j[name]
 
-    def bar(side: difference.ArchitectureSide, name: str) -> Stack:
+    def bar(side: difference.ArchitectureSide, name: str) -> plain.Stack:
         """Return the bar of a family on a device, in the colour of its cause."""
         part, cause = energy(side, name) / largest_j, causes.cause_of_family(name)
-        return Stack([part * (place == cause) for place in range(len(causes.CAUSES))])
+        return plain.Stack([part * (place == cause) for place in range(len(causes.CAUSES))])
 
     runs = (
         f"{engine.marked_key(side.device)}: {quantity(side.latency_s, 's')}, "
@@ -635,7 +636,7 @@ def _family_table(document: difference.Progression) -> Table:
         title = engine.marked_key(side.device)
         shown.append(Column(side.device, title, "J", role="quantity", keep=0, of=partial(energy, side)))
         shown.append(Column(f"{side.device}_bar", "", "%", role="bar", keep=1, of=partial(bar, side)))
-    return Table(
+    return plain.Table(
         "families",
         f"Energy per inference of {document.node or document.model} by event family",
         tuple(shown),
