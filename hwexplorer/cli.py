@@ -22,7 +22,7 @@ from hwexplorer.process.output import OutputError, complain, put
 from hwexplorer.version import VERSION
 
 THREADS = "OPENBLAS_NUM_THREADS"
-# Flags that stand for a verb or for its first word. Other spellings of flags are in analysis/model/names/aliases.py.
+# Flags that stand for a verb or for its first word. Other spellings of flags are in analysis/model/names/zoo.py.
 _MODEL, _DEVICES, _LIST, _EXPLAIN = "--model", "--on", "--list-", "--explain-difference"
 _LISTS = ("models", "devices")
 
@@ -184,9 +184,9 @@ def _flag(word: str, parser: _Parser) -> str:
         return word
     if flag[2:] in FORMATS and not equals:  # --json
         return f"--format={flag[2:]}"
-    from analysis.model.names import aliases
+    from analysis.model.names import zoo
 
-    usual_flag = aliases.option(flag, list(parser._option_string_actions))
+    usual_flag = zoo.option_name(flag, list(parser._option_string_actions))
     return f"--{usual_flag}{equals}{value}" if usual_flag else word
 
 

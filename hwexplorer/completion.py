@@ -80,9 +80,9 @@ def option_values(option: Option) -> tuple[str, ...]:
 
 
 def _models() -> tuple[str, ...]:
-    from analysis.model.names import aliases, model_ref
+    from analysis.model.names import model_ref, zoo
 
-    return (*model_ref.names(), *aliases.names())
+    return (*model_ref.names(), *zoo.other_names())
 
 
 def _devices() -> tuple[str, ...]:

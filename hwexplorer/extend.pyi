@@ -2,11 +2,11 @@
 
 # Models, for readers.
 from analysis.model import model_errors as model_errors, reading_budget as reading_budget
-from analysis.model.ir import operator_graph as operator_graph, poly as poly, size_expressions as size_expressions, workload as workload
-from analysis.model.ir.operator_kinds import KINDS as KINDS
+from analysis.model.ir import operator_graph as operator_graph, poly as poly, workload as workload
+from analysis.model.ir.workload import KINDS as KINDS
 from analysis.model.lowering.graph_lowering import lower_graph as lower_graph
 from analysis.model.names.targets import Input as Input
-from analysis.model.operators import contractions as contractions, cost_rules as cost_rules, element_costs as element_costs
+from analysis.model.operators import contractions as contractions, cost_rules as cost_rules
 
 # Work in a subprocess under limits.
 from analysis.model.process import child_job as child_job

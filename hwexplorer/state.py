@@ -25,7 +25,7 @@ from hwexplorer.settings import SETTINGS
 
 PANES = ("models", "compare", "tree", "events", "why", "plot", "knobs")
 METRICS = ADDITIVE
-BYS = ("module", "subgraph", "kind")  # as analysis/estimate/outline.py has them
+BYS = ("module", "subgraph", "kind")  # as analysis/estimate/tree_figures.py has them
 PREDICTED_SORTS = ("graph", "share", "latency", "energy", "name")
 TRACE_SORTS = ("measured", "ratio")  # columns of the tree beside a trace; without one, the order is that of shares
 SORTS = (*PREDICTED_SORTS, *TRACE_SORTS)
@@ -223,8 +223,8 @@ def parse(text: str) -> State:
     """Return the state that a string names. Raises RequestError, which says in one line what is wrong."""
     if len(text) > 100_000:
         raise RequestError("a state string of more than 100,000 characters is refused")
-    from analysis.model.names.aliases import stored_precision  # not needed to start the screen
     from analysis.model.names.model_ref import hub_name, plain
+    from analysis.model.names.zoo import precision_of_name  # not needed to start the screen
 
     # Slashes in the path of a file of requests do not begin the devices.
     text = re.sub(r"(?<=[:,@]requests=)[^,@?%]*\.csv", lambda path: path[0].replace("/", "%2F"), text)
@@ -239,7 +239,7 @@ def parse(text: str) -> State:
     values: dict[str, object] = {"model": _decode(model)} if model else {}
     precision = settings.default_precision(_decode(model))
     if precision == formats.LANGUAGE:
-        precision = stored_precision(text) or precision
+        precision = precision_of_name(text) or precision
     values |= {"precision": precision, **settings.read_words(words)}
     if devices:
         values["devices"] = _split(devices)

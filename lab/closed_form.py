@@ -9,8 +9,7 @@ import msgspec
 
 from analysis.model.ir.workload import steps, through_window
 from analysis.model.transformer import transformer_request
-from analysis.model.transformer.config import Config, StepSettings
-from analysis.model.transformer.mixers import Mixer
+from analysis.model.transformer.config import Config, Mixer, StepSettings
 
 SIZES = Path(transformer_request.__file__).with_name("sizes.toml")
 HEAD = """\

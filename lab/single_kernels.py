@@ -7,8 +7,14 @@ import msgspec
 import numpy as np
 
 from analysis.model.ir.workload import Floats, through_window
-from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL, DEPTHWISE_CHANNELS
-from analysis.model.operators.element_costs import ELEMENTWISE, NORM_FLOPS, RMS_NORM_FLOPS
+from analysis.model.operators.contractions import (
+    ATTENTION_FLOPS,
+    ATTENTION_SPECIAL,
+    DEPTHWISE_CHANNELS,
+    ELEMENTWISE,
+    NORM_FLOPS,
+    RMS_NORM_FLOPS,
+)
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
 from hardware.precision import Widths
 

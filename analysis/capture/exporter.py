@@ -24,8 +24,7 @@ from torch.utils._pytree import SUPPORTED_NODES, GetAttrKey, tree_leaves, tree_m
 
 from analysis.capture.torch_settings import NO_GRADIENTS, SPARSE, add_class, export_settings, versions
 from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Scope, Source, references
-from analysis.model.ir.poly import Poly, dim, poly
-from analysis.model.ir.size_expressions import expression
+from analysis.model.ir.poly import Poly, dim, expression, poly
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec
 from hardware.known_architectures import TORCH_HOST
 

@@ -16,8 +16,7 @@ from analysis.estimate.causes import LIMITS, limits
 from analysis.estimate.estimate import Estimate, ratio
 from analysis.estimate.operator_facts import partition
 from analysis.estimate.tree_figures import operators_of
-from analysis.model.ir.operator_kinds import KINDS
-from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Bools, Floats, Ints, Workload
+from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, KINDS, WEIGHT, Bools, Floats, Ints, Workload
 from hardware.base.records import memoize
 from hardware.demand import OpClass
 from hardware.execute import RESOURCES
@@ -60,7 +59,7 @@ def points(result: Estimate) -> RooflinePoints:
 
 def is_launch_dominated(result: Estimate) -> Bools:
     """Return True for each kernel (k,) that spends more time on launching and dispatching than on all else."""
-    launch_s = result.demand.per_kernel(causes.causes(result).time_s[causes.LAUNCH])
+    launch_s = result.demand.per_kernel(causes.causes(result).time_s[causes.LAUNCH_CAUSE])
     return launch_s > result.run.kernel_s / 2
 
 

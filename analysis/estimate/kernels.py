@@ -31,8 +31,7 @@ from analysis.estimate.operator_facts import (
     select_values,
     windows,
 )
-from analysis.model.ir.operator_kinds import KINDS
-from analysis.model.ir.workload import BUFFER, WEIGHT, Bools, Floats, Ints, Workload
+from analysis.model.ir.workload import BUFFER, KINDS, WEIGHT, Bools, Floats, Ints, Workload
 from hardware.base.records import memoize
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers, distinct_shapes
 from hardware.precision import CACHE, EXCLUDED, IN_8_BITS, QUANTIZED, Widths, uniform

@@ -20,8 +20,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.model.ir.operator_kinds import KINDS
-from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Workload
+from analysis.model.ir.workload import INPUT, KINDS, WEIGHT, Bools, Floats, Workload
 from analysis.model.ir.workload import Ints as Places
 from analysis.model.transformer.config import WEIGHT_FORMATS
 from analysis.model.transformer.graph_writer import FIXED_FP32

@@ -12,14 +12,21 @@ from types import SimpleNamespace
 import msgspec
 import numpy as np
 
-from analysis.estimate.causes import FAMILIES, STEPS, causes, family_energy, instructions, static_power_w, steps
+from analysis.estimate.causes import (
+    FAMILIES,
+    STEPS,
+    causes,
+    divide_host_work,
+    family_energy,
+    instructions,
+    static_power_w,
+    steps,
+)
 from analysis.estimate.estimate import COMPONENTS, Estimate, estimate, rates, ratio
 from analysis.estimate.figures import ADDITIVE, METRICS
-from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernels import structure
-from analysis.estimate.outline import HOST, host_branches
 from analysis.estimate.peak_memory import allocation_bytes, lifetimes
-from analysis.estimate.tree_figures import estimate_of_node, find_node, operators_of
+from analysis.estimate.tree_figures import HOST, estimate_of_node, find_node, host_branches, operators_of
 from analysis.model.ir.workload import Floats
 from analysis.text.headline import name_with_format, short_name
 from hardware.base import file_access

@@ -14,12 +14,10 @@ from typing import Annotated, Any
 import msgspec
 
 from analysis.document import column, record, records
-from analysis.estimate.causes import FAMILIES, family_energy
+from analysis.estimate.causes import FAMILIES, divide_host_work, family_energy
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import METRICS, Head, head_fields, select_metrics
-from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.outline import host_branches
-from analysis.estimate.tree_figures import operators_of
+from analysis.estimate.tree_figures import host_branches, operators_of
 from analysis.explore.attribution import Explanation, estimate_of_work, explain, is_comparable
 from analysis.explore.odds import LIKELY, SURE, metric_ratio_band, probability
 from analysis.explore.outcome import Finding, coverage_findings

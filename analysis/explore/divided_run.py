@@ -23,9 +23,9 @@ import msgspec
 import numpy as np
 
 from analysis.document import column
+from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.operator_facts import HEAD, operator_graph, roles, select_values
 from analysis.model.ir.operator_graph import base_name
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints

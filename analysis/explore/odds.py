@@ -20,7 +20,7 @@ import msgspec
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import METRICS
-from analysis.model.transformer import presets
+from analysis.model.transformer import transformer_request
 from analysis.model.transformer.transformer_request import LoadSpec
 from analysis.text import headline
 from hardware.base import file_access
@@ -81,7 +81,10 @@ def _fields(tool: Tool, result: Estimate, load: LoadSpec | None) -> dict[str, ob
     prompt = 0 if workload.kind == "decode" else lengths.get("sequence", 0)
     output = lengths.get("output", _ANSWER if workload.kind == "decode" else 0)
     file = name.replace("/", "_")
-    hub = re.match(r"([\w.-]+/[\w.-]+) config\.json", presets.preset(name).source if name in presets.names() else "")
+    hub = re.match(
+        r"([\w.-]+/[\w.-]+) config\.json",
+        transformer_request.preset(name).source if name in transformer_request.preset_names() else "",
+    )
     rate, clients = (load.rate, load.concurrency) if load is not None else (0.0, batch)
     sizes = lengths | {"batch": batch}
     shapes = (f"{spec.name}:{'x'.join(str(sizes.get(str(n), n)) for n in spec.shape)}" for spec in workload.inputs)

@@ -13,12 +13,10 @@ import msgspec
 import numpy as np
 
 from analysis.document import column
-from analysis.estimate.causes import FAMILIES, family_of
+from analysis.estimate.causes import FAMILIES, divide_host_work, family_of, runs_of_kernels
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.host_work import divide_host_work, runs_of_kernels
-from analysis.estimate.outline import HOST
-from analysis.estimate.tree_figures import estimate_of_node, operators_of
+from analysis.estimate.tree_figures import HOST, estimate_of_node, operators_of
 from analysis.model.ir.workload import Floats
 from hardware.base.errors import RequestError
 from hardware.execute import BOUNDS, COMPUTE, RESOURCES

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.model.ir.validation import decode as decode
 from analysis.model.ir.workload import SCHEMA, Workload, encode
+from analysis.model.ir.workload import decode as decode
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef, refer

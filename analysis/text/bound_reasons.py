@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from analysis.estimate.causes import LIMITS, limits
+from analysis.estimate.causes import LIMITS, divide_host_work, limits
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.tree_figures import TreeFigures
 from analysis.model.ir.workload import Ints, batch_words, refusal
 from analysis.text.headline import describe_wait, largest_cause

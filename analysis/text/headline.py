@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from analysis.estimate.causes import COMPUTE, DRAM, LAUNCH, ON_CHIP, THROTTLED, causes
+from analysis.estimate.causes import COMPUTE, DRAM, LAUNCH_CAUSE, ON_CHIP, THROTTLED, causes
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import METRICS
 from analysis.estimate.trust import Trust
@@ -21,7 +21,7 @@ _WAITS = {
     COMPUTE: "computing",
     ON_CHIP: "waiting for on-chip memory",
     DRAM: "waiting for DRAM",
-    LAUNCH: "waiting for kernel launches",
+    LAUNCH_CAUSE: "waiting for kernel launches",
     THROTTLED: "slowed by the power limit",
 }
 

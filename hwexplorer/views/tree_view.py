@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 
 from analysis.document import Cell, Column
 from analysis.estimate import causes
-from analysis.estimate.causes import CAUSES
+from analysis.estimate.causes import CAUSES, divide_host_work
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import METRICS, describe_deviations
-from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.outline import Branch, host_branches, outline
 from analysis.estimate.tree_figures import (
+    Branch,
     TreeFigures,
     TreeLevel,
     branch_figures,
     count_making,
     cumulative_share,
+    draw_outline,
     find_node,
+    host_branches,
     modifier_or_none,
     operators_of,
     sum_over_branches,
@@ -195,7 +196,7 @@ def tree(state: State) -> Table:
     """Return all rows of the tree on the device under the cursor, divided by `state.by`. The key of the root is ''."""
     figures = tree_without_host(engine.result(state))
     result = figures.estimate
-    root = outline(result, state.by, state.split_branches)
+    root = draw_outline(result, state.by, state.split_branches)
     nodes = list(root.walk())
     branches = [branch for _, branch in nodes]
     add_up = sum_over_branches(result, branches)
@@ -373,7 +374,7 @@ def costs_by_node(state: State, branches: list[Branch]) -> dict[str, list[float 
     result, shown_branches = engine.result(state), branches
     host = host_branches(result)
     if len(branches[0].members) != result.workload.n_operators:
-        shown_branches = [branch for _, branch in outline(result, state.by, state.split_branches).walk()]
+        shown_branches = [branch for _, branch in draw_outline(result, state.by, state.split_branches).walk()]
     elif ("host" in [branch.kind for branch in branches]) != bool(host):
         shown_branches = [*(branch for branch in branches if branch.kind != "host"), *host]
     add_up = sum_over_branches(result, shown_branches)
@@ -491,7 +492,7 @@ def subtree(state: State) -> Table:
 def heat(table: Table, state: State) -> Table:
     """Return the tree with each row's own figure on each device. The existing device with the least wins. A design
     target is only compared with the winner. A device without room for the model never wins."""
-    branches = [branch for _, branch in outline(engine.result(state), state.by, state.split_branches).walk()]
+    branches = [branch for _, branch in draw_outline(engine.result(state), state.by, state.split_branches).walk()]
     keys, names = [branch.key for branch in branches], with_unchanged(state.devices)
     figures = {
         name: dict(zip(keys, _figures(replace(state, devices=names, on=name), branches), strict=True)) for name in names

@@ -23,7 +23,7 @@ from onnx import (
     numpy_helper,
 )
 
-from hwexplorer.extend import file_access, model_errors, operator_graph, reading_budget, size_expressions, workload
+from hwexplorer.extend import file_access, model_errors, operator_graph, reading_budget, workload
 from hwexplorer.extend import poly as poly_module
 
 UnreadableError = model_errors.UnreadableError
@@ -37,7 +37,9 @@ is_negative = poly_module.is_negative
 poly = poly_module.poly
 product = poly_module.product
 SizeError = poly_module.SizeError
-expression = size_expressions.expression
+expression = poly_module.expression
+is_viewable = poly_module.is_viewable
+layout = poly_module.layout
 INPUT = workload.INPUT
 
 

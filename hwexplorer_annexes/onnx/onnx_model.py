@@ -20,7 +20,6 @@ from hwexplorer.extend import (
     lower_graph,
     operator_graph,
     reading_budget,
-    size_expressions,
     workload,
 )
 from hwexplorer_annexes.onnx.onnx_file import (
@@ -41,6 +40,7 @@ from hwexplorer_annexes.onnx.onnx_file import (
     ValueInfo,
     dim,
     expression,
+    layout,
     poly,
     product,
     read,
@@ -490,9 +490,7 @@ class GraphWalk:
             )
         except ValueError:
             return None
-        return NodeResult(
-            shape, info.dtype, contiguous_strides(size_expressions.layout(shape, ())[0]) if is_window else None
-        )
+        return NodeResult(shape, info.dtype, contiguous_strides(layout(shape, ())[0]) if is_window else None)
 
     def _value(self, name: str, result: NodeResult, op: OnnxOp) -> OnnxValue:
         if result.strides is None:
@@ -512,7 +510,7 @@ class GraphWalk:
         self.budget.spend(_VALUE_STEPS)
         dtype = "uint8" if IN_A_BYTE.get(dtype, 1) > 1 else dtype
         meta = operator_graph.Meta(shape, dtype, self.names)
-        numbers = size_expressions.layout(shape, ())[0]
+        numbers = layout(shape, ())[0]
         if prod(numbers) > _MAX_ELEMENTS:
             raise UnreadableError(f"{name[:40]!r} is larger than the memory of any device")
         return OnnxValue(self._unique(name), meta, contiguous_strides(numbers), known, is_weight)

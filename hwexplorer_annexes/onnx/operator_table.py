@@ -16,8 +16,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from hwexplorer.extend import contractions, cost_rules, element_costs, file_access, size_expressions
-from hwexplorer_annexes.onnx.onnx_file import DTYPES, Poly, expression, poly, product
+from hwexplorer.extend import contractions, cost_rules, file_access
+from hwexplorer_annexes.onnx.onnx_file import DTYPES, Poly, expression, is_viewable, layout, poly, product
 from hwexplorer_annexes.onnx.onnx_op import (
     ONE,
     NodeResult,
@@ -92,14 +92,14 @@ RESULTS: dict[str, Callable[[OnnxOp], Shape | list[NodeResult]]] = {
 
 
 def _numbers(shape: Shape) -> tuple[int, ...]:
-    return size_expressions.layout(shape, ())[0]
+    return layout(shape, ())[0]
 
 
 def _reshape(op: OnnxOp, shape: Shape) -> Strides:
     if product(shape) != product(op.shape()):
         raise ShapeError(f"{product(op.shape())} elements do not fill {product(shape)}")
     numbers, held = _numbers(shape), (_numbers(op.shape()), op.value().strides)
-    if not size_expressions.is_viewable(held, numbers):
+    if not is_viewable(held, numbers):
         return None
     # A view of contiguous data is contiguous; a split of strided data needs its strides to count later copies.
     return contiguous_strides(numbers) if held[1] == contiguous_strides(held[0]) else _split_strides(held, numbers)
@@ -157,8 +157,8 @@ Symbols = dict[str, Poly]
 Results = Callable[[OnnxOp], Shape | list[NodeResult]]
 
 _CONSTANTS = {
-    "NORM_FLOPS": poly(element_costs.NORM_FLOPS),
-    "RMS_NORM_FLOPS": poly(element_costs.RMS_NORM_FLOPS),
+    "NORM_FLOPS": poly(contractions.NORM_FLOPS),
+    "RMS_NORM_FLOPS": poly(contractions.RMS_NORM_FLOPS),
     "ATTENTION_FLOPS": poly(contractions.ATTENTION_FLOPS),
     "ATTENTION_SPECIAL": poly(contractions.ATTENTION_SPECIAL),
 }

@@ -25,7 +25,7 @@ from hwexplorer.extend import text as text_module
 from hwexplorer_annexes.traces.trace_record import NAMES, Trace, TraceError, TraceOp, join_followers
 
 CAUSES = causes_module.CAUSES
-LAUNCH = causes_module.LAUNCH
+LAUNCH = causes_module.LAUNCH_CAUSE
 causes = causes_module.causes
 OpClass = demand.OpClass
 BOUNDS = execute_module.BOUNDS

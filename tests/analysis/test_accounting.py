@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hwexplorer as hx
+from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.host_work import divide_host_work
 from analysis.explore import attribution
 from hardware import known_architectures
 from hardware.architecture_facts import price_table

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from grid import ALL_MODES, BATCHES, DEFAULTS, EXACT, MODELS, catalogue, workload
 
-from analysis.estimate.causes import CAUSES, COMPUTE, DRAM, LAUNCH, STATIC, THROTTLED, causes, shares, steps
+from analysis.estimate.causes import CAUSES, COMPUTE, DRAM, LAUNCH_CAUSE, STATIC, THROTTLED, causes, shares, steps
 from analysis.estimate.estimate import estimate
 from analysis.estimate.figures import ADDITIVE
 from analysis.estimate.scenario import Scenario
@@ -54,7 +54,7 @@ def test_causes_add_up_on_every_device_and_for_a_request(nth):
 def test_a_cause_is_what_it_says():
     h100 = load_device("h100_sxm")
     eager = causes(estimate(workload("resnet18"), h100, Scenario(1, "fp16", "eager"))).sum_over(slice(None)).time_s
-    assert eager.argmax() == LAUNCH  # a small network whose kernels the host cannot issue fast enough
+    assert eager.argmax() == LAUNCH_CAUSE  # a small network whose kernels the host cannot issue fast enough
     decode = causes(estimate(workload("llama3_8b:decode"), h100, Scenario(1, "fp16"))).sum_over(slice(None)).time_s
     assert decode.argmax() == DRAM  # one token reads all weights
     busy = estimate(workload("vgg16"), h100, Scenario(256, "fp16", "fused"))

@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.explore.divided_run import SUPPORT
-from analysis.model.ir.operator_kinds import KINDS
+from analysis.model.ir.workload import KINDS
 from analysis.model.operators import cost_rules
 from hardware.base import file_access
 from hardware.base.errors import RequestError

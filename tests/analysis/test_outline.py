@@ -5,8 +5,7 @@ import pytest
 from grid import EXACT, run
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.outline import BYS, Branch, covers, members, outline
-from analysis.estimate.tree_figures import find_node, operators_of
+from analysis.estimate.tree_figures import BYS, Branch, covers, draw_outline, find_node, members_of, operators_of
 from hardware.base.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.reports.tree.tree import Node, node
@@ -22,7 +21,7 @@ MODELS = (
 
 
 def _branches(result: Estimate, by: str, apart: tuple[str, ...] = ()) -> dict[str, Branch]:
-    branches = [branch for _, branch in outline(result, by, apart).walk()]
+    branches = [branch for _, branch in draw_outline(result, by, apart).walk()]
     assert len({branch.key for branch in branches}) == len(branches)
     return {branch.key: branch for branch in branches}
 
@@ -67,7 +66,7 @@ def test_a_pattern_holds_what_it_names() -> None:
     assert not covers("layer3.0-5.conv2/relu", "layer3.4.conv2.x/relu")
     assert covers("block1-0-3", "block1-2.f/f")  # a number after a dash is a number
     assert not covers("layer", "layer3.4.conv2/relu")
-    assert members(run("resnet18", "h100_sxm"), "nowhere") is None
+    assert members_of(run("resnet18", "h100_sxm"), "nowhere") is None
     with pytest.raises(RequestError, match="unknown node"):
         find_node(run("resnet18", "h100_sxm"), "nowhere.at.all")
 

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from grid import EXACT, run
 
-from analysis.estimate.causes import causes
-from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.outline import BYS, HOST, outline
-from analysis.estimate.tree_figures import branch_figures, find_node, operators_of
+from analysis.estimate.causes import causes, divide_host_work
+from analysis.estimate.tree_figures import BYS, HOST, branch_figures, draw_outline, find_node, operators_of
 from hwexplorer import engine
 from hwexplorer.reports.show.events import event_report
 from hwexplorer.reports.tree.tree import Node, node
@@ -25,7 +23,7 @@ SETUPS = [
 @for_each("by", BYS)
 def test_children_add_up_to_their_parent(setup: str, by: str) -> None:
     result = engine.result(parse(setup))
-    branches = [branch for _, branch in outline(result, by).walk()]
+    branches = [branch for _, branch in draw_outline(result, by).walk()]
     level = branch_figures(result, branches)
     place = {id(branch): i for i, branch in enumerate(branches)}
     for i, branch in enumerate(branches):

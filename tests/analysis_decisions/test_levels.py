@@ -9,8 +9,8 @@ from decisions import DEFAULTS, device, hwexplorer, run, workload
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.figures import ADDITIVE, figures
-from analysis.estimate.outline import HOST
 from analysis.estimate.scenario import Scenario
+from analysis.estimate.tree_figures import HOST
 from analysis.explore.comparison import LEVELS, compare_levels, next_steps, node_figure
 from hardware.base.errors import RequestError
 from hwexplorer.reports.tree.edp import edp_report

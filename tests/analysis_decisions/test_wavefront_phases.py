@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 
+from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import estimate
-from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.outline import HOST
 from analysis.estimate.scenario import Scenario
+from analysis.estimate.tree_figures import HOST
 from analysis.explore.wavefront_phases import machine_state, make_machine, make_wavefront
 from hardware.base.errors import RequestError
 from hardware.device_catalog import device_files, load_device

@@ -5,12 +5,10 @@ import numpy as np
 import pytest
 import reports_grid as grid
 
-from analysis.estimate.causes import CAUSES, STATIC
+from analysis.estimate.causes import CAUSES, STATIC, divide_host_work
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernel_rows import kernels
-from analysis.estimate.outline import HOST
-from analysis.estimate.tree_figures import count_making, tree
+from analysis.estimate.tree_figures import HOST, count_making, tree
 from analysis.text.bound_reasons import bound_change
 from hardware.execute import LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.mapping.common import units_in_all

@@ -114,7 +114,10 @@ def test_a_limit_of_the_process_holds_where_the_budget_would_not(tmp_path: Path)
     path = tmp_path / "net.onnx"
     path.write_bytes(onnx_files.chain(40_000))
     job = WorkloadJob(
-        "reading", "analysis.model.process.reading", ("--", str(path)), ProcessLimits(seconds=60, memory_bytes=70 << 20)
+        "reading",
+        "analysis.model.process.answering",
+        ("--", str(path)),
+        ProcessLimits(seconds=60, memory_bytes=70 << 20),
     )
     job.start()
     with pytest.raises(ModelError, match=r"memory|MemoryError"):

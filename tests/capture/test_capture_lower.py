@@ -8,8 +8,7 @@ from capture_toys import flops, gemm, lowered, macs, reads, row, tensor, writes
 from torch import nn
 from torch.nn import functional as F
 
-from analysis.model.ir.operator_kinds import KINDS
-from analysis.model.ir.workload import BUFFER, WEIGHT
+from analysis.model.ir.workload import BUFFER, KINDS, WEIGHT
 from analysis.model.names import zoo
 from analysis.model.written_blocks import write_block
 
@@ -299,13 +298,13 @@ def test_a_value_lives_until_the_module_it_was_passed_into_returns() -> None:
 
 
 def test_every_kind_is_in_the_table() -> None:
-    from analysis.model.operators import contractions, element_costs
+    from analysis.model.operators import contractions
 
-    named = {row.kind for row in (*element_costs.ELEMENTWISE.values(), *element_costs.REDUCTIONS.values())}
+    named = {row.kind for row in (*contractions.ELEMENTWISE.values(), *contractions.REDUCTIONS.values())}
     named |= {
-        *element_costs.POOLS.values(),
-        *element_costs.MOVEMENT.values(),
-        *element_costs.GATHERS.values(),
+        *contractions.POOLS.values(),
+        *contractions.MOVEMENT.values(),
+        *contractions.GATHERS.values(),
         "sort",
         "fft",
     }

@@ -9,9 +9,7 @@ import pytest
 import torch
 
 from analysis.model import store
-from analysis.model.ir.operator_kinds import KINDS
-from analysis.model.ir.validation import decode
-from analysis.model.ir.workload import WEIGHT, Workload, encode
+from analysis.model.ir.workload import KINDS, WEIGHT, Workload, decode, encode
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import zoo
 from lab.captures import crop_sizes

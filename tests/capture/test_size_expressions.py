@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from analysis.model.ir.poly import SizeError, dim
-from analysis.model.ir.size_expressions import expression, is_viewable
+from analysis.model.ir.poly import SizeError, dim, expression, is_viewable
 from tests.waiting import never_endless
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.estimate.causes import LAUNCH, causes
+from analysis.estimate.causes import LAUNCH_CAUSE, causes
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.kernels import structure
 from analysis.estimate.scenario import Scenario
@@ -69,7 +69,7 @@ def test_filling_blocks_of_attention_is_no_launch() -> None:
     """12 rounds of blocks hold the multiprocessors of an H100 while they fill: arithmetic that waits, not a start."""
     result = _run("h100_sxm", "prefill", 64, sequence=200)
     time_s, is_attention = causes(result).time_s, result.demand.is_attention
-    assert time_s[LAUNCH, is_attention].sum() <= 3.0 * result.device.kernel_start_s
+    assert time_s[LAUNCH_CAUSE, is_attention].sum() <= 3.0 * result.device.kernel_start_s
     np.testing.assert_allclose(time_s.sum(axis=0), result.run.latency_s)
     assert time_parts(result).sum() == pytest.approx(result.latency_s)
 

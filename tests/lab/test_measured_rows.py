@@ -15,7 +15,7 @@ from analysis.measured import predictions, tables
 from analysis.measured.predictions import interpret_row
 from analysis.measured.tables import Unpredictable
 from analysis.model import store
-from analysis.model.ir.workload import KINDS
+from analysis.model.ir.workload import WORK_KINDS
 from hardware import precision
 from hardware.device import CATALOG
 from hardware.engines.runtime import MODES, runtimes
@@ -214,7 +214,7 @@ def test_classes_are_those_declared_and_hold_every_row(document: Any) -> None:
 
 def test_a_class_is_of_kinds_of_work_and_software_that_exist() -> None:
     for each in work_classes():
-        assert set(each.kinds) <= set(KINDS), each
+        assert set(each.kinds) <= set(WORK_KINDS), each
         assert set(each.modes) <= {"eager", "compiled", "fused"}, each
 
 

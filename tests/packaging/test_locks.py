@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from analysis.model.names.aliases import libraries
+from analysis.model.names.zoo import library_names
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -90,4 +90,4 @@ def test_the_page_of_licences_names_every_package_and_library_of_captures() -> N
         row = rf"\| {name} \| {re.escape(licence.partition(' AND ')[0].removesuffix(' License'))}"
         assert re.search(row, page, re.IGNORECASE), (name, licence)
     captures = (path.name.partition("-")[0] for path in (ROOT / "analysis/model/captures").iterdir())
-    assert all(f"| {name} |" in page for name in {"torchvision", *captures} & {*libraries(), "torchvision"})
+    assert all(f"| {name} |" in page for name in {"torchvision", *captures} & {*library_names(), "torchvision"})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from analysis.explore.odds import SAFE
-from analysis.model.transformer.presets import preset
+from analysis.model.transformer.transformer_request import preset
 from analysis.serving.deployment import ParallelDegrees, command_lines
 from analysis.serving.load_search import layouts, split_layouts
 from analysis.serving.request_load import Lengths, open_load

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from analysis.estimate.estimate import estimate, evaluate_steps
 from analysis.estimate.scenario import Scenario
-from analysis.model.transformer import presets
+from analysis.model.transformer import transformer_request
 from analysis.model.transformer.config import Config, StepSettings
 from analysis.model.transformer.transformer_request import parse
 from analysis.model.transformer.transformer_workload import build, layer_times
@@ -47,7 +47,7 @@ def test_merged_layers_cost_what_all_layers_cost(model: str, device: str) -> Non
 
 
 def test_layers_that_are_written_stand_for_all_layers_of_every_model() -> None:
-    for name in presets.names():
+    for name in transformer_request.preset_names():
         config = parse(name).config
         times = layer_times(config)
         assert sum(times.values()) == config.layers, name

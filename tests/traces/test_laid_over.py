@@ -9,8 +9,8 @@ import pytest
 import trace_files as files
 
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.outline import HOST
 from analysis.estimate.scenario import Scenario
+from analysis.estimate.tree_figures import HOST
 from analysis.model import store
 from hardware.device_catalog import load_device
 from hwexplorer.cli import main

@@ -4,7 +4,7 @@ import pytest
 
 from analysis.model import store
 from analysis.model.model_errors import UnknownModelError
-from analysis.model.names import aliases, targets, zoo
+from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import names, plain, refer, user_target
 from hardware.base import file_access
 from hardware.base.errors import RequestError
@@ -151,7 +151,7 @@ def test_an_unknown_device_names_products_with_similar_words(typed: str) -> None
 
 
 def test_what_the_aliases_mean_is_there() -> None:
-    for kind, meant in file_access.shipped(aliases._FILE)["models"].items():
+    for kind, meant in file_access.shipped(zoo._ALIASES)["models"].items():
         assert meant in names() or targets.parse(meant).is_library, kind  # type: ignore[union-attr]
 
 
@@ -165,7 +165,7 @@ def test_options(typed: str) -> None:
 def test_a_model_of_a_library_that_is_not_installed_is_the_one_that_ships(
     is_installed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aliases, "find_spec", lambda name: is_installed or None)
+    monkeypatch.setattr(zoo, "find_spec", lambda name: is_installed or None)
     assert plain("timm/resnet50.a1_in1k") == ("timm:resnet50.a1_in1k" if is_installed else "resnet50")
     assert plain("timm/levit_128") == "timm:levit_128"
 

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from transformer_cases import PUBLISHED, PYTHIA_BODY, ROUNDED, SMALL, total, workload
 
-from analysis.model.ir.operator_kinds import KINDS
-from analysis.model.ir.validation import decode
-from analysis.model.ir.workload import WEIGHT, encode
-from analysis.model.transformer import presets, transformer_request
+from analysis.model.ir.workload import KINDS, WEIGHT, decode, encode
+from analysis.model.transformer import transformer_request
 from lab.closed_form import SIZES, costs_between_layers, macs, size, sizes_of_presets
 from tests.sampling import for_each
 
@@ -26,9 +24,9 @@ def shorten(name: str) -> str:
 
 def test_every_preset_has_a_source_and_a_published_size() -> None:
     known = set(PUBLISHED) | set(ROUNDED) | {"falcon_7b"}
-    assert set(presets.names()) <= known
-    for name in presets.names():
-        found = presets.preset(name)
+    assert set(transformer_request.preset_names()) <= known
+    for name in transformer_request.preset_names():
+        found = transformer_request.preset(name)
         assert found.source
         assert found.parameters == PUBLISHED.get(name)
 
@@ -36,7 +34,7 @@ def test_every_preset_has_a_source_and_a_published_size() -> None:
 @for_each("name", PUBLISHED)
 def test_parameters_are_the_published_ones(name: str) -> None:
     """By the closed form, which `test_closed_form_is_the_graph` compares with the graph."""
-    assert size(presets.preset(name).config).parameters == PUBLISHED[name]
+    assert size(transformer_request.preset(name).config).parameters == PUBLISHED[name]
 
 
 @for_each("name", WHOLE)
@@ -49,19 +47,19 @@ def test_the_weights_of_a_whole_graph_are_the_published_parameters(name: str) ->
 
 @for_each("name", ROUNDED)
 def test_parameters_as_papers_round_them(name: str) -> None:
-    sizes = size(presets.preset(name).config)
+    sizes = size(transformer_request.preset(name).config)
     whole, active = ROUNDED[name]
     assert round(sizes.parameters / 1e9, 1) == whole
     assert round((sizes.parameters - sizes.idle) / 1e9, 1) == pytest.approx(active, abs=0.05)
 
 
 def test_falcon_is_seven_billion() -> None:
-    assert size(presets.preset("falcon_7b").config).parameters == 6_921_720_704
+    assert size(transformer_request.preset("falcon_7b").config).parameters == 6_921_720_704
 
 
 @pytest.mark.parametrize("name", PYTHIA_BODY)
 def test_parameters_outside_the_embedding(name: str) -> None:
-    sizes = size(presets.preset(name).config)
+    sizes = size(transformer_request.preset(name).config)
     assert sizes.linear + sizes.vectors == PYTHIA_BODY[name]
 
 
@@ -69,7 +67,7 @@ def test_listed_sizes_are_those_of_the_presets() -> None:
     assert SIZES.read_text(encoding="utf-8") == sizes_of_presets()
 
 
-@for_each("name", [*map(shorten, presets.names()), *SMALL, *WHOLE])
+@for_each("name", [*map(shorten, transformer_request.preset_names()), *SMALL, *WHOLE])
 def test_closed_form_is_the_graph(name: str) -> None:
     request, model = transformer_request.parse(name), workload(name)
     assert size(request.config).parameters == model.parameters
@@ -77,7 +75,7 @@ def test_closed_form_is_the_graph(name: str) -> None:
         assert total(model.operators.macs, model, batch) == macs(request.config, request.run, batch)
 
 
-@for_each("name", [n for n in presets.names() if not presets.preset(n).config.encoder])
+@for_each("name", [n for n in transformer_request.preset_names() if not transformer_request.preset(n).config.encoder])
 @for_each("kv", [0, 2048])
 def test_flops_of_a_token_are_twice_the_active_parameters_and_attention(name: str, kv: int) -> None:
     config = transformer_request.parse(shorten(name)).config
@@ -116,7 +114,7 @@ def test_a_step_is_the_prefill_of_one_token(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["gpt2", "llama3_8b", "mixtral_8x7b"])
 def test_prefill_is_the_sum_of_its_tokens_but_one_head(name: str) -> None:
-    config = presets.preset(name).config
+    config = transformer_request.preset(name).config
     model, tokens = workload(name), 100
     per_token = size(config).linear * tokens + size(config).head
     scores = config.layers * config.heads * config.head_dim * tokens * (tokens + 1)  # half of the square

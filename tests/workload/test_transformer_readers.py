@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.model.transformer import hf_config, presets
+from analysis.model.transformer import hf_config, transformer_request
 from hardware.precision import EXCLUDED, KEPT
 from tests.sampling import for_each
 
@@ -57,7 +57,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_published_configuration_is_the_model_of_its_name(name: str) -> None:
-    known = presets.preset(name).config
+    known = transformer_request.preset(name).config
     read = hf_config.parse_config({"tie_word_embeddings": known.tied, **PUBLISHED[name]})
     different = {key: (getattr(read, key), getattr(known, key)) for key in known.__struct_fields__}
     assert {key: pair for key, pair in different.items() if pair[0] != pair[1] and key != "wide"} == {}

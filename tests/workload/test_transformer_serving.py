@@ -9,7 +9,7 @@ from analysis.estimate.figures import serving
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Routing, derived, through_window
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.transformer import presets, transformer_request
+from analysis.model.transformer import transformer_request
 from hardware.device_catalog import load_device
 from lab.closed_form import macs
 
@@ -63,7 +63,7 @@ def test_energy_and_time_of_a_request_add_up(on: str) -> None:
 
 
 def test_the_cache_has_room_for_the_whole_request() -> None:
-    config = presets.preset("llama3_8b").config
+    config = transformer_request.preset("llama3_8b").config
     per_token = 2 * config.layers * config.kv_heads * config.head_dim * 2
     short, long = run("llama3_8b:request,in=1024,out=2"), run("llama3_8b:request,in=1024,out=1026")
     assert long.memory.peak_bytes - short.memory.peak_bytes == pytest.approx(1024 * per_token, rel=1e-6)
@@ -89,7 +89,7 @@ def test_a_window_bounds_what_is_seen_and_kept() -> None:
 
 
 def test_latent_attention_keeps_one_vector_per_token() -> None:
-    config = presets.preset("deepseek_v2_lite").config
+    config = transformer_request.preset("deepseek_v2_lite").config
     per_token = (config.kv_lora + config.rotary) * config.layers * 2
     few, many = run("deepseek_v2_lite:decode,kv=1000"), run("deepseek_v2_lite:decode,kv=9000")
     assert many.memory.peak_bytes - few.memory.peak_bytes == pytest.approx(8000 * per_token, rel=0.01)
@@ -121,7 +121,7 @@ def test_experts_that_a_step_touches_are_those_of_its_batch() -> None:
 def test_experts_are_spread_over_devices() -> None:
     """Each device holds its experts whole and attends to its sequences; tokens go to the experts and back."""
     whole, spread = run("mixtral_8x7b:decode,kv=512", batch=64), run("mixtral_8x7b:decode,kv=512,ep=8", batch=64)
-    config = presets.preset("mixtral_8x7b").config
+    config = transformer_request.preset("mixtral_8x7b").config
     experts = 3 * config.layers * config.hidden * config.expert_ffn * 2  # of one, bytes
     assert whole.memory.weight_bytes - spread.memory.weight_bytes == pytest.approx(7 * experts)
     attended = [found.demand.macs[[path.endswith("sdpa") for path in found.workload.operators.path]].sum()

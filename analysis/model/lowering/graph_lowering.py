@@ -12,7 +12,7 @@ from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Scope,
 from analysis.model.ir.poly import Monomial, Poly, SizeError, is_negative, poly, product, smaller
 from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Floats, Operators, Tensors, Workload, csr
 from analysis.model.model_errors import EmptyModelError
-from analysis.model.operators import element_costs
+from analysis.model.operators import contractions
 from analysis.model.operators.contractions import OperatorCall, OperatorCost
 from analysis.model.operators.cost_rules import bias_of, cost_of, scratch_of
 
@@ -275,7 +275,7 @@ class Lowering:
             self._operator(name, node, refs, in_place, scopes)
 
     def _is_view(self, name: str, node: GraphNode, read: list[Value], in_place: bool) -> bool:
-        if name in element_costs.IDENTITIES and read and not node.args.get("train"):
+        if name in contractions.IDENTITIES and read and not node.args.get("train"):
             return True
         behind = {value.meta.storage for value in read}
         return not in_place and bool(behind) and all(meta.storage in behind for meta in node.outputs)
@@ -292,9 +292,9 @@ class Lowering:
         self.values[node.name] = views
 
     def _is_constant(self, name: str, node: GraphNode, read: list[Value], in_place: bool) -> bool:
-        if name in element_costs.RANDOM or not all(meta.numel.is_constant for meta in node.outputs):
+        if name in contractions.RANDOM or not all(meta.numel.is_constant for meta in node.outputs):
             return False
-        if name in element_costs.FACTORIES and not in_place:
+        if name in contractions.FACTORIES and not in_place:
             return True
         return all(value.storage in self.constant for value in read)
 
@@ -322,9 +322,9 @@ class Lowering:
         if any(map(is_negative, (cost.macs, cost.flops, cost.special))):  # a window of -1 x 2
             raise SizeError(f"an operator does a negative amount of work ({node.name[:40]}: {name[:40]})")
         bias = bias_of(call)
-        if name in element_costs.FACTORIES and not in_place:
+        if name in contractions.FACTORIES and not in_place:
             refs = []
-        if in_place and name in element_costs.OVERWRITES:
+        if in_place and name in contractions.OVERWRITES:
             reads = self._reads(refs[1:], cost)
         elif in_place and cost.kind == "scatter":
             reads = self._reads(refs[1:] + (refs[:1] if cost.flops != ZERO else []), cost)

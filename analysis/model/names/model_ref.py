@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from analysis.model.model_errors import ModelError, ModelSpecError, UnknownModelError
-from analysis.model.names import aliases, targets, zoo
+from analysis.model.names import targets, zoo
 from analysis.model.names.targets import Target
 from hardware.base.errors import RequestError, hint
 from hardware.device_catalog import load_device
@@ -68,7 +68,7 @@ def _known_on_hub(text: str) -> str:
         return text
     from analysis.model.transformer import transformer_request
 
-    model = aliases.model(text[3:].strip(), names())
+    model = zoo.canonical_name(text[3:].strip(), names())
     name = re.split("[@?/:]", model, maxsplit=1)[0]
     return model if zoo.find_name(name) or transformer_request.handles(name) else text
 
@@ -152,10 +152,10 @@ def stored_precision(model: str) -> str:
 
 
 def _published_precision(model: str) -> str:
-    from analysis.model.transformer import presets
+    from analysis.model.transformer import transformer_request
 
     name = str(refer(model)).partition(":")[0]
-    return presets.preset(name).stored if name in presets.names() else ""
+    return transformer_request.preset(name).stored if name in transformer_request.preset_names() else ""
 
 
 def user_target(text: str) -> Target | None:
@@ -219,7 +219,7 @@ def plain(text: str) -> str:
     word = text.partition("@")[0].partition("?")[0].partition("/")[0].partition(":")[0]
     # A path is never another model.
     is_file = re.match(r"[./~]|[^@?]*\.(onnx|pt2|gguf)\b", text) or targets.has_reader(text.partition("@")[0])
-    return text if is_file or zoo.find_name(word) or word.lower() == "hf" else aliases.model(text, names())
+    return text if is_file or zoo.find_name(word) or word.lower() == "hf" else zoo.canonical_name(text, names())
 
 
 def hub_name(text: str) -> str:
@@ -253,7 +253,7 @@ def _near(text: str) -> str:
         key = load_device(text).key
         return f": {key} is a device; name a model, and devices after --on, as resnet50 --on {key}"
     name = text.rpartition("/")[2]
-    near = hint(name.partition(":")[0], [*names(), *aliases.names()])
+    near = hint(name.partition(":")[0], [*names(), *zoo.other_names()])
     is_hub = re.fullmatch(_OWNED, text) and not name.endswith(".py")
     listing = "`hwexplorer models` lists all names"
     listing = "a folder with its config.json opens as hf:FOLDER" if is_hub else listing

@@ -17,8 +17,8 @@ import msgspec
 
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
-from analysis.model.names import aliases, zoo
-from analysis.model.transformer import hf_config, presets
+from analysis.model.names import zoo
+from analysis.model.transformer import hf_config, transformer_request
 from hardware.base import plugins
 from hardware.base.errors import hint, nearest, split_list
 
@@ -44,7 +44,7 @@ _PROGRAM = rf"(?P<path>[^()]*\{PROGRAM})(?P<call>\(\))?"
 _DATA = rf"(?a)(?P<path>[^()]*\.[a-z]\w*){_CALL}"
 _CONFIGURATION = rf"(?i)hf:(?P<path>[^()]*){_CALL}"
 _MODULE = rf"(?a)(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*){_CALL}"
-_LIBRARY = rf"(?ai)(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<factory>[\w.-]+){_CALL}"
+_LIBRARY = rf"(?ai)(?P<path>{'|'.join(zoo.library_names())})(?:\.models)?:(?P<factory>[\w.-]+){_CALL}"
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class Target(msgspec.Struct, frozen=True):
     @property
     def is_library(self) -> bool:
         """True for a model of a library, by the library's name for it."""
-        return self.path in aliases.libraries()
+        return self.path in zoo.library_names()
 
     def at_image_size(self, size: int) -> Target | None:
         """Return a library's model of images with another size of its input. None for any other model."""
@@ -170,7 +170,7 @@ def parse(text: str) -> Target | None:
     inputs, batch_dim = _arguments(match["call"])
     path, factory = match["path"], match["factory"]
     if match.re.pattern == _LIBRARY:
-        path, factory = aliases.of_library(path, factory)
+        path, factory = zoo.of_library(path, factory)
     return Target(path, factory, inputs, batch_dim, match["call"] is not None)
 
 
@@ -274,7 +274,7 @@ def source(target: Target) -> Path:
         return hf_config.file(target.factory)
     if (shipped := shipped_at(target)).is_file():
         return shipped
-    if target.path in aliases.libraries("captured"):
+    if target.path in zoo.library_names("captured"):
         models = zoo.libraries()[target.path]
         known = models.get(target.factory, {}).get("source") or hint(target.factory, models, ", ".join(models))
         raise UnknownModelError(f"of {target.path} only the captures that ship open: {known}")
@@ -285,7 +285,10 @@ def source(target: Target) -> Path:
                 return path.absolute()
     if target.is_library:
         raise UnknownModelError(f"{target.path} is not installed: pip install {target.path}")
-    near = [*nearest(target.path, [*zoo.names(), *presets.names(), *aliases.names()]), "a file, as net.py:make"]
+    near = [
+        *nearest(target.path, [*zoo.names(), *transformer_request.preset_names(), *zoo.other_names()]),
+        "a file, as net.py:make",
+    ]
     raise UnknownModelError(f"no module {target.path} here or on the Python path; did you mean {' or '.join(near)}?")
 
 

@@ -12,7 +12,7 @@ from functools import partial, reduce
 
 from analysis.model.ir.operator_graph import Meta, Ref, references
 from analysis.model.ir.poly import Poly, poly, product, smaller
-from analysis.model.operators import element_costs
+from analysis.model.operators import contractions
 from analysis.model.operators.contractions import CONTRACTIONS, ZERO, OperatorCall, Rule, whole_numbers
 from analysis.model.operators.contractions import OperatorCost as OperatorCost
 
@@ -112,14 +112,14 @@ def bias_of(call: OperatorCall) -> Ref | None:
     return value if isinstance(value, Ref) else None
 
 
-def _elementwise(row: element_costs.PerElement, call: OperatorCall) -> OperatorCost:
+def _elementwise(row: contractions.PerElement, call: OperatorCall) -> OperatorCost:
     size = call.result.numel
     return OperatorCost(row.kind, size * row.flops, size * row.special)
 
 
 def _gelu(call: OperatorCall) -> OperatorCost:
     exact = call.args.get("approximate", "none") == "none"
-    return _elementwise(element_costs.ELEMENTWISE["gelu"] if exact else element_costs.GELU_TANH, call)
+    return _elementwise(contractions.ELEMENTWISE["gelu"] if exact else contractions.GELU_TANH, call)
 
 
 def _add(call: OperatorCall) -> OperatorCost:
@@ -140,7 +140,7 @@ def _pow(call: OperatorCall) -> OperatorCost:
         return OperatorCost("pow", call.result.numel * max(1, math.ceil(math.log2(exponent))))
     if exponent in (0.5, -0.5):
         return OperatorCost("pow", call.result.numel, call.result.numel)
-    return _elementwise(element_costs.ELEMENTWISE["pow"], call)
+    return _elementwise(contractions.ELEMENTWISE["pow"], call)
 
 
 def _cast(call: OperatorCall) -> OperatorCost:
@@ -148,7 +148,7 @@ def _cast(call: OperatorCall) -> OperatorCost:
     return OperatorCost("copy") if is_same else OperatorCost("cast", call.result.numel)
 
 
-def _reduction(row: element_costs.PerElement, call: OperatorCall) -> OperatorCost:
+def _reduction(row: contractions.PerElement, call: OperatorCall) -> OperatorCost:
     size = call.tensors()[0].numel
     if row.kind == "reduce" and len(call.tensors()) > 1 and call.name in ("max", "min"):
         return OperatorCost("elementwise", call.result.numel)  # max(a, b) is element-wise
@@ -212,7 +212,7 @@ def _sort(call: OperatorCall) -> OperatorCost:
     tensor = call.tensor("self")
     axis = call.args.get("dim", -1)
     size = tensor.shape[int(whole_numbers(axis)[0])] if tensor.shape else poly(1)
-    length = size.constant() if size.is_constant else element_costs.LIVE_LENGTH
+    length = size.constant() if size.is_constant else contractions.LIVE_LENGTH
     kept = int(whole_numbers(call.args["k"])[0]) + 1 if call.name == "topk" else length
     return OperatorCost("sort", tensor.numel * math.ceil(math.log2(max(2, kept))))
 
@@ -299,7 +299,7 @@ def _alignment(call: OperatorCall) -> OperatorCost:
 
 def _membership(call: OperatorCall) -> OperatorCost:
     tests = call.tensors()[-1].numel
-    levels = math.ceil(math.log2(max(2, tests.constant() if tests.is_constant else element_costs.LIVE_LENGTH)))
+    levels = math.ceil(math.log2(max(2, tests.constant() if tests.is_constant else contractions.LIVE_LENGTH)))
     return OperatorCost("sort", call.tensors()[0].numel * levels)
 
 
@@ -312,12 +312,12 @@ def _batch_norm(call: OperatorCall) -> OperatorCost:
     """Count scale and shift per element; in training mode also the statistics."""
     tensor = call.tensors()[0]
     if call.args.get("training"):
-        return OperatorCost("batch_norm", tensor.numel * element_costs.NORM_FLOPS, tensor.shape[1])
+        return OperatorCost("batch_norm", tensor.numel * contractions.NORM_FLOPS, tensor.shape[1])
     return OperatorCost("batch_norm", tensor.numel * 2)
 
 
 # Operators that may add a bias to their result. Readers of other formats add names.
-BIASED = set(element_costs.BIASED)
+BIASED = set(contractions.BIASED)
 
 _FFTS = [
     *(f"fft_{way}{real}fft{rank}" for way in ("", "i") for real in ("", "r") for rank in ("", "2", "n")),
@@ -327,20 +327,20 @@ _FFTS = [
 ]
 
 _RULES: dict[str, Rule] = {
-    **{name: partial(_elementwise, row) for name, row in element_costs.ELEMENTWISE.items()},
-    **{name: partial(_reduction, row) for name, row in element_costs.REDUCTIONS.items()},
-    **{name: partial(_pool, kind) for name, kind in element_costs.POOLS.items()},
-    **{name: partial(_movement, kind) for name, kind in element_costs.MOVEMENT.items()},
-    **{name: partial(_gathers, kind) for name, kind in element_costs.GATHERS.items()},
-    **{name: _resample(flops) for name, flops in element_costs.RESAMPLE.items()},
+    **{name: partial(_elementwise, row) for name, row in contractions.ELEMENTWISE.items()},
+    **{name: partial(_reduction, row) for name, row in contractions.REDUCTIONS.items()},
+    **{name: partial(_pool, kind) for name, kind in contractions.POOLS.items()},
+    **{name: partial(_movement, kind) for name, kind in contractions.MOVEMENT.items()},
+    **{name: partial(_gathers, kind) for name, kind in contractions.GATHERS.items()},
+    **{name: _resample(flops) for name, flops in contractions.RESAMPLE.items()},
     **CONTRACTIONS,
     **dict.fromkeys(_FFTS, _fft),
-    **dict.fromkeys(element_costs.SORTS, _sort),
+    **dict.fromkeys(contractions.SORTS, _sort),
     **dict.fromkeys(("to", "_to_copy", "type_as", "convert_element_type"), _cast),
-    **dict.fromkeys(("layer_norm", "native_layer_norm"), partial(_group_norm, element_costs.NORM_FLOPS, "layer_norm")),
-    **dict.fromkeys(("group_norm", "native_group_norm"), partial(_group_norm, element_costs.NORM_FLOPS, "group_norm")),
-    "instance_norm": partial(_group_norm, element_costs.NORM_FLOPS, "norm"),
-    **dict.fromkeys(("rms_norm", "_fused_rms_norm"), partial(_group_norm, element_costs.RMS_NORM_FLOPS, "norm")),
+    **dict.fromkeys(("layer_norm", "native_layer_norm"), partial(_group_norm, contractions.NORM_FLOPS, "layer_norm")),
+    **dict.fromkeys(("group_norm", "native_group_norm"), partial(_group_norm, contractions.NORM_FLOPS, "group_norm")),
+    "instance_norm": partial(_group_norm, contractions.NORM_FLOPS, "norm"),
+    **dict.fromkeys(("rms_norm", "_fused_rms_norm"), partial(_group_norm, contractions.RMS_NORM_FLOPS, "norm")),
     "gelu": _gelu,
     "add": _add,
     "sub": _add,
@@ -349,9 +349,9 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("hwexplorer.roi_align", "torchvision.roi_align"), _roi_align),
     "embedding_bag": _embedding_bag,
     "_embedding_bag": _embedding_bag,
-    **{name: partial(_decomposition, cubes) for name, cubes in element_costs.DECOMPOSITIONS.items()},
-    **{name: partial(_factorisation, kind) for name, kind in element_costs.FACTORISATIONS.items()},
-    **{name: partial(_solve, kind) for name, kind in element_costs.SOLVES.items()},
+    **{name: partial(_decomposition, cubes) for name, cubes in contractions.DECOMPOSITIONS.items()},
+    **{name: partial(_factorisation, kind) for name, kind in contractions.FACTORISATIONS.items()},
+    **{name: partial(_solve, kind) for name, kind in contractions.SOLVES.items()},
     "pdist": _pairs,
     "_pdist_forward": _pairs,
     "stft": _stft,
@@ -366,7 +366,7 @@ _RULES: dict[str, Rule] = {
     ),
     **dict.fromkeys(("batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), _batch_norm),
 }
-_RULES |= {alias: _RULES[name] for alias, name in element_costs.ALIASES.items()}
+_RULES |= {alias: _RULES[name] for alias, name in contractions.ALIASES.items()}
 
 
 def register(rules: dict[str, Rule]) -> None:

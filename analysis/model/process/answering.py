@@ -1,12 +1,19 @@
-"""The answering side of a subprocess: it sends lines of progress, then a block of bytes or an error message."""
+"""The answering side of a subprocess: it sends lines of progress, then a block of bytes or an error message.
+
+`python -m analysis.model.process.answering TARGET` reads a file of data so, with limits and the option to cancel it.
+"""
 
 import gc
 import json
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from analysis.model.reading_budget import Progress
+from analysis.model.ir.workload import Workload, encode
+from analysis.model.names import targets
+from analysis.model.reading_budget import Budget, Progress
+from hardware.base import plugins
 from hardware.base.errors import RequestError
 
 _TEXT_MAX = 2000
@@ -46,3 +53,25 @@ def one_line(error: BaseException) -> str:
 def _line(pipe: BinaryIO, message: dict[str, Any]) -> None:
     pipe.write(json.dumps(message).encode() + b"\n")
     pipe.flush()
+
+
+def main() -> int:
+    """Read the file that the arguments name and answer. Return the exit code."""
+    return answer(lambda progress: encode(_read(sys.argv[-1], progress)))
+
+
+def _read(text: str, progress: Progress) -> Workload:
+    target = targets.parse(text)
+    if target is None:
+        raise ValueError(text)
+    budget, path = Budget(progress=progress), targets.source(target)
+    if target.path.endswith(targets.WEIGHTS):
+        from analysis.model.transformer import weight_headers
+
+        return weight_headers.load(path, target.factory, budget)
+    workload: Workload = plugins.load("readers", path.suffix)(path, target.inputs, budget)
+    return workload
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -23,8 +23,7 @@ from typing import IO, Any, Generic, TypeVar
 
 import msgspec
 
-from analysis.model.ir.validation import decode
-from analysis.model.ir.workload import Workload
+from analysis.model.ir.workload import Workload, decode
 from analysis.model.model_errors import CaptureCancelledError, CaptureError, ModelError, UnreadableError
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef
@@ -360,7 +359,7 @@ class FileReading(WorkloadJob):
         targets.source(target)
         self.name = target.label
         arguments = ("--", str(target))
-        super().__init__(f"reading of {self.name}", f"{__package__}.reading", arguments, READ_LIMITS)
+        super().__init__(f"reading of {self.name}", f"{__package__}.answering", arguments, READ_LIMITS)
 
     def _explain(self, reason: str) -> ModelError:
         return UnreadableError(reason)

@@ -1,5 +1,6 @@
 """`hf:FOLDER_OR_NAME`: a Hugging Face `config.json`, in a folder or in the local cache of the hub, read as plain data
-by a row of hf_config.toml. No code of the folder is executed."""
+by a row of hf_config.toml. No code of the folder is executed. Layers may differ in kind, window, experts and sizes.
+"""
 
 import json
 import os
@@ -14,13 +15,107 @@ import msgspec
 
 from analysis.model.ir.workload import ALONE
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.transformer import hf_layers
 from analysis.model.transformer.config import MAX_LAYERS, WEIGHT_FORMATS, Config, family
-from analysis.model.transformer.hf_layers import TABLE, Raw, value_at
-from analysis.model.transformer.hf_layers import TABLE as _TABLE
 from hardware.base import file_access
 from hardware.base.errors import hint, match_name
 from hardware.precision import EXCLUDED, IN_8_BITS, KEPT, find, parse
+
+TABLE = file_access.table(Path(__file__).with_name("hf_config.toml"))
+_DENSE = ("dense", "mlp", 0, False)
+_EXPERTS = ("moe", "E")  # parts of layers of Nemotron
+_LETTER_OF_BLOCK = {(True, True): "a", (True, False): "A", (False, True): "M", (False, False): "n"}  # attention, FFN
+_BLOCK_STEP = 256  # widths of the FFNs of Nemotron-NAS are multiples of it
+Raw = dict[str, Any]
+
+
+def layer_letters(raw: Raw) -> str:
+    """Return a letter of config.LETTERS for each layer, 'w' or 'W' for attention with a window; '' if the configuration
+    does not list its layers. Raises a `ModelSpecError` for an unknown kind of layer."""
+    for key in TABLE["layers"]["kinds"]:
+        words = raw.get(key)
+        if not words:
+            continue
+        known = TABLE["letters"] | TABLE["letters_of"].get(key, {})
+        if unknown := {*map(str, words)} - {*known}:
+            raise ModelSpecError(f"config.json: layers of kind {min(unknown)[:40]!r} are not supported")
+        return "".join(known[str(word)] for word in words)
+    parts = [(not block["attention"].get("no_op"), not block["ffn"].get("no_op")) for block in _blocks(raw)]
+    return "".join(_LETTER_OF_BLOCK[pair] for pair in parts)
+
+
+def _blocks(raw: Raw) -> list[Raw]:
+    """Return the blocks of a model whose architecture was searched (Nemotron-NAS), one a layer."""
+    blocks: list[Raw] = raw.get("block_configs") or []
+    if any(part.get("replace_with_linear") for block in blocks for part in (block["attention"], block["ffn"])):
+        raise ModelSpecError("config.json: blocks with replace_with_linear are not supported")
+    return blocks
+
+
+def _block_sizes(raw: Raw, block: Raw) -> Raw:
+    """Return the heads of keys and values of a block, and the width of its FFN as the library rounds it."""
+    queries, factor = block["attention"].get("n_heads_in_group"), block["ffn"].get("ffn_mult")
+    wide = int(2 * factor * raw["hidden_size"] / 3) if factor else 0
+    return ({"num_key_value_heads": raw["num_attention_heads"] // queries} if queries else {}) | (
+        {"intermediate_size": -(-wide // _BLOCK_STEP) * _BLOCK_STEP} if factor else {}
+    )
+
+
+def recurrent_pattern(raw: Raw) -> str:
+    """Return the letters of recurrent and attention layers from the period or the places of attention."""
+    layers, every = (
+        min(raw["num_hidden_layers"], MAX_LAYERS),
+        raw.get("attn_layer_period") or raw.get("full_attention_interval") or 1,
+    )
+    of_kimi = [layer - 1 for layer in raw.get("linear_attn_config", {}).get("full_attn_layers", ())]
+    if "attn_layer_indices" in raw and not raw["attn_layer_indices"]:
+        return "r"
+    attends = of_kimi or raw.get("attn_layer_indices") or raw.get("full_attn_idxs")
+    attends = attends or range(raw.get("attn_layer_offset", every - 1), layers, every)
+    return "".join("a" if layer in attends else "r" for layer in range(layers))
+
+
+def sparse_layers(raw: Raw, layers: int) -> list[int]:
+    """Return 1 for each layer with experts and 0 for others; [] if the configuration does not list them."""
+    kinds, stated, named = raw.get("mlp_layer_types"), raw.get("moe_layer_freq", 1), raw.get("moe_layers_enum")
+    parts = [str(word) for word in raw.get("layers_block_type") or raw.get("hybrid_override_pattern") or ()]
+    if not {*parts}.isdisjoint(_EXPERTS):
+        return [int(word in _EXPERTS) for word in parts]
+    if kinds or isinstance(stated, list):
+        return [int(kind not in _DENSE) for kind in kinds or stated]
+    if named:  # "4,5,6" or [4, 5, 6]
+        chosen = {int(layer) for layer in (named.split(",") if isinstance(named, str) else named)}
+        return [int(layer in chosen) for layer in range(layers)]
+    dense, step = raw.get("mlp_only_layers") or [], raw.get("decoder_sparse_step") or 1
+    if stated != 1:  # every so many layers from the first sparse one on
+        first = raw.get("first_k_dense_replace") or 0
+        return [int(layer >= first and layer % stated == 0) for layer in range(layers)]
+    if dense or step != 1:
+        return [int(layer not in dense and (layer + 1) % step == 0) for layer in range(layers)]
+    return []
+
+
+def layer_changes(raw: Raw, layers: int) -> list[Raw]:
+    """Return the values that each layer has instead of those of the whole configuration, by key."""
+    lists = {key: raw[key] for key in TABLE["layers"]["sizes"] if isinstance(raw.get(key), list)}
+    own = [{key: values[layer % len(values)] for key, values in lists.items() if values} for layer in range(layers)]
+    for change, block in zip(own, _blocks(raw), strict=False):
+        change |= _block_sizes(raw, block)
+    for layer, row in (raw.get("per_layer_config") or {}).items():
+        own[int(layer)] |= row
+    for key, by_word in TABLE["layers"]["words"].items():
+        for change, word in zip(own, value_at(raw, key) or (), strict=False):
+            change |= by_word.get(str(word), {})
+    for key, change in TABLE["layers"]["first"].items():
+        for layer_change in own[: raw.get(key) or 0]:
+            layer_change |= change
+    return own
+
+
+def value_at(raw: Any, path: str) -> Any:
+    """Return the value at a dotted path, None if it is missing."""
+    for key in path.split("."):
+        raw = raw.get(key) if isinstance(raw, dict) else None
+    return raw
 
 
 def file(where: str) -> Path:
@@ -72,14 +167,14 @@ def config_fields(raw: Raw, kind: str) -> Raw:
     rules = row(raw, kind)
     by_window = [rules.pop(name, {}) for name in _RULES_BY_WINDOW]
     fields = _sizes(raw, rules)
-    letters = hf_layers.letters(raw)
+    letters = layer_letters(raw)
     layers = fields["layers"] = fields["layers"] or len(letters)
     if letters and "pattern" not in fields:
         fields["pattern"] = letters.replace("w", "a").replace("W", "A")
     elif "mixer" in fields and "pattern" not in fields:
-        fields["pattern"] = hf_layers.recurrent_pattern(raw)
+        fields["pattern"] = recurrent_pattern(raw)
     windows = _windows(fields, letters)
-    changes = hf_layers.changes(raw, layers) if isinstance(layers, int) and 0 < layers <= 1 << 10 else []
+    changes = layer_changes(raw, layers) if isinstance(layers, int) and 0 < layers <= 1 << 10 else []
     layers_by_rule = [(change, window > 0) for change, window in zip(changes, windows, strict=False)]
     distinct = {repr(layer): layer for layer in layers_by_rule}  # most layers are like another one
     sizes_of = {
@@ -97,7 +192,7 @@ def config_fields(raw: Raw, kind: str) -> Raw:
     if letters:
         fields |= {"full_every": 0}
         per_layer |= {"window": windows}
-    if (sparse := hf_layers.sparse_layers(raw, min(layers, MAX_LAYERS))) and fields.get("experts"):
+    if (sparse := sparse_layers(raw, min(layers, MAX_LAYERS))) and fields.get("experts"):
         dense = sparse.index(1) if 1 in sparse else len(sparse)
         is_prefix = all(sparse[dense:])
         fields["dense_layers"] = dense if is_prefix else 0
@@ -257,7 +352,7 @@ def config(where: str) -> Config:
 
 def has_reader(where: str) -> bool:
     """Return True if hf_config.toml supports the architecture of a configuration."""
-    return _kind(_read_at(where)) in _TABLE["types"]
+    return _kind(_read_at(where)) in TABLE["types"]
 
 
 def notes(where: str) -> tuple[str, ...]:
@@ -278,7 +373,7 @@ def stored_precision(where: str) -> str:
 def parse_config(raw: Raw) -> Config:
     """Return the configuration that a `config.json` describes. Raises a `ModelSpecError`."""
     stated = _kind(raw)
-    kind = stated if stated in _TABLE["types"] else _nearest_kind(raw, stated)
+    kind = stated if stated in TABLE["types"] else _nearest_kind(raw, stated)
     if not kind:
         raise ModelSpecError(_unsupported(stated, raw))
     try:
@@ -300,9 +395,9 @@ def parse_config(raw: Raw) -> Config:
 def _kind(raw: Raw) -> str:
     """Return the model_type of a configuration, or the type of its architecture if only that is supported."""
     kind, named = str(raw.get("model_type", "")), raw.get("architectures")
-    if kind in _TABLE["types"] or not isinstance(named, list) or not named:
+    if kind in TABLE["types"] or not isinstance(named, list) or not named:
         return kind
-    return match_name(str(named[0]).lower().partition("for")[0], _TABLE["types"]) or kind
+    return match_name(str(named[0]).lower().partition("for")[0], TABLE["types"]) or kind
 
 
 def _unsupported(kind: str, raw: Raw) -> str:
@@ -315,7 +410,7 @@ def _unsupported(kind: str, raw: Raw) -> str:
         names = ", ".join(unread[:4]) + (", .." if len(unread) > 4 else "")
         right = f"the nearest, {nearest}, has no {names}"
     else:
-        right = hint(kind.removesuffix("_text"), _TABLE["types"])
+        right = hint(kind.removesuffix("_text"), TABLE["types"])
     other = "hf_config.toml lists all that are; others need transformers here, and take no parameters after ':'"
     return f"config.json: model_type {shown!r} is not supported{'; ' * bool(right)}{right} ({other})"
 
@@ -329,9 +424,9 @@ def _read_at(where: str) -> Raw:
     text = raw.get("text_config")
     if not isinstance(text, dict) or "hidden_size" in raw or "n_embd" in raw:
         return raw
-    kind, keys = raw.get("model_type", ""), (*_TABLE["parts"], "quantization_config")
+    kind, keys = raw.get("model_type", ""), (*TABLE["parts"], "quantization_config")
     whole = {key: value for key, value in raw.items() if key in keys}
-    return {"model_type": kind} | text | whole | ({"model_type": kind} if kind in _TABLE["types"] else {})
+    return {"model_type": kind} | text | whole | ({"model_type": kind} if kind in TABLE["types"] else {})
 
 
 def _read_json(path: Path) -> Raw:
@@ -349,11 +444,11 @@ def _read_json(path: Path) -> Raw:
 
 
 def _notes(raw: Raw) -> list[str]:
-    parts = [name for key, name in _TABLE["parts"].items() if isinstance(raw.get(key), dict)]
+    parts = [name for key, name in TABLE["parts"].items() if isinstance(raw.get(key), dict)]
     left_out = [f"{ALONE}: without its {' and its '.join(parts)}"] if parts else []
     kind, stated = _kind(raw), raw.get("model_type")
-    by_name = [f"read as {kind}, by the name of its architecture"] if kind != stated and kind in _TABLE["types"] else []
-    special = [said for key, said in _TABLE["said"].items() if raw.get(key)]
+    by_name = [f"read as {kind}, by the name of its architecture"] if kind != stated and kind in TABLE["types"] else []
+    special = [said for key, said in TABLE["said"].items() if raw.get(key)]
     return left_out + by_name + special + _weight_notes(raw)
 
 
@@ -373,13 +468,13 @@ def _nearest_unread(raw: Raw, stated: str) -> tuple[str, list[str]]:
 
 
 def _candidates(raw: Raw, stated: str) -> list[str]:
-    if raw.get("is_encoder_decoder") or not all(raw.get(key) for key in _TABLE["usual"]["needs"]):
+    if raw.get("is_encoder_decoder") or not all(raw.get(key) for key in TABLE["usual"]["needs"]):
         return []
-    alike = {kind: _letters_alike(kind, stated) for kind in _TABLE["types"]}
+    alike = {kind: _letters_alike(kind, stated) for kind in TABLE["types"]}
     nearest = max(alike, key=lambda kind: (alike[kind], -abs(len(kind) - len(stated))))
     first = [nearest] if alike[nearest] >= _ALIKE else []
-    kinds = [kind for kind in dict.fromkeys((*first, *_TABLE["usual"]["types"])) if _has_keys(raw, kind)]
-    if raw.get("hidden_act") in _TABLE["usual"]["ungated"]:  # their FFNs have no gate
+    kinds = [kind for kind in dict.fromkeys((*first, *TABLE["usual"]["types"])) if _has_keys(raw, kind)]
+    if raw.get("hidden_act") in TABLE["usual"]["ungated"]:  # their FFNs have no gate
         kinds = [kind for kind in kinds if row(raw, kind).get("gated", True) in (False, ["", False])]
     return kinds
 
@@ -407,12 +502,12 @@ def _has_keys(raw: Raw, kind: str) -> bool:
 def _unread_keys(raw: Raw, kind: str) -> list[str]:
     """Return the keys of a configuration that may change its structure and that the row of a type does not read."""
     required, optional = keys_of(row(raw, kind))
-    read = required | optional | {*_TABLE["layers"]["kinds"], *_TABLE["layers"]["sizes"], *_TABLE["usual"]["read"]}
+    read = required | optional | {*TABLE["layers"]["kinds"], *TABLE["layers"]["sizes"], *TABLE["usual"]["read"]}
     return sorted(key for key, value in raw.items() if value and key not in read and not _is_plain(key))
 
 
 def _is_plain(key: str) -> bool:
-    return key.startswith("_") or any(fnmatchcase(key, pattern) for pattern in _TABLE["usual"]["ignored"])
+    return key.startswith("_") or any(fnmatchcase(key, pattern) for pattern in TABLE["usual"]["ignored"])
 
 
 # --- formats of the weights -------------------------------------------------------------------------------

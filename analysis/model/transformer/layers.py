@@ -12,8 +12,8 @@ from analysis.model.ir.poly import Poly, dim, product
 from analysis.model.ir.workload import EXPERT_ROWS, EXPERTS
 from analysis.model.operators.contractions import ZERO, OperatorCall, OperatorCost
 from analysis.model.operators.cost_rules import register
+from analysis.model.transformer.config import Mixer
 from analysis.model.transformer.graph_writer import FIXED_FP32, StepWriter, Tensor
-from analysis.model.transformer.mixers import Mixer
 
 SCORE_FLOPS = 3  # ReLU, multiply by the weight of the head, add
 COMPRESS_FLOPS = 6  # add the bias, largest, subtract, sum, multiply, add

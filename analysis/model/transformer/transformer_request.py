@@ -1,12 +1,15 @@
-"""Requests for transformers, `llama3_8b`, `llama3_8b:decode,kv=4096`, `decoder:hidden=4096,...`, `hf:FOLDER:tp=8`, and
-the load that the options of a name state: `rate=5`, `concurrency=32` or `requests=FILE.csv`, cached tokens, variation
-of lengths, speculative decoding, and numbers of replicas, pipeline stages and workers."""
+"""Requests for transformers, `llama3_8b`, `llama3_8b:decode,kv=4096`, `decoder:hidden=4096,...`, `hf:FOLDER:tp=8`.
+
+`transformers.toml` has those known by name. The options of a name may state a load: `rate=5`, `concurrency=32` or
+`requests=FILE.csv`, cached tokens, variation of lengths, speculative decoding, and numbers of replicas, pipeline stages
+and workers.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,9 +17,7 @@ import msgspec
 
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.request_bounds import whole_option
-from analysis.model.transformer import presets
-from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, StepSettings, family
+from analysis.model.transformer.config import CHOICES, DEFAULTS, FAMILIES, PHASES, Config, StepSettings, family
 from hardware.base import file_access
 from hardware.base.errors import RequestError, hint, match_name
 from hardware.base.text import parse_amount, quantity
@@ -132,7 +133,7 @@ def _read_option(name: str, text: str, layers: int) -> Any:
     if name == "requests":
         return text
     if name not in _NUMBERS:
-        return whole_option(name, text, *(_WHOLE | {"pp": (1, layers)})[name])
+        return request_bounds.whole_option(name, text, *(_WHOLE | {"pp": (1, layers)})[name])
     unit, least, most = _NUMBERS[name]
     try:
         value = parse_amount(text, unit)
@@ -228,7 +229,7 @@ class Request(msgspec.Struct, frozen=True):
 
 def names() -> list[str]:
     """Return the names of transformers, presets and generic ones."""
-    return [*presets.names(), *GENERIC]
+    return [*preset_names(), *GENERIC]
 
 
 def handles(text: str) -> bool:
@@ -257,7 +258,7 @@ def _named_config(text: str) -> Request:
     name, _, options = text.partition(":")
     head = _name(name)
     if head not in GENERIC:
-        return request_of(head, presets.preset(head).config, options)
+        return request_of(head, preset(head).config, options)
     common = family("bert_family") if head == "encoder" else {}
     return request_of(head, Config(**common, **family(head)), options)
 
@@ -382,5 +383,45 @@ def transformer_info(name: str) -> TransformerInfo:
     """Return the entry of a transformer in the list of models."""
     size, (sequence, kv, _) = file_access.shipped(_SIZES_FILE)[name], DEFAULTS["prefill"]
     lengths = {"sequence": sequence} | ({} if size["family"] == "encoder" else {"kv": kv})
-    source = presets.source(name) if name not in GENERIC else "a configuration of your own"
+    source = preset_source(name) if name not in GENERIC else "a configuration of your own"
     return TransformerInfo(name, size["family"], size["parameters"], size["macs"], lengths, source)
+
+
+_NOT_MODELS = ("families",)
+
+
+class Preset(msgspec.Struct, frozen=True):
+    """A published model. `parameters` is the exact count by its authors, None if they only state a rounded one.
+    `stored` is the precision of the published weights, '' for 16 bit."""
+
+    name: str
+    config: Config
+    source: str
+    parameters: int | None
+    stored: str
+
+
+def preset_names() -> list[str]:
+    """Return the names of all presets."""
+    return [name for name in file_access.shipped(FAMILIES) if name not in _NOT_MODELS]
+
+
+def preset_source(name: str) -> str:
+    """Return the source of a preset."""
+    text: str = file_access.shipped(FAMILIES)[name]["source"]
+    return text
+
+
+@cache
+def preset(name: str) -> Preset:
+    """Return the preset of a name. Its row states the fields of a Config, or as `hub` those of a config.json."""
+    row = file_access.shipped(FAMILIES)[name]
+    if "hub" in row:
+        from analysis.model.transformer.hf_config import parse_config  # not needed for most presets
+
+        full = parse_config(row["hub"])
+        full = msgspec.structs.replace(full, wide=tuple(row.get("wide", full.wide)))
+    else:
+        config = family(row["like"]) if "like" in row else {}
+        full = file_access.convert_record(FAMILIES, name, config | row["config"], Config)
+    return Preset(name, full, row["source"], row.get("parameters"), row.get("stored", ""))

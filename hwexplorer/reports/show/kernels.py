@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from analysis.document import Column, column, columns, none_unless, records
 from analysis.estimate import causes, kernel_rows
+from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate, ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.outline import host_branches
+from analysis.estimate.tree_figures import host_branches
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text import bound_reasons
 from hardware.base.text import count_noun, percent, plain_number, quantity

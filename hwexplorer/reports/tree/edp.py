@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from analysis.document import YES_NO, column, columns, none_unless, records
-from analysis.estimate import causes, kernel_rows, outline, tree_figures
+from analysis.estimate import causes, kernel_rows, tree_figures
 from analysis.estimate.estimate import Estimate, ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
 from analysis.model.ir.workload import Floats, Ints
@@ -211,11 +211,11 @@ def _top(whole: Estimate, level: str, chosen: Ints, with_host: bool, metric: str
         by_cause = np.stack([parts.total(row) for row in by_cause])
         is_fused = [whole.execution == "fused" and len(members) > 1 for members in parts.members]
     if host is not None and with_host:
-        of_host = tree_figures.branch_figures(whole, outline.host_branches(whole))
+        of_host = tree_figures.branch_figures(whole, tree_figures.host_branches(whole))
         joined = {name: np.concatenate([getattr(rows, name), getattr(of_host, name)], axis=-1) for name in _OF_LEVEL}
         rows = msgspec.structs.replace(rows, **joined)
         by_cause = np.column_stack([by_cause, causes.shares_of_causes(host, whole, metric).sum(axis=1)])
-        chosen, ids, kinds = np.append(chosen, len(ids)), (*ids, outline.HOST), (*kinds, "host")
+        chosen, ids, kinds = np.append(chosen, len(ids)), (*ids, tree_figures.HOST), (*kinds, "host")
         is_fused = [*is_fused, False]
     share = by_cause.sum(axis=0)
     order = chosen[np.argsort(-share[chosen], kind="stable")]

@@ -10,11 +10,10 @@ import numpy as np
 
 from analysis.document import record
 from analysis.estimate import tree_figures
-from analysis.estimate.causes import causes, values_by_cause
+from analysis.estimate.causes import causes, divide_host_work, values_by_cause
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import head_fields
-from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.outline import HOST, Branch, attention_parts, outline
+from analysis.estimate.tree_figures import HOST, Branch, attention_parts, draw_outline
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text import bound_reasons
 from hardware.base.records import memoize
@@ -161,7 +160,7 @@ def _parts(figures: tree_figures.TreeFigures, i: int) -> tuple[Node, ...]:
 def _branches(figures: tree_figures.TreeFigures, path: str, by: str) -> Node:
     """Return a node of the outline `by`, else of the outline by module, else a group of the operators below `path`."""
     result = figures.estimate
-    nodes = [branch for _, branch in outline(result, by).walk()]
+    nodes = [branch for _, branch in draw_outline(result, by).walk()]
     top = next((branch for branch in nodes if branch.key == path), None)
     if top is None and by != "module":
         return _branches(figures, path, "module")
