@@ -10,31 +10,33 @@ from analysis.estimate.causes import CAUSES
 from hardware.base import text
 from hwexplorer.export.text import columns_as_text, list_points, sections
 from hwexplorer.text.number_format import safe
+from hwexplorer.views import plain
 from hwexplorer.views.layout import LEFT
-from hwexplorer.views.plain import Amount, Band, Page, Plot, Row, Stack, Table, Text, View, for_reading
 from hwexplorer.views.tables import keep_columns, repeats_bar
 
 
-def as_csv(view: View | Page) -> str:
+def as_csv(view: plain.View | plain.Page) -> str:
     """Return a header line and a line per row (point, paragraph), numbers in SI units; for a report its main table."""
     file = io.StringIO()
     csv.writer(file, lineterminator="\n").writerows(map(inert, line) for line in grid(view))
     return file.getvalue()
 
 
-def grid(view: View | Page) -> Iterator[Sequence[Cell]]:
+def grid(view: plain.View | plain.Page) -> Iterator[Sequence[Cell]]:
     """Yield the lines of CSV as values, the column names first."""
-    if isinstance(view, Page):
+    if isinstance(view, plain.Page):
         yield from grid(view.csv or view.parts[view.main])
-    elif isinstance(view, Table):
-        stacks = [i for i in range(len(view.columns)) if any(isinstance(row.cells[i], Stack) for row in view.rows)]
+    elif isinstance(view, plain.Table):
+        stacks = [
+            i for i in range(len(view.columns)) if any(isinstance(row.cells[i], plain.Stack) for row in view.rows)
+        ]
         by_cause = [f"{view.columns[i].key}_{cause}" for i in stacks for cause in CAUSES]
         # A bar whose number the next column repeats is not a column of its own.
-        plain = keep_columns(view, [i for i in range(len(view.columns)) if not repeats_bar(view, i + 1)])
-        yield "key", "depth", *(name for column in plain.columns for name in column.si_names), *by_cause
-        for row, cells in zip(view.rows, plain.rows, strict=True):
-            yield row.key, row.depth, *_values(plain, cells), *(part for i in stacks for part in _parts(row.cells[i]))
-    elif isinstance(view, Plot):
+        kept = keep_columns(view, [i for i in range(len(view.columns)) if not repeats_bar(view, i + 1)])
+        yield "key", "depth", *(name for column in kept.columns for name in column.si_names), *by_cause
+        for row, cells in zip(view.rows, kept.rows, strict=True):
+            yield row.key, row.depth, *_values(kept, cells), *(part for i in stacks for part in _parts(row.cells[i]))
+    elif isinstance(view, plain.Plot):
         yield "series", "label", "x", "y"
         yield from list_points(view)
     else:
@@ -43,16 +45,16 @@ def grid(view: View | Page) -> Iterator[Sequence[Cell]]:
 
 
 def _parts(value: Cell) -> Sequence[Cell]:
-    return value.parts if isinstance(value, Stack) else ("",) * len(CAUSES)
+    return value.parts if isinstance(value, plain.Stack) else ("",) * len(CAUSES)
 
 
-def _values(table: Table, row: Row) -> Iterator[Cell]:
+def _values(table: plain.Table, row: plain.Row) -> Iterator[Cell]:
     """Yield the cells of a row. A band has two cells, low and high, which are None if the band is missing."""
     for column, value in zip(table.columns, row.cells, strict=True):
         if column.ends:
-            yield from (value.low, value.high) if isinstance(value, Band) else (None, None)
+            yield from (value.low, value.high) if isinstance(value, plain.Band) else (None, None)
         else:  # the energy of work that takes no time is no product
-            yield None if column.unit == "Js" and isinstance(value, Amount) else value
+            yield None if column.unit == "Js" and isinstance(value, plain.Amount) else value
 
 
 def inert(value: Cell) -> Cell:
@@ -60,19 +62,19 @@ def inert(value: Cell) -> Cell:
     return text.inert(value) if isinstance(value, str) else value
 
 
-def as_markdown(view: View | Page) -> str:
+def as_markdown(view: plain.View | plain.Page) -> str:
     """Return a Markdown table or headed lists. The parts of a report are one heading level below its title."""
-    if isinstance(view, Page):
+    if isinstance(view, plain.Page):
         parts = ["\n".join("#" + line if line.startswith("#") else line for line in as_markdown(part).split("\n"))
-                 for part in for_reading(view).parts]  # fmt: skip
+                 for part in plain.for_reading(view).parts]  # fmt: skip
         return "\n".join([f"# {_md(view.title)}\n", *parts])
-    if isinstance(view, Text):
+    if isinstance(view, plain.Text):
         lines = [f"# {_md(view.title)}"] if view.title else []
         for heading, texts in sections(view):
             items = (f"    {safe(line)}" if view.is_drawing else f"- {_md(line)}" for line in texts)
             lines += [*(["", f"## {_md(heading)}"] if heading else []), "", *items]
         return "\n".join(lines) + "\n"
-    if isinstance(view, Plot):
+    if isinstance(view, plain.Plot):
         head = f"| series | label | {_md(view.x_title)} | {_md(view.y_title)} |"
         points = [f"| {_md(series)} | {_md(label)} | {x:.6g} | {y:.6g} |" for series, label, x, y in list_points(view)]
         return "\n".join([f"# {_md(view.title)}", "", head, "|---|---|--:|--:|", *points]) + "\n"
@@ -90,5 +92,5 @@ def _line(cells: list[str]) -> str:
 
 def _md(words: str) -> str:
     """Escape text that would begin a table, a tag or a link: a viewer would fetch `![a](http://..)`."""
-    plain = re.sub(r"[\\|\[\]]", r"\\\g<0>", safe(words)).replace("<", "&lt;")
-    return re.sub(r"(?i)\b(www)\.", r"\1&#46;", plain)
+    escaped = re.sub(r"[\\|\[\]]", r"\\\g<0>", safe(words)).replace("<", "&lt;")
+    return re.sub(r"(?i)\b(www)\.", r"\1&#46;", escaped)

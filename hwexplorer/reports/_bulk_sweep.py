@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from analysis.estimate.scenario import Scenario
-from analysis.explore.catalogue_sweep import COLUMNS, Chunk, chunks, header, run_chunk
+from analysis.explore import catalogue_sweep
 from analysis.explore.executors import cluster, cores, processes
 from analysis.explore.grid import BATCHES
 from hardware.base import file_access
@@ -29,7 +29,7 @@ from hwexplorer.process import output
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet"}
 _FORMATS = {"csv": "csv", "json": "jsonl"}  # of --format, which prints lines
 _PIECE = 1 << 20  # bytes copied at once
-Run = Callable[[Sequence[Chunk]], Iterator[str]]
+Run = Callable[[Sequence[catalogue_sweep.Chunk]], Iterator[str]]
 
 
 def sweep_all(arguments: argparse.Namespace, lists: dict[str, Any]) -> None:
@@ -49,7 +49,7 @@ def sweep_all(arguments: argparse.Namespace, lists: dict[str, Any]) -> None:
     keys = () if arguments.on is None else tuple(engine.device(name).key for name in name_list("device")(arguments.on))
     if arguments.power_modes:
         keys = configurations.devices(keys or configurations.catalogue(), True)
-    work = chunks(
+    work = catalogue_sweep.chunks(
         lists["batches"] or BATCHES,
         lists["precisions"] or SWEEP,
         tuple(dict.fromkeys(keys)),
@@ -59,10 +59,11 @@ def sweep_all(arguments: argparse.Namespace, lists: dict[str, Any]) -> None:
     )
     with _executor(arguments, len(work)) as executor:
 
-        def run(some: Sequence[Chunk]) -> Iterator[str]:
+        def run(some: Sequence[catalogue_sweep.Chunk]) -> Iterator[str]:
             """Yield the rows of chunks, in their order."""
             try:
-                yield from map(run_chunk, some) if executor is None else executor.map(run_chunk, some)
+                run_all = map if executor is None else executor.map
+                yield from run_all(catalogue_sweep.run_chunk, some)
             except BrokenExecutor:
                 raise RequestError("a worker was killed (out of memory? --workers takes fewer)") from None
 
@@ -85,10 +86,10 @@ def _executor(arguments: argparse.Namespace, count: int) -> AbstractContextManag
     return processes(workers) if workers > 1 else nullcontext()
 
 
-def _lines(work: Sequence[Chunk], run: Run, done: int = 0) -> Generator[str, None, None]:
+def _lines(work: Sequence[catalogue_sweep.Chunk], run: Run, done: int = 0) -> Generator[str, None, None]:
     """Yield the header and the rows of the chunks after the first `done`, and show how far it is."""
     if not done:
-        yield header(work[0].form)
+        yield catalogue_sweep.header(work[0].form)
     begin_s, total, n = time.monotonic(), sum(chunk.n_rows for chunk in work), 0
     before = sum(chunk.n_rows for chunk in work[:done])
     with output.Progress() as progress:
@@ -99,7 +100,7 @@ def _lines(work: Sequence[Chunk], run: Run, done: int = 0) -> Generator[str, Non
             yield text
 
 
-def continue_file(target: Path, work: Sequence[Chunk], run: Run) -> None:
+def continue_file(target: Path, work: Sequence[catalogue_sweep.Chunk], run: Run) -> None:
     """Write the rows of all chunks to a file by way of FILE.part, which holds rows of a run that was stopped. Raises
     RequestError if another run is writing it."""
     part = target.with_name(f"{target.name}.part")
@@ -135,10 +136,10 @@ def _locked(part: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _take_up(file: BinaryIO, work: Sequence[Chunk], run: Run) -> int:
+def _take_up(file: BinaryIO, work: Sequence[catalogue_sweep.Chunk], run: Run) -> int:
     """Return how many chunks a stopped run has written. The one that it wrote last, whole or in part, is run again: if
     the rows in the file differ, they are of another request or version, and the file is emptied."""
-    head = header(work[0].form).encode()
+    head = catalogue_sweep.header(work[0].form).encode()
     file.seek(0)
     is_same, last, n_rows = file.read(len(head)) == head, -1, 0
     begin = end = len(head)  # of the rows of the last chunk
@@ -172,7 +173,7 @@ def _parquet(rows: Path) -> bytes:
     from pyarrow import csv, parquet
 
     texts = ("model", "device", "precision", "precision_run", "execution", "bound")
-    types = {name: pyarrow.string() if name in texts else pyarrow.float64() for name in COLUMNS}
+    types = {name: pyarrow.string() if name in texts else pyarrow.float64() for name in catalogue_sweep.COLUMNS}
     types |= {"batch": pyarrow.int64(), "fits": pyarrow.bool_(), "silicon": pyarrow.bool_()}
     table = csv.read_csv(rows, convert_options=csv.ConvertOptions(column_types=types))
     sink = pyarrow.BufferOutputStream()

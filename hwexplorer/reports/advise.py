@@ -12,7 +12,7 @@ from analysis.document import Column, columns
 from analysis.estimate.alternatives import Alternative, alternatives, best_setting, gain_per_inference
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import METRICS, Head, head_fields, select_metrics
-from analysis.explore.comparison import NOTICEABLE, UNMEASURED, NextStep, accuracy_note, change_effects, request_of
+from analysis.explore import comparison
 from analysis.explore.cost import settings
 from analysis.explore.grid import Axes
 from analysis.explore.odds import odds, odds_sentence
@@ -44,7 +44,7 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
     saved_memory_fraction: float = 0.0
     throughput_ratio: float = 1.0
     why: str = ""
-    step: NextStep | None = msgspec.field(name="command", default=None)
+    step: comparison.NextStep | None = msgspec.field(name="command", default=None)
 
     @property
     def leads(self) -> str:
@@ -85,7 +85,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
 
     def helps(suggestion: Suggestion) -> bool:
         """Return True if a change noticeably improves the aim."""
-        return gain(suggestion, now, aim) >= NOTICEABLE
+        return gain(suggestion, now, aim) >= comparison.NOTICEABLE
 
     useful = [suggestion for suggestion in tried if helps(suggestion)]
     combined = _combine(result, [one for one in others if helps(one[0])], aim) if is_whole else None
@@ -135,8 +135,8 @@ def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
         saved_memory_bytes=saved["peak_memory_bytes"],
         saved_memory_fraction=fraction["peak_memory_bytes"],
         throughput_ratio=new.throughput_per_s / now.throughput_per_s if now.throughput_per_s else 0.0,
-        why=change_effects(before, run, chances),
-        step=request_of(run),
+        why=comparison.change_effects(before, run, chances),
+        step=comparison.request_of(run),
     )
     return suggestion, run
 
@@ -226,11 +226,11 @@ def _cautions(suggestion: Suggestion, now: Point) -> Iterator[str]:
     """Yield the warnings that a reader must check before a change: accuracy, and devices without measurements."""
     point = suggestion.after
     if "precision" in suggestion.change:
-        yield accuracy_note(point.precision)
+        yield comparison.accuracy_note(point.precision)
     elif point.precision_run != now.precision_run:
-        yield accuracy_note(point.precision_run)
+        yield comparison.accuracy_note(point.precision_run)
     if suggestion.kind == "device" and point.trust.level == "engineering":
-        yield UNMEASURED
+        yield comparison.UNMEASURED
 
 
 def _commands(advice: Advice, state: State) -> Text:

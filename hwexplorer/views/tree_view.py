@@ -12,25 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.document import Cell, Column
-from analysis.estimate import causes
+from analysis.estimate import causes, tree_figures
 from analysis.estimate.causes import CAUSES, divide_host_work
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import METRICS, describe_deviations
-from analysis.estimate.tree_figures import (
-    Branch,
-    TreeFigures,
-    TreeLevel,
-    branch_figures,
-    count_making,
-    cumulative_share,
-    draw_outline,
-    find_node,
-    host_branches,
-    modifier_or_none,
-    operators_of,
-    sum_over_branches,
-    tree_without_host,
-)
 from analysis.explore.comparison import find_winner
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text.headline import SAME, describe_change
@@ -40,12 +25,12 @@ from hardware.base.text import count_noun, percent, quantity
 from hardware.what_if import split_changes, with_unchanged
 from hwexplorer import engine
 from hwexplorer.state import EACH, TRACE_SORTS, State, pinned, replace
+from hwexplorer.views import plain
 from hwexplorer.views.captions import metric_word, name_work, place_in_words
 from hwexplorer.views.device_rows import rank_devices
-from hwexplorer.views.plain import HELP, LOOKS, Amount, Row, Stack, Table, WaterfallStep, rows_below
 
 RATIO_MAX = 1000.0  # measured over predicted; a larger one is of an operator that takes no time of its own
-TERMS = {"": "", **{cause: look.name for cause, look in zip(CAUSES, LOOKS, strict=True)}}
+TERMS = {"": "", **{cause: look.name for cause, look in zip(CAUSES, plain.LOOKS, strict=True)}}
 
 
 class NodeTime(Protocol):
@@ -122,8 +107,8 @@ def measured_cells(times: MeasuredTimes, members: Sequence[int] | Ints) -> tuple
 
 
 def add_measured_step(
-    times: MeasuredTimes, members: Ints, predicted: Sequence[WaterfallStep]
-) -> tuple[WaterfallStep, ...]:
+    times: MeasuredTimes, members: Ints, predicted: Sequence[plain.WaterfallStep]
+) -> tuple[plain.WaterfallStep, ...]:
     """Return the waterfall with the measured time as its last bar, in the colour of the cause of most of the
     difference. All bars have one scale."""
     time, total_s = times.time(members), sum(step.seconds for step in predicted)
@@ -131,16 +116,18 @@ def add_measured_step(
         return tuple(predicted)
     shrunk = total_s / max(total_s, time.measured_s)
     scaled = [
-        WaterfallStep(step.name, step.seconds, step.start * shrunk, Stack([part * shrunk for part in step.bar.parts]))
+        plain.WaterfallStep(
+            step.name, step.seconds, step.start * shrunk, plain.Stack([part * shrunk for part in step.bar.parts])
+        )
         for step in predicted
     ]
-    bar = Stack([time.measured_s / total_s * shrunk * (cause == time.term) for cause in CAUSES])
-    return (*scaled, WaterfallStep("measured", time.measured_s, 0.0, bar))
+    bar = plain.Stack([time.measured_s / total_s * shrunk * (cause == time.term) for cause in CAUSES])
+    return (*scaled, plain.WaterfallStep("measured", time.measured_s, 0.0, bar))
 
 
 def add_measured_fields(node: dict[str, Any], times: MeasuredTimes, result: Estimate) -> None:
     """Add measured fields to a nested node of the tree's document, and to those below it."""
-    time = times.time(operators_of(result, node["id"]))
+    time = times.time(tree_figures.operators_of(result, node["id"]))
     if time.ratio is not None and node["kind"] not in ("host", "part"):  # not in a trace
         node.update(measured_s=time.measured_s, ratio=time.ratio, term=time.term)
     for child in node.get("children", ()):
@@ -150,7 +137,7 @@ def add_measured_fields(node: dict[str, Any], times: MeasuredTimes, result: Esti
 _MODIFIER = "EDP divided by the EDP of its arithmetic and bytes alone; blank without work"
 COLUMNS = (
     Column("name", "Node", role="text", keep=0, help="×6: six alike, added up; +2: with two more in its kernel"),
-    Column("bar", "Share", "%", role="bar", keep=0, help=f"share of the metric of the model, by cause: {HELP}"),
+    Column("bar", "Share", "%", role="bar", keep=0, help=f"share of the metric of the model, by cause: {plain.HELP}"),
     Column("share", "%", "%", keep=0),
     Column(
         "edp",
@@ -192,15 +179,15 @@ FIGURES = {"edp": "edp", "latency": "latency", "energy": "energy_per_inference"}
 DELTA_TITLE = {"edp": "Δ EDP", "energy": "Δ energy", "latency": "Δ time"}  # against the pin
 
 
-def tree(state: State) -> Table:
+def tree(state: State) -> plain.Table:
     """Return all rows of the tree on the device under the cursor, divided by `state.by`. The key of the root is ''."""
-    figures = tree_without_host(engine.result(state))
+    figures = tree_figures.tree_without_host(engine.result(state))
     result = figures.estimate
-    root = draw_outline(result, state.by, state.split_branches)
+    root = tree_figures.draw_outline(result, state.by, state.split_branches)
     nodes = list(root.walk())
     branches = [branch for _, branch in nodes]
-    add_up = sum_over_branches(result, branches)
-    level = branch_figures(result, branches, add_up)
+    add_up = tree_figures.sum_over_branches(result, branches)
+    level = tree_figures.branch_figures(result, branches, add_up)
     parts = _shares_by_cause(result, add_up, state.metric)
     is_falling = state.descending != (state.sort in ("graph", "name"))
     is_summed = state.sort in ("share", "graph") and state.descending  # in order of share, or as in JSON
@@ -214,14 +201,16 @@ def tree(state: State) -> Table:
         cells = [(*row, change) for row, change in zip(cells, deltas, strict=True)]
     if trace_cells:
         cells = [(*row, *times) for row, times in zip(cells, trace_cells, strict=True)]
-    rows: list[Row] = []
+    rows: list[plain.Row] = []
     for i in _sorted_places(nodes, _ranks(state.sort, branches, level, parts.sum(axis=0), trace_cells), is_falling):
         depth, branch = nodes[i]
         kind = branch.type if branch.kind in ("subgraph", "operator") else branch.kind
         dim = branch.kind == "operator" and without_rule[i]
-        rows.append(Row(branch.key, cells[i], depth=depth, has_children=bool(branch.children), kind=kind, dim=dim))
+        rows.append(
+            plain.Row(branch.key, cells[i], depth=depth, has_children=bool(branch.children), kind=kind, dim=dim)
+        )
     delta = () if deltas is None else (msgspec.structs.replace(DELTA, title=DELTA_TITLE[state.metric]),)
-    table = Table(
+    table = plain.Table(
         "tree",
         _title(state, result),
         (*columns, *delta, *(_measured_columns(result) if trace_cells else ())),
@@ -239,7 +228,9 @@ def _measured_columns(result: Estimate) -> tuple[Column, ...]:
     return seconds, msgspec.structs.replace(ratio, title=name, short=" ".join(name.split()[:2])), term
 
 
-def _sorted_places(nodes: list[tuple[int, Branch]], ranks: Sequence[Any], is_falling: bool) -> Iterator[int]:
+def _sorted_places(
+    nodes: list[tuple[int, tree_figures.Branch]], ranks: Sequence[Any], is_falling: bool
+) -> Iterator[int]:
     """Yield the indices of nodes in depth-first order, with siblings sorted by rank."""
     children: list[list[int]] = [[] for _ in nodes]
     path: list[int] = []
@@ -269,7 +260,7 @@ def _columns(metric: str) -> tuple[Column, ...]:
 
 
 def _trace_cells(
-    state: State, result: Estimate, branches: list[Branch]
+    state: State, result: Estimate, branches: list[tree_figures.Branch]
 ) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
     """Return the cells of measured times, and the notes on the trace. Both are empty if the state names no trace."""
     if not state.trace:
@@ -284,7 +275,9 @@ def _trace_cells(
     return cells, tuple(note for note in trace_notes(state, result) if note != trace_warning(state, result))
 
 
-def _footer(figures: TreeFigures, root: Branch, state: State, share: dict[int, float]) -> tuple[str, ...]:
+def _footer(
+    figures: tree_figures.TreeFigures, root: tree_figures.Branch, state: State, share: dict[int, float]
+) -> tuple[str, ...]:
     """Return the parts that make half of the metric, and the counts. The keys of `share` are the ids of branches."""
     result = figures.estimate
     counts = ((len(result.partition.id), "subgraph"), (result.workload.n_operators, "operator"))
@@ -297,9 +290,9 @@ def _footer(figures: TreeFigures, root: Branch, state: State, share: dict[int, f
     return half, *engine.outcome(state).notes, line
 
 
-def _half(parts: list[Branch], share: list[float], state: State) -> str:
+def _half(parts: list[tree_figures.Branch], share: list[float], state: State) -> str:
     """Write `2 of 6 blocks make half of the EDP: layer3 30 %, layer2 22 %`."""
-    count = count_making(np.array(share), HALF)
+    count = tree_figures.count_making(np.array(share), HALF)
     noun = {"module": "block", "kind": "operator kind"}.get(state.by, state.by)
     names = [f"{part.counted_name} {percent(fraction)}" for part, fraction in zip(parts[:count], share, strict=False)]
     list_of_names = ", ".join(names[:NAMED]) + ", .." * (count > NAMED)
@@ -307,13 +300,13 @@ def _half(parts: list[Branch], share: list[float], state: State) -> str:
     return f"{makes} of the {metric_word(state.metric)}: {list_of_names}"
 
 
-def _subtree(state: State) -> Table:
+def _subtree(state: State) -> plain.Table:
     """Return the rows of the state's node and below, or the whole tree for the model. Raises RequestError."""
     model = tree(state)
     if not state.at:
         return model
     result = engine.result(state)
-    kind, index = find_node(result, state.at)
+    kind, index = tree_figures.find_node(result, state.at)
     parts = result.partition
     ids = {"model": ("",), "subgraph": parts.id, "operator": parts.operator_id}
     key = ids[kind][index] if kind in ids else state.at
@@ -327,7 +320,7 @@ def _subtree(state: State) -> Table:
         return _subtree(replace(state, by="module", open=tuple(sorted(above | set(state.open)))))
     start = keys.index(key if key in keys else key.partition("/")[0])
     top = model.rows[start]
-    rows = tuple(replace(row, depth=row.depth - top.depth) for row in (top, *rows_below(model.rows, start)))
+    rows = tuple(replace(row, depth=row.depth - top.depth) for row in (top, *plain.rows_below(model.rows, start)))
     return replace(model, title=_title(state, result, state.at), rows=rows, footer=("shares are of the whole model",))
 
 
@@ -336,7 +329,7 @@ def _title(state: State, result: Estimate, node: str = "") -> str:
     return "; ".join(filter(None, (trace_warning(state, result), place_in_words(state, at=node))))
 
 
-def _names(nodes: list[tuple[int, Branch]]) -> list[str]:
+def _names(nodes: list[tuple[int, tree_figures.Branch]]) -> list[str]:
     """Return the names of nodes. ` +2` is the number of further operators of a subgraph; ` ×6` is the number of blocks
     that a node merges, unless the node above it merges the same number."""
     names, counts = [], [1]
@@ -349,7 +342,7 @@ def _names(nodes: list[tuple[int, Branch]]) -> list[str]:
     return names
 
 
-def shares(figures: TreeFigures, metric: str) -> Floats:
+def shares(figures: tree_figures.TreeFigures, metric: str) -> Floats:
     """Return the share of each operator in a metric of the model, shape (n,)."""
     result, level = figures.estimate, figures.operators
     of_cost = {
@@ -359,7 +352,7 @@ def shares(figures: TreeFigures, metric: str) -> Floats:
     return of_cost.get(metric, level.share)
 
 
-def _deltas(state: State, branches: list[Branch]) -> list[float | None] | None:
+def _deltas(state: State, branches: list[tree_figures.Branch]) -> list[float | None] | None:
     """Return the change of each node against the pin, None for a node that a side lacks. Return None without a pin."""
     pinned_state = pinned(state) if state.diff else None
     if pinned_state is None:
@@ -368,16 +361,18 @@ def _deltas(state: State, branches: list[Branch]) -> list[float | None] | None:
     return [a / b - 1.0 if a is not None and b else None for a, b in zip(now, pinned_figures, strict=True)]
 
 
-def costs_by_node(state: State, branches: list[Branch]) -> dict[str, list[float | None]]:
+def costs_by_node(state: State, branches: list[tree_figures.Branch]) -> dict[str, list[float | None]]:
     """Return each node's own energy per inference in J, time in s, and their product, by metric. The branches may be of
     another model or device: the figures are None for a key that the state's tree does not have."""
     result, shown_branches = engine.result(state), branches
-    host = host_branches(result)
+    host = tree_figures.host_branches(result)
     if len(branches[0].members) != result.workload.n_operators:
-        shown_branches = [branch for _, branch in draw_outline(result, state.by, state.split_branches).walk()]
+        shown_branches = [
+            branch for _, branch in tree_figures.draw_outline(result, state.by, state.split_branches).walk()
+        ]
     elif ("host" in [branch.kind for branch in branches]) != bool(host):
         shown_branches = [*(branch for branch in branches if branch.kind != "host"), *host]
-    add_up = sum_over_branches(result, shown_branches)
+    add_up = tree_figures.sum_over_branches(result, shown_branches)
     shares = {name: _shares_by_cause(result, add_up, name).sum(axis=0) for name in ("energy", "latency")}
     costs = {name: share * METRICS[name].figure(result) for name, share in shares.items()}
     costs["edp"] = costs["energy"] * shares["latency"] * METRICS["latency"].figure(result)
@@ -396,9 +391,9 @@ def _shares_by_cause(result: Estimate, add_up: Callable[..., Floats], metric: st
 
 
 def _cells(
-    figures: TreeFigures,
-    nodes: list[tuple[int, Branch]],
-    level: TreeLevel,
+    figures: tree_figures.TreeFigures,
+    nodes: list[tuple[int, tree_figures.Branch]],
+    level: tree_figures.TreeLevel,
     parts: Floats,
     add_up: Callable[..., Floats],
     apart: Sequence[bool],
@@ -416,7 +411,7 @@ def _cells(
     modifier[0] = 1.0
     return {
         "name": _names(nodes),
-        "bar": list(map(Stack, parts.T.tolist(), share.tolist())),
+        "bar": list(map(plain.Stack, parts.T.tolist(), share.tolist())),
         "share": share.tolist(),
         "edp": level.edp_js.tolist(),
         "latency": level.latency_s.tolist(),
@@ -429,7 +424,7 @@ def _cells(
         "utilization": level.utilization.tolist(),
         "macs": level.macs.tolist(),
         "dram": level.dram_bytes.tolist(),
-        "modifier": [modifier_or_none(value) for value in modifier.tolist()],
+        "modifier": [tree_figures.modifier_or_none(value) for value in modifier.tolist()],
         "benefit": level.fusion_benefit_js.tolist(),
     }
 
@@ -441,7 +436,7 @@ def _running(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
     is_leaf = np.append(depths[1:] <= depths[:-1], True)
     for depth in range(int(depths.max()) + 1):
         level = (depths == depth) | (is_leaf & (depths < depth))
-        running[depths == depth] = cumulative_share(share[level])[depths[level] == depth]
+        running[depths == depth] = tree_figures.cumulative_share(share[level])[depths[level] == depth]
     return running
 
 
@@ -451,7 +446,7 @@ def _any_of(add_up: Callable[..., Floats], *facts: NDArray[np.bool_]) -> list[li
     return answers
 
 
-def _fused(figures: TreeFigures, branch: Branch, apart: bool) -> str:
+def _fused(figures: tree_figures.TreeFigures, branch: tree_figures.Branch, apart: bool) -> str:
     if branch.kind in ("host", "part"):
         return "part" if branch.kind == "part" else ""
     if branch.kind == "operator":
@@ -461,7 +456,11 @@ def _fused(figures: TreeFigures, branch: Branch, apart: bool) -> str:
 
 
 def _ranks(
-    sort: str, branches: list[Branch], level: TreeLevel, share: Floats, trace_cells: list[tuple[Cell, ...]]
+    sort: str,
+    branches: list[tree_figures.Branch],
+    level: tree_figures.TreeLevel,
+    share: Floats,
+    trace_cells: list[tuple[Cell, ...]],
 ) -> Sequence[Any]:
     """Return the sort key of each node."""
     if sort in TRACE_SORTS and trace_cells:
@@ -479,20 +478,22 @@ WINS = Column("wins", "Wins", role="text", keep=3, help="the existing device wit
 TARGET = Column("on_paper", "On paper", role="text", keep=3, help="the design on paper with the least; it does not win")
 
 
-def view(state: State) -> Table:
+def view(state: State) -> plain.Table:
     """Return the tree of the state; with `state.heat`, it has a column for each device in the metric of the state."""
     return heat(tree(state), state) if state.heat else tree(state)
 
 
-def subtree(state: State) -> Table:
+def subtree(state: State) -> plain.Table:
     """Return the same for the node of the state and all nodes below it."""
     return heat(_subtree(state), state) if state.heat else _subtree(state)
 
 
-def heat(table: Table, state: State) -> Table:
+def heat(table: plain.Table, state: State) -> plain.Table:
     """Return the tree with each row's own figure on each device. The existing device with the least wins. A design
     target is only compared with the winner. A device without room for the model never wins."""
-    branches = [branch for _, branch in draw_outline(engine.result(state), state.by, state.split_branches).walk()]
+    branches = [
+        branch for _, branch in tree_figures.draw_outline(engine.result(state), state.by, state.split_branches).walk()
+    ]
     keys, names = [branch.key for branch in branches], with_unchanged(state.devices)
     figures = {
         name: dict(zip(keys, _figures(replace(state, devices=names, on=name), branches), strict=True)) for name in names
@@ -527,11 +528,11 @@ def heat(table: Table, state: State) -> Table:
     return replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)
 
 
-def _figures(state: State, branches: list[Branch]) -> list[float | None]:
+def _figures(state: State, branches: list[tree_figures.Branch]) -> list[float | None]:
     """Return the figure of each node. Work that takes no time of its own has no product: its energy is compared."""
     costs = costs_by_node(state, branches)
     return [
-        Amount(energy or 0.0, "J") if figure == 0.0 and state.metric == "edp" else figure
+        plain.Amount(energy or 0.0, "J") if figure == 0.0 and state.metric == "edp" else figure
         for figure, energy in zip(costs[state.metric], costs["energy"], strict=True)
     ]
 
@@ -551,14 +552,14 @@ def _column(name: str, state: State, order: Sequence[str]) -> Column:
 def _least(values: Mapping[str, float | None], among: list[str]) -> str:
     """Return the device with the least value, `TIE` if several have it, '' if none has a value."""
     known = {name: value for name in among if (value := values[name]) is not None}
-    costs = {name: (0.0, value) if isinstance(value, Amount) else (value, 0.0) for name, value in known.items()}
+    costs = {name: (0.0, value) if isinstance(value, plain.Amount) else (value, 0.0) for name, value in known.items()}
     return find_winner(costs)[0] or TIE * bool(costs)
 
 
 def _target(values: Mapping[str, float | None], target: str, winner: str) -> str:
     """Write a design target and its ratio to the winner: `kpu_t256 3.1x less`."""
     target_value, winner_value = values.get(target), values.get(winner)
-    is_mixed = isinstance(target_value, Amount) != isinstance(winner_value, Amount)
+    is_mixed = isinstance(target_value, plain.Amount) != isinstance(winner_value, plain.Amount)
     if not target_value or not winner_value or is_mixed:
         return target
     return f"{target} {describe_change(target_value / winner_value, 'less', 'more') or 'the same'}"

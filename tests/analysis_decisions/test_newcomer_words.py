@@ -5,9 +5,9 @@ import re
 import pytest
 from decisions import hwexplorer as run
 
-from analysis.explore.comparison import change_effects
+from analysis.explore.comparison import NOTICEABLE, change_effects
 from hwexplorer import engine
-from hwexplorer.reports.advise import NOTICEABLE, advise, gain
+from hwexplorer.reports.advise import advise, gain
 from hwexplorer.state import parse, with_setting
 
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.document import YES_NO, Column, column, columns, record, records
+from analysis import document
 from analysis.estimate import operator_facts, peak_memory
 from analysis.estimate.alternatives import precisions
 from analysis.estimate.estimate import Estimate
@@ -29,55 +29,56 @@ from hwexplorer.views.tables import Digest
 class Moment(msgspec.Struct, frozen=True):
     """Memory held while one kernel executes. `total_bytes` includes the weights; `fraction` is of the peak."""
 
-    kernel: Annotated[str, column("Kernel")]
-    activation_bytes: Annotated[float, column("Activations", "byte", key="activations")]
-    workspace_bytes: Annotated[float, column("Workspace", "byte", keep=1)]
-    total_bytes: Annotated[float, column("Total", "byte")]
-    fraction: Annotated[float, column("Held", "%", key="bar", role="bar", keep=1, help="of the peak")]
+    kernel: Annotated[str, document.column("Kernel")]
+    activation_bytes: Annotated[float, document.column("Activations", "byte", key="activations")]
+    workspace_bytes: Annotated[float, document.column("Workspace", "byte", keep=1)]
+    total_bytes: Annotated[float, document.column("Total", "byte")]
+    fraction: Annotated[float, document.column("Held", "%", key="bar", role="bar", keep=1, help="of the peak")]
 
 
 class LiveValue(msgspec.Struct, frozen=True, kw_only=True):
     """A value held at the peak. `made_by` is the operator that makes it, or 'input'."""
 
-    name: Annotated[str, column("Value", key="value")]
-    made_by: Annotated[str, column("Made by", keep=2)]
-    bytes: Annotated[float, column("Size", "byte")]
-    fraction: Annotated[float, column("Share of live", "%")]
-    first: Annotated[str, column("Held from", keep=3)]
-    last: Annotated[str, column("Until", keep=3)]
+    name: Annotated[str, document.column("Value", key="value")]
+    made_by: Annotated[str, document.column("Made by", keep=2)]
+    bytes: Annotated[float, document.column("Size", "byte")]
+    fraction: Annotated[float, document.column("Share of live", "%")]
+    first: Annotated[str, document.column("Held from", keep=3)]
+    last: Annotated[str, document.column("Until", keep=3)]
 
 
 class TensorRole(msgspec.Struct, frozen=True):
     """The tensors of one role at the peak. `values` counts their elements; `bits` of each include the scales."""
 
-    role: Annotated[str, column("Role")]
-    format: Annotated[str, column("Stored as")]
-    bits: Annotated[float, column("Bits", help="bits of a value, with its share of the scales")]
-    values: Annotated[float, column("Values", keep=2)]
-    bytes: Annotated[float, column("Size", "byte")]
-    fraction: Annotated[float, column("Share of peak", "%")]
+    role: Annotated[str, document.column("Role")]
+    format: Annotated[str, document.column("Stored as")]
+    bits: Annotated[float, document.column("Bits", help="bits of a value, with its share of the scales")]
+    values: Annotated[float, document.column("Values", keep=2)]
+    bytes: Annotated[float, document.column("Size", "byte")]
+    fraction: Annotated[float, document.column("Share of peak", "%")]
 
 
 class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True):
     """A level of device memory. `kernels_that_fit` is the fraction of kernels with operands and results that fit."""
 
-    level: Annotated[str, column("Level")]
-    capacity_bytes: Annotated[float, column("Capacity", "byte", role="quantity")]
-    peak_fits: Annotated[bool, column("Peak fits", key="peak", shown=YES_NO)]
-    activations_fit: Annotated[bool, column("Activations", key="activations", keep=1, shown=YES_NO)]
-    weights_fit: Annotated[bool, column("Weights", key="weights", keep=1, shown=YES_NO)]
+    level: Annotated[str, document.column("Level")]
+    capacity_bytes: Annotated[float, document.column("Capacity", "byte", role="quantity")]
+    peak_fits: Annotated[bool, document.column("Peak fits", key="peak", shown=document.YES_NO)]
+    activations_fit: Annotated[bool, document.column("Activations", key="activations", keep=1, shown=document.YES_NO)]
+    weights_fit: Annotated[bool, document.column("Weights", key="weights", keep=1, shown=document.YES_NO)]
     kernels_that_fit: Annotated[
-        float, column("Kernels that fit", "%", key="kernels", keep=1, help="operands and results of one kernel")
+        float,
+        document.column("Kernels that fit", "%", key="kernels", keep=1, help="operands and results of one kernel"),
     ]
 
 
 class Quantization(msgspec.Struct, frozen=True, kw_only=True):
     """The same inference estimated in a narrower precision. Ratios are to the present precision."""
 
-    precision: Annotated[str, column("Change", key="change")]
-    precision_run: Annotated[str, column("Runs as", key="runs", keep=2)]
-    peak_bytes: Annotated[float, column("Peak", "byte")]
-    saved_bytes: Annotated[float, column("Saved", "byte")]
+    precision: Annotated[str, document.column("Change", key="change")]
+    precision_run: Annotated[str, document.column("Runs as", key="runs", keep=2)]
+    peak_bytes: Annotated[float, document.column("Peak", "byte")]
+    saved_bytes: Annotated[float, document.column("Saved", "byte")]
     latency_s: float
     latency_ratio: float
     energy_j: float
@@ -88,13 +89,13 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
     """Activations kept for a backward pass: `kept_bytes` of all, `checkpointed_bytes` with `segments`. `latency_s` and
     `energy_j` are of the repeated forward work, `forward_s` is the time of one forward pass."""
 
-    kept_bytes: Annotated[float, column("All kept", "byte", key="kept")]
-    segments: Annotated[int, column("Segments", "count")]
-    checkpointed_bytes: Annotated[float, column("With checkpoints", "byte", key="checkpointed")]
-    saved_bytes: Annotated[float, column("Saved", "byte")]
-    latency_s: Annotated[float, column("Repeated", "s", help="forward work that is executed again")]
-    energy_j: Annotated[float, column("Repeated", "J")]
-    forward_s: Annotated[float, column("Forward", "s", key="forward")]
+    kept_bytes: Annotated[float, document.column("All kept", "byte", key="kept")]
+    segments: Annotated[int, document.column("Segments", "count")]
+    checkpointed_bytes: Annotated[float, document.column("With checkpoints", "byte", key="checkpointed")]
+    saved_bytes: Annotated[float, document.column("Saved", "byte")]
+    latency_s: Annotated[float, document.column("Repeated", "s", help="forward work that is executed again")]
+    energy_j: Annotated[float, document.column("Repeated", "J")]
+    forward_s: Annotated[float, document.column("Forward", "s", key="forward")]
 
 
 class MemoryReport(Head, frozen=True, kw_only=True):
@@ -129,7 +130,7 @@ def memory_report(result: Estimate) -> MemoryReport:
     peak = int(result.demand.kernel[memory.peak_at]) if result.demand.n_kernels else 0
     total, most_held = float(size.sum()), float(memory.timeline.max(initial=0.0))
     has_rule = bool(peak_memory.block_channels(result.device, result.execution))
-    return record(
+    return document.record(
         MemoryReport,
         memory,
         result,
@@ -157,7 +158,7 @@ def _timeline(result: Estimate) -> tuple[Moment, ...]:
     np.maximum.at(activations, demand.kernel, memory.timeline)
     np.maximum.at(scratch, demand.kernel, memory.workspace)
     total = memory.weight_bytes + (activations + scratch)
-    return records(
+    return document.records(
         Moment,
         kernel=kernels(result).id,
         activation_bytes=activations,
@@ -203,7 +204,7 @@ def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
     tensor = lives.tensor[values]
     made_by = [workload.operators.path[p] if p >= 0 else "" for p in tensors.producer[tensor].tolist()]
     is_input = (tensors.role[tensor] == INPUT).tolist()
-    return records(
+    return document.records(
         LiveValue,
         name=[tensors.name[t] for t in tensor],
         made_by=["input" if is_given else operator for is_given, operator in zip(is_input, made_by, strict=True)],
@@ -220,7 +221,7 @@ def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
     levels = (*result.device.levels, ("device memory", result.device.memory_bytes))  # from the units outward
     names, sizes = zip(*levels, strict=True)
     capacity = np.array(sizes)
-    return records(
+    return document.records(
         MemoryLevel,
         level=names,
         capacity_bytes=sizes,
@@ -235,7 +236,7 @@ def _quantization(result: Estimate) -> Iterator[Quantization]:
     present = precision.parse(result.scenario.precision).widths.weights
     for alternative in precisions(result, lambda other: other.widths.weights < present):
         narrower = alternative.result
-        yield record(
+        yield document.record(
             Quantization,
             narrower.memory,
             narrower,
@@ -304,10 +305,10 @@ def _segmented_bytes(size: Floats, segment: NDArray[np.integer[Any]]) -> float:
 
 NOTICEABLE_REUSE = 1.05  # times; below it activations hardly share memory
 SAVINGS = (
-    *columns(Quantization, "change peak saved"),
-    Column("latency", "Latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),
-    Column("energy", "Energy", "%", role="delta", keep=0, of=lambda change: change.energy_ratio - 1),
-    *columns(Quantization, "runs"),
+    *document.columns(Quantization, "change peak saved"),
+    document.Column("latency", "Latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),
+    document.Column("energy", "Energy", "%", role="delta", keep=0, of=lambda change: change.energy_ratio - 1),
+    *document.columns(Quantization, "runs"),
 )
 
 
@@ -337,24 +338,24 @@ VERB = declare.Report(
     title="Memory",
     parts=(
         declare.summary_text(_summary),
-        declare.Rows("roles", "Peak memory by role of tensors", columns(TensorRole)),
+        declare.Rows("roles", "Peak memory by role of tensors", document.columns(TensorRole)),
         declare.Rows(
             "live",
             "Live at the peak",
-            columns(LiveValue, "value bytes fraction made_by first last"),
+            document.columns(LiveValue, "value bytes fraction made_by first last"),
             brief={
                 "title": "Largest at the peak",
-                "columns": columns(LiveValue, "value bytes"),
+                "columns": document.columns(LiveValue, "value bytes"),
                 "digest": Digest("bytes", "value", "Share of live", lambda name: re.sub(r"\.\d+\.", ".", name)),
             },
         ),
-        declare.Rows("levels", "What fits where", columns(MemoryLevel)),
+        declare.Rows("levels", "What fits where", document.columns(MemoryLevel)),
         declare.Rows("savings", "What narrower formats would save, and their cost", SAVINGS, of="quantization"),
         declare.Rows(
-            "checkpointing", "Activations that training would keep", columns(Checkpointing),
+            "checkpointing", "Activations that training would keep", document.columns(Checkpointing),
             of=lambda report: (report.checkpointing,),
         ),
-        declare.Rows("timeline", "Over the execution order", columns(Moment, "kernel bar total activations workspace")),
+        declare.Rows("timeline", "Over the execution order", document.columns(Moment, "kernel bar total activations workspace")),
     ),
     brief_parts=("summary", "roles", "live"),
     section=declare.Section(50, "What is held in memory"),

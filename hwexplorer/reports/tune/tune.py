@@ -6,16 +6,7 @@ Elasticities are computed on the unchanged device. The curve changes one knob an
 from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import METRICS
-from analysis.explore.tuning import (
-    CurvePoint,
-    KnobReport,
-    KnobRow,
-    evaluate_next,
-    knob_table,
-    knobs,
-    select_knob,
-    step_knob,
-)
+from analysis.explore import tuning
 from hardware import what_if
 from hardware.base.errors import unknown
 from hardware.base.text import of_fact, quantity
@@ -35,13 +26,13 @@ def estimate_unchanged(state: State) -> Estimate:
 
 def evaluate_next_knob(state: State) -> bool | None:
     """Evaluate one missing piece of the report. Return True if it completes a part, None if nothing was missing."""
-    return evaluate_next(engine.result(state), estimate_unchanged(state), state.fact, state.metric)
+    return tuning.evaluate_next(engine.result(state), estimate_unchanged(state), state.fact, state.metric)
 
 
 def step_selected_knob(state: State, by: int) -> State:
     """Return the state with its knob one step up (1) or down (-1), or reset (0). Raises RequestError."""
     knob = select_state_knob(state)
-    changes = step_knob(engine.result(state), estimate_unchanged(state), knob, by)
+    changes = tuning.step_knob(engine.result(state), estimate_unchanged(state), knob, by)
     base = what_if.split_changes(state.on)[0]
     name = f"{base}{{{','.join(changes)}}}" if changes else base
     devices = tuple(name if device == state.on else device for device in state.devices)
@@ -51,15 +42,17 @@ def step_selected_knob(state: State, by: int) -> State:
 
 def select_state_knob(state: State) -> str:
     """Return the knob that a state names, or the knob of the first row if the device does not have it."""
-    return select_knob(estimate_unchanged(state), state.fact, state.metric)
+    return tuning.select_knob(estimate_unchanged(state), state.fact, state.metric)
 
 
-def _document(state: State, at_once: bool = False) -> KnobReport:
+def _document(state: State, at_once: bool = False) -> tuning.KnobReport:
     if not at_once and state.fact and state.fact != select_state_knob(state):
         raise unknown(
-            f"knob of {what_if.split_changes(state.on)[0]}", state.fact, knob_table(estimate_unchanged(state)).names
+            f"knob of {what_if.split_changes(state.on)[0]}",
+            state.fact,
+            tuning.knob_table(estimate_unchanged(state)).names,
         )
-    return knobs(engine.result(state), estimate_unchanged(state), state.fact, state.metric, at_once=at_once)
+    return tuning.knobs(engine.result(state), estimate_unchanged(state), state.fact, state.metric, at_once=at_once)
 
 
 def _short_amount(value: float, unit: str) -> str:
@@ -67,7 +60,7 @@ def _short_amount(value: float, unit: str) -> str:
     return of_fact(value, unit.partition(" ")[0])
 
 
-def _is_turned(knob: KnobRow) -> bool:
+def _is_turned(knob: tuning.KnobRow) -> bool:
     return knob.was != knob.value
 
 
@@ -79,7 +72,7 @@ _BEFORE = (
 )
 
 
-def _curve_rows(document: KnobReport) -> list[tuple[CurvePoint, str, str]]:
+def _curve_rows(document: tuning.KnobReport) -> list[tuple[tuning.CurvePoint, str, str]]:
     nearest = min(document.curve, key=lambda point: abs(point.value - document.value), default=None)
     return [
         (
@@ -101,18 +94,18 @@ _CURVE = (
     Column("mark", "", role="text", keep=0, of=lambda row: row[2], help="the value now, and where more pays less"),
 )  # fmt: skip
 COLUMNS = (
-    *columns(KnobRow, "name"),
+    *columns(tuning.KnobRow, "name"),
     Column("value", "Now", role="text", keep=0, of=lambda knob: _short_amount(knob.value, knob.unit)),
     Column("was", "Was", role="text", keep=1, help="change against the unchanged device",
            of=lambda knob: _short_amount(knob.was, knob.unit) if _is_turned(knob) else ""),
-    *columns(KnobRow, "latency energy edp"),
+    *columns(tuning.KnobRow, "latency energy edp"),
     Column("way", "Range", role="text", keep=4,
            of=lambda knob: f"{_short_amount(knob.least, knob.unit)} to {_short_amount(knob.most, knob.unit)}"),
-    *columns(KnobRow, "quality source"),
+    *columns(tuning.KnobRow, "quality source"),
 )  # fmt: skip
 
 
-def _curve_title(document: KnobReport) -> str:
+def _curve_title(document: tuning.KnobReport) -> str:
     """Return the knob with the ends of its curve, which is empty until it is evaluated."""
     ends = [_short_amount(point.value, document.unit) for point in document.curve]
     return f"{document.knob} from {ends[0]} to {ends[-1]}; beyond the knee more pays less" if ends else document.knob

@@ -21,7 +21,6 @@ from hwexplorer.state import PANES, State, replace
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
 from hwexplorer.tui.session.limit_summary import DeviceLimits
-from hwexplorer.tui.session.state_changes import MODEL_FIELDS, Box, History, arrange, changed_fields, push, redo, undo
 from hwexplorer.tui.session.view_cache import ALWAYS_SHOWN, SHOWN_LATER, ViewCache, Views
 from hwexplorer.views.plain import EMPTY_TABLE, Text, TreeIndex, index_tree
 
@@ -87,7 +86,7 @@ class Session:
         self.provider, self.saved_sessions, self.opens_heaviest = provider, saved_sessions, opens_heaviest
         self.cache = ViewCache(provider)
         self.limits = DeviceLimits(self.cache)
-        self.history = History(present=state)
+        self.history = state_changes.History(present=state)
         self.failures: list[str] = []
         self.size = (0, 0)  # of the screen in cells; it decides which views are visible
         self.message: tuple[str, str] | None = None  # text and role
@@ -104,7 +103,7 @@ class Session:
                 state = self._at_heaviest(replace(state, by="module", sort="share"))
             state, self.views = self._reveal_cursor(state, self.cache.views(state))
             self.views.make(ALWAYS_SHOWN)
-            self.history = History(present=state)
+            self.history = state_changes.History(present=state)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` with every event from now on, before `emit` returns."""
@@ -130,9 +129,11 @@ class Session:
         """The rows of the tree."""
         return index_tree(self.views.tree if self.views else EMPTY_TABLE)
 
-    def visible_boxes(self, state: State, size: tuple[int, int] | None = None) -> dict[str, Box]:
+    def visible_boxes(self, state: State, size: tuple[int, int] | None = None) -> dict[str, state_changes.Box]:
         """Return the boxes of the panes that a state shows, by default on the screen as it is."""
-        return arrange(*(size or self.size), state.pane, state.zoom, len(with_unchanged(state.devices)), self.split)
+        return state_changes.arrange(
+            *(size or self.size), state.pane, state.zoom, len(with_unchanged(state.devices)), self.split
+        )
 
     def visible_views(self, state: State) -> tuple[str, ...]:
         """Return the names of the views in the first drawing of a state."""
@@ -144,13 +145,15 @@ class Session:
         boxes = self.visible_boxes(state)
         return tuple(name for name, box in SHOWN_LATER.items() if box in boxes)
 
-    def apply(self, state: State, history: History | None = None) -> bool:
+    def apply(self, state: State, history: state_changes.History | None = None) -> bool:
         """Make another state present and return True; else show why not or capture it. Undo and redo pass `history`."""
         if state == self.state and history is None:
             return False
         try:
             is_shown = (
-                history is None and self.views is not None and not changed_fields(state, self.state) & MODEL_FIELDS
+                history is None
+                and self.views is not None
+                and not state_changes.changed_fields(state, self.state) & state_changes.MODEL_FIELDS
             )
             if not is_shown and not self.provider.ready(state):
                 self.capture(state)
@@ -168,7 +171,7 @@ class Session:
         shown = self.views
         pin = views.pin_card if state.pin == self.state.pin else None
         summary = summarize(self.state, state, shown.cards, views.cards, pin) if shown is not None else ""
-        self.history = replace(history, present=state) if history else push(self.history, state)
+        self.history = replace(history, present=state) if history else state_changes.push(self.history, state)
         self.views = views
         self.emit(Changed("state"))
         if summary:
@@ -193,7 +196,7 @@ class Session:
         """Take the size of the screen, and open as many branches as have room unless a state was asked for."""
         self.size = size
         if self.views is not None and self._is_at_start:
-            self.history = History(present=self._at_heaviest(self.state))
+            self.history = state_changes.History(present=self._at_heaviest(self.state))
             self.views = self.cache.views(self.state)
 
     def refresh_view(self, name: str) -> None:
@@ -235,7 +238,7 @@ class Session:
 
     def do_step(self, verb: str) -> None:
         """Undo the last step, or redo the one that was undone."""
-        history = {"undo": undo, "redo": redo}[verb](self.history)
+        history = {"undo": state_changes.undo, "redo": state_changes.redo}[verb](self.history)
         if history is self.history:
             self.say(f"nothing to {verb}", "dim")
         else:
@@ -354,7 +357,7 @@ class Session:
 
     def _show_captured(self, wanted: State, _: BackgroundJob) -> None:
         if self.views is None:
-            self.history = History(present=self.provider.at_its_batch(wanted))
+            self.history = state_changes.History(present=self.provider.at_its_batch(wanted))
             self.apply(self.state, self.history)
         elif wanted.trace != self.state.trace:
             self.apply(self.provider.under_traced_runtime(wanted))

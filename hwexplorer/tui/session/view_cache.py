@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hwexplorer.state import OVER_BATCHES, State, pinned, replace
 from hwexplorer.tui.session.change_summary import summarize_pin
-from hwexplorer.views.plain import Card, Page, Plot, Table, Text, TreeIndex
+from hwexplorer.views import plain
 
 if TYPE_CHECKING:
     from hwexplorer.reports.why import NodeGain
@@ -32,17 +32,17 @@ BLOCK_SHARE_MAX = 0.5  # a share of the model: a larger part says little as one 
 class Views:
     """The views of one state. Each is computed when it is first asked for, so views of hidden panes never are."""
 
-    tree: Table
-    heat: Table
-    models: Table
-    compare: Table
-    cards: tuple[Card, ...]
+    tree: plain.Table
+    heat: plain.Table
+    models: plain.Table
+    compare: plain.Table
+    cards: tuple[plain.Card, ...]
     answer: tuple[str, ...]
-    events: Table
-    why: Text
+    events: plain.Table
+    why: plain.Text
     next_step: NodeGain | None
-    plot: Plot
-    knobs: Page
+    plot: plain.Plot
+    knobs: plain.Page
     status: str
     verdict: str
 
@@ -67,7 +67,7 @@ class Views:
         return cast("frozenset[str]", self._cache.view("operators_below", self._state))
 
     @cached_property
-    def pin_card(self) -> Card | None:
+    def pin_card(self) -> plain.Card | None:
         """The card of the pinned state; None without a pin, or while deltas are hidden."""
         pin = pinned(self._state) if self._state.diff else None
         return self._find_card(pin) if pin is not None else None
@@ -78,7 +78,7 @@ class Views:
         here, there = self._find_card(self._state), self.pin_card
         return summarize_pin(self.verdict, here, there) if self.verdict and here and there and here != there else ""
 
-    def _find_card(self, state: State) -> Card | None:
+    def _find_card(self, state: State) -> plain.Card | None:
         return next((card for card in self._cache.view("cards", state) if card.key == state.on), None)
 
     def device_name(self, key: str) -> str:
@@ -150,10 +150,10 @@ class ViewCache:
         make = getattr(self.provider, name, None)
         return make(state) if make is not None else self.provider.report(name, state)
 
-    def _make_blocks(self, state: State) -> Table:
+    def _make_blocks(self, state: State) -> plain.Table:
         """Return the blocks of the model (`_blocks`) with the metric on every device."""
         table = self.provider.tree(replace(state, heat=True, diff=False, sort="share", descending=True, open=()))
-        index = TreeIndex(table)
+        index = plain.TreeIndex(table)
         rows = [table.rows[index.place[key]] for key in sorted(_blocks(index, ""), key=index.share, reverse=True)]
         return replace(
             table, rows=tuple(replace(row, depth=0, has_children=False) for row in rows), footer=(), notes=()
@@ -183,7 +183,7 @@ class ViewCache:
         return view
 
 
-def _blocks(index: TreeIndex, key: str) -> Iterator[str]:
+def _blocks(index: plain.TreeIndex, key: str) -> Iterator[str]:
     """Yield the descendants of a row that are not too large or cannot be divided."""
     for child in index.children(key):
         is_large = index.share(child) > BLOCK_SHARE_MAX and index.children(child)
@@ -191,4 +191,4 @@ def _blocks(index: TreeIndex, key: str) -> Iterator[str]:
 
 
 def _row_count(view: Any) -> int:
-    return len(view.rows) if isinstance(view, Table) else 0
+    return len(view.rows) if isinstance(view, plain.Table) else 0

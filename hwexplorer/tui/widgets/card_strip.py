@@ -18,8 +18,8 @@ from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import Palette, stacked
 from hwexplorer.tui.session.state_changes import answer_lines
 from hwexplorer.tui.widgets.framed_pane import Hovered
+from hwexplorer.views import layout
 from hwexplorer.views.captions import metric_word
-from hwexplorer.views.layout import pad, shorten, whole, width_of, wrap, wrap_evenly
 from hwexplorer.views.plain import LOOKS, Card, CardFigure
 
 LEFT = 4  # cells: the cursor's sign and the rank
@@ -137,7 +137,7 @@ class CardStrip(Widget, can_focus=False):
         elif row == "heads":
             segments = self._heads(width)
         elif row == "more":
-            segments = [Segment(shorten("  " + self._count_hidden(rows), width), self.palette.get("dim"))]
+            segments = [Segment(layout.shorten("  " + self._count_hidden(rows), width), self.palette.get("dim"))]
         else:
             segments = self._answer_line(y, width) if row == "answer" else []
         if self.palette.ascii:
@@ -149,13 +149,13 @@ class CardStrip(Widget, can_focus=False):
         if not self.answer:
             return []
         first, *rest = map(safe, (*self.answer, *self._causes()))
-        lines = wrap_evenly(first, width - 2)
+        lines = layout.wrap_evenly(first, width - 2)
         strong = len(lines)
         for sentence in rest:
             sentence = re.sub(r" \((?!\d+ % sure)[^()]*\)", "", sentence)  # the table of devices has the details
             clause = f"{sentence.partition(';')[0].rstrip('.')}."
             for text in (sentence, clause):
-                joined = lines[:strong] + wrap(" ".join([*lines[strong:], text]), width - 2)
+                joined = lines[:strong] + layout.wrap(" ".join([*lines[strong:], text]), width - 2)
                 if len(joined) <= self._answer_height:
                     break
             if len(joined) > self._answer_height:
@@ -164,7 +164,7 @@ class CardStrip(Widget, can_focus=False):
                 break
             lines = joined
         if y == self._answer_height - 1 and len(lines) > self._answer_height:
-            lines[y] = shorten(" ".join(lines[y:]), width - 2)
+            lines[y] = layout.shorten(" ".join(lines[y:]), width - 2)
         text = lines[y] if y < len(lines) else ""
         return [Segment(" " + text, self.palette.get("strong" if y < strong else "text"))]
 
@@ -185,11 +185,11 @@ class CardStrip(Widget, can_focus=False):
         """Return width and head of each figure (width 0: left out), and the widths of bar and phrase. Short of room,
         heads become units first, then the bar goes, then figures."""
         figures = self.cards[0].figures
-        texts = [max(width_of(card.figures[place].text) for card in self.cards) for place in range(len(figures))]
+        texts = [max(layout.width_of(card.figures[place].text) for card in self.cards) for place in range(len(figures))]
         room = width - LEFT - self._title_room(width)
         for shortness, bar_min in ((0, BAR_MIN), (1, BAR_MIN), (1, 0), (2, 0)):
             heads = [_head(figure, shortness) for figure in figures]
-            wide = [max(text, width_of(head)) + 2 for text, head in zip(texts, heads, strict=True)]
+            wide = [max(text, layout.width_of(head)) + 2 for text, head in zip(texts, heads, strict=True)]
             rest = room - sum(wide) - 1
             if rest >= bar_min + PHRASE_MIN:
                 break
@@ -205,7 +205,7 @@ class CardStrip(Widget, can_focus=False):
 
     def _heads(self, width: int) -> list[Segment]:
         columns, bar, phrase = self._columns(width)
-        heads = "".join(pad(head, wide - 1, True) + " " for wide, head in columns if wide)
+        heads = "".join(layout.pad(head, wide - 1, True) + " " for wide, head in columns if wide)
         room = self._title_room(width)
         known = [f"{sign} {words}" for words, sign in SIGNS.items() if any(c.evidence == words for c in self.cards)]
         evidence = "  ".join(known)
@@ -217,32 +217,32 @@ class CardStrip(Widget, can_focus=False):
             evidence.replace(" chip", "").replace("data ", ""),
             "device",
         )
-        title = pad(" " * LEFT + next(text for text in titles if width_of(text) <= room), LEFT + room)
+        title = layout.pad(" " * LEFT + next(text for text in titles if layout.width_of(text) <= room), LEFT + room)
         parts, axis = self._divide_bar(bar)
         metric = metric_word(self.metric)
         made_of = next(text for text in (f"{metric} made of", "made of", "parts", "of", "") if len(text) <= parts)
         least, greatest = (quantity(end, "J", digits=1).rstrip("J").replace(" ", "") for end in self._ends())  # `2µ`
         spanned = f"{least}{'log':^{max(5, axis - len(least) - len(greatest))}}{greatest}"
         scale = next(text for text in (spanned, f"log {metric}", "log", "") if len(text) <= axis)
-        by_cause = pad(pad(made_of, parts + 1) * (parts > 0) + scale, bar) + " " * (bar > 0)
+        by_cause = layout.pad(layout.pad(made_of, parts + 1) * (parts > 0) + scale, bar) + " " * (bar > 0)
         best, hatch = ("<", "-") if self.palette.ascii else ("◂", "─")
         against = f"vs {self.cards[0].reference}" if self.cards[0].reference else "verdict"
         signs = (f"  {best} best  {hatch} band", f" {best} best {hatch} band") if bar else (f"  {best} best",)
-        verdict = next((against + each for each in (*signs, "") if width_of(against + each) <= phrase), "")
-        return [Segment(pad(f"{title}{heads} {by_cause}{verdict}", width), self.palette.get("header"))]
+        verdict = next((against + each for each in (*signs, "") if layout.width_of(against + each) <= phrase), "")
+        return [Segment(layout.pad(f"{title}{heads} {by_cause}{verdict}", width), self.palette.get("header"))]
 
     def _line(self, card: Card, width: int) -> list[Segment]:
         columns, bar, phrase = self._columns(width)
         is_here, space = card.key == self.on, self.palette.get("text")
         sign = (">" if self.palette.ascii else "▌") if is_here else " "
-        segments = [Segment(pad(f"{card.rank or ''}", LEFT - 2, True) + " ", self.palette.get("dim"))]
+        segments = [Segment(layout.pad(f"{card.rank or ''}", LEFT - 2, True) + " ", self.palette.get("dim"))]
         segments += self._title(card, self._title_room(width))
         counts = card.fits and not card.over and not card.on_paper and not card.is_unchanged
         for figure, (wide, _) in zip(card.figures, columns, strict=True):
             if wide:
                 mark = ("<" if self.palette.ascii else "◂") if figure.is_best else " "
                 role = "good" if figure.is_best else "strong" if is_here else "text"
-                segments.append(Segment(pad(figure.text, wide - 1, True) + mark, self.palette.get(role)))
+                segments.append(Segment(layout.pad(figure.text, wide - 1, True) + mark, self.palette.get(role)))
         segments.append(Segment(" ", space))
         if bar:
             segments += [*self._bar(card, bar), Segment(" ", space)]
@@ -260,18 +260,18 @@ class CardStrip(Widget, can_focus=False):
         room = width - NAME_MIN - 2
         figures = [f"{figure.text} {figure.unit}" for figure in card.figures]
         figures[-1] = str(card.figures[-1])
-        while len(figures) > 2 and width_of("  ".join(figures)) > room:
+        while len(figures) > 2 and layout.width_of("  ".join(figures)) > room:
             figures.pop(1)
         text = "  ".join(figures)
-        if width_of(text) > room:  # the unit tells what the figure is
+        if layout.width_of(text) > room:  # the unit tells what the figure is
             text = text.replace(card.figures[-1].label + " ", "")
-        phrase = whole(" · ".join((*card.over, safe(card.phrase))), room - width_of(text) - 2)
+        phrase = layout.whole(" · ".join((*card.over, safe(card.phrase))), room - layout.width_of(text) - 2)
         strong = self.palette.get("strong")
         return [
             Segment(" ", strong),
             *title,
-            Segment(f" {shorten(text, room)}  ", strong),
-            *self._phrase(card, width_of(phrase)),
+            Segment(f" {layout.shorten(text, room)}  ", strong),
+            *self._phrase(card, layout.width_of(phrase)),
         ]
 
     def _title(self, card: Card, room: int) -> list[Segment]:
@@ -283,15 +283,15 @@ class CardStrip(Widget, can_focus=False):
         first, form = runtime.partition(" ")[0], f" {card.format}"
         runtimes = (runtime + form, first + form, form[1:], "")
         named = [(name, shown) for shown in runtimes for name in names] or [(steps[0], "")]
-        fitting = (pair for pair in named if width_of(pair[0]) + len(mark) + width_of(pair[1]) <= room)
+        fitting = (pair for pair in named if layout.width_of(pair[0]) + len(mark) + layout.width_of(pair[1]) <= room)
         name, runtime = next(fitting, named[-1])
-        name = shorten(name, room - len(mark))
+        name = layout.shorten(name, room - len(mark))
         style = self.palette.get("title" if card.key == self.on else "strong")
-        rest = room - width_of(name) - len(mark)
+        rest = room - layout.width_of(name) - len(mark)
         return [
             Segment(name, style if card.fits else style + Style(strike=True)),
             Segment(mark, self.palette.get("good" if card.evidence == "measured" else "dim")),
-            Segment(pad(runtime, rest), self.palette.get("dim")),
+            Segment(layout.pad(runtime, rest), self.palette.get("dim")),
         ]
 
     @staticmethod
@@ -339,14 +339,14 @@ class CardStrip(Widget, can_focus=False):
     def _phrase(self, card: Card, width: int) -> list[Segment]:
         phrase = re.sub(r"\b\d+(st|nd|rd|th)( · |$)", "", safe(card.phrase))  # the rank has a column
         phrase = " · ".join((*card.over, phrase))
-        phrase = whole(phrase, width) or phrase.partition(" · ")[0]
-        if card.over and width_of(phrase) > width:  # the figure and the limit say which way it fails
+        phrase = layout.whole(phrase, width) or phrase.partition(" · ")[0]
+        if card.over and layout.width_of(phrase) > width:  # the figure and the limit say which way it fails
             phrase = re.sub(r".*\((.*)\)", r"\1", phrase)
-        if width_of(phrase) > width:
+        if layout.width_of(phrase) > width:
             phrase = re.sub("|".join(_SHORTER), lambda match: _SHORTER[match[0]], phrase)
         phrase = "1x, the baseline" if phrase == "1x" and width >= len("1x, the baseline") else phrase
         role = "warn" if card.over or not card.fits else "good" if card.rank == 1 else "text"
-        return [Segment(pad(shorten(phrase, width), width), self.palette.get(role))]
+        return [Segment(layout.pad(layout.shorten(phrase, width), width), self.palette.get(role))]
 
 
 def _head(figure: CardFigure, shortness: int) -> str:
