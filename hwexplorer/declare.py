@@ -20,7 +20,7 @@ from hardware.precision import rate_unit
 from hwexplorer import options
 from hwexplorer.options import Option
 from hwexplorer.state import State
-from hwexplorer.views.plain import Page, Table, Text, View
+from hwexplorer.views import plain
 from hwexplorer.views.tables import Digest, Named, rows, summarize
 
 
@@ -80,14 +80,14 @@ class Rows(msgspec.Struct, frozen=True):
     digest: Digest | None = None
     brief: dict[str, Any] = {}
 
-    def __call__(self, document: Any, state: State) -> Table:
+    def __call__(self, document: Any, state: State) -> plain.Table:
         hidden = self.without(document) if self.without is not None else ()
         columns = tuple(column for column in self.columns if column.key not in hidden)
         if self.rate_format is not None and (unit := rate_unit(self.rate_format(document))) != "FLOP/s":
             columns = tuple(
                 msgspec.structs.replace(column, unit=unit) if column.unit == "FLOP/s" else column for column in columns
             )
-        table = Table(
+        table = plain.Table(
             self.name,
             self.title if isinstance(self.title, str) else self.title(document),
             columns,
@@ -105,13 +105,15 @@ class Rows(msgspec.Struct, frozen=True):
         return items
 
 
-def summary_text(lines: Lines, name: str = "summary", title: str = "Summary") -> Callable[[Any, State], Text]:
+def summary_text(lines: Lines, name: str = "summary", title: str = "Summary") -> Callable[[Any, State], plain.Text]:
     """Return a part that shows short statements, by default the summary at the top of a report."""
-    return lambda document, state: Text(name, title, (("", text),) if (text := tuple(lines(document, state))) else ())
+    return lambda document, state: plain.Text(
+        name, title, (("", text),) if (text := tuple(lines(document, state))) else ()
+    )
 
 
 # A part of a report: a declared table, or a function that makes a view from the document.
-Part = Rows | Callable[[Any, State], View]
+Part = Rows | Callable[[Any, State], plain.View]
 
 
 def document_of_estimate(find: Callable[..., Any]) -> Callable[..., Any]:
@@ -170,14 +172,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
     main: str = ""
     # view(state, **options), for a view that needs more than the document. Its tables have `view_columns`.
-    view: Callable[..., View | Page] | None = None
+    view: Callable[..., plain.View | plain.Page] | None = None
     # The content of text without --all: brief(state, **options), or the parts that `brief_parts` names.
-    brief: Callable[..., View | Page] | None = None
-    html: Callable[..., View | Page] | None = None  # the content of HTML, if it is another one
+    brief: Callable[..., plain.View | plain.Page] | None = None
+    html: Callable[..., plain.View | plain.Page] | None = None  # the content of HTML, if it is another one
     brief_parts: tuple[str, ...] = ()
     view_columns: tuple[Column, ...] = ()
     # pane(state): the view that the pane of this name shows, if it is another one.
-    pane: Callable[[State], View | Page] | None = None
+    pane: Callable[[State], plain.View | plain.Page] | None = None
     # states(state, **options): the states whose models must be captured first.
     states: Callable[..., Iterable[State]] = lambda state, **_: (state,)
     # The place in the complete report, and whether the screen computes it without a subprocess.
@@ -205,7 +207,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """Return the report that answers about a state: another one if its model is under a load."""
         return self if self.served is None or not state.load else self.served(self)
 
-    def views(self, document: Any, state: State, is_whole: bool) -> tuple[View, ...]:
+    def views(self, document: Any, state: State, is_whole: bool) -> tuple[plain.View, ...]:
         """Return the views that the parts make of a document, whole or brief."""
         names, views = () if is_whole else self.brief_parts, []
         for part in self.parts:

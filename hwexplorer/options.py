@@ -18,7 +18,7 @@ from hardware.base.text import parse_whole
 from hardware.engines.runtime import LIKE_FOR_LIKE, runtimes
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.settings import BATCH_MAX, SETTINGS, LoadSetting, NumberSetting, PrecisionSetting, Setting
-from hwexplorer.views.layout import wrap
+from hwexplorer.views import layout
 
 WIDTH = 96  # characters of a note in help
 
@@ -121,7 +121,7 @@ def add_options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) ->
             places[added_option.excludes] = parser.add_mutually_exclusive_group()
         if added_option.group not in places:
             title, _, note = added_option.group.partition("\n")
-            places[added_option.group] = parser.add_argument_group(title, "\n".join(wrap(note, WIDTH)) or None)
+            places[added_option.group] = parser.add_argument_group(title, "\n".join(layout.wrap(note, WIDTH)) or None)
         places[added_option.excludes or added_option.group].add_argument(
             *added_option.flags,
             help=added_option.help.replace("%", "%%") or argparse.SUPPRESS,

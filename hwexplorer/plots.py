@@ -19,20 +19,20 @@ from hardware.base.text import Unit, percent, quantity
 from hardware.precision import rate_unit
 from hwexplorer import engine
 from hwexplorer.state import State, replace
+from hwexplorer.views import plain
 from hwexplorer.views.captions import scenario_words
-from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.tree_view import measured_times, shares
 
 ALL_BATCHES = (*BATCHES, 256, 512, 1024)
 
 
-def plot(state: State) -> Plot:
+def plot(state: State) -> plain.Plot:
     """Return the plot that the state names."""
-    made: Plot = globals()[state.plot](state)
+    made: plain.Plot = globals()[state.plot](state)
     return made
 
 
-def roofline(state: State) -> Plot:
+def roofline(state: State) -> plain.Plot:
     """Return the roofline of a state, a point per kernel. Kernels of the node under the cursor are emphasised."""
     result = divide_host_work(engine.result(state))[0]
     dots = points(result)
@@ -61,7 +61,7 @@ def roofline(state: State) -> Plot:
     return under_roofs("plot", title, series, *launch_note, note + line, unit=rate_unit(result.precision_run))
 
 
-def _measured_points(state: State, result: Estimate, shown: RooflinePoints) -> tuple[list[Series], str]:
+def _measured_points(state: State, result: Estimate, shown: RooflinePoints) -> tuple[list[plain.Series], str]:
     """Return the kernels at their measured rates, and a phrase for the notes. Return nothing without a trace."""
     times = measured_times(state, result)
     if times is None:
@@ -74,9 +74,9 @@ def _measured_points(state: State, result: Estimate, shown: RooflinePoints) -> t
     return [msgspec.structs.replace(series, device=-1)], f"; {len(met)} as measured too, in another colour"
 
 
-def under_roofs(name: str, title: str, series: list[Series], *notes: str, unit: Unit) -> Plot:
+def under_roofs(name: str, title: str, series: list[plain.Series], *notes: str, unit: Unit) -> plain.Plot:
     """Return a plot of series by arithmetic intensity and a rate."""
-    return Plot(
+    return plain.Plot(
         name=name,
         title=title,
         x_title="FLOP per DRAM byte",
@@ -88,12 +88,14 @@ def under_roofs(name: str, title: str, series: list[Series], *notes: str, unit: 
     )
 
 
-def operators(state: State, result: Estimate, shown: Ints, x: Floats, y: Floats, name: str = "operators") -> Series:
+def operators(
+    state: State, result: Estimate, shown: Ints, x: Floats, y: Floats, name: str = "operators"
+) -> plain.Series:
     """Return points for the operators `shown`, keyed by operator, in the device's colour and sized by their share."""
     keys = tuple(result.partition.operator_id[i] for i in shown.tolist())
     sizes = tuple(shares(tree(result), state.metric)[shown].tolist())
     place = state.devices.index(state.on)
-    return Series(name, tuple(x.tolist()), tuple(y.tolist()), keys=keys, labels=keys, sizes=sizes, device=place)
+    return plain.Series(name, tuple(x.tolist()), tuple(y.tolist()), keys=keys, labels=keys, sizes=sizes, device=place)
 
 
 def span(intensity: Floats, high: float) -> tuple[float, float]:
@@ -101,13 +103,13 @@ def span(intensity: Floats, high: float) -> tuple[float, float]:
     return min(float(intensity.min(initial=0.1)), 0.1), max(float(intensity.max(initial=1000.0)), high)
 
 
-def roof(name: str, ends: tuple[float, float], peak: float, bandwidth: float, device: int = -1) -> Series:
+def roof(name: str, ends: tuple[float, float], peak: float, bandwidth: float, device: int = -1) -> plain.Series:
     """Return the line of a roof: the bandwidth up to the ridge, then the peak."""
     low, high = ends
-    return Series(name, (low, peak / bandwidth, high), (low * bandwidth, peak, peak), line=True, device=device)
+    return plain.Series(name, (low, peak / bandwidth, high), (low * bandwidth, peak, peak), line=True, device=device)
 
 
-def _roofs(result: Estimate, intensity: Floats) -> list[Series]:
+def _roofs(result: Estimate, intensity: Floats) -> list[plain.Series]:
     bandwidth, highest = result.device.memory_bandwidth, main_peak(result)[1]
     roofs = {f"{result.precision_run} peak": highest}
     vector = result.device.peaks.get(("vector", result.plan.vector))
@@ -117,7 +119,7 @@ def _roofs(result: Estimate, intensity: Floats) -> list[Series]:
     return [roof(name, ends, peak, bandwidth) for name, peak in roofs.items()]
 
 
-def roofs(state: State) -> Plot:
+def roofs(state: State) -> plain.Plot:
     """Return the plot of a state."""
     result = divide_host_work(engine.result(state))[0]
     dots = points(result)
@@ -152,7 +154,7 @@ def keys(device: str, points: list[Figures]) -> tuple[str, ...]:
     return tuple(f"{device}@b{p.batch}" for p in points)
 
 
-def batch(state: State) -> Plot:
+def batch(state: State) -> plain.Plot:
     """Return the plot of a state over the load if it has one, else over the batch."""
     if state.load:
         from hwexplorer.views import load_plot  # not needed without a load
@@ -163,32 +165,32 @@ def batch(state: State) -> Plot:
     for place, device in enumerate(state.devices):
         at_batches = line(state, device)
         x, y = tuple(float(p.batch) for p in at_batches), tuple(metric.figure(p) for p in at_batches)
-        lines.append(Series(engine.marked_key(device), x, y, line=True, device=place))
+        lines.append(plain.Series(engine.marked_key(device), x, y, line=True, device=place))
         point_keys = keys(device, at_batches)
-        points.append(Series(engine.marked_key(device), x, y, keys=point_keys, labels=point_keys, device=place))
+        points.append(plain.Series(engine.marked_key(device), x, y, keys=point_keys, labels=point_keys, device=place))
         if at_batches:
             best.append((device, min(at_batches, key=lambda p: metric.figure(p))))
     best_keys = tuple(f"{device}@b{p.batch}" for device, p in best)
     x, y = tuple(float(p.batch) for _, p in best), tuple(metric.figure(p) for _, p in best)
     best_batches = ", ".join(f"{engine.marked_key(device)} {p.batch}" for device, p in best)
-    return Plot(
+    return plain.Plot(
         name="batch",
         title=f"{metric.title} of {engine.workload(state).name} by batch, {state.precision}, {state.execution}",
         x_title="Batch",
         y_title=metric.title,
         x_unit="count",
         y_unit=metric.unit,
-        series=(*points, *lines, Series("best", x, y, keys=best_keys, labels=best_keys, mark=True)),
+        series=(*points, *lines, plain.Series("best", x, y, keys=best_keys, labels=best_keys, mark=True)),
         notes=(f"best batch for {metric.noun}: {best_batches}",),
     )
 
 
-def pareto(state: State) -> Plot:
+def pareto(state: State) -> plain.Plot:
     """Return the plot of a state."""
     lines = {device: line(state, device) for device in state.devices}
     points = [(device, p) for device, at_batches in lines.items() for p in at_batches]
     series = [
-        Series(
+        plain.Series(
             engine.marked_key(device),
             tuple(p.latency_s for p in at_batches),
             tuple(p.energy_j_per_inference for p in at_batches),
@@ -201,9 +203,9 @@ def pareto(state: State) -> Plot:
     ]
     front = _front([(device, p) for device, p in points if p.silicon])
     x, y = tuple(p.latency_s for _, p in front), tuple(p.energy_j_per_inference for _, p in front)
-    series.append(Series("front", x, y, line=True))
+    series.append(plain.Series("front", x, y, line=True))
     front_names = ", ".join(f"{device} b{p.batch}" for device, p in front[:6]) + ("" if len(front) <= 6 else " ...")
-    return Plot(
+    return plain.Plot(
         name="pareto",
         title=f"Energy against latency of {engine.workload(state).name}, {state.precision}, {state.execution}",
         x_title="Latency of the batch",
@@ -223,7 +225,7 @@ def _front(points: list[tuple[str, Figures]]) -> list[tuple[str, Figures]]:
     return front
 
 
-def _iso(points: list[tuple[str, Figures]]) -> list[Series]:
+def _iso(points: list[tuple[str, Figures]]) -> list[plain.Series]:
     """Return lines of equal EDP, one or more decades apart, in the range of the points."""
     if not points:
         return []
@@ -237,11 +239,13 @@ def _iso(points: list[tuple[str, Figures]]) -> list[Series]:
         product = float(10.0**power)
         ends = (max(min(times) / 2, product / limit), min(max(times) * 2, product / least))
         if ends[0] < ends[1]:
-            lines.append(Series(quantity(product, "Js"), ends, tuple(product / t for t in ends), line=True, guide=True))
+            lines.append(
+                plain.Series(quantity(product, "Js"), ends, tuple(product / t for t in ends), line=True, guide=True)
+            )
     return lines
 
 
-def memory(state: State) -> Plot:
+def memory(state: State) -> plain.Plot:
     """Return the plot of a state."""
     result = engine.result(state)
     use, ids, capacity = result.memory, result.partition.operator_id, result.device.memory_bytes
@@ -249,21 +253,21 @@ def memory(state: State) -> Plot:
     places = tuple(float(n) for n in range(1, len(ids) + 1))
     ends = (1.0, float(max(len(ids), 2)))
     series = [
-        Series("held", places, total, keys=ids, labels=ids),
-        Series("held", places, total, line=True),
-        Series("weights", ends, (use.weight_bytes, use.weight_bytes), line=True),
+        plain.Series("held", places, total, keys=ids, labels=ids),
+        plain.Series("held", places, total, line=True),
+        plain.Series("weights", ends, (use.weight_bytes, use.weight_bytes), line=True),
     ]
     if ids:
         k = use.peak_at
         series.append(
-            Series("peak", (places[k],), (use.peak_bytes,), keys=(ids[k],), labels=(f"peak {ids[k]}",), mark=True)
+            plain.Series("peak", (places[k],), (use.peak_bytes,), keys=(ids[k],), labels=(f"peak {ids[k]}",), mark=True)
         )
     note = (
         f"peak {quantity(use.peak_bytes, 'byte')} at {ids[use.peak_at] if ids else 'no operator'}: weights "
         f"{quantity(use.weight_bytes, 'byte')}, activations {quantity(use.activation_peak_bytes, 'byte')}; "
         f"{percent(use.peak_bytes / capacity, 1)} of {quantity(capacity, 'byte')}"
     )
-    return Plot(
+    return plain.Plot(
         name="memory",
         title=f"Memory of {result.workload.name}, {scenario_words(state)} on {result.device.label}",
         x_title="Operators in order",

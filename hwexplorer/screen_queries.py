@@ -14,10 +14,9 @@ from hwexplorer import engine, registry, user_code
 from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
 from hwexplorer.state import State, replace
-from hwexplorer.views import device_rows, tree_view
+from hwexplorer.views import device_rows, plain, tree_view
 from hwexplorer.views.answer_lines import answer, verdict
 from hwexplorer.views.captions import length_words
-from hwexplorer.views.plain import Page, Plot, Table, Text
 from hwexplorer.views.tree_view import is_read, trace_annex
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class ScreenQueries:
     length_words = staticmethod(length_words)
     resolve_model_name = staticmethod(user_code.resolve_model_name)
 
-    def plot(self, state: State) -> Plot:
+    def plot(self, state: State) -> plain.Plot:
         """Return the plot, whose points are keyed by operator."""
         from hwexplorer import plots  # not needed to start the screen
 
@@ -91,10 +90,10 @@ class ScreenQueries:
 
         return tune.step_selected_knob(state, by)
 
-    def devices(self, state: State) -> Table:
+    def devices(self, state: State) -> plain.Table:
         """Return the catalogue; devices of the state are keyed as they are spelt there."""
         table = Answer("devices", state).view()
-        assert isinstance(table, Table)
+        assert isinstance(table, plain.Table)
         by_id = {engine.device(name).id: name for name in state.devices}
         column = Column("chosen", "In", role="text", keep=0)
         rows = tuple(
@@ -105,12 +104,12 @@ class ScreenQueries:
         )
         return replace(table, columns=(table.columns[0], column, *table.columns[1:]), rows=rows)
 
-    def device(self, name: str) -> Text:
+    def device(self, name: str) -> plain.Text:
         """Return the sheet of a device. Tabs separate its facts, as in terms: a narrow screen would break columns."""
         page = Answer("devices", State(), device=name).view()
-        assert isinstance(page, Page)
+        assert isinstance(page, plain.Page)
         text = page.parts[0]
-        assert isinstance(text, Text)
+        assert isinstance(text, plain.Text)
         sections = [(head, tuple(_FACT.sub(r"\1\t\2 ", line) for line in lines)) for head, lines in text.sections]
         return replace(text, sections=tuple(sections))
 
@@ -144,13 +143,13 @@ class ScreenQueries:
             return None
         return sheet(Answer(verb, state).view(), width)
 
-    def report(self, name: str, state: State) -> Table | Text | Page:
+    def report(self, name: str, state: State) -> plain.Table | plain.Text | plain.Page:
         """Return the answer of a report about a state, for a pane of its name."""
         name = _REPORTS.get(name, name)
         report = registry.load(name)
         pane = report.about(state).pane if isinstance(report, Report) else None
         view = pane(state) if pane is not None else Answer(name, state).view()
-        assert isinstance(view, Table | Text | Page)
+        assert isinstance(view, plain.Table | plain.Text | plain.Page)
         return view
 
     def wavefront(self, state: State) -> Wavefront:

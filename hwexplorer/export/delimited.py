@@ -10,8 +10,7 @@ from analysis.estimate.causes import CAUSES
 from hardware.base import text
 from hwexplorer.export.text import columns_as_text, list_points, sections
 from hwexplorer.text.number_format import safe
-from hwexplorer.views import plain
-from hwexplorer.views.layout import LEFT
+from hwexplorer.views import layout, plain
 from hwexplorer.views.tables import keep_columns, repeats_bar
 
 
@@ -79,7 +78,7 @@ def as_markdown(view: plain.View | plain.Page) -> str:
         points = [f"| {_md(series)} | {_md(label)} | {x:.6g} | {y:.6g} |" for series, label, x, y in list_points(view)]
         return "\n".join([f"# {_md(view.title)}", "", head, "|---|---|--:|--:|", *points]) + "\n"
     columns = columns_as_text(view)
-    aligned = ["---" if column.role in LEFT else "--:" for column in view.columns]
+    aligned = ["---" if column.role in layout.LEFT else "--:" for column in view.columns]
     lines = [f"# {_md(view.title)}", "", _line([column[0] for column in columns]), _line(aligned)]
     lines += [_line([column[r + 1] for column in columns]) for r in range(len(view.rows))]
     lines += ["", *(f"- {_md(line)}" for line in (*view.footer, *view.notes))]

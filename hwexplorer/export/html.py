@@ -16,8 +16,7 @@ from hwexplorer.export.text import columns_as_text
 from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.version import VERSION
-from hwexplorer.views import plain
-from hwexplorer.views.layout import LEFT
+from hwexplorer.views import layout, plain
 from hwexplorer.views.plot_axis import Axis, axis
 
 BAR, WIDEST = 14, 40  # width of a bar in em, and most characters of a column of a tree
@@ -123,7 +122,7 @@ def _table(view: plain.Table) -> str:
 
 
 def _class(column: Column) -> str:
-    return ' class="text"' if column.role in LEFT else ""
+    return ' class="text"' if column.role in layout.LEFT else ""
 
 
 def _row(view: plain.Table, row: plain.Row, r: int, shown: list[list[str]]) -> str:
@@ -192,7 +191,7 @@ def _tree(view: plain.Table, shown: list[list[str]]) -> str:
 
 
 def _side(column: Column) -> str:
-    return "text" if column.role in LEFT else "number"
+    return "text" if column.role in layout.LEFT else "number"
 
 
 def _nested(view: plain.Table, shown: list[list[str]]) -> Iterator[str]:

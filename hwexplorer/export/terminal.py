@@ -4,14 +4,14 @@ from rich.console import Console
 from rich.text import Text
 
 from hwexplorer.text.links import split_links
-from hwexplorer.views.plain import LOOKS
+from hwexplorer.views import plain
 
 STYLES = {
     r"\A.*": "bold",  # the title
     r"(?<=\n\n)\S.*(?=\n\n)": "bold cyan",  # a heading
     r"(?m)^! .*": "yellow",
     r"(?m)\b1st\b|^  ?[A-Z].* is best.*": "green",
-    **{f"{look.texture}+": look.dark for look in LOOKS if not look.texture.isascii()},
+    **{f"{look.texture}+": look.dark for look in plain.LOOKS if not look.texture.isascii()},
 }
 
 

@@ -25,7 +25,7 @@ from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, name_list, option
 from hwexplorer.state import State, configuration_name
 from hwexplorer.text.next_command import command
-from hwexplorer.views.plain import Text
+from hwexplorer.views import plain
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,7 +233,7 @@ def _cautions(suggestion: Suggestion, now: Point) -> Iterator[str]:
         yield comparison.UNMEASURED
 
 
-def _commands(advice: Advice, state: State) -> Text:
+def _commands(advice: Advice, state: State) -> plain.Text:
     """Return the commands that show the changes, and the warnings before each change."""
     sections = [
         ("Commands, in the same order", tuple(command(s.step) for s in advice.suggestions if s.step) or ("none",))
@@ -253,7 +253,7 @@ def _commands(advice: Advice, state: State) -> Text:
         )
     if advice.no_gain:
         sections.append((f"Tried, no better {METRICS[advice.aim].noun}", (", ".join(advice.no_gain),)))
-    return Text("savings", "", tuple(sections))
+    return plain.Text("savings", "", tuple(sections))
 
 
 def _served(report: Report) -> Report:

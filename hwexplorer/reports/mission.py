@@ -15,7 +15,7 @@ from hwexplorer import declare, engine
 from hwexplorer.configurations import INCLUDE_PAPER
 from hwexplorer.options import OWN_MODEL, option
 from hwexplorer.state import State
-from hwexplorer.views.plain import Text
+from hwexplorer.views import plain
 
 _CELLS, _DROPPED = 44, "!"  # of a timeline
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
@@ -60,7 +60,7 @@ def _power(answer: mission.MissionAnswer, state: State) -> tuple[str, ...]:
     )
 
 
-def _timeline(answer: mission.MissionAnswer, state: State) -> Text:
+def _timeline(answer: mission.MissionAnswer, state: State) -> plain.Text:
     """Return a line for each unit: the task that it works on, by letter, where any begins or most of the time."""
     tasks, cell_s = answer.best.tasks, answer.frames_s / _CELLS
     units = {(task.place, task.unit): ["."] * _CELLS for task in sorted(tasks, key=lambda task: task.place)}
@@ -72,7 +72,7 @@ def _timeline(answer: mission.MissionAnswer, state: State) -> Text:
     lines = (f"{name.ljust(longest)}  {''.join(cells[:_CELLS])}" for (_, name), cells in units.items())
     letters = ", ".join(f"{letter} {task.model}" for letter, task in zip(_LETTERS, tasks, strict=False))
     title = f"Units of {answer.best.device} for {quantity(answer.frames_s, 's')}"
-    return Text(
+    return plain.Text(
         "timeline", title, (("", (*lines, f"{letters}, {_DROPPED} a frame that is dropped, . idle")),), is_drawing=True
     )
 

@@ -21,8 +21,8 @@ from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import OWN_MODEL, SCENARIO, choice, option
 from hwexplorer.process import output
 from hwexplorer.state import State, replace, with_model
+from hwexplorer.views import plain
 from hwexplorer.views.captions import list_names
-from hwexplorer.views.plain import Table, Text
 from hwexplorer.views.tables import list_by_kind, rows
 
 
@@ -196,17 +196,19 @@ _RANKED = Rows("models", _title, RANKING, of="rows", kind="family", dim=lambda r
                first=25)  # fmt: skip
 
 
-def _list_table(names: Sequence[str] = ()) -> Table:
+def _list_table(names: Sequence[str] = ()) -> plain.Table:
     models = list_models(names).models
-    return Table("models", f"Models ({len(models)})", COLUMNS, rows(COLUMNS, models, kind="family"))
+    return plain.Table("models", f"Models ({len(models)})", COLUMNS, rows(COLUMNS, models, kind="family"))
 
 
-def _view(state: State, names: list[str] | None, device: str | None, family: str, order: str) -> Table:
+def _view(state: State, names: list[str] | None, device: str | None, family: str, order: str) -> plain.Table:
     answer = _document(state, names, device, family, order)
     return _list_table(names or ()) if isinstance(answer, ModelList) else _RANKED(answer, state)
 
 
-def _brief(state: State, names: list[str] | None, device: str | None, family: str, order: str) -> Table | Text:
+def _brief(
+    state: State, names: list[str] | None, device: str | None, family: str, order: str
+) -> plain.Table | plain.Text:
     """Return the names by family. With words, or if the output is not a terminal but a program, return all rows."""
     hint = "hwexplorer models --all lists parameters, MACs, input and accuracy of each"
     view = _view(state, names, device, family, order)

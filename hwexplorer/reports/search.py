@@ -18,8 +18,8 @@ from hwexplorer import configurations, engine
 from hwexplorer.declare import EVERYWHERE, Report, Rows, summary_text
 from hwexplorer.options import LOAD_LIMITS, amount, choice, name_list, option, whole
 from hwexplorer.state import State, replace
+from hwexplorer.views import plain
 from hwexplorer.views.captions import figures_lead, headline_of_state, list_names
-from hwexplorer.views.plain import Plot, Series, Text
 from hwexplorer.views.tables import row_key
 
 _Names = tuple[str, ...] | None
@@ -100,7 +100,7 @@ def _describe(point: Point) -> str:
     return f"{engine.marked_key(point.device)} at batch {point.batch}, {form} ({describe_evidence(point.trust)}{odds})"
 
 
-def _words(search: ConstrainedSearch, state: State) -> Text:
+def _words(search: ConstrainedSearch, state: State) -> plain.Text:
     lines = [f"{r.constraint}: {r.leaves:,} keep it; the best has {quantity(r.best, r.unit)}" for r in search.rulings]
     if search.not_fitting:
         lines.append(f"{search.not_fitting:,} of {search.evaluated:,} do not fit in device memory")
@@ -108,7 +108,7 @@ def _words(search: ConstrainedSearch, state: State) -> Text:
         excess = search.nearest_excess
         amount = f"by {percent(excess - 1)}" if excess < 10 else f"{quantity(excess, 'SI')} times"
         lines.append(f"nearest miss: {_describe_figures(search.nearest)}; exceeds a limit {amount}")
-    return Text("limits", "", (("Limits", tuple(lines)),) if lines else ())
+    return plain.Text("limits", "", (("Limits", tuple(lines)),) if lines else ())
 
 
 def _against_uncapped(best: Point, state: State) -> str:
@@ -128,17 +128,17 @@ def _describe_figures(point: Point) -> str:
     return f"{point.device} at batch {point.batch}, {point.precision} ({figures})"
 
 
-def _plot(search: ConstrainedSearch, state: State) -> Plot | Text:
+def _plot(search: ConstrainedSearch, state: State) -> plain.Plot | plain.Text:
     """Return the picture of the front; nothing for a search within limits alone."""
     if not search.objectives:
-        return Text("front", "", ())
+        return plain.Text("front", "", ())
     series = []
     for name, members in (("front", search.found), ("beaten", search.dominated), ("on paper", search.design_targets)):
         keys = tuple(row_key(member, KEY) for member in members)
         x, y = (tuple(map(METRICS[metric].figure, members)) for metric in ("latency", "energy"))
         if members:
-            series.append(Series(name, x, y, keys=keys, labels=keys))
-    return Plot(
+            series.append(plain.Series(name, x, y, keys=keys, labels=keys))
+    return plain.Plot(
         name="front", title="Energy and latency", x_title="Latency of the batch", y_title="Energy per inference",
         x_unit="s", y_unit="J", series=tuple(series),
     )  # fmt: skip

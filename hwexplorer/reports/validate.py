@@ -17,8 +17,8 @@ from hardware.base.text import count_noun, percent, quantity
 from hwexplorer import declare, engine
 from hwexplorer.options import option
 from hwexplorer.state import State
+from hwexplorer.views import plain
 from hwexplorer.views.captions import band_words
-from hwexplorer.views.plain import Amount, Page
 
 UNITS = {"latency": "s", "energy": "J", "TTFT": "s", "TPOT": "s", "throughput": "1/s"}
 SERVED_NEEDED = ("device", "public_model", "phase_split", "load_kind", "runtime", "source")
@@ -147,8 +147,8 @@ def _summary(document: MeasuredComparison, state: State) -> Iterator[str]:
 FIGURES = columns(
     ComparedFigure,
     "name asked device runtime figure measured predicted ratio band is_inside",
-    Column("measured", "Measured", role="quantity", of=lambda row: Amount(row.measured, row.unit)),
-    Column("predicted", "Predicted", role="quantity", of=lambda row: Amount(row.predicted, row.unit)),
+    Column("measured", "Measured", role="quantity", of=lambda row: plain.Amount(row.measured, row.unit)),
+    Column("predicted", "Predicted", role="quantity", of=lambda row: plain.Amount(row.predicted, row.unit)),
     Column("ratio", "Ratio", help="predicted over measured", of=lambda row: row.predicted / row.measured),
     Column(
         "band", "Band", role="text", keep=1, ends=("low", "high"), of=lambda row: band_words(row.band, row.predicted)
@@ -183,7 +183,7 @@ def _view(state: State, **options: Any) -> Any:
     document = _document(state, **options)
     if isinstance(document, Evidence):
         return _EVIDENCE(document, state)
-    return Page("validate", "Predicted against measured", tuple(part(document, state) for part in _COMPARISON))
+    return plain.Page("validate", "Predicted against measured", tuple(part(document, state) for part in _COMPARISON))
 
 
 VERB = declare.Report(

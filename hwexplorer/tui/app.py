@@ -18,8 +18,8 @@ from textual.theme import BUILTIN_THEMES, Theme
 from hardware.base.errors import RequestError, unknown
 from hwexplorer.process import signals
 from hwexplorer.state import State
+from hwexplorer.tui import palette
 from hwexplorer.tui.keys import DEFAULT, Keymap
-from hwexplorer.tui.palette import COLOURS, THEMES
 from hwexplorer.tui.prefetch import Prefetch
 from hwexplorer.tui.screen import ExplorerScreen
 from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions, sessions_file
@@ -60,7 +60,7 @@ class HwExplorer(App[None]):
         theme = "ansi" if plain else theme
         super().__init__(ansi_color=True if plain else None)
         self._disable_tooltips = self._disable_notifications = True  # the footer shows messages
-        for name in THEMES:
+        for name in palette.THEMES:
             self.register_theme(_textual_theme(name))
         self.theme = f"hw-{theme}"
         self.stylesheet.set_variables(self.get_css_variables())
@@ -175,7 +175,7 @@ class HwExplorer(App[None]):
 
 def _textual_theme(name: str) -> Theme:
     """Return a theme for what Textual itself draws: the ground of screens."""
-    c = COLOURS[name]
+    c = palette.COLOURS[name]
     ansi = c.ground == "default"
     colours: dict[str, Any] = {
         "primary": c.accent,
@@ -209,8 +209,8 @@ def run(
     try:
         settings, wrong = read(settings_file())
         saved_sessions = SavedSessions(sessions_file())
-        if theme and theme not in THEMES:
-            raise unknown("theme", theme, THEMES)
+        if theme and theme not in palette.THEMES:
+            raise unknown("theme", theme, palette.THEMES)
         driver, takes_unicode = _driver()
         app = HwExplorer(
             state,

@@ -22,11 +22,11 @@ from hwexplorer.export.files import SCREEN
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.settings import SETTINGS, Setting, defaults_of, labels
 from hwexplorer.state import preferred, replace
+from hwexplorer.tui import palette
 from hwexplorer.tui.keys import EditedLine
-from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.session.saved_sessions import SavedSession, SavedSessions
 from hwexplorer.tui.session.session import Session, SheetOpened, TextOpened
-from hwexplorer.views.plain import Row, Table, Text
+from hwexplorer.views import plain
 
 SHELL_ONLY = ("open",)  # verbs that only the shell takes
 Run = Callable[[Session, list[str]], object]
@@ -214,8 +214,8 @@ def _request_action(action: str) -> Run:
 
 def _set_theme(session: Session, words: list[str]) -> None:
     theme = _one_word(words, "theme light")
-    if theme not in THEMES:
-        raise unknown("theme", theme, THEMES)
+    if theme not in palette.THEMES:
+        raise unknown("theme", theme, palette.THEMES)
     session.request("theme", theme)
 
 
@@ -258,8 +258,8 @@ def _list_sessions(session: Session, words: list[str]) -> None:
     saved = session.saved_sessions.all() if session.saved_sessions is not None else {}
     if not saved:
         raise RequestError("no session is saved yet: `:save NAME` saves one")
-    rows = tuple(Row(name, (name, *_session_cells(one)), leads=one.state) for name, one in saved.items())
-    sheet = Sheet(f"{len(saved)} saved", "", Table("sessions", "Sessions", SESSION_COLUMNS, rows))
+    rows = tuple(plain.Row(name, (name, *_session_cells(one)), leads=one.state) for name, one in saved.items())
+    sheet = Sheet(f"{len(saved)} saved", "", plain.Table("sessions", "Sessions", SESSION_COLUMNS, rows))
     session.emit(SheetOpened("sessions", sheet, states.parse))
 
 
@@ -267,7 +267,7 @@ def _help(session: Session, words: list[str]) -> None:
     commands = tuple(f"{c.usage}\t{c.help}" for name, c in COMMANDS.items() if name not in registry.names())
     verbs = tuple(f"{name}\t{line}" for name, line in registry.helps().items() if name not in SHELL_ONLY)
     sections = (("On this screen", commands), ("Verbs, run on this state; options as in the shell", verbs))
-    session.emit(TextOpened("commands", "Commands", Text("commands", "Commands", sections)))
+    session.emit(TextOpened("commands", "Commands", plain.Text("commands", "Commands", sections)))
 
 
 def run_verb(session: Session, words: list[str]) -> None:
@@ -371,7 +371,7 @@ COMMANDS: dict[str, LineCommand] = {
         lambda session, words: _open_state(session, _one_word(words, "state 'resnet50@b8,fp16'"))),
     "export": LineCommand("export FILE", "write this view; .svg: the screen",
         lambda session, words: session.request("export", _one_word(words, "export resnet50.json"))),
-    "theme": LineCommand("theme NAME", ", ".join(THEMES), _set_theme, THEMES),
+    "theme": LineCommand("theme NAME", ", ".join(palette.THEMES), _set_theme, palette.THEMES),
     "save": LineCommand("save NAME", "keep this state", _save, _session_names),
     "load": LineCommand("load NAME", "a saved state",
         lambda session, words: _open_state(session, _saved_sessions(session).state_string(*words[:1])), _session_names),

@@ -16,7 +16,7 @@ from hardware.engines.runtime import AUTO, LAYOUTS, LIKE_FOR_LIKE
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import replace
-from hwexplorer.tui.palette import THEMES
+from hwexplorer.tui import palette
 from hwexplorer.tui.session import state_changes as changes
 
 
@@ -178,7 +178,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("palette", "ctrl+p", "Palette", "Find anything: a model, device, verb, plot, node, setting, term",
             hint="commands"),
         _action("sessions", "R", "Restore", "Show saved sessions, the last first: enter restores", hint="sessions"),
-        _action("theme", "T", "Theme", "The next of: " + ", ".join(THEMES)),
+        _action("theme", "T", "Theme", "The next of: " + ", ".join(palette.THEMES)),
         _action("quit", "q ctrl+c", "Quit", "Leave", "leave", hint="quit"),
     ),
 }  # fmt: skip

@@ -20,8 +20,8 @@ from hwexplorer.tui.widgets.framed_pane import CAPTION, FramedPane
 from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
+from hwexplorer.views import layout
 from hwexplorer.views.captions import metric_word
-from hwexplorer.views.layout import shorten, whole, width_of
 from hwexplorer.views.plain import EMPTY_TABLE, Page, Row, Table
 
 # Columns whose sort key has another name.
@@ -280,7 +280,7 @@ class KnobContent(TreeTable):
         if line == 0:
             ends = f"{rows[0].cells[0]} to {rows[-1].cells[0]}"
             title = f"{METRICS[self.metric].noun} by {self.curve.title.removesuffix(' turned')}, {ends}"
-            return [Segment(shorten(plain(title, palette), self.width), palette.get("header"))]
+            return [Segment(layout.shorten(plain(title, palette), self.width), palette.get("header"))]
         wide = max(1, min(WIDEST, (self.width - 8) // len(rows)))
         if line == 1:
             values = [float(row.cells[place.index(self.metric)] or 0.0) for row in rows]
@@ -299,7 +299,7 @@ class KnobContent(TreeTable):
         legend = plain("  ".join(["", *meanings]), palette)
         return [
             Segment(line, palette.get("accent")),
-            Segment(whole(legend, self.width - width_of(line), "  "), palette.get("dim")),
+            Segment(layout.whole(legend, self.width - layout.width_of(line), "  "), palette.get("dim")),
         ]
 
 

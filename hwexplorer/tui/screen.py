@@ -15,8 +15,8 @@ from textual.timer import Timer
 
 from hardware.base.errors import RequestError
 from hwexplorer.state import State, open_configuration, replace
+from hwexplorer.tui import palette
 from hwexplorer.tui.keys import EditedLine, Keymap, insert_text
-from hwexplorer.tui.palette import THEMES, Palette
 from hwexplorer.tui.panes import load_panes
 from hwexplorer.tui.prefetch import Prefetch
 from hwexplorer.tui.session.session import ActionRequested, Changed, Session, SessionEvent, SheetOpened, TextOpened
@@ -26,8 +26,8 @@ from hwexplorer.tui.widgets import status_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip
 from hwexplorer.tui.widgets.framed_pane import FramedPane, Hovered, PaneLayout, StatusLine
 from hwexplorer.tui.widgets.tree_table import TreeTable
+from hwexplorer.views import plain
 from hwexplorer.views.layout import whole
-from hwexplorer.views.plain import Text
 
 if TYPE_CHECKING:
     from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
@@ -44,7 +44,7 @@ class ExplorerScreen(Screen[None]):
 
     def __init__(self, session: Session, keymap: Keymap, theme: str, ascii: bool, remark: str) -> None:
         """`remark` is shown as a message when the screen opens."""
-        colours = Palette(theme, ascii)
+        colours = palette.Palette(theme, ascii)
         super().__init__()
         self.session, self.keymap, self.panes = session, keymap, load_panes(session, colours)
         self.prompt: status_lines.Prompt | None = None
@@ -237,9 +237,9 @@ class ExplorerScreen(Screen[None]):
 
     def _apply_colours(self, theme: str = "") -> None:
         theme = theme or self.theme_name
-        self.app.theme, self.colours = f"hw-{theme}", Palette(theme, self.ascii)
+        self.app.theme, self.colours = f"hw-{theme}", palette.Palette(theme, self.ascii)
         self._is_dimmed = any(job.replaces_model for job in self.session.jobs)
-        dimmed = Palette(theme, self.ascii, dimmed=True) if self._is_dimmed else self.colours
+        dimmed = palette.Palette(theme, self.ascii, dimmed=True) if self._is_dimmed else self.colours
         for name, pane in self.panes.items():
             pane.palette = self.colours if name == "models" else dimmed
             pane.content.forget()
@@ -283,7 +283,7 @@ class ExplorerScreen(Screen[None]):
     def _perform_after(self, id: str, message: tuple[str, str] | None) -> None:
         """Do an action. Help shows the whole message that was there, if the footer cut it."""
         if id == "help" and message is not None and status_lines.is_cut(message[0], self.size.width):
-            self._show_text("report", "Said", Text(name="report", title="", sections=(("", (message[0],)),)))
+            self._show_text("report", "Said", plain.Text(name="report", title="", sections=(("", (message[0],)),)))
         else:
             self.perform(id)
 
@@ -379,14 +379,14 @@ class ExplorerScreen(Screen[None]):
         if self.app.no_color:
             self.session.say("NO_COLOR is set: only the terminal's own colours are used", "bad" if name else "dim")
             return
-        self.theme_name = name or THEMES[(THEMES.index(self.theme_name) + 1) % len(THEMES)]
+        self.theme_name = name or palette.THEMES[(palette.THEMES.index(self.theme_name) + 1) % len(palette.THEMES)]
         self._apply_colours()
         if not name:
             self.session.say(f"theme: {self.theme_name}", "dim")
 
     def do_preview_theme(self, name: str) -> None:
         """Show a theme while it is chosen; a name that is no theme shows the present one."""
-        theme = name if name in THEMES and not self.app.no_color else self.theme_name
+        theme = name if name in palette.THEMES and not self.app.no_color else self.theme_name
         if theme != self.colours.theme:
             self._apply_colours(theme)
 
@@ -445,7 +445,7 @@ class ExplorerScreen(Screen[None]):
 
         self.ask(make_prompt(kind, self.session, self.panes))
 
-    def _show_text(self, name: str, heading: str, text: Text, words: tuple[str, ...] = ()) -> None:
+    def _show_text(self, name: str, heading: str, text: plain.Text, words: tuple[str, ...] = ()) -> None:
         from hwexplorer.tui.overlays.overlay_screen import TextReader  # not needed to start, as other imports below
 
         self.app.push_screen(TextReader(self, name, heading, text, words))
@@ -453,7 +453,9 @@ class ExplorerScreen(Screen[None]):
     def _show_sheet(self, event: SheetOpened) -> None:
         sheet = event.sheet
         if sheet.table is None:
-            text = Text(name="report", title=sheet.title, sections=(("", tuple(sheet.text.rstrip().split("\n"))),))
+            text = plain.Text(
+                name="report", title=sheet.title, sections=(("", tuple(sheet.text.rstrip().split("\n"))),)
+            )
             self._show_text("report", event.name.title(), text, event.words)
         else:
             from hwexplorer.tui.overlays.overlay_screen import ResultTable

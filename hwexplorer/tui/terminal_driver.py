@@ -23,7 +23,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
 from hwexplorer.process import signals
-from hwexplorer.views.layout import ascii_cells
+from hwexplorer.views import layout
 
 READ_BYTES = 4096
 PASTED = 1000  # printable characters in one read: no hand types as many, so they are pasted
@@ -90,7 +90,7 @@ class _Output:
     def write(self, text: str) -> None:
         """Write to the terminal; end the program if the terminal is gone."""
         if self._ascii:  # Textual draws lists and input boxes itself
-            text = ascii_cells(text)
+            text = layout.ascii_cells(text)
         try:
             self._file.write(text)
         except (OSError, ValueError):

@@ -16,8 +16,8 @@ import msgspec
 from hardware.base import file_access
 from hardware.base.errors import unknown
 from hardware.base.file_access import user_folder
+from hwexplorer.tui import palette
 from hwexplorer.tui.keys import DEFAULT, Keymap, remap
-from hwexplorer.tui.palette import THEMES
 
 
 class UserSettings(msgspec.Struct, frozen=True):
@@ -55,10 +55,10 @@ def _check(document: dict[str, Any]) -> tuple[UserSettings, list[str]]:
     wrong = [str(unknown("setting", name, _KNOWN)) for name in document if name not in _KNOWN]
     values = {name: document[name] for name in _FLAGS if isinstance(document.get(name), bool)}
     theme = document.get("theme", UserSettings().theme)
-    if theme in THEMES:
+    if theme in palette.THEMES:
         values["theme"] = theme
     else:
-        wrong.append(str(unknown("theme", theme, THEMES)))
+        wrong.append(str(unknown("theme", theme, palette.THEMES)))
     wrong += [f"{name} is true or false" for name in _FLAGS if name in document and name not in values]
     keys = document.get("keys", {})
     if not isinstance(keys, dict) or not all(isinstance(text, str) for text in keys.values()):

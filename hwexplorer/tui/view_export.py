@@ -27,8 +27,7 @@ from hwexplorer.state import format as format_state
 from hwexplorer.text.number_format import quantity
 from hwexplorer.tui.prompts import PICTURE, OverwritePrompt
 from hwexplorer.tui.session.session import Session
-from hwexplorer.views.layout import shorten
-from hwexplorer.views.plain import Row, Table
+from hwexplorer.views import layout, plain
 
 
 def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwritePrompt], None]) -> None:
@@ -71,7 +70,9 @@ def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwriteP
 def screenshot(app: App[Any], session: Session, state: str = "") -> str:
     """Return the screen as SVG. It fetches no font, but names monospaced fonts of the reader's machine. Viewers with
     librsvg keep spaces only if asked to."""
-    title = shorten(f"hwexplorer '{state or format_state(session.state)}'", app.size.width - 12)  # beside the buttons
+    title = layout.shorten(
+        f"hwexplorer '{state or format_state(session.state)}'", app.size.width - 12
+    )  # beside the buttons
     svg = app.export_screenshot(title=title, simplify=True)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
@@ -79,14 +80,14 @@ def screenshot(app: App[Any], session: Session, state: str = "") -> str:
     return svg.replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")
 
 
-def copy_text(what: str, state: State, table: Table, row: Row | None, command: str = "") -> str:
+def copy_text(what: str, state: State, table: plain.Table, row: plain.Row | None, command: str = "") -> str:
     """Return the state, the command, or the name or cells of a row ('' without a row). Control characters are made
     safe, since the text may be pasted into a terminal."""
     text = command if what == "command" else _raw_text(what, state, table, row)
     return "\t".join(safe(cell, len(text)) for cell in text.split("\t"))
 
 
-def _raw_text(what: str, state: State, table: Table, row: Row | None) -> str:
+def _raw_text(what: str, state: State, table: plain.Table, row: plain.Row | None) -> str:
     if what == "state":
         return states.format(state)
     if row is None:
@@ -94,7 +95,7 @@ def _raw_text(what: str, state: State, table: Table, row: Row | None) -> str:
     return str(row.cells[0]) if what == "name" else row_text(table.columns, row)
 
 
-def row_text(columns: tuple[Column, ...], row: Row) -> str:
+def row_text(columns: tuple[Column, ...], row: plain.Row) -> str:
     """Return the cells with their units, tabs between them."""
     cells = []
     for column, value in zip(columns, row.cells, strict=True):

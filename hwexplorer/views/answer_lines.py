@@ -13,8 +13,8 @@ from hardware.base.text import percent
 from hwexplorer import engine
 from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import delta
+from hwexplorer.views import plain
 from hwexplorer.views.captions import metric_word
-from hwexplorer.views.plain import LOOKS
 from hwexplorer.views.tree_view import trace_warning
 
 LEAST = 5e-4  # fraction of the pinned figure; smaller changes are left out
@@ -63,7 +63,7 @@ def lines(state: State) -> tuple[str, ...]:
     )
     base = float(pinned_s.sum()) or 1.0
     head = _head(state, this, pin, float(now.sum()) / base - 1) if state.at else line
-    parts = sorted(zip(((now - pinned_s) / base).tolist(), LOOKS, strict=True), key=lambda pair: -abs(pair[0]))
+    parts = sorted(zip(((now - pinned_s) / base).tolist(), plain.LOOKS, strict=True), key=lambda pair: -abs(pair[0]))
     return (head, *(f"{part * 100:+,.1f} %\t{look.name}" for part, look in parts if abs(part) > LEAST))
 
 

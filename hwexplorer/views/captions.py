@@ -13,7 +13,7 @@ from hardware.base.text import count_noun, quantity
 from hardware.engines.runtime import AUTO
 from hwexplorer import engine
 from hwexplorer.state import State, configuration_name, replace
-from hwexplorer.views.plain import Amount, Band, Table
+from hwexplorer.views import plain
 
 LINE, LINE_WITH_MORE = 90, 70  # most characters of a title that lists devices, without and with `settings`
 
@@ -47,7 +47,7 @@ def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
     return f"{settings}, {runtime or state.execution}{layout}"
 
 
-def name_work(table: Table, result: Estimate) -> Table:
+def name_work(table: plain.Table, result: Estimate) -> plain.Table:
     """Return the table with heads that name what the energy is counted per: `Energy/request J`."""
     word = {"inference": "inf"}.get(work_word(result), work_word(result))
     columns = (
@@ -109,7 +109,7 @@ def band_words(ends: tuple[float, float], nominal: float) -> str:
     if not nominal:
         return ""
     down, up = (f"{(end / nominal - 1) * 100:+.0f}" for end in ends)
-    return Band(f"{down}/{up} %", *ends)
+    return plain.Band(f"{down}/{up} %", *ends)
 
 
 def energy_words(energy_j: float, batch: int, digits: int = 3, what: str = "inference") -> str:
@@ -119,9 +119,9 @@ def energy_words(energy_j: float, batch: int, digits: int = 3, what: str = "infe
     return amount if batch == 1 else f"{amount} ({quantity(energy_j, 'J')} {many})"
 
 
-def amount_of_one(value_j: float, unit: str) -> Amount:
+def amount_of_one(value_j: float, unit: str) -> plain.Amount:
     """Return the energy of one event in J, or the power in W if the event is counted in seconds."""
-    return Amount(value_j, "W" if unit == "s" else "J")
+    return plain.Amount(value_j, "W" if unit == "s" else "J")
 
 
 def category_words(category: str) -> str:

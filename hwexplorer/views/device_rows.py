@@ -21,8 +21,8 @@ from hardware.what_if import split_changes, with_unchanged
 from hwexplorer import engine
 from hwexplorer.state import RANKS, State, replace
 from hwexplorer.text.number_format import header, scale_for
+from hwexplorer.views import plain
 from hwexplorer.views.captions import band_words
-from hwexplorer.views.plain import Card, CardFigure, Stack
 
 if TYPE_CHECKING:
     from analysis.explore.comparison import Compared
@@ -219,7 +219,7 @@ _EXCESS = {
 }
 
 
-def cards(state: State) -> tuple[Card, ...]:
+def cards(state: State) -> tuple[plain.Card, ...]:
     """Return the cards by rank, then cards without a rank, then designs on paper."""
     reference = split_changes(state.baseline)[0]  # the baseline without its changes
     rows = rank_rows(state, reference)
@@ -227,11 +227,11 @@ def cards(state: State) -> tuple[Card, ...]:
     return tuple(_card(state, row, own_figures, reference) for row, own_figures in zip(rows, figures, strict=True))
 
 
-def _card(state: State, row: DeviceRow, figures: tuple[CardFigure, ...], reference: str) -> Card:
+def _card(state: State, row: DeviceRow, figures: tuple[plain.CardFigure, ...], reference: str) -> plain.Card:
     outcome, result = row.outcome, row.run
     exceeded_limits = _exceeded_limits(state, outcome)
     is_behind = bool(exceeded_limits and outcome.figure("lag_per_s"))  # which comes before what it exceeds
-    return Card(
+    return plain.Card(
         key=row.key,
         name=_name(outcome),
         evidence=row.evidence,
@@ -243,7 +243,7 @@ def _card(state: State, row: DeviceRow, figures: tuple[CardFigure, ...], referen
         rate_per_s=result.throughput_per_s,
         latency_s=result.latency_s,
         energy_j=result.energy_j_per_inference,
-        bar=Stack(shares(result, state.metric).sum(axis=1).tolist()),
+        bar=plain.Stack(shares(result, state.metric).sum(axis=1).tolist()),
         value=row.value,
         band=_band(result, state.metric, row.value),
         is_unchanged=row.key not in state.devices,
@@ -254,7 +254,7 @@ def _card(state: State, row: DeviceRow, figures: tuple[CardFigure, ...], referen
     )
 
 
-def _figures(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> list[CardFigure]:
+def _figures(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> list[plain.CardFigure]:
     """Return a figure of every device with three digits, all in the unit that takes the fewest cells."""
     values, unit = [row.outcome.figure(figure.field) for row in rows], figure.card_unit
     candidates = [(1.0, "")] if not unit else [prefix_for(value, unit) for value in values]
@@ -266,7 +266,7 @@ def _figures(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> list[CardFigure
     rivals = [value for value, row in zip(values, rows, strict=True) if row.rank]
     best = (max if figure.more_is_better else min)(rivals, default=0.0) if len(rivals) > 1 else None
     return [
-        CardFigure(figure.label, text, f"{label}{figure.per}", is_best=value == best and row.rank > 0)
+        plain.CardFigure(figure.label, text, f"{label}{figure.per}", is_best=value == best and row.rank > 0)
         for value, text, row in zip(values, texts, rows, strict=True)
     ]
 

@@ -14,7 +14,7 @@ import msgspec
 
 from analysis.document import Cell, Column
 from hwexplorer.text.number_format import ASCII, Scale, delta, header, safe, scale_for
-from hwexplorer.views.plain import NUMBERS, Row, scale_values, write_amount
+from hwexplorer.views import plain
 
 LEFT = ("text", "bar")  # roles whose cells are left-aligned
 
@@ -142,18 +142,18 @@ class Measure(msgspec.Struct, frozen=True):
         role = self.column.role
         if role == "text" or isinstance(value, str):
             return "" if value is None else safe(value)
-        number = value if isinstance(value, NUMBERS) else None
+        number = value if isinstance(value, plain.NUMBERS) else None
         if role == "delta":
             return delta(number)
-        return write_amount(number, self.column) if role == "quantity" else self.scale.cell(number)
+        return plain.write_amount(number, self.column) if role == "quantity" else self.scale.cell(number)
 
 
-def measure(columns: Sequence[Column], place: int, rows: Sequence[Row]) -> Measure:
+def measure(columns: Sequence[Column], place: int, rows: Sequence[plain.Row]) -> Measure:
     """Return the scale and the head of a column of these rows."""
     column = columns[place]
     if column.role != "number":
         return Measure(column, header=column.title)
-    scale = scale_for(scale_values(columns, place, rows), column.unit)
+    scale = scale_for(plain.scale_values(columns, place, rows), column.unit)
     return Measure(column, scale, header(column.title, scale.label))
 
 

@@ -15,7 +15,7 @@ from analysis.document import Cell, Column
 from hardware.base.records import group_by
 from hardware.base.text import count_noun, percent
 from hwexplorer.state import replace
-from hwexplorer.views.plain import NUMBERS, Row, Table, Text
+from hwexplorer.views import plain
 
 SAME = 1e-9  # sums in another order differ by less
 # The source of the key of a row: a field, several fields joined by `/`, or a function of the row.
@@ -40,7 +40,7 @@ def rows(
     dim: Callable[[Any], bool] | None = None,
     children: Callable[[Any], Sequence[Any]] | None = None,
     leads: Callable[[Any], str] | None = None,
-) -> tuple[Row, ...]:
+) -> tuple[plain.Row, ...]:
     """Return a row for each item, keyed by its first cell unless a `key` is given. The rows of its `children` follow;
     with `children`, a cell is empty if the item does not have the field."""
     readers = [cell_reader(column) for column in columns]
@@ -49,16 +49,16 @@ def rows(
 
     sort = attrgetter(kind) if kind else lambda item: ""
 
-    def row(item: Any, depth: int, has_children: bool) -> Row:
+    def row(item: Any, depth: int, has_children: bool) -> plain.Row:
         """Return the row of an item."""
         cells = tuple(read(item) for read in readers)
         key_of_row = row_key(item, key) if key else str(cells[0])
-        return Row(
+        return plain.Row(
             key_of_row, cells, depth=depth, has_children=has_children, kind=sort(item),
             dim=dim is not None and dim(item), leads=leads(item) if leads is not None else "",
         )  # fmt: skip
 
-    result: list[Row] = []
+    result: list[plain.Row] = []
     for item in items:
         inner = children(item) if children is not None else ()
         result.append(row(item, 0, bool(inner)))
@@ -77,26 +77,26 @@ def _lenient(column: Column, read: Callable[[Any], Cell]) -> Callable[[Any], Cel
     return cell
 
 
-def keep_columns(table: Table, kept: Sequence[int]) -> Table:
+def keep_columns(table: plain.Table, kept: Sequence[int]) -> plain.Table:
     """Return the table with the columns at these places."""
     taken = [place in kept for place in range(len(table.columns))]
     rows = tuple([replace(row, cells=tuple(compress(row.cells, taken))) for row in table.rows])
     return replace(table, columns=tuple(compress(table.columns, taken)), rows=rows)
 
 
-def repeats_bar(table: Table, index: int) -> bool:
+def repeats_bar(table: plain.Table, index: int) -> bool:
     """Return True if a column repeats the percentages of the bar to its left."""
     if not 0 < index < len(table.columns) or table.columns[index - 1].role != "bar" or table.columns[index].unit != "%":
         return False
     pairs = [(row.cells[index - 1], row.cells[index]) for row in table.rows]
     others = [(a, b) for a, b in pairs if a != b]
-    return all(isinstance(a, NUMBERS) and isinstance(b, NUMBERS) and abs(a - b) < SAME for a, b in others)
+    return all(isinstance(a, plain.NUMBERS) and isinstance(b, plain.NUMBERS) and abs(a - b) < SAME for a, b in others)
 
 
-def sort_by_column(table: Table, place: int, is_falling: bool = False) -> Table:
+def sort_by_column(table: plain.Table, place: int, is_falling: bool = False) -> plain.Table:
     """Return a flat table sorted by the column at a place, rows without a value last."""
 
-    def value(row: Row) -> float | str:
+    def value(row: plain.Row) -> float | str:
         """Return the sort key of a row."""
         cell = row.cells[place]
         return cell.casefold() if isinstance(cell, str) else float(cell or 0)
@@ -135,17 +135,17 @@ class Digest(msgspec.Struct, frozen=True):
     alike: Callable[[str], str] = lambda name: ""
 
 
-def summarize(table: Table, digest: Digest) -> Table:
+def summarize(table: plain.Table, digest: Digest) -> plain.Table:
     """Return the table with its `MOST` largest rows of depth 0, alike rows merged with their number."""
     place = next(index for index, column in enumerate(table.columns) if column.key == digest.by)
-    groups: dict[tuple[Cell, ...], list[Row]] = {}
+    groups: dict[tuple[Cell, ...], list[plain.Row]] = {}
     for row in table.rows:
         if not row.depth:
             figures = (float(f"{cell:.3g}") if isinstance(cell, float) else cell for cell in row.cells[1:])
             alike = (name_pattern(str(row.cells[0])), digest.alike(str(row.cells[0])), *figures)
             groups.setdefault(alike, []).append(row)
 
-    def amount(rows: Sequence[Row]) -> float:
+    def amount(rows: Sequence[plain.Row]) -> float:
         """Return the sum of the column over rows."""
         return sum(value for row in rows if isinstance(value := row.cells[place], float))
 
@@ -172,7 +172,7 @@ def summarize(table: Table, digest: Digest) -> Table:
     return msgspec.structs.replace(table, columns=columns, rows=rows, footer=footer)
 
 
-def _merge_names(alike: Sequence[Row]) -> str:
+def _merge_names(alike: Sequence[plain.Row]) -> str:
     """Return the first name with the number of rows, or `layers.0-31.q_proj ×32` if names differ in one number."""
     first_name, *others = (str(row.cells[0]) for row in alike)
     return f"{merge_names([first_name, *others])} ×{len(alike)}" if others else first_name
@@ -199,7 +199,7 @@ def _write_range(numbers: Sequence[int]) -> str:
     return f"{least}-{greatest}" if is_range else ",".join(map(str, numbers))
 
 
-def list_by_kind(table: Table, hint: str, most: int = 0) -> Text:
+def list_by_kind(table: plain.Table, hint: str, most: int = 0) -> plain.Text:
     """Return the first cells of a table, a line for each kind of row with at most `most` names (0: all)."""
     lines = []
     for kind, rows in group_by(table.rows, lambda row: row.kind).items():
@@ -207,4 +207,4 @@ def list_by_kind(table: Table, hint: str, most: int = 0) -> Text:
         listing = members[: most or None]
         rest = f", {len(members) - len(listing)} more" if len(listing) < len(members) else ""
         lines.append(f"{kind} ({len(members)}): {', '.join(listing)}{rest}")
-    return Text(table.name, table.title, (("", (*lines, hint, *table.notes)),))
+    return plain.Text(table.name, table.title, (("", (*lines, hint, *table.notes)),))

@@ -22,8 +22,7 @@ from hwexplorer.configurations import ALL_DEVICES, catalogue
 from hwexplorer.configurations import devices as configured
 from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace, with_setting
-from hwexplorer.views import captions
-from hwexplorer.views.plain import Table, Text
+from hwexplorer.views import captions, plain
 
 EDP = Column("edp", "EDP/token", "Js", keep=0, of="edp_js", help="joules per token x median time of a request")
 _LOADS = columns(
@@ -100,7 +99,7 @@ _TEXT = {"columns": BRIEF, "footer": lambda report, state: (*_lines(report, stat
 LOADS = declare.Rows("loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, optional=True, brief=_TEXT)
 
 
-def pane_table(state: State) -> Table:
+def pane_table(state: State) -> plain.Table:
     """Return a row and a line for each device that serves the load of a state, the best first."""
     table = replace(LOADS, columns=BRIEF)(find_document(state), state)
     rows = tuple(replace(row, key=row.key.partition("/")[0]) for row in table.rows)
@@ -255,9 +254,9 @@ def _left_out(search: load_search.LoadSearch, state: State) -> Iterator[str]:
         yield "devices whose price to hire is published; --on names others"
 
 
-def _commands(search: load_search.LoadSearch, state: State) -> Text:
+def _commands(search: load_search.LoadSearch, state: State) -> plain.Text:
     lines = tuple(f"{line.server}\t{line.command}" for line in search.commands)
-    return Text("commands", "", (("Commands that start the first", lines),) if lines else ())
+    return plain.Text("commands", "", (("Commands that start the first", lines),) if lines else ())
 
 
 def _search_title(search: load_search.LoadSearch, state: State) -> str:

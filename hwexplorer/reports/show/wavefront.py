@@ -6,7 +6,7 @@ from hardware.base.errors import RequestError
 from hardware.base.text import percent
 from hwexplorer import declare, engine, options
 from hwexplorer.state import State
-from hwexplorer.views.plain import Text
+from hwexplorer.views import plain
 from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines
 
 WIDTH, HEIGHT = 74, 16  # columns that a result has on a screen of 80, and lines of a machine; two stand side by side
@@ -19,11 +19,11 @@ def document(state: State, moment: float) -> wavefront_phases.Wavefront:
     return wavefront_phases.make_wavefront([engine.result(state, name) for name in state.devices], state.at, moment)
 
 
-def _drawings(answer: wavefront_phases.Wavefront, state: State) -> Text:
+def _drawings(answer: wavefront_phases.Wavefront, state: State) -> plain.Text:
     pairs = list(zip(answer.machines, answer.states, strict=True))
     drawings = draw_machines(pairs, WIDTH, HEIGHT * -(-len(pairs) // 2))
     lines = tuple("".join(text for text, _ in line).rstrip() for line in drawings)
-    return Text("machines", "Machines", (("", (*lines, LEGEND)),), is_drawing=True)
+    return plain.Text("machines", "Machines", (("", (*lines, LEGEND)),), is_drawing=True)
 
 
 _PHASES = (

@@ -21,11 +21,11 @@ from hardware.base.text import percent, quantity
 from hardware.demand import READ_WEIGHT, WRITE
 from hwexplorer import declare, engine, options
 from hwexplorer.state import METRICS, State
+from hwexplorer.views import plain
 from hwexplorer.views.captions import energy_words, metric_word
-from hwexplorer.views.plain import LOOKS
 
 FRACTIONS = (0.50, 0.80, 0.90, 0.95, 0.99)
-_LOOK_NAMES = {cause: look.name for cause, look in zip(causes.CAUSES, LOOKS, strict=True)}
+_LOOK_NAMES = {cause: look.name for cause, look in zip(causes.CAUSES, plain.LOOKS, strict=True)}
 
 
 class CausePart(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,8 +19,7 @@ from analysis.text import bound_reasons
 from hardware.base.records import memoize
 from hwexplorer import declare, engine, options
 from hwexplorer.state import BYS, State, replace
-from hwexplorer.views import tree_view
-from hwexplorer.views.plain import Table, fold_rows, open_heaviest_rows
+from hwexplorer.views import plain, tree_view
 from hwexplorer.views.tables import keep_columns
 
 
@@ -253,19 +252,19 @@ def _document(state: State) -> dict[str, Any]:
     return {**head_fields(result, on_device=True), **root}
 
 
-def _by_share(state: State) -> Table:
+def _by_share(state: State) -> plain.Table:
     """Return the tree of the screen: repeats merged, the heaviest first."""
     outline_kind = "module" if state.by == "subgraph" else state.by
     return tree_view.subtree(replace(state, by=outline_kind, sort="share", descending=True))
 
 
-def _brief(state: State) -> Table:
+def _brief(state: State) -> plain.Table:
     """Return the tree of the screen with small rows folded, and without details."""
     table = _by_share(state)
     if any(" ×" in str(row.cells[0]) for row in table.rows):
         table = replace(table, footer=("×2 and more: the figures are of all of them together", *table.footer))
     kept_columns = [place for place, column in enumerate(table.columns) if column.key not in DETAILS]
-    return open_heaviest_rows(fold_rows(keep_columns(table, kept_columns), FOLD), LINES)
+    return plain.open_heaviest_rows(plain.fold_rows(keep_columns(table, kept_columns), FOLD), LINES)
 
 
 VERB = declare.Report(

@@ -21,7 +21,7 @@ from hwexplorer.tui.session.session import Session, TextOpened
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.status_lines import Prompt
 from hwexplorer.tui.widgets.tree_table import TreeTable
-from hwexplorer.views.plain import NUMBERS, Row, Table, Text
+from hwexplorer.views import plain
 
 COLUMNS = (Column("what", "Command", role="text", keep=0), Column("help", "What it does", role="text", keep=0))
 # Commands that would list all devices once more, and commands that the user completes with a text.
@@ -148,7 +148,7 @@ def _action_item(session: Session, action: Action, title: str, words: str, rank:
 
 def _term_items(session: Session) -> Iterator[PaletteItem]:
     for term, says in terms.meanings().items():
-        text = Text("help", term, ((term, (says,)),))
+        text = plain.Text("help", term, ((term, (says,)),))
         run = partial(session.emit, TextOpened("help", term, text))
         yield PaletteItem(f"term: {term}", says, run, term, TERM)
 
@@ -181,7 +181,7 @@ def _model_captions(session: Session) -> dict[str, tuple[str, str]]:
     for row in table.rows:
         figures = (("parameters", "SI", " parameters"), ("macs", "MAC", ""))
         cells = [(row.cells[columns[key]], unit, word) for key, unit, word in figures if key in columns]
-        known = [quantity(float(cell), unit) + word for cell, unit, word in cells if isinstance(cell, NUMBERS)]
+        known = [quantity(float(cell), unit) + word for cell, unit, word in cells if isinstance(cell, plain.NUMBERS)]
         captions[f"model {row.key}"] = f"Open {row.key}", ", ".join(known)
     return captions
 
@@ -211,8 +211,8 @@ class CommandPalette(OverlayScreen):
     def fill(self, typed: str) -> None:
         """Show the items that fit a text, with the cursor on the best."""
         self._found = self._items.find(typed)
-        rows = tuple(Row(str(place), (item.title, item.help)) for place, item in enumerate(self._found))
-        self.content.update(Table("palette", "Commands", COLUMNS, rows), only=typed * (not rows))
+        rows = tuple(plain.Row(str(place), (item.title, item.help)) for place, item in enumerate(self._found))
+        self.content.update(plain.Table("palette", "Commands", COLUMNS, rows), only=typed * (not rows))
         self.content.go("0")
         self.pane.remark = f"{len(rows)} found" if typed else ""
         self.pane.redraw()

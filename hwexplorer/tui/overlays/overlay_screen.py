@@ -17,8 +17,8 @@ from hardware.device import split_operating_point
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State, pin_string, replace
 from hwexplorer.text import terms
+from hwexplorer.tui import palette
 from hwexplorer.tui.keys import Keymap, help_lines, key_sign
-from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompts import ExportPrompt, FindPrompt
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session import Session, SheetOpened
@@ -26,7 +26,7 @@ from hwexplorer.tui.widgets.framed_pane import Content, FramedPane, StatusLine
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.status_lines import Prompt, footer, settings_text
 from hwexplorer.tui.widgets.tree_table import TableHeads, TreeTable
-from hwexplorer.views.layout import whole
+from hwexplorer.views import layout
 from hwexplorer.views.plain import Row, Table, Text
 from hwexplorer.views.tables import sort_by_column
 
@@ -39,7 +39,7 @@ class Host(Protocol):
 
     session: Session
     keymap: Keymap
-    colours: Palette
+    colours: palette.Palette
 
     def press_key(self, key: str, character: str | None) -> bool:
         """Do what a key means in the uppermost layer."""
@@ -389,7 +389,7 @@ class DevicePicker(OverlayScreen):
         self.content.go(next((key for key in (*words, *before) if key in keys), keys[0] if keys else ""))
         summary = table.title if is_limited else f"{len(session.state.devices)} chosen"
         heading = f"Devices · {settings_text(session.state)} · {summary}"
-        self.pane.heading = whole(heading, self.pane.size.width - 6, "; ") or heading
+        self.pane.heading = layout.whole(heading, self.pane.size.width - 6, "; ") or heading
         self.pane.remark = f"{len(rows)} of {len(table.rows)}"
         self.pane.redraw()
         if is_limited and session.limits.compute_some(session.state, keys):

@@ -7,9 +7,9 @@ from hwexplorer.settings import SCENARIO_FIELDS, labels
 from hwexplorer.state import State
 from hwexplorer.text.number_format import delta
 from hwexplorer.tui.session.state_changes import changed_fields
-from hwexplorer.views.plain import Card
+from hwexplorer.views import plain
 
-Cards = tuple[Card, ...]
+Cards = tuple[plain.Card, ...]
 # Fields whose new value the message says.
 _SENTENCES = {
     "metric": "shares are of {}",
@@ -27,7 +27,7 @@ _ALL_FIGURES = (
 TIMES = 2  # a larger change is a factor, a smaller one a percentage
 
 
-def summarize_change(before: State, after: State, was: Cards, now: Cards, pin: Card | None = None) -> str:
+def summarize_change(before: State, after: State, was: Cards, now: Cards, pin: plain.Card | None = None) -> str:
     """Return a sentence like `compiled: 31 % faster`, or '' if the screen shows the change anyway. `was` and `now` are
     the cards of all devices. Settings are compared with the card of the `pin`, if there is one. A what-if device is
     compared with the unchanged device, as in the knobs."""
@@ -67,7 +67,7 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards, pin: C
     return "; ".join(parts)
 
 
-def summarize_undo(before: State, after: State, was: Cards, now: Cards, _: Card | None = None) -> str:
+def summarize_undo(before: State, after: State, was: Cards, now: Cards, _: plain.Card | None = None) -> str:
     """Return `undid "add kpu_t100"` for a step back from `before` to `after`."""
     summary = summarize_change(after, before, now, was).partition(": ")[0].partition(" vs ")[0]
     for participle, verb in (("added ", "add "), ("removed ", "remove "), ("pinned ", "pin ")):
@@ -80,7 +80,7 @@ def _settings(before: State, after: State) -> str:
     return ", ".join(text for text in new if text not in old) or " · ".join(new)
 
 
-def summarize_pin(verdict: str, here: Card, there: Card) -> str:
+def summarize_pin(verdict: str, here: plain.Card, there: plain.Card) -> str:
     """Return the verdict against the pin with the change of each figure, since they may differ in direction."""
     names, _, change = verdict.partition(": ")
     change = change.replace(" 0 %", " equal", 1)
@@ -88,7 +88,7 @@ def summarize_pin(verdict: str, here: Card, there: Card) -> str:
     return f"{names} (pin): {'; '.join(part for part in (figures, change) if part)}."
 
 
-def _changes(old: Card, new: Card, figures: tuple[tuple[str, ...], ...]) -> list[str]:
+def _changes(old: plain.Card, new: plain.Card, figures: tuple[tuple[str, ...], ...]) -> list[str]:
     changes = (
         describe_change(getattr(new, name) / getattr(old, name), less, more, times, TIMES)
         for name, more, times, less in figures

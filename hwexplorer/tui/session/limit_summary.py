@@ -18,7 +18,7 @@ from hwexplorer.settings import SCENARIO_FIELDS
 from hwexplorer.state import State, replace
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.state_changes import changed_fields
-from hwexplorer.views.plain import NUMBERS, Card, Row, Table
+from hwexplorer.views import plain
 
 if TYPE_CHECKING:
     from hwexplorer.tui.session.view_cache import ViewCache
@@ -50,7 +50,7 @@ class DeviceLimits:
         if self._state is None or changed_fields(self._state, state) & _RUN:
             self._state, self._figures = state, {}  # the figures belong to another scenario
 
-    def apply(self, state: State, table: Table, text: str) -> Table:
+    def apply(self, state: State, table: plain.Table, text: str) -> plain.Table:
         """Return `table` with figures: the devices within the limits of `text` first, the best on top, the others dim.
         The title says how many pass and which is best. Raises RequestError for a wrong limit."""
         self._forget_other_scenario(state)
@@ -62,7 +62,7 @@ class DeviceLimits:
         ordered = tuple(sorted(dimmed, key=_rank))
         return replace(with_figures, title=self._headline(ordered), rows=ordered)
 
-    def _headline(self, rows: Sequence[Row]) -> str:
+    def _headline(self, rows: Sequence[plain.Row]) -> str:
         """Return `28 of 85 pass; best: l4; predicted better: tpu_v4`, or `..` while figures are missing. A device
         without measurements of it or of similar chips is predicted, never the best."""
         if any(row.key not in self._figures for row in rows):
@@ -104,21 +104,21 @@ class DeviceLimits:
             self._summary = key, f"limits {state.limits}: {table.title}"
         return self._summary[1]
 
-    def describe_no_pass(self, state: State, cards: Sequence[Card]) -> str:
+    def describe_no_pass(self, state: State, cards: Sequence[plain.Card]) -> str:
         """Return `No device shown passes; limits L<5ms: 3 of 74 pass; best: l4.`, or '' if one passes."""
         is_passed = not state.limits or any(card.fits and not card.over for card in cards)
         return "" if is_passed else f"No device shown passes; {self.summary(state)}."
 
 
-def _holds(limit: Constraint, row: Row) -> bool:
+def _holds(limit: Constraint, row: plain.Row) -> bool:
     """Return True if a device is known to be within a limit."""
     value = row.cells[_PLACES[limit.figure]]
-    return isinstance(value, NUMBERS) and limit.holds(value)
+    return isinstance(value, plain.NUMBERS) and limit.holds(value)
 
 
-def _rank(row: Row) -> tuple[bool, bool, float]:
+def _rank(row: plain.Row) -> tuple[bool, bool, float]:
     """Return the sort key: devices within the limits first, designs on paper last among them, then energy x latency."""
     evidence, latency, energy = row.cells[2:5]
-    if row.dim or not isinstance(latency, NUMBERS) or not isinstance(energy, NUMBERS):
+    if row.dim or not isinstance(latency, plain.NUMBERS) or not isinstance(energy, plain.NUMBERS):
         return row.dim, False, 0.0
     return False, evidence == EVIDENCE["design_target"], float(latency) * float(energy)

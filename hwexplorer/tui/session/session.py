@@ -22,7 +22,7 @@ from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
 from hwexplorer.tui.session.limit_summary import DeviceLimits
 from hwexplorer.tui.session.view_cache import ALWAYS_SHOWN, SHOWN_LATER, ViewCache, Views
-from hwexplorer.views.plain import EMPTY_TABLE, Text, TreeIndex, index_tree
+from hwexplorer.views import plain
 
 if TYPE_CHECKING:
     from hwexplorer.export.sheet import Sheet
@@ -46,7 +46,7 @@ class TextOpened(SessionEvent, frozen=True):
 
     name: str
     heading: str
-    text: Text
+    text: plain.Text
 
 
 class SheetOpened(SessionEvent, frozen=True):
@@ -125,9 +125,9 @@ class Session:
         return self.history.present
 
     @property
-    def index(self) -> TreeIndex:
+    def index(self) -> plain.TreeIndex:
         """The rows of the tree."""
-        return index_tree(self.views.tree if self.views else EMPTY_TABLE)
+        return plain.index_tree(self.views.tree if self.views else plain.EMPTY_TABLE)
 
     def visible_boxes(self, state: State, size: tuple[int, int] | None = None) -> dict[str, state_changes.Box]:
         """Return the boxes of the panes that a state shows, by default on the screen as it is."""
@@ -189,7 +189,7 @@ class Session:
         return state
 
     def _at_heaviest(self, state: State) -> State:
-        index = index_tree(self.cache.view("tree", state))
+        index = plain.index_tree(self.cache.view("tree", state))
         return state_changes.open_heaviest(state, index, self.visible_boxes(state).get("tree"))
 
     def fit_to_screen(self, size: tuple[int, int]) -> None:
@@ -314,7 +314,7 @@ class Session:
     def _reveal_cursor(self, state: State, views: Views) -> tuple[State, Views]:
         """Return the state with its cursor on a row that exists, and its views. A kernel that is gone gives way to its
         first operator; any other row is looked for in the tree by module, else the cursor goes to the root."""
-        places = index_tree(views.tree).place
+        places = plain.index_tree(views.tree).place
         if not state.at or state.at in places:
             return state, views
         operator = state.at.partition(":")[2]

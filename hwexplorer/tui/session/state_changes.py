@@ -23,10 +23,10 @@ from hardware.precision import KEYS, runs_wider
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
-from hwexplorer.views.plain import Row, Table, TreeIndex, index_tree
+from hwexplorer.views import plain
 
 _CONDITION = r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)"
-Test = Callable[[Row], bool]
+Test = Callable[[plain.Row], bool]
 HINT = "words · kind:conv share>5 bound:memory latency>1ms"
 
 
@@ -46,7 +46,7 @@ def parse_value(text: str, unit: str) -> float:
     return float(f"{amount:.15g}")  # rounded, so that 100us is exactly 1e-4
 
 
-def _column(table: Table, name: str) -> int:
+def _column(table: plain.Table, name: str) -> int:
     wanted = name.casefold()
     for index, column in enumerate(table.columns):
         if wanted in (column.key.casefold(), column.title.casefold()):
@@ -58,7 +58,7 @@ def _column(table: Table, name: str) -> int:
     raise unknown("column", name, ["kind", "share", *known])
 
 
-def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
+def _condition(table: plain.Table, name: str, sign: str, wanted: str) -> Test:
     if name.casefold() in ("kind", "type"):
         sought = wanted.casefold()
         if sign not in (":", "=", "!="):
@@ -78,7 +78,7 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
     compare = COMPARISONS["=" if sign == ":" else sign]
     least = parse_value(wanted, "%" if column.role == "bar" else column.unit)
 
-    def test(row: Row) -> bool:
+    def test(row: plain.Row) -> bool:
         """Return True if the row's cell meets the condition."""
         cell = row.cells[index]
         return isinstance(cell, int | float) and compare(float(cell), least)
@@ -87,7 +87,7 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
 
 
 @memoize(keep=4)
-def matching_rows(table: Table, text: str) -> tuple[int, ...]:
+def matching_rows(table: plain.Table, text: str) -> tuple[int, ...]:
     """Return the indices of the matching rows, in order. Raises RequestError for a wrong condition."""
     words = " ".join(plain_words(text))
     parts = (re.fullmatch(_CONDITION, word) for word in text.split())
@@ -100,10 +100,10 @@ def matching_rows(table: Table, text: str) -> tuple[int, ...]:
 
 
 @memoize(keep=4)
-def narrow_tree(table: Table, text: str) -> tuple[Table, str]:
+def narrow_tree(table: plain.Table, text: str) -> tuple[plain.Table, str]:
     """Return the rows of a tree that match with all branches above them, and how many match with their share of the
     whole: `14 of 49 rows, 23 %`. Raises RequestError for a wrong condition."""
-    index, places = index_tree(table), matching_rows(table, text)
+    index, places = plain.index_tree(table), matching_rows(table, text)
     found = {table.rows[place].key for place in places}
     above = set[str]().union(*map(index.ancestors, found))
     share = sum(index.share(key) for key in found if not index.ancestors(key) & found)
@@ -308,12 +308,12 @@ def remove_device(state: State) -> State:
     return replace(state, devices=rest, on=rest[min(place, len(rest) - 1)]) if rest else state
 
 
-def open_branches(index: TreeIndex, opened: Collection[str], at: str) -> set[str]:
+def open_branches(index: plain.TreeIndex, opened: Collection[str], at: str) -> set[str]:
     """Return the open branches: those in `opened`, and the ancestors of `at`, which keep the cursor in sight."""
     return set(opened) | index.ancestors(at)
 
 
-def next_match(table: Table, text: str, start: str, step: int) -> str | None:
+def next_match(table: plain.Table, text: str, start: str, step: int) -> str | None:
     """Return the key of the next row after `start`, cyclically, that matches `text` ; None if none does.
 
     Step 0 may stay at `start`, -1 goes back. Raises RequestError for a wrong condition."""
@@ -328,12 +328,12 @@ def next_match(table: Table, text: str, start: str, step: int) -> str | None:
     return table.rows[(after or matches)[0]].key
 
 
-def move_to(state: State, key: str, tree: TreeIndex) -> State:
+def move_to(state: State, key: str, tree: plain.TreeIndex) -> State:
     """Put the cursor on a node and open its ancestors."""
     return replace(state, at=key, open=(*state.open, *sorted(tree.ancestors(key) - set(state.open) - {""})))
 
 
-def open_heaviest(state: State, index: TreeIndex, box: Box | None) -> State:
+def open_heaviest(state: State, index: plain.TreeIndex, box: Box | None) -> State:
     """Go to the heaviest leaf. Open as many other branches, the heaviest first, as the `box` of the tree can show."""
     leaf, room = index.heaviest(""), box[3] - TREE_EDGES if box is not None else 0
     opened = {*index.ancestors(leaf), ""}
@@ -346,12 +346,12 @@ def open_heaviest(state: State, index: TreeIndex, box: Box | None) -> State:
         opened.add(max(fitting, key=index.share))
 
 
-def open_all(state: State, tree: TreeIndex) -> State:
+def open_all(state: State, tree: plain.TreeIndex) -> State:
     """Open every branch."""
     return replace(state, open=tuple(sorted(tree.branches(tree.place) - {""})))
 
 
-def close_all(state: State, tree: TreeIndex) -> State:
+def close_all(state: State, tree: plain.TreeIndex) -> State:
     """Close every branch; the cursor goes to the outermost branch that it was in."""
     above = [key for key in tree.ancestors(state.at) if key]
     return replace(state, open=(), at=min(above, key=len) if above else state.at)

@@ -18,9 +18,8 @@ from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import Palette, stacked
 from hwexplorer.tui.session.state_changes import answer_lines
 from hwexplorer.tui.widgets.framed_pane import Hovered
-from hwexplorer.views import layout
+from hwexplorer.views import layout, plain
 from hwexplorer.views.captions import metric_word
-from hwexplorer.views.plain import LOOKS, Card, CardFigure
 
 LEFT = 4  # cells: the cursor's sign and the rank
 NAME_LEAST, NAME_MIN, NAME_MAX, TITLE_SHARE = 16, 22, 34, 23  # cells of name and runtime; percent of the width
@@ -58,19 +57,19 @@ class CardStrip(Widget, can_focus=False):
     def __init__(self, palette: Palette) -> None:
         super().__init__(id="cards")
         self.palette = palette
-        self.cards: tuple[Card, ...] = ()
+        self.cards: tuple[plain.Card, ...] = ()
         self.answer: tuple[str, ...] = ()
         self.on = self.metric = self._hovered = ""
         self._shown: object = None
 
-    def show(self, cards: tuple[Card, ...], on: str, metric: str, answer: Sequence[str]) -> None:
+    def show(self, cards: tuple[plain.Card, ...], on: str, metric: str, answer: Sequence[str]) -> None:
         """Take what to draw, and redraw if it changed."""
         shown = (cards, on, metric, answer, self.palette)
         if shown != self._shown:
             self._shown, self.cards, self.on, self.metric, self.answer = shown, cards, on, metric, tuple(answer)
             self.refresh()
 
-    def _rows(self) -> list[Card | str]:
+    def _rows(self) -> list[plain.Card | str]:
         """Return what each line shows: `answer`, `heads`, a card, a `gap` before cards on paper, or `more`."""
         height = self.size.height
         if not self.cards:
@@ -78,7 +77,7 @@ class CardStrip(Widget, can_focus=False):
         if height == 1:
             return [next((card for card in self.cards if card.key == self.on), self.cards[0])]
         above = ["answer"] * self._answer_height + ["heads"]
-        below: list[Card | str] = list(self.cards)
+        below: list[plain.Card | str] = list(self.cards)
         if height < len(above) + len(below):
             return [*above, *self._most_wanted(height - len(above) - 1), "more"]
         first_on_paper = next((place for place, card in enumerate(self.cards) if card.on_paper), 0)
@@ -86,10 +85,10 @@ class CardStrip(Widget, can_focus=False):
             below.insert(first_on_paper, "gap")
         return [*above, *below]
 
-    def _most_wanted(self, count: int) -> list[Card]:
+    def _most_wanted(self, count: int) -> list[plain.Card]:
         """Choose the device under the cursor, the best, the reference, then by rank. The order of cards stays."""
 
-        def order_of(card: Card) -> tuple[bool, bool, bool, bool, int]:
+        def order_of(card: plain.Card) -> tuple[bool, bool, bool, bool, int]:
             """Return the sort key by which cards are chosen."""
             is_reference = "1x" in card.phrase.split(" · ")
             return card.key != self.on, card.rank != 1, not is_reference, not card.rank, card.rank
@@ -97,7 +96,7 @@ class CardStrip(Widget, can_focus=False):
         chosen = {card.key for card in sorted(self.cards, key=order_of)[:count]}
         return [card for card in self.cards if card.key in chosen]
 
-    def _count_hidden(self, rows: Sequence[Card | str]) -> str:
+    def _count_hidden(self, rows: Sequence[plain.Card | str]) -> str:
         """Return `+1 more (2 L4)`: rank and name of the devices without a line of their own."""
         hidden = sorted((card for card in self.cards if card not in rows), key=lambda card: (not card.rank, card.rank))
         names = ", ".join(f"{card.rank or ''} {safe(card.name)}".strip() for card in hidden)
@@ -113,7 +112,7 @@ class CardStrip(Widget, can_focus=False):
         """Post what was clicked."""
         event.stop()
         rows = self._rows()
-        if event.y < len(rows) and isinstance(card := rows[event.y], Card) and not card.is_unchanged:
+        if event.y < len(rows) and isinstance(card := rows[event.y], plain.Card) and not card.is_unchanged:
             self.post_message(self.Chosen(card.key, event.chain > 1))
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
@@ -121,7 +120,7 @@ class CardStrip(Widget, can_focus=False):
         rows = self._rows()
         row = rows[event.y] if event.y < len(rows) else ""
         text = ""
-        if isinstance(row, Card):
+        if isinstance(row, plain.Card):
             figures = ", ".join(map(str, row.figures))
             text = safe(" · ".join((row.name, row.runtime, row.format, row.evidence, figures, *row.over, row.phrase)))
         if text != self._hovered:
@@ -132,7 +131,7 @@ class CardStrip(Widget, can_focus=False):
         """Return a line for Textual."""
         rows, width = self._rows(), self.size.width
         row = rows[y] if y < len(rows) else "gap"
-        if isinstance(row, Card):
+        if isinstance(row, plain.Card):
             segments = self._line(row, width) if len(rows) > 1 else self._single_line(row, width)
         elif row == "heads":
             segments = self._heads(width)
@@ -172,7 +171,7 @@ class CardStrip(Widget, can_focus=False):
         """Yield a sentence on the causes of the metric of the device under the cursor."""
         for card in self.cards:
             if card.key == self.on and card.bar:
-                causes = sorted(zip(card.bar.parts, LOOKS, strict=True), key=lambda pair: -pair[0])[:3]
+                causes = sorted(zip(card.bar.parts, plain.LOOKS, strict=True), key=lambda pair: -pair[0])[:3]
                 shares = ", ".join(f"{percent(share)} {look.name}" for share, look in causes)
                 yield f"{metric_word(self.metric)} of {shorter_names(card.name)[-1]}: {shares}."
 
@@ -231,7 +230,7 @@ class CardStrip(Widget, can_focus=False):
         verdict = next((against + each for each in (*signs, "") if layout.width_of(against + each) <= phrase), "")
         return [Segment(layout.pad(f"{title}{heads} {by_cause}{verdict}", width), self.palette.get("header"))]
 
-    def _line(self, card: Card, width: int) -> list[Segment]:
+    def _line(self, card: plain.Card, width: int) -> list[Segment]:
         columns, bar, phrase = self._columns(width)
         is_here, space = card.key == self.on, self.palette.get("text")
         sign = (">" if self.palette.ascii else "▌") if is_here else " "
@@ -254,7 +253,7 @@ class CardStrip(Widget, can_focus=False):
             ]
         return [Segment(sign, self.palette.get("accent")), *segments]
 
-    def _single_line(self, card: Card, width: int) -> list[Segment]:
+    def _single_line(self, card: plain.Card, width: int) -> list[Segment]:
         """Return the device under the cursor and its figures with their units, for a strip of one line."""
         title = self._title(card, NAME_MIN - 1)
         room = width - NAME_MIN - 2
@@ -274,7 +273,7 @@ class CardStrip(Widget, can_focus=False):
             *self._phrase(card, layout.width_of(phrase)),
         ]
 
-    def _title(self, card: Card, room: int) -> list[Segment]:
+    def _title(self, card: plain.Card, room: int) -> list[Segment]:
         """Return name, evidence sign, runtime. Short of room, shorten the name (kept unique), then drop the runtime."""
         mark, runtime = f" {SIGNS.get(card.evidence, ' ')} ", safe(card.runtime)
         steps = shorter_names(safe(card.name))
@@ -300,7 +299,7 @@ class CardStrip(Widget, can_focus=False):
         parts = (width - 1) * 2 // 5
         return (parts, width - 1 - parts) if parts >= PARTS_MIN else (0, width)
 
-    def _bar(self, card: Card, width: int) -> list[Segment]:
+    def _bar(self, card: plain.Card, width: int) -> list[Segment]:
         """Return a bar by cause, as long for each device, and the metric with its band on a logarithmic scale that all
         devices share. The bar of a design on paper is not divided by cause."""
         parts, axis = self._divide_bar(width)
@@ -318,7 +317,7 @@ class CardStrip(Widget, can_focus=False):
         values = [value for one in self.cards for value in (*one.band, one.value) if 0.0 < value < inf] or [1.0]
         return min(values), max(values)
 
-    def _scale(self, card: Card, width: int) -> list[Segment]:
+    def _scale(self, card: plain.Card, width: int) -> list[Segment]:
         """Return the metric of a device as a dot between the ends of its band."""
         least, greatest = self._ends()
 
@@ -336,7 +335,7 @@ class CardStrip(Widget, can_focus=False):
             Segment(line * (end - dot) + " " * (width - 1 - max(end, dot)), self.palette.get("guide")),
         ]
 
-    def _phrase(self, card: Card, width: int) -> list[Segment]:
+    def _phrase(self, card: plain.Card, width: int) -> list[Segment]:
         phrase = re.sub(r"\b\d+(st|nd|rd|th)( · |$)", "", safe(card.phrase))  # the rank has a column
         phrase = " · ".join((*card.over, phrase))
         phrase = layout.whole(phrase, width) or phrase.partition(" · ")[0]
@@ -349,7 +348,7 @@ class CardStrip(Widget, can_focus=False):
         return [Segment(layout.pad(layout.shorten(phrase, width), width), self.palette.get(role))]
 
 
-def _head(figure: CardFigure, shortness: int) -> str:
+def _head(figure: plain.CardFigure, shortness: int) -> str:
     """Return `latency ms`; from shortness 1 on `ms`, which tells the figure; from 2 on also `tok/s` for `tokens/s`."""
     label = "" if shortness and figure.label in ("latency", "rate", "energy") else figure.label
     unit = re.sub("tokens?", "tok", figure.unit) if shortness > 1 else figure.unit

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from hwexplorer.text.number_format import safe
 from hwexplorer.tui.palette import CLICK, Palette
-from hwexplorer.views.layout import ascii_cells, shorten, whole, width_of
+from hwexplorer.views import layout
 
 FAR = 10**6  # more rows than any table has
 FRAME, CAPTION = -1, -2  # `y` of a click on no line of the content
@@ -61,7 +61,7 @@ def ascii_strip(strip: Strip, palette: Palette) -> Strip:
     """Return a line as the terminal gets it: in ASCII if the palette is."""
     if not palette.ascii or all(segment.text.isascii() for segment in strip):
         return strip
-    return Strip([Segment(ascii_cells(s.text), s.style, s.control) for s in strip], strip.cell_length)
+    return Strip([Segment(layout.ascii_cells(s.text), s.style, s.control) for s in strip], strip.cell_length)
 
 
 class Hovered(Message):
@@ -187,8 +187,8 @@ class FramedPane(Widget, can_focus=False):
         return strip.adjust_cell_length(width, self.palette.get("text"))
 
     def _top(self, width: int) -> Strip:
-        title = shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6)
-        remark = whole(safe(self.remark), max(0, width - 8 - width_of(title)))
+        title = layout.shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6)
+        remark = layout.whole(safe(self.remark), max(0, width - 8 - layout.width_of(title)))
         words = [Segment(title, self.palette.get("title" if self.active else "header"))]
         ends = "++" if self.palette.ascii else "┏┓" if self.active else "╭╮"
         return self._edge(width, ends, words, [Segment(remark, self.palette.get("dim"))] if remark else [])

@@ -12,8 +12,7 @@ from rich.segment import Segment
 from hwexplorer.text.number_format import quantity, safe, to_ascii
 from hwexplorer.tui.palette import SERIES, Palette
 from hwexplorer.tui.widgets.framed_pane import Content
-from hwexplorer.views.layout import ascii_cells, shorten, width_of
-from hwexplorer.views.plain import Plot, Series
+from hwexplorer.views import layout, plain
 from hwexplorer.views.plot_axis import Axis, axis
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -92,7 +91,7 @@ _LEAST = min(least for least, _ in _SIZES)
 _SYMBOLS = {"byte": "B", "byte/s": "B/s", "Js": "J·s", "FLOP/byte": "FLOP/B", "1/s": "/s", "count": ""}
 
 
-def _roofs(lines: Sequence[Series], x: Axis) -> list[float]:
+def _roofs(lines: Sequence[plain.Series], x: Axis) -> list[float]:
     """Return the highest value of each line on the x axis, so that the y axis shows it without its far ends."""
     inside = ([b for a, b in zip(line.x, line.y, strict=False) if a <= x.high] for line in lines)
     return [max(values) for values in inside if values]
@@ -117,7 +116,7 @@ class Grid(msgspec.Struct, frozen=True):
             return None
         return min(self.columns - 1, max(0, int(place * (self.columns - 0.001)))), self.row(y)
 
-    def places(self, series: Series) -> Iterator[tuple[float | None, float | None]]:
+    def places(self, series: plain.Series) -> Iterator[tuple[float | None, float | None]]:
         """Yield the place of each point on both axes (0 to 1 is in sight), None for a value without a place."""
         return zip(self.x.places(series.x), self.y.places(series.y), strict=False)
 
@@ -125,7 +124,7 @@ class Grid(msgspec.Struct, frozen=True):
 class Drawing(msgspec.Struct, frozen=True):
     """A plot without its cursor: the part that a move of the cursor does not change."""
 
-    points: tuple[Series, ...]
+    points: tuple[plain.Series, ...]
     grid: Grid
     title: list[Segment]
     labels: list[list[Segment]]  # left of each row: the label of y and the axis
@@ -154,12 +153,12 @@ class Drawing(msgspec.Struct, frozen=True):
                     yield place, (key, x, y)
 
 
-def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | list[list[Segment]]:
+def draw(plot: plain.Plot, width: int, height: int, palette: Palette) -> Drawing | list[list[Segment]]:
     """Draw a plot without its cursor. Return lines that say why if it cannot be drawn."""
     has_points = any(len(s.x) for s in plot.series)
     if width < WIDTH_MIN or height < 5 or not has_points:
         text = "no room to draw" if has_points else "nothing to draw"
-        return [[Segment(shorten(text, width), palette.get("dim"))]] + [[] for _ in range(height - 1)]
+        return [[Segment(layout.shorten(text, width), palette.get("dim"))]] + [[] for _ in range(height - 1)]
     lines = [s for s in plot.series if s.line]
     points = [s for s in plot.series if not s.line]
     visible_series = points or lines
@@ -168,7 +167,7 @@ def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | lis
     y = axis(heights + _roofs(lines if points else [], x), plot.log_y, plot.y_unit)
     rows = height - 3  # title line, axis, labels of x
     y_ticks = y.ticks(max(2, rows // 2))
-    label_width = max((width_of(label) for _, label in y_ticks), default=0)
+    label_width = max((layout.width_of(label) for _, label in y_ticks), default=0)
     columns = width - label_width - 2
     canvas, grid = Braille(columns, rows), Grid(x, y, columns, rows)
     owners = _owners(plot.series)
@@ -193,7 +192,7 @@ def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | lis
     )
 
 
-def _draw(canvas: Braille, series: Series, grid: Grid, owner: int) -> None:
+def _draw(canvas: Braille, series: plain.Series, grid: Grid, owner: int) -> None:
     right, top = 2 * canvas.width - 1, 4 * canvas.height - 1
     previous: tuple[float, float] | None = None
     if not series.line:  # thousands of points share far fewer dots
@@ -212,7 +211,7 @@ def _draw(canvas: Braille, series: Series, grid: Grid, owner: int) -> None:
         previous = end
 
 
-def _owners(series: Sequence[Series]) -> list[int]:
+def _owners(series: Sequence[plain.Series]) -> list[int]:
     """Return the index of a colour for each series: its device's, else one that no device has. Series of one name share
     a colour; guides are dim."""
     free = max((item.device for item in series), default=-1) + 1
@@ -226,7 +225,7 @@ def _owners(series: Sequence[Series]) -> list[int]:
     ]
 
 
-def _size_signs(series: Series, grid: Grid, role: str) -> list[Tag]:
+def _size_signs(series: plain.Series, grid: Grid, role: str) -> list[Tag]:
     """Return (column, row, sign, role) of points larger than a dot: larger for a larger share, hollow on paper."""
     signs: list[Tag] = []
     sizes = series.sizes or (0.0,) * len(series.x)
@@ -239,7 +238,7 @@ def _size_signs(series: Series, grid: Grid, role: str) -> list[Tag]:
 
 
 def _tags(
-    series: Sequence[Series], owners: Sequence[int], canvas: Braille, grid: Grid, signs: Sequence[Tag]
+    series: Sequence[plain.Series], owners: Sequence[int], canvas: Braille, grid: Grid, signs: Sequence[Tag]
 ) -> list[Tag]:
     """Return (column, row, text, role) of marks and of names next to lines and devices, which colour alone would not
     tell. A name covers no point, line or other name, and has nothing else next to it if possible. Without a place where
@@ -259,8 +258,8 @@ def _tags(
         is_only = len(lines) == 1 and not item.guide  # the title names a single line
         if item.mark or (is_only and item.line) or not (item.line or (len(clouds) > 1 and item.name in clouds)):
             continue
-        name = shorten(safe(item.name), TAG, middle=True)
-        name = name if width_of(name) == len(name) else to_ascii(name)  # one cell a character
+        name = layout.shorten(safe(item.name), TAG, middle=True)
+        name = name if layout.width_of(name) == len(name) else to_ascii(name)  # one cell a character
         others = [other for other in traces if other is not trace]
         trace = trace or dict(_points(item, grid))
         if (place := _beside_line(trace, others, len(name), owner_rows, owner + 1)) is not None:
@@ -270,12 +269,12 @@ def _tags(
     return tags
 
 
-def _points(series: Series, grid: Grid) -> list[Place]:
+def _points(series: plain.Series, grid: Grid) -> list[Place]:
     places = (grid.cell(a, b) for a, b in zip(series.x, series.y, strict=True))
     return [place for place in places if place is not None]
 
 
-def _trace(line: Series, grid: Grid) -> dict[int, int]:
+def _trace(line: plain.Series, grid: Grid) -> dict[int, int]:
     """Return the row of a line in each column where the line is in sight."""
     columns, rows = grid.columns, grid.rows
     positions = [(a, b) for a, b in grid.places(line) if a is not None and b is not None]
@@ -318,24 +317,26 @@ def _beside_line(
     return None
 
 
-def _title(plot: Plot, width: int, palette: Palette, named: Collection[str]) -> list[Segment]:
+def _title(plot: plain.Plot, width: int, palette: Palette, named: Collection[str]) -> list[Segment]:
     """Return the title of y, then a legend of all series. Short of room, series in `named`, whose names are in the
     plot, are left out, and names that still do not fit are cut."""
-    head = shorten(say(titled(plot.y_title, plot.y_unit), palette), width)
+    head = layout.shorten(say(titled(plot.y_title, plot.y_unit), palette), width)
     entries = dict[str, tuple[str, int]]()
     for index, series in zip(_owners(plot.series), plot.series, strict=True):
         if not series.guide:
             mark = "─" if series.line else "◆" if series.mark else "○" if series.on_paper else "•"
             entries.setdefault(safe(series.name), ("*+ox"[index % 4] if palette.ascii else mark, index))
-    room = width - width_of(head)
-    if sum(width_of(name) + 4 for name in entries) > room:
-        entries = {name: entry for name, entry in entries.items() if shorten(name, TAG, middle=True) not in named}
-    fits = sum(width_of(name) + 4 for name in entries) <= room
+    room = width - layout.width_of(head)
+    if sum(layout.width_of(name) + 4 for name in entries) > room:
+        entries = {
+            name: entry for name, entry in entries.items() if layout.shorten(name, TAG, middle=True) not in named
+        }
+    fits = sum(layout.width_of(name) + 4 for name in entries) <= room
     width_limit = room if fits else room // max(1, len(entries)) - 4
     segments = [Segment(head, palette.get("header"))]
     for name, (sign, index) in entries.items():
         if width_limit > 1:
-            legend = say(f"  {sign} {shorten(name, width_limit, True)}", palette)
+            legend = say(f"  {sign} {layout.shorten(name, width_limit, True)}", palette)
             segments.append(Segment(legend, palette.get(SERIES[index % len(SERIES)])))
     return segments
 
@@ -366,7 +367,7 @@ def _cells(canvas: Braille, row: int, tags: Sequence[Tag], palette: Palette) -> 
         text.append((character, SERIES[owner % len(SERIES)] if owner >= 0 else "text"))
     for column, tag_row, name, role in tags:
         if tag_row == row:
-            for offset, character in enumerate(ascii_cells(name) if palette.ascii else name):
+            for offset, character in enumerate(layout.ascii_cells(name) if palette.ascii else name):
                 text[column + offset] = (character, role)
     return text
 
@@ -412,13 +413,13 @@ class PlotArea(Content):
     """The plot of a pane, drawn once per size and data; a move of the cursor redraws only the cursor."""
 
     def __init__(self) -> None:
-        self.plot: Plot | None = None
+        self.plot: plain.Plot | None = None
         self.cursor = ""
         self.below: Collection[str] = ()
         self._drawing: Drawing | list[list[Segment]] | None = None
         self._lines: list[list[Segment]] = []
 
-    def update(self, plot: Plot | None, cursor: str, below: Collection[str] = ()) -> None:
+    def update(self, plot: plain.Plot | None, cursor: str, below: Collection[str] = ()) -> None:
         """Take a plot and its cursor. `below` are the keys that the row of the cursor stands for."""
         if plot is not self.plot:
             self._drawing = None
@@ -433,7 +434,7 @@ class PlotArea(Content):
             self._lines = self._draw_lines(self.plot, palette)
         return self._lines[y] if y < len(self._lines) else []
 
-    def _draw_lines(self, plot: Plot, palette: Palette) -> list[list[Segment]]:
+    def _draw_lines(self, plot: plain.Plot, palette: Palette) -> list[list[Segment]]:
         height = self.height - 1 if self.height > 8 else self.height
         if self._drawing is None:
             self._drawing = draw(plot, self.width, height, palette)
@@ -443,8 +444,8 @@ class PlotArea(Content):
             return lines
         title = titled(plot.x_title, plot.x_unit)
         for note in map(safe, plot.notes):  # as many whole notes as there is room for
-            title += f" · {note}" if width_of(title) + width_of(note) + 3 <= self.width else ""
-        return [*lines, [Segment(say(shorten(title, self.width), palette), palette.get("header"))]]
+            title += f" · {note}" if layout.width_of(title) + layout.width_of(note) + 3 <= self.width else ""
+        return [*lines, [Segment(say(layout.shorten(title, self.width), palette), palette.get("header"))]]
 
     def move(self, by: int) -> str:
         """Return the key of the point `by` places on. The cursor is the state's, so it moves along the tree as well."""
@@ -470,7 +471,7 @@ class PlotArea(Content):
         """Return the point drawn nearest to a place, at most REACH cells away; without a key if there is none."""
         if not isinstance(self._drawing, Drawing):
             return NO_POINT
-        left = sum(width_of(segment.text) for segment in self._drawing.labels[0])
+        left = sum(layout.width_of(segment.text) for segment in self._drawing.labels[0])
         near = [
             (abs(left + column - x) / 2 + abs(row + 1 - y), point)
             for (column, row), point in self._drawing.shown_points()

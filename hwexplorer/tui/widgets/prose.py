@@ -9,13 +9,12 @@ from hwexplorer.text.links import split_links
 from hwexplorer.text.number_format import quantity, safe, to_ascii
 from hwexplorer.tui.palette import Palette, stacked
 from hwexplorer.tui.widgets.framed_pane import Content
-from hwexplorer.views.layout import pad, width_of, wrap
-from hwexplorer.views.plain import Section, Text, WaterfallStep
+from hwexplorer.views import layout, plain
 
 KEY = 18  # cells at least for the key of a line
 BAR_MIN = 4  # cells; a narrower bar says nothing
 ROOMY = 12  # lines; a higher pane has blank lines between sections
-EMPTY = Text(name="", title="", sections=())
+EMPTY = plain.Text(name="", title="", sections=())
 
 
 class Prose(Content):
@@ -34,7 +33,7 @@ class Prose(Content):
         self.is_open = not self.is_open
         self._lines = None
 
-    def update(self, text: Text, is_zoomed: bool = False) -> None:
+    def update(self, text: plain.Text, is_zoomed: bool = False) -> None:
         """Take a text. It stays where it is scrolled if only numbers changed, else it begins at the top. Nothing is
         folded if the pane has the whole screen."""
         if text is self.text and is_zoomed == self.is_zoomed:
@@ -50,7 +49,7 @@ class Prose(Content):
         if self._lines is None:
             text = self.text
             keys = [line.partition("\t")[0] for _, lines in text.sections for line in lines if "\t" in line]
-            self._keys = max(KEY, *map(width_of, keys), 0)
+            self._keys = max(KEY, *map(layout.width_of, keys), 0)
             lines: list[tuple[str, str, str]] = [("step", "", str(n)) for n in range(len(text.steps))]
             self._add_lines(lines, text.sections[: text.folded])
             unfolded = len(lines)
@@ -59,29 +58,29 @@ class Prose(Content):
             is_folded = self.is_open == self.is_zoomed and (self.is_open or len(lines) > self.height)
             if is_folded and text.folded is not None:
                 hidden = [heading.partition(",")[0].lower() for heading, _ in text.sections[text.folded :]]
-                folded_lines = wrap(f"space: {', '.join(hidden)}", self.width) if hidden else []
+                folded_lines = layout.wrap(f"space: {', '.join(hidden)}", self.width) if hidden else []
                 lines[unfolded:] = [("text", "", "")] * bool(hidden) + [("dim", "", line) for line in folded_lines]
             self._lines = lines
             self.scroll(0)
         return self._lines
 
-    def _add_lines(self, lines: list[tuple[str, str, str]], sections: Sequence[Section]) -> None:
+    def _add_lines(self, lines: list[tuple[str, str, str]], sections: Sequence[plain.Section]) -> None:
         """Add the lines of sections."""
         for heading, paragraphs in sections:
             if lines and heading and self.height > ROOMY:
                 lines.append(("text", "", ""))
             if heading:
-                lines += [("title", "", line) for line in wrap(safe(heading), self.width)]
+                lines += [("title", "", line) for line in layout.wrap(safe(heading), self.width)]
             for paragraph in paragraphs:
                 lines += self._paragraph(paragraph)
 
     def _paragraph(self, line: str) -> list[tuple[str, str, str]]:
         key, tab, rest = line.partition("\t")
         if not tab:
-            return [("text", "", part) for part in wrap(safe(line), self.width, 2)]
-        key = pad(safe(key), min(self._keys, self.width // 3)) + " "
-        parts = wrap(safe(rest), max(4, self.width - width_of(key)))
-        return [("text", key if n == 0 else " " * width_of(key), part) for n, part in enumerate(parts)]
+            return [("text", "", part) for part in layout.wrap(safe(line), self.width, 2)]
+        key = layout.pad(safe(key), min(self._keys, self.width // 3)) + " "
+        parts = layout.wrap(safe(rest), max(4, self.width - layout.width_of(key)))
+        return [("text", key if n == 0 else " " * layout.width_of(key), part) for n, part in enumerate(parts)]
 
     def names_folded(self, y: int) -> bool:
         """Return True if line `y` names what is folded."""
@@ -108,14 +107,14 @@ class Prose(Content):
         body = [Segment(part, style + Style(link=link or None)) for part, link in split_links(text) if part]
         return [Segment(key, palette.get("key")), *body] if key else body
 
-    def _step(self, step: WaterfallStep, palette: Palette) -> list[Segment]:
+    def _step(self, step: plain.WaterfallStep, palette: Palette) -> list[Segment]:
         """Draw the name of a step, its bar where the one before ended, and its seconds."""
         label, most = step.name, 17
         if self.width < 40:  # the first words are enough
             label, most = label.partition(" and ")[0].partition(" (")[0], 13
         seconds = " " + quantity(step.seconds, "s").rjust(8)
-        name = pad(label, min(most, self.width // 2, max(1, self.width - width_of(seconds) - 1))) + " "
-        room = self.width - width_of(name) - width_of(seconds)
+        name = layout.pad(label, min(most, self.width // 2, max(1, self.width - layout.width_of(seconds) - 1))) + " "
+        room = self.width - layout.width_of(name) - layout.width_of(seconds)
         bar: list[Segment] = []
         if room >= BAR_MIN:
             at = min(round(step.start * room), room - 1)

@@ -23,8 +23,7 @@ from hwexplorer.tui.palette import CAUSE, CLICK, CURSOR, PLAIN, Palette, bar
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.state_changes import current_phase
 from hwexplorer.tui.widgets.framed_pane import FramedPane
-from hwexplorer.views.layout import shorten, whole, width_of
-from hwexplorer.views.plain import LOOKS
+from hwexplorer.views import layout, plain
 
 KEYS_WIDTH_MIN = 15  # cells; fewer show nothing useful
 Part = tuple[str, str]  # role, text
@@ -40,7 +39,7 @@ def _segments(parts: Sequence[Part], palette: Palette, action: str = "") -> list
 
 
 def _width(parts: Sequence[Part]) -> int:
-    return sum([width_of(text) for _, text in parts])
+    return sum([layout.width_of(text) for _, text in parts])
 
 
 def settings_text(state: State) -> str:
@@ -75,7 +74,7 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
 
     phase, named = current_phase(state.model, state.load), current_phase(state.model)
     name = state.model.removesuffix(f":{named}").replace(f":{named},", ":")
-    chip("title", " " + shorten(safe(name), max(8, width // 3), True), "pane_models", " " if phase else "  ")
+    chip("title", " " + layout.shorten(safe(name), max(8, width // 3), True), "pane_models", " " if phase else "  ")
     if phase:
         chip("text", phase, "phase", "  ")
     *most, last = labels(state)
@@ -94,16 +93,16 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
     rest = width - row.width - 3
     if row.width > width:
         return [*Strip(row.segments).crop(0, width - 1), Segment("…", palette.get("dim"))]
-    text = whole(safe(status), rest, "; ") or shorten(safe(status), rest)
-    row.add(("text", " " * (rest + 2 - width_of(text))), ("warn" if text.startswith("Warning") else "dim", text))
+    text = layout.whole(safe(status), rest, "; ") or layout.shorten(safe(status), rest)
+    row.add(("text", " " * (rest + 2 - layout.width_of(text))), ("warn" if text.startswith("Warning") else "dim", text))
     return row.segments
 
 
 def legend(palette: Palette, width: int) -> list[Segment]:
     """Return a legend of what each colour, texture or letter of a bar means; [] if there is no room for all."""
-    for names in ([look.name for look in LOOKS], [look.short for look in LOOKS]):
+    for names in ([look.name for look in plain.LOOKS], [look.short for look in plain.LOOKS]):
         parts: list[Part] = []
-        for place, (look, name) in enumerate(zip(LOOKS, names, strict=True)):
+        for place, (look, name) in enumerate(zip(plain.LOOKS, names, strict=True)):
             sign = look.letter if palette.ascii else look.texture if palette.textured else "█"
             parts += [
                 ("dim", " " * bool(parts)),
@@ -131,9 +130,9 @@ def hint_line(hints: Sequence[Hint], width: int, palette: Palette, status: str =
     """Return keys and what they do, as many as there is room for. The status is on the right, so that keys stay under
     the pointer when it comes."""
     row = _Row(palette)
-    if width_of(status) + KEYS_WIDTH_MIN > width:
+    if layout.width_of(status) + KEYS_WIDTH_MIN > width:
         status = ""
-    free = width - width_of(status)
+    free = width - layout.width_of(status)
     for action, key, word in hints:
         parts = ("key", f" {key}"), ("dim", f" {word} ")
         if row.width + _width(parts) > free:
@@ -165,7 +164,7 @@ def name_load(state: State, hints: Sequence[Hint]) -> list[Hint]:
 
 def is_cut(text: str, width: int) -> bool:
     """Return True if a message is longer than the footer."""
-    return width_of(safe(text)) > width - 2
+    return layout.width_of(safe(text)) > width - 2
 
 
 def message_line(text: str, role: str, width: int, palette: Palette, hints: Sequence[Hint]) -> list[Segment]:
@@ -173,13 +172,13 @@ def message_line(text: str, role: str, width: int, palette: Palette, hints: Sequ
     key = next((key for action, key, _ in hints if action == "help"), "")
     if key and is_cut(text, width):
         row, more = _Row(palette), (("key", f" {key}"), ("dim", " all of it "))
-        row.add(("text", " "), (role, shorten(safe(text), width - _width(more) - 1)))
+        row.add(("text", " "), (role, layout.shorten(safe(text), width - _width(more) - 1)))
         row.add(*more, action="help")
         return row.segments
-    text = shorten(safe(text), width - 2)
-    room = width - width_of(text) - 2
+    text = layout.shorten(safe(text), width - 2)
+    room = width - layout.width_of(text) - 2
     segments = hint_line(hints, room, palette) if room > 2 * KEYS_WIDTH_MIN else []
-    used = sum(width_of(segment.text) for segment in segments)
+    used = sum(layout.width_of(segment.text) for segment in segments)
     space = " " * (room - used + 1) if segments else " "
     return [*segments, *_segments([("text", space), (role, text)], palette)]
 
@@ -189,10 +188,10 @@ def prompt_line(
 ) -> list[Segment]:
     """Return the label, the text with a block cursor and, if there is room, a note on the right. A click on a word of
     the note that is in `offers` does what the prompt does with it."""
-    label = f" {shorten(label, max(8, width - 12))} "
-    free = width - width_of(label) - width_of(safe(line.text)) - 5
-    note = whole(note, free) or shorten(note, free) if free > 8 else ""
-    room = max(4, width - width_of(label) - width_of(note) - 3)
+    label = f" {layout.shorten(label, max(8, width - 12))} "
+    free = width - layout.width_of(label) - layout.width_of(safe(line.text)) - 5
+    note = layout.whole(note, free) or layout.shorten(note, free) if free > 8 else ""
+    room = max(4, width - layout.width_of(label) - layout.width_of(note) - 3)
     start = max(0, line.place - room + 2)
     segments = [
         Segment(label, palette.get("key")),
@@ -200,7 +199,7 @@ def prompt_line(
         Segment(safe(line.text[line.place : line.place + 1]) or " ", palette.get("strong") + Style(reverse=True)),
         Segment(safe(line.text[line.place + 1 : start + room]), palette.get("strong")),
     ]
-    rest = width - sum(width_of(s.text) for s in segments) - width_of(note) - 1
+    rest = width - sum(layout.width_of(s.text) for s in segments) - layout.width_of(note) - 1
     if rest > 0:
         segments.append(Segment(" " * rest, palette.get("text")))
         for word in re.split(r"([ ,]+)", note):
@@ -213,7 +212,7 @@ def progress_line(phase: str, fraction: float, elapsed_s: float, width: int, pal
     """Return the progress bar of a job (if known), its phase, the time it took so far, and how to stop it."""
     drawn = f" {bar(min(1.0, fraction), 20, palette.ascii)} {fraction * 100:3.0f} %" if fraction >= 0 else ""
     text = f"{safe(phase)} · {elapsed_s:.1f} s"
-    parts: list[Part] = [("bar", drawn), ("text", " " + shorten(text, max(8, width - len(drawn) - 16)))]
+    parts: list[Part] = [("bar", drawn), ("text", " " + layout.shorten(text, max(8, width - len(drawn) - 16)))]
     return _segments([*parts, ("key", "  esc"), ("dim", " cancel")], palette)
 
 
@@ -299,5 +298,5 @@ def footer(
     limits = ""
     if shows_limits and session.views is not None and session.state.limits:
         summary = session.limits.summary(session.state)
-        limits = f" {whole(summary, width // 2, '; ') or shorten(summary, width // 2)} "
+        limits = f" {layout.whole(summary, width // 2, '; ') or layout.shorten(summary, width // 2)} "
     return hint_line(hints, width, palette, limits)
