@@ -159,14 +159,14 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the demand with other values. Operators keep their classes, shapes and cached properties."""
         names = _OF_OPERATORS if "transfers" in values else (*_OF_OPERATORS, *_OF_TRANSFERS, "moved_bytes")
         other = msgspec.structs.replace(self, **values)
-        vars(other).update((name, vars(self)[name]) for name in names if name in vars(self))
+        vars(other).update({name: vars(self)[name] for name in names if name in vars(self)})
         return other
 
     def with_transfers(self, **values: Any) -> Demand:
         """Return the demand with other values of its transfers, which keep their operators."""
         other = self.with_values(transfers=msgspec.structs.replace(self.transfers, **values))
         names = _OF_TRANSFERS if "size_bytes" in values else (*_OF_TRANSFERS, "moved_bytes")
-        vars(other).update((name, vars(self)[name]) for name in names if name in vars(self))
+        vars(other).update({name: vars(self)[name] for name in names if name in vars(self)})
         return other
 
     @cached_property

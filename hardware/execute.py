@@ -193,7 +193,7 @@ def _price_work(
     if demand.mean_work is not None:  # the busiest device was timed, the mean one is paid
         counts *= demand.mean_work
         waiting *= demand.mean_work
-    chip_j, timed_j, memory_j = (_operator_energy_j(price, counts[rows]) for rows, price in prices.kinds)
+    chip_j, timed_j, memory_j = [_operator_energy_j(price, counts[rows]) for rows, price in prices.kinds]
     waiting_j = waiting * float(prices.value @ arch.scalar_instruction)
     worked = None
     if worked_s is not None:  # units without work are not clocked: work takes its cycles at any clock
@@ -455,7 +455,7 @@ def _timed_counts(
     arch, waiting = device.arch, np.zeros(demand.n)
     # All units are clocked during a kernel: those without work wait or spin.
     cycles_per_s = device.clock_hz * device.units
-    counts[arch.timed_rows], idle = (share * (part_s * cycles_per_s)[demand.kernel] for part_s in seconds)
+    counts[arch.timed_rows], idle = [share * (part_s * cycles_per_s)[demand.kernel] for part_s in seconds]
     if arch.count_instruction is not None:
         # Library code has loops, addresses and packing beside the instructions of ideal kernels.
         rate, ideal = (

@@ -135,7 +135,7 @@ def run_chunk(chunk: Chunk) -> str:
                         ((device_place, batch_place, precision_place, place), row % (name, batch, precision, cost))
                         for ((batch_place, batch), (place, name)), cost in zip(runs, costs[plan], strict=True)
                     ]
-    return "".join(text for _, text in sorted(rows))
+    return "".join([text for _, text in sorted(rows)])
 
 
 def _cost_writer(models: Sequence[str], form: str) -> Callable[[Setup, tuple[int, ...]], list[str]]:

@@ -1,7 +1,7 @@
 """KPU, domain flow: tiles execute recurrences; tokens fire cells as they meet, and no instructions are fetched."""
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple, cast
 
 import msgspec
@@ -52,22 +52,22 @@ _KEPT = {"output": "results", "weight": "weights", "input": "inputs"}  # by `sta
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to domain-flow programs over tiles, depthwise and element-wise work to the tiles' lanes."""
     # Do not choose by speed: if power or DRAM bounds the kernel, the array would only add operand traffic.
-    device, plan = setup.device, setup.plan
-    on_array = common.on_matrix_unit(demand, plan)
+    device, fabric = setup.device, fabric_of(setup)
+    on_array = common.on_matrix_unit(demand, setup.plan)
     vector = vector_tiling(demand, setup, elsewhere=on_array)
-    every = _schedules(demand, setup)
+    every = _schedules(demand, setup, fabric)
     array = fastest_schedule(every).take(demand.shapes[1])
     is_factor = demand.op_class == OpClass.FACTOR
     if demand.is_depthwise.any():
-        array = choose(demand.is_depthwise, windows(demand, fabric_of(setup)), array)
+        array = choose(demand.is_depthwise, windows(demand, fabric), array)
     if is_factor.any():
-        factors = factorisations(demand.gemm * is_factor, fabric_of(setup), device.arch.data.tiles["matrix"].stretches)
+        factors = factorisations(demand.gemm * is_factor, fabric, device.arch.data.tiles["matrix"].stretches)
         array = choose(is_factor, factors, array)
     flow = common.traffic(demand, device)
-    mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
-    mapping = _leave_through_banks(demand, setup, _reduce_on_fabric(demand, setup, rates, mapping))
+    mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, partial(_counts, fabric))
+    mapping = _leave_through_banks(demand, setup, _reduce_on_fabric(demand, setup, fabric, rates, mapping))
     is_product = on_array & ~(demand.is_depthwise | is_factor)
-    mapping = _within_power(demand, setup, mapping, np.flatnonzero(is_product), every)
+    mapping = _within_power(demand, setup, fabric, mapping, np.flatnonzero(is_product), every)
     hops_s = mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device)
     return msgspec.structs.replace(mapping, chip_s=np.maximum(mapping.chip_s, hops_s))
 
@@ -115,20 +115,20 @@ def _hops(device: Device) -> float:
     return math.sqrt(device.units) * cast(KpuConstants, device.arch.constants).hops_per_side
 
 
-def _schedules(demand: Demand, setup: Setup) -> Tiling:
+def _schedules(demand: Demand, setup: Setup, fabric: Fabric) -> Tiling:
     """Return every schedule of each distinct shape of a demand's contractions, (c, u + 1), after a column of zeros."""
     menu, operators = setup.device.arch.data.tiles["matrix"], demand.shapes[0]
     sizes = np.hstack([np.zeros((4, 1)), demand.gemm[:, operators]])
-    every = schedules(sizes, fabric_of(setup), menu.stretches, menu.splits)
+    every = schedules(sizes, fabric, menu.stretches, menu.splits)
     stays = setup.device.file.hierarchy.stationary if setup.device.file.hierarchy else "free"
     if stays != "free":
         every.seconds[every.stationary != KEPT.index(_KEPT[stays])] = np.inf
     return every
 
 
-def _reduce_on_fabric(demand: Demand, setup: Setup, rates: Efficiency, mapping: Mapping) -> Mapping:
+def _reduce_on_fabric(demand: Demand, setup: Setup, fabric: Fabric, rates: Efficiency, mapping: Mapping) -> Mapping:
     """Run pooling, softmax and norms on the cells: recurrences that keep their sums, into which values stream."""
-    device, fabric = setup.device, fabric_of(setup)
+    device = setup.device
     reduces = _REDUCES[demand.op_class]
     if not reduces.any():
         return mapping
@@ -202,7 +202,9 @@ def _limited_operators(demand: Demand, setup: Setup, loads: _Loads, budget: Powe
     return is_limited
 
 
-def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, every: Tiling) -> Mapping:
+def _within_power(
+    demand: Demand, setup: Setup, fabric: Fabric, mapping: Mapping, which: Ints, every: Tiling
+) -> Mapping:
     """Return the mapping with other schedules for contractions that the power limit or the links slow down: of all
     schedules `every` (c, u + 1), those with which their kernels end first. The one that is fastest without these limits
     may stream too many operands."""
@@ -218,7 +220,7 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, e
     tiles = every.take(np.arange(len(every.seconds))[:, None], demand.shapes[1][distinct])
     least_s = mapping.tiling.seconds[distinct]
     longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
-    moved = _by_tiles(demand, setup, mapping.traffic, tiles, mapping.on_matrix, distinct)
+    moved = _by_tiles(fabric, demand, setup, mapping.traffic, tiles, mapping.on_matrix, distinct)
     ends_s = _end_seconds(demand, setup, mapping, loads, budget, distinct, longer, moved)
     slowed = np.flatnonzero(is_limited)
     best = ends_s.argmin(axis=0)[number[slowed] - 1], number[slowed] - 1
@@ -282,14 +284,14 @@ class _Streams(NamedTuple):
 
 
 def _stream_operands(
-    demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, at: Ints | slice
+    fabric: Fabric, demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, at: Ints | slice
 ) -> _Streams:
     """Return the streams of operands of the operators at an index.
 
     Each input enters once for each block of columns, each weight once for each block of rows. Operands enter at the
     edge of the fabric and flow from tile to tile: each is fetched once per row or column of tiles, the square root of
     their number, and makes one hop per tile that uses it."""
-    device, plan, fabric = setup.device, setup.plan, fabric_of(setup)
+    device, plan = setup.device, setup.plan
     on_array, chip_read = (demand.macs[at] > 0) & on_matrix[at], flow.chip_read[at]
     g, m, n, k = demand.gemm[:, at]
     left, right = plan.element_bytes, np.broadcast_to(demand.right_bytes, demand.n)[at]
@@ -312,17 +314,17 @@ def _stream_operands(
 
 
 def _by_tiles(
-    demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, at: Ints | slice
+    fabric: Fabric, demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, at: Ints | slice
 ) -> dict[str, Floats]:
     """Count the events that depend on the tiles, for the operators at an index."""
-    fabric, assumed = fabric_of(setup), setup.device.arch.constants
+    assumed = setup.device.arch.constants
     chip_write, elements, macs = flow.chip_write[at], demand.elements[at], demand.macs[at]
     on_array = (macs > 0) & on_matrix[at]
     depth = demand.gemm[3, at] / np.maximum(tiling.split, 1.0)
     # An operator fused behind another shares its wavefronts; alone, it streams through blocks of lanes.
     lane_blocks = np.ceil(elements / assumed.elements_per_block) * demand.head[at]
     blocks = np.where(macs > 0, tiling.blocks, lane_blocks)
-    streams = _stream_operands(demand, setup, flow, tiling, on_matrix, at)
+    streams = _stream_operands(fabric, demand, setup, flow, tiling, on_matrix, at)
     streamed, fetched = streams.streamed * streams.narrow, streams.read * streams.narrow
     sums = macs + elements * np.maximum(tiling.split, 1.0)
     is_large = np.multiply.reduce(demand.gemm[:3, at]) > setup.device.units * fabric.cells
@@ -352,7 +354,9 @@ def _by_tiles(
     return {label: count for label, count in counts.items() if label in setup.device.arch.row}
 
 
-def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
+def _counts(
+    fabric: Fabric, demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats
+) -> Floats:
     device, plan = setup.device, setup.plan
     (counts, row), assumed = common.empty_counts(device, demand), cast(KpuConstants, device.arch.constants)
     width = plan.element_bytes
@@ -360,7 +364,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     moved = flow.chip_bytes
     vector_operations = demand.vector_flops + demand.special
 
-    for label, count in _by_tiles(demand, setup, flow, tiling, on_matrix, slice(None)).items():
+    for label, count in _by_tiles(fabric, demand, setup, flow, tiling, on_matrix, slice(None)).items():
         counts[row[label]] = count
     counts[row["tile.mac"]] = macs * (1.0 - device.values.get("zero_inputs", 0.0))  # zeros are gated
     counts[row["domain_flow.token_match"]] = macs * assumed.streamed_operands

@@ -42,8 +42,8 @@ class Tiling(msgspec.Struct, frozen=True):
 
     def take(self, *index: Ints) -> Tiling:
         """Select the tiles at an index."""
-        columns = (getattr(self, name) for name in self.__struct_fields__)
-        return Tiling(*(column[index] if isinstance(column, np.ndarray) else column for column in columns))
+        columns = [getattr(self, name) for name in self.__struct_fields__]
+        return Tiling(*[column[index] if isinstance(column, np.ndarray) else column for column in columns])
 
     def exchange(self, index: Ints, other: Tiling) -> Tiling:
         """Return the tiles with those of `other`, one each, at the operators of an index."""
@@ -116,7 +116,7 @@ def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
     best = every[0].reshape(-1, n).argmin(axis=0)
     tile, way = np.divmod(best, len(choices.splits))
     place = best * n + np.arange(n)
-    seconds, blocks, waves = (each.ravel()[place] for each in every)
+    seconds, blocks, waves = [each.ravel()[place] for each in every]
     units, (tile_m, tile_n) = np.minimum(blocks, choices.device.units), choices.tiles[tile, :2].T
     return Tiling(seconds, blocks, waves, units, tile_m, tile_n, np.array(choices.splits, dtype=np.float64)[way])
 
@@ -125,7 +125,7 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     """Return seconds, blocks and waves, (t, s, n) each, for t tiles with s splits of K."""
     units, assumed = choices.device.units, cast(GpuConstants, choices.device.arch.constants)
     g, m, n, k, *is_fed = gemm
-    tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))
+    tm, tn, rate = choices.tiles.T[..., None, None]
     split = np.array(choices.splits, dtype=np.float64)[None, :, None]
     is_split = split > 1
     tiles_m = np.maximum(m / tm + choices.partly_full, 1.0) if choices.partly_full else np.ceil(m / tm)
@@ -192,7 +192,7 @@ def choose(take: Bools, a: Tiling, b: Tiling) -> Tiling:
     """Return per operator `a` where `take`, else `b`."""
     if a is b:
         return a
-    return Tiling(*(np.where(take, getattr(a, name), getattr(b, name)) for name in Tiling.__struct_fields__))
+    return Tiling(*[np.where(take, getattr(a, name), getattr(b, name)) for name in Tiling.__struct_fields__])
 
 
 Seconds = Floats | float
@@ -287,7 +287,7 @@ def traffic(
         room, distance = _pinned(demand, capacity * device.arch.constants.pinned_share, capacity)
         left = room[demand.transfers.op]
     missed = np.maximum(size - np.maximum(left - distance, 0.0), 0.0)
-    reads, weights, writes = (demand.per_op(missed, role) for role in (READ, READ_WEIGHT, WRITE))
+    reads, weights, writes = [demand.per_op(missed, role) for role in (READ, READ_WEIGHT, WRITE)]
     chip_reads, chip_writes = demand.read_bytes, demand.written_bytes
     again = reread(demand, chip_reads, room)
     passing = np.zeros(demand.n)
