@@ -4,7 +4,7 @@ device, a family of models or a runtime show how well the efficiencies transfer.
 There is one efficiency per kind of operator and class of software, none per model or device. The error is the logarithm
 of predicted over measured. Each group of measurements has the same weight; least absolute errors limit outliers.
 `python -m lab.efficiency_fit` prints the fitted and the shipped values and writes
-analysis/estimate/trust.json.
+analysis/estimate/trust.json; the errors of cross-validation are written to lab/cross_validation.json.
 """
 
 import json
@@ -21,7 +21,6 @@ from analysis.estimate.trust import PATH
 from analysis.measured import predictions, tables
 from analysis.model.ir.workload import Floats
 from hardware import known_architectures
-from hardware.architecture_facts import PATH as EFFICIENCY
 from hardware.architecture_facts import Software
 from hardware.base import file_access
 from hardware.demand import OpClass
@@ -30,6 +29,8 @@ from hwexplorer_annexes.calibration.rate_fit import FitRow, FittedRate, Progress
 from lab import load_superseded_runtimes, trust_bands
 from lab.errors import QUANTITIES
 from lab.timed_kernels import shipped_kernels
+
+CROSS_VALIDATION = Path(__file__).with_name("cross_validation.json")
 
 
 class CrossValidation(msgspec.Struct, frozen=True):
@@ -106,8 +107,9 @@ def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str
     return selected
 
 
-# Returns the recorded errors of the fit of the shipped efficiencies.
-recorded_cross_validation = partial(file_access.read_list, EFFICIENCY, "cross_validation", CrossValidation)
+def recorded_cross_validation() -> tuple[CrossValidation, ...]:
+    """Return the recorded errors of the fit of the shipped efficiencies, a row for each class of software."""
+    return msgspec.json.decode(CROSS_VALIDATION.read_bytes(), type=tuple[CrossValidation, ...])
 
 
 def cross_validate(
@@ -177,10 +179,14 @@ def main() -> None:
             shipped = getattr(full.shipped, rate.table)[0]
             shipped = shipped[rate.classes[0]] if rate.classes else shipped
             print(f"#   {rate.table}.{rate.name:10} {shipped:.3f} -> {value:.3f}")
-    for errors in validations:
-        print("\n[[cross_validation]]")
-        for name, field in msgspec.to_builtins(errors).items():
-            print(f"{name} = {round(field, 4) if isinstance(field, float) else json.dumps(field)}")
+    rounded = [
+        {
+            name: round(field, 4) if isinstance(field, float) else field
+            for name, field in msgspec.to_builtins(row).items()
+        }
+        for row in validations
+    ]
+    file_access.write(CROSS_VALIDATION, ["[\n", ",\n".join(map(json.dumps, rounded)), "\n]\n"])
     progress("bands")
     file_access.write(PATH, [_trust_json(left_out_s)])
 
