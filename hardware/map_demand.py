@@ -173,11 +173,11 @@ def _with_library_rates(mapping: Mapping, demand: Demand, setup: Setup, elementw
     device, runtime, library = setup.device, setup.runtime, setup.products
     is_attention, is_product = demand.is_attention, demand.op_class == OpClass.GEMM
     if largest := library.largest_peak_share.get(device.software_class):
-        least_s = np.where(is_product, mapping.matrix_ideal_s / largest.value, 0.0)
-        mapping = msgspec.structs.replace(mapping, matrix_s=np.maximum(mapping.matrix_s, least_s))
+        matrix_s = np.maximum(mapping.matrix_s, np.where(is_product, mapping.matrix_ideal_s / largest.value, 0.0))
+        mapping = msgspec.structs.replace(mapping, matrix_s=matrix_s)
     converted = _converted_bytes(mapping, demand, setup)
-    is_packed = setup.plan.widths.unpack_weights > 0
-    share = setup.find(runtime.streaming, "packed" if is_packed else "") or device.software.streaming
+    packed = "packed" if setup.plan.widths.unpack_weights > 0 else ""
+    share = setup.find(runtime.streaming, packed) or device.software.streaming
     flow = mapping.traffic
     streamed = np.where(is_attention, flow.dram_read, np.where(is_product, flow.weight_read, 0.0))
     rest = 1.0 - streamed / np.where(flow.dram_bytes > 0, flow.dram_bytes, 1.0)
@@ -189,8 +189,9 @@ def _with_library_rates(mapping: Mapping, demand: Demand, setup: Setup, elementw
         streamed = np.where(is_step, streamed * rows / slower, streamed)
     if converted is not None:
         starts_s = np.where(converted > 0, device.light_start_s, 0.0)
-        passes_s = memory_seconds_of(device, converted, elementwise)
-        mapping = add_serial(mapping, demand, passes_s=passes_s, starts_s=starts_s)
+        mapping = add_serial(
+            mapping, demand, passes_s=memory_seconds_of(device, converted, elementwise), starts_s=starts_s
+        )
     if share is None:
         return mapping
     seconds = memory_seconds_of(device, streamed, share.value)

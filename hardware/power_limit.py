@@ -71,12 +71,32 @@ def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttle
     constant_s = np.array([fixed_s + needs.busy_s, fixed_s, least_s][: 3 if least_s.any() else 2])
     cycles_s = np.zeros(constant_s.shape)
     cycles_s[0], cycles_s[1] = needs.start_s, needs.start_s + needs.compute_s
-    slope, surplus_j = budget.slope, needs.memory_j - budget.watts * constant_s
     waiting_s = np.maximum(needs.own_s - needs.start_s - needs.compute_s, 0.0)
+    highest = _highest_clock(needs, budget, constant_s, cycles_s, waiting_s)
+    lowest = np.maximum(highest, budget.least_clock)
+    seconds = (constant_s[:2] + cycles_s[:2] / lowest).max(axis=0)
+    saved_s = np.maximum(needs.own_s - lowest * seconds, 0.0)
+    cycle_scale = 1.0 - saved_s / needs.own_s
+    waiting_scale = np.maximum(1.0 - _ratio(saved_s, waiting_s), 0.0)
+    chip_j = needs.chip_j + needs.timed_j * cycle_scale + needs.waiting_j * waiting_scale
+    least_voltage = 1.0 - budget.slope * (1.0 - budget.least_clock)
+    seconds = np.maximum(seconds, (chip_j * least_voltage**2 + needs.memory_j) / budget.watts)
+    seconds = np.maximum(seconds, needs.own_s)
+    # The energy is what the budget allows: exactly the limit, whatever the last digits of the clock.
+    allowed_j = budget.watts * np.maximum(seconds, least_s) - needs.memory_j
+    return Throttled(seconds, np.minimum(_ratio(allowed_j, chip_j), 1.0), cycle_scale, waiting_scale)
+
+
+def _highest_clock(
+    needs: KernelNeeds, budget: PowerBudget, constant_s: Floats, cycles_s: Floats, waiting_s: Floats
+) -> Floats:
+    """Return the highest clock, (k,), at which the energy of a kernel fits into one of its times: `constant_s` plus
+    `cycles_s` over the clock, (r, k) each. Newton's method solves for the clock of each time from above."""
+    slope, surplus_j = budget.slope, needs.memory_j - budget.watts * constant_s
     timed_w = needs.timed_j / needs.own_s + _ratio(needs.waiting_j, waiting_s)
     rest_j = needs.chip_j + needs.timed_j + needs.waiting_j - timed_w * needs.own_s
     by_cycles_j, by_clock_j, budget_j = rest_j + timed_w * cycles_s, timed_w * constant_s, budget.watts * cycles_s
-    clock, highest = np.ones(constant_s.shape), np.ones(len(fixed_s))
+    clock, highest = np.ones(constant_s.shape), np.ones(len(needs.own_s))
     for _ in range(_ROUNDS):
         voltage, waiting_j = (1.0 - slope) + slope * clock, clock * by_clock_j
         chip_j = (by_cycles_j + waiting_j) * voltage
@@ -88,18 +108,7 @@ def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttle
         before, highest = highest, np.maximum.reduce(clock)
         if (highest == before).all():  # the lower ones no longer matter
             break
-    lowest = np.maximum(highest, budget.least_clock)
-    seconds = (constant_s[:2] + cycles_s[:2] / lowest).max(axis=0)
-    saved_s = np.maximum(needs.own_s - lowest * seconds, 0.0)
-    cycle_scale = 1.0 - saved_s / needs.own_s
-    waiting_scale = np.maximum(1.0 - _ratio(saved_s, waiting_s), 0.0)
-    chip_j = needs.chip_j + needs.timed_j * cycle_scale + needs.waiting_j * waiting_scale
-    least_voltage = 1.0 - slope * (1.0 - budget.least_clock)
-    seconds = np.maximum(seconds, (chip_j * least_voltage**2 + needs.memory_j) / budget.watts)
-    seconds = np.maximum(seconds, needs.own_s)
-    # The energy is what the budget allows: exactly the limit, whatever the last digits of the clock.
-    allowed_j = budget.watts * np.maximum(seconds, least_s) - needs.memory_j
-    return Throttled(seconds, np.minimum(_ratio(allowed_j, chip_j), 1.0), cycle_scale, waiting_scale)
+    return highest
 
 
 def _ratio(value: Floats, per: Floats) -> Floats:

@@ -31,7 +31,7 @@ from hardware.setup import Setup
 def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     """Return the estimate without the host's work between kernels, and that work alone (None if there is none). Both
     keep the totals of the model."""
-    run, demand, runtime, arch = result.run, result.demand, result.runtime, result.device.arch
+    run, demand, runtime = result.run, result.demand, result.runtime
     times = runs_of_kernels(result)
     waits_s = result.setup.call_s * demand.starts.begins
     sequences_s = runtime.sequence_s.value * demand.starts.sequences
@@ -40,16 +40,7 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
         return result, None
     throttle = run.kernel_s / np.where(run.unthrottled_s > 0, run.unthrottled_s, run.kernel_s)
     latency_s = np.where(demand.head, (added_s * throttle)[demand.kernel], 0.0)
-    counts = np.zeros_like(run.counts)
-    counts[arch.static_rows] = run.counts[arch.static_rows] * ratio(latency_s, run.latency_s)
-    # Units are clocked while the host prepares sequences: that part of their cycles is the host's.
-    timed = arch.timed_rows
-    cycles = result.device.clock_hz * result.device.units * result.workload.devices
-    clocked_s = demand.per_kernel(run.counts[timed].max(axis=0)) / cycles
-    part = np.minimum(ratio(sequences_s * times, clocked_s), 1.0)
-    counts[timed] = run.counts[timed] * part[demand.kernel]
-    if arch.sampling_event:
-        counts[arch.row[arch.sampling_event]] = run.counts[arch.row[arch.sampling_event]]
+    counts = _host_counts(result, latency_s, sequences_s * times)
     energy_j: Floats = run.prices.value @ run.scale_counts(counts)
     host = msgspec.structs.replace(run, latency_s=latency_s, energy_j=energy_j, counts=counts)
     kernel_s, overhead_s = run.kernel_s - added_s * throttle, run.overhead_s - added_s
@@ -76,6 +67,22 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     for estimate, component_j in zip(divided, (result.component_energy_j - of_host, of_host), strict=True):
         vars(estimate)["component_energy_j"] = component_j  # computed only for the few operators with host work
     return divided
+
+
+def _host_counts(result: Estimate, latency_s: Floats, sequences_s: Floats) -> Floats:
+    """Return the events that belong to the host, (e, n): what is drawn during its `latency_s` (n,), the cycles of units
+    that are clocked while it prepares sequences (`sequences_s` of each kernel), and sampling."""
+    run, demand, arch = result.run, result.demand, result.device.arch
+    counts = np.zeros_like(run.counts)
+    counts[arch.static_rows] = run.counts[arch.static_rows] * ratio(latency_s, run.latency_s)
+    timed = arch.timed_rows
+    cycles = result.device.clock_hz * result.device.units * result.workload.devices
+    clocked_s = demand.per_kernel(run.counts[timed].max(axis=0)) / cycles
+    part = np.minimum(ratio(sequences_s, clocked_s), 1.0)
+    counts[timed] = run.counts[timed] * part[demand.kernel]
+    if arch.sampling_event:
+        counts[arch.row[arch.sampling_event]] = run.counts[arch.row[arch.sampling_event]]
+    return counts
 
 
 def runs_of_kernels(result: Estimate) -> Floats:

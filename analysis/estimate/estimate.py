@@ -553,8 +553,8 @@ def estimate_batches(workload: Workload, device: Device, base: Scenario, batches
 
 
 def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tuple[int, ...]) -> Iterator[Estimate]:
-    joins, widths, device = usual_joins(workload, setup.joins), setup.plan.widths, setup.device
-    block = block_channels(device, setup.runtime.mode)
+    joins, widths = usual_joins(workload, setup.joins), setup.plan.widths
+    block = block_channels(setup.device, setup.runtime.mode)
     if len(batches) == 1:
         waves, memory = _waves(workload, batches[0], setup, joins, block)
         bundle, memories = make_bundle([workload], [-(-batches[0] // waves)], widths, joins), [memory]
@@ -568,11 +568,8 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
         run, i = (evaluation.run, 0) if place in in_parts else (run, place)
         is_alone = place in in_parts or len(batches) == 1
         own_demand = evaluation.demand if is_alone else demand(workload, batch, widths, joins)
-        sums = evaluation.totals
-        latency, energy = float(sums.latency_s[i]), float(sums.energy_j[i])
         work = work_class(setup, workload.kind, batch, workload.parallel is not None)
         trust, energy_factors = find_trust(setup, work)
-        fast, slow = (latency * factor for factor in trust.band)
         yield Estimate(
             workload=workload,
             scenario=scenario,
@@ -581,20 +578,30 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
             demand=own_demand,
             run=run,
             memory=memory,
-            latency_s=latency,
-            energy_j=energy,
-            latency_band_s=(fast, slow),
             energy_factors=energy_factors,
-            **msgspec.structs.asdict(rates(batch, latency, energy, float(sums.pipelined_s[i]))),
-            utilization=float(sums.utilization[i]),
-            bound=sums.bound[i],
-            bound_s=tuple(sums.bound_s[i].tolist()),
+            **_totals_of_run(evaluation, i, batch, trust),
             precision_run=precision_run(setup.plan, bundle.mostly_convolution[place]),
             work_class=work,
             trust=trust,
             waves=waves,
             part=part,
         )
+
+
+def _totals_of_run(evaluation: Evaluation, i: int, batch: int, trust: Trust) -> dict[str, Any]:
+    """Return the fields of an Estimate that are sums over the kernels of run `i`, and what follows from them."""
+    sums = evaluation.totals
+    latency, energy = float(sums.latency_s[i]), float(sums.energy_j[i])
+    fast, slow = (latency * factor for factor in trust.band)
+    return {
+        "latency_s": latency,
+        "energy_j": energy,
+        "latency_band_s": (fast, slow),
+        **msgspec.structs.asdict(rates(batch, latency, energy, float(sums.pipelined_s[i]))),
+        "utilization": float(sums.utilization[i]),
+        "bound": sums.bound[i],
+        "bound_s": tuple(sums.bound_s[i].tolist()),
+    }
 
 
 @memoize(keep=16)

@@ -181,6 +181,65 @@ def _join_served(workload: Workload) -> list[list[int]]:
     return runs
 
 
+class _Walk:
+    """The transfers that kernels need, found in the order in which they run: `rows` of moves, and values exchanged in a
+    kernel (`local`: operator, tensor, row of numel). `op_class` and `parts` (n,) are those of operators in parts.
+
+    `touched` holds the kernels that read each tensor from outside, in order."""
+
+    def __init__(self, workload: Workload, execution: str, order: list[tuple[int, int]], kernel: list[int]) -> None:
+        self.workload, self.order, self.kernel = workload, order, kernel
+        self.rows: list[_Move] = []
+        self.local: list[tuple[int, int, int]] = []
+        self.touched: dict[int, list[int]] = {}
+        self.read_inside: set[int] = set()
+        self.op_class, self.parts = op_classes(workload), np.ones(workload.n_operators)
+        self._find_reads(joins_cache=execution in ("modules", "awaited"))
+        self._find_writes(_PARTS.get(execution, {}))
+
+    def _find_reads(self, joins_cache: bool) -> None:
+        """Find what operators read. A tensor made in the kernel, or read in it before, is exchanged. A framework that
+        `joins_cache` copies a cache that grows."""
+        ops, tensors, kernel = self.workload.operators, self.workload.tensors, self.kernel
+        role_of, of_tensor, producer = tensors.role.tolist(), roles(self.workload), tensors.producer.tolist()
+        in_ptr, in_tensor = ops.in_ptr.tolist(), ops.in_tensor.tolist()
+        for k, i in self.order:
+            for e in range(in_ptr[i], in_ptr[i + 1]):
+                t = in_tensor[e]
+                made_in = kernel[producer[t]] if producer[t] >= 0 else -1
+                seen = self.touched.get(t, [])
+                if made_in == k or (seen and seen[-1] == k):
+                    self.local.append((i, t, e))
+                    self.read_inside.add(t)
+                    continue
+                is_weight = role_of[t] in (WEIGHT, BUFFER)
+                role, previous = READ_WEIGHT if is_weight else READ, seen[-1] if seen else made_in
+                self.rows.append((i, role, e, t, k, previous, is_weight and not seen))
+                self.touched.setdefault(t, []).append(k)
+                if joins_cache and of_tensor[t] == CACHE and producer[t] < 0:  # joined with what is new
+                    self.rows += [(i, role, e, t, k, k, False) for role in (WRITE, READ)]
+                    self.parts[i] += 1.0
+
+    def _find_writes(self, passes_of: dict[str, int]) -> None:
+        """Find what leaves kernels, and the passes of whole tensors in operators that run in parts."""
+        ops, head = self.workload.operators, dict[int, int]()
+        out_ptr, out_tensor = ops.out_ptr.tolist(), ops.out_tensor.tolist()
+        is_output, first_tensor = self.workload.tensors.is_output.tolist(), len(ops.in_numel)
+        for k, i in self.order:
+            first = head.setdefault(k, i)
+            for t in out_tensor[out_ptr[i] : out_ptr[i + 1]]:
+                leaves = is_output[t]
+                if t in self.touched or leaves or t not in self.read_inside:
+                    last = -1 if leaves else self.touched.get(t, [-1])[-1]
+                    self.rows.append((first, WRITE, first_tensor + t, t, k, last, False))
+                if t in self.read_inside and t not in self.touched:
+                    self.local.append((i, t, first_tensor + t))
+                if passes := passes_of.get(ops.target[i], passes_of.get(ops.kind[i], 0)):
+                    self.op_class[i], self.parts[i] = OpClass.ELEMENTWISE, passes + 1.0
+                    kept = [(i, role, first_tensor + t, t, k, k, False) for role in (WRITE, READ)]
+                    self.rows += kept * passes + kept[1:]  # the last part also reads the argument
+
+
 @memoize(shared=True)
 def structure(workload: Workload, execution: str) -> Structure:
     """Return the kernels and transfers of a workload, computed once for each way to group operators."""
@@ -191,69 +250,30 @@ def structure(workload: Workload, execution: str) -> Structure:
     for k, i in order:
         kernel[i] = k
         head[i] = i == runs[k][0]
-    role_of, producer = tensors.role.tolist(), tensors.producer.tolist()
-    in_ptr, in_tensor = ops.in_ptr.tolist(), ops.in_tensor.tolist()
-    out_ptr, out_tensor = ops.out_ptr.tolist(), ops.out_tensor.tolist()
-
+    walk = _Walk(workload, execution, order, kernel)
     numel = np.concatenate([ops.in_numel, tensors.numel])  # of each input of an operator, then of each tensor
-    first_tensor = len(ops.in_numel)
-    is_output = tensors.is_output.tolist()
-    touched: dict[int, list[int]] = {}  # tensor -> kernels that read it from outside, in order
-    local: list[tuple[int, int, int]] = []  # operator, tensor, row of numel
-    read_inside: set[int] = set()
-    rows: list[_Move] = []
-    passes_of, of_tensor, op_class = _PARTS.get(execution, {}), roles(workload), op_classes(workload)
-    parts, is_python = np.ones(n), execution in ("modules", "awaited")
-    for k, i in order:
-        for e in range(in_ptr[i], in_ptr[i + 1]):
-            t = in_tensor[e]
-            made_in = kernel[producer[t]] if producer[t] >= 0 else -1
-            seen = touched.get(t, [])
-            if made_in == k or (seen and seen[-1] == k):
-                local.append((i, t, e))
-                read_inside.add(t)
-                continue
-            is_weight = role_of[t] in (WEIGHT, BUFFER)
-            role, previous = READ_WEIGHT if is_weight else READ, seen[-1] if seen else made_in
-            rows.append((i, role, e, t, k, previous, is_weight and not seen))
-            touched.setdefault(t, []).append(k)
-            if is_python and of_tensor[t] == CACHE and producer[t] < 0:  # joined with what is new
-                rows += [(i, role, e, t, k, k, False) for role in (WRITE, READ)]
-                parts[i] += 1.0
-    for k, i in order:
-        for t in out_tensor[out_ptr[i] : out_ptr[i + 1]]:
-            leaves = is_output[t]
-            if t in touched or leaves or t not in read_inside:
-                last = -1 if leaves else touched.get(t, [-1])[-1]
-                rows.append((runs[k][0], WRITE, first_tensor + t, t, k, last, False))
-            if t in read_inside and t not in touched:
-                local.append((i, t, first_tensor + t))
-            if passes := passes_of.get(ops.target[i], passes_of.get(ops.kind[i], 0)):
-                op_class[i], parts[i] = OpClass.ELEMENTWISE, passes + 1.0
-                kept = [(i, role, first_tensor + t, t, k, k, False) for role in (WRITE, READ)]
-                rows += kept * passes + kept[1:]  # the last part also reads the argument
     written = np.zeros((n, len(workload.monomials)))
     np.add.at(written, np.repeat(np.arange(n), np.diff(ops.out_ptr)), tensors.numel[ops.out_tensor])
-    moves = _moves(workload, rows, numel)
-    inside = np.array([t for _, t, _ in local], dtype=np.intp)
+    moves = _moves(workload, walk.rows, numel)
+    inside = np.array([t for _, t, _ in walk.local], dtype=np.intp)
     return Structure(
-        op_class=op_class,
+        op_class=walk.op_class,
         kernel=np.array(kernel, dtype=np.intp),
         head=head,
         n_kernels=len(runs),
         moves=moves,
         inside=Exchanges(
-            op=np.array([i for i, _, _ in local], dtype=np.intp),
-            numel=numel[np.array([row for _, _, row in local], dtype=np.int64)],
+            op=np.array([i for i, _, _ in walk.local], dtype=np.intp),
+            numel=numel[np.array([row for _, _, row in walk.local], dtype=np.int64)],
             fixed_bytes=tensors.fixed_bytes[inside],
-            precision_role=of_tensor[inside],
+            precision_role=roles(workload)[inside],
         ),
         weights=select_values(workload, np.flatnonzero(np.bincount(moves.tensor[moves.is_weight])).astype(np.int32)),
         elements=written,
         begins=_begins(workload, runs),
         prompts=_prompts(workload),
         dispatched=dispatches(workload, awaits=execution == "awaited"),
-        parts=parts,
+        parts=walk.parts,
         times=_times(workload, kernel),
     )
 

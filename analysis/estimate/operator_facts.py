@@ -149,10 +149,23 @@ def windows(workload: Workload) -> Floats:
     if not len(which):
         return found
     one = workload.value_at(**dict.fromkeys(workload.dims, 1))
-    groups, rows, _, depth = (ops.gemm[which] @ one).T
+    groups, rows, _, depth = products = (ops.gemm[which] @ one).T
     edge = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
     is_activation = tensors.role[ops.in_tensor] <= INPUT
-    inputs = np.bincount(edge, (ops.in_numel @ one) * is_activation, minlength=workload.n_operators)[which]
+    read = np.bincount(edge, (ops.in_numel @ one) * is_activation, minlength=workload.n_operators)
+    inputs = read[which].astype(np.float64, copy=False)
+    found[:6, which] = _fit_windows(products, inputs)
+    is_dense = np.array([ops.kind[i] == "conv" and "conv2d" in ops.target[i] for i in which], dtype=np.bool_)
+    is_dense &= (groups == 1) & (8.0 * inputs < depth * rows) & (depth * rows < 10.0 * inputs)
+    rows = np.where(is_dense, rows, 1.0)
+    found[6, which] = is_dense * (np.ceil(np.sqrt(rows) / 4.0) ** 2 / rows)
+    return found
+
+
+def _fit_windows(products: Floats, inputs: Floats) -> Floats:
+    """Return the sides of results and window, the stride and the part of windows that is input, (6, c), of the first
+    window of _WINDOWS that fits convolutions with these `products` (4, c) and `inputs`."""
+    groups, rows, _, depth = products
     height, width = _WINDOWS.T[:, :, None]
     channels = depth / (height * width)
     side, results = np.sqrt(inputs / (np.maximum(groups, 1.0) * channels)), np.sqrt(rows)
@@ -162,17 +175,12 @@ def windows(workload: Workload) -> Floats:
     fits = (channels % 1.0 == 0) & (side % 1.0 == 0) & (results % 1.0 == 0)
     fits &= (padding > -stride) & (padding <= window - 1.0) & (side > 0)
     first = fits.argmax(axis=0)
-    here = np.arange(len(which))
+    here = np.arange(len(inputs))
     reached = ((results - 1.0) * stride + height) * ((results - 1.0) * stride + width)
     part = np.minimum(side**2 / reached, 1.0)
     columns = [*np.broadcast_arrays(results, results, height, width, stride, part)]
     values = np.stack([np.broadcast_to(column, fits.shape)[first, here] for column in columns])
-    found[:6, which] = np.where(fits.any(axis=0), values, 1.0)
-    is_dense = np.array([ops.kind[i] == "conv" and "conv2d" in ops.target[i] for i in which], dtype=np.bool_)
-    is_dense &= (groups == 1) & (8.0 * inputs < depth * rows) & (depth * rows < 10.0 * inputs)
-    rows = np.where(is_dense, rows, 1.0)
-    found[6, which] = is_dense * (np.ceil(np.sqrt(rows) / 4.0) ** 2 / rows)
-    return found
+    return np.where(fits.any(axis=0), values, 1.0)
 
 
 @memoize(shared=True)

@@ -594,8 +594,7 @@ def branch_figures(result: Estimate, branches: Sequence[Branch], add: Callable[.
     total = add or sum_over_branches(result, branches)
     of_host = np.zeros((len(_SUMMED), result.demand.n))
     if host is not None:
-        energy_j, latency_s = host.run.energy_j, host.run.latency_s
-        of_host[:3] = latency_s, energy_j, shares(energy_j, latency_s, result)
+        of_host[:3] = host.run.latency_s, host.run.energy_j, shares(host.run.energy_j, host.run.latency_s, result)
     columns = total(np.stack([getattr(operators, name) for name in _SUMMED]), of_host)
     sums = dict(zip(_SUMMED, columns, strict=True))
     sums["macs"], sums["flops"] = total(np.stack([operators.macs, operators.flops]), None, _work_weights(result))
@@ -609,13 +608,18 @@ def branch_figures(result: Estimate, branches: Sequence[Branch], add: Callable[.
     component_j = total(operators.component_j, None if host is None else host.component_energy_j)
     level = _complete_level(result, sums, component_j, base_j, modifier, used)
     for place, branch in enumerate(branches):
-        first = branch.members[0]
-        if branch.count == 1 and branch.kind in ("subgraph", "operator"):
-            is_subgraph = branch.kind == "subgraph"
-            level.modifier[place] = subgraphs.modifier[of[first]] if is_subgraph else operators.modifier[first]
-        elif branch.kind in ("host", "part"):
-            level.modifier[place] = np.nan
+        level.modifier[place] = _own_modifier(figures, branch, level.modifier[place])
     return level
+
+
+def _own_modifier(figures: TreeFigures, branch: Branch, modifier: float) -> float:
+    """Return the modifier of one subgraph or operator in its own level, NaN for the host and parts, else `modifier`."""
+    if branch.kind in ("host", "part"):
+        return math.nan
+    first, is_one = branch.members[0], branch.count == 1
+    if branch.kind == "subgraph" and is_one:
+        return float(figures.subgraphs.modifier[figures.estimate.partition.subgraph[first]])
+    return float(figures.operators.modifier[first]) if branch.kind == "operator" and is_one else modifier
 
 
 # The figures that a node of an outline sums; the host has the first three too.

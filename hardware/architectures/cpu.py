@@ -90,11 +90,6 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     loads = mac_instructions * assumed.loads_per_vector_mac
     vector_instructions = mac_instructions + loads + demand.vector_flops / lanes + moved / register
     scalar = (vector_instructions + matrix_instructions) * assumed.scalar_per_vector
-    # Panels are counted for the tile that software prefers: they must not fall when a size grows and a larger tile is
-    # chosen, or a kernel at the power limit would be quicker for more work.
-    tile = assumed.preferred_tile
-    g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
-    panels = g * depth * (m * np.ceil(n / tile) * plan.element_bytes + n * np.ceil(m / tile) * demand.right_bytes)
 
     counts = np.outer(device.arch.scalar_instruction, scalar)
     every = [row[label] for label in _EVERY_INSTRUCTION]
@@ -108,7 +103,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["register.bypass"]] += (mac_instructions + demand.vector_flops / lanes) * register
     counts[row["memory.l1_load"]] += loads * register + tiles + flow.chip_read
     counts[row["memory.l1_store"]] += flow.chip_write
-    counts[row["memory.l2_load"]] = panels + flow.chip_read
+    counts[row["memory.l2_load"]] = _panel_bytes(demand, setup, tiling) + flow.chip_read
     counts[row["memory.l2_store"]] = flow.chip_write
     counts[row["memory.l3_load"]] = flow.chip_read
     counts[row["memory.l3_store"]] = flow.chip_write
@@ -120,6 +115,17 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["alu.matrix_mac"]] = matrix_macs
     counts[row["alu.special_function"]] = demand.special
     return counts
+
+
+def _panel_bytes(demand: Demand, setup: Setup, tiling: Tiling) -> Floats:
+    """Return the bytes of operands that tiles of products load from the second cache, (n,): panels of the left and the
+    right operand. They are those of the tile that software prefers, not of the chosen one: they must not fall when a
+    size grows, or a kernel at the power limit would be quicker for more work."""
+    tile = cast(CpuConstants, setup.device.arch.constants).preferred_tile
+    g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
+    left, right = m * np.ceil(n / tile) * setup.plan.element_bytes, n * np.ceil(m / tile) * demand.right_bytes
+    panels: Floats = g * depth * (left + right)
+    return panels
 
 
 def _scalar_instruction(arch: ArchitectureFacts) -> Floats:

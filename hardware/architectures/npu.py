@@ -6,7 +6,8 @@ one layer at a time (a DLA) has a context per layer.
 """
 
 import math
-from typing import cast
+from collections.abc import Iterable
+from typing import NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -54,19 +55,9 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
     is_handed = (before >= 0) & (demand.transfers.role != READ_WEIGHT) & (before != own)
     seconds = demand.transfers.size_bytes[is_handed] * room.byte_s
     begins, ends = np.minimum(own, before)[is_handed], np.maximum(own, before)[is_handed]
-    model, first = demand.model, starts(demand.model)
     begins_part = np.zeros(demand.n_kernels, dtype=np.int64)
-    begins_part[first] = 1
-    handed = np.searchsorted(model[begins], model[first]).tolist()  # transfers are ordered by model
-    alike: dict[tuple[bytes, ...], list[tuple[slice, slice]]] = {}  # models that differ in batch alone
-    for begin, end, some, more in zip(
-        first.tolist(), [*first[1:].tolist(), demand.n_kernels], handed, [*handed[1:], len(begins)], strict=True
-    ):
-        kernels, of = slice(begin, end), slice(some, more)
-        if end - begin > room.layers or steps.weight_bytes[kernels].sum() > room.weight_bytes:
-            network = steps.weight_bytes[kernels], begins[of] - begin, ends[of] - begin
-            alike.setdefault(tuple(each.tobytes() for each in network), []).append((kernels, of))
-    for runs in alike.values():
+    begins_part[starts(demand.model)] = 1
+    for runs in _models_to_divide(demand.model, steps.weight_bytes, begins, ends, room):
         kernels, of = runs[0]
         of_batch = ("need_s", "stream_s", "lag")
         shared = {name: np.stack([getattr(steps, name)[some] for some, _ in runs], axis=1) for name in of_batch}
@@ -77,6 +68,24 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
             begins_part[each.start + np.array(parts)] = 1
     numbers: Ints = np.cumsum(begins_part) - 1
     return numbers
+
+
+def _models_to_divide(
+    model: Ints, weight_bytes: Floats, begins: Ints, ends: Ints, room: Room
+) -> Iterable[list[tuple[slice, slice]]]:
+    """Return the kernels and transfers of the models that do not fit as a whole; those that differ in batch alone
+    together. Transfers go from kernels `begins` to kernels `ends`, ordered by model."""
+    first = starts(model)
+    handed = np.searchsorted(model[begins], model[first]).tolist()
+    alike: dict[tuple[bytes, ...], list[tuple[slice, slice]]] = {}
+    for begin, end, some, more in zip(
+        first.tolist(), [*first[1:].tolist(), len(model)], handed, [*handed[1:], len(begins)], strict=True
+    ):
+        kernels, of = slice(begin, end), slice(some, more)
+        if end - begin > room.layers or weight_bytes[kernels].sum() > room.weight_bytes:
+            network = weight_bytes[kernels], begins[of] - begin, ends[of] - begin
+            alike.setdefault(tuple(each.tobytes() for each in network), []).append((kernels, of))
+    return alike.values()
 
 
 def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room) -> list[list[int]]:
@@ -102,8 +111,7 @@ def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room
     for end in range(1, n + 1):
         for i in range(until[end - 1], until[end]):
             under_way[begins[i]] -= seconds[i]
-        start = first[end - 1]
-        part = slice(start, end)
+        part = slice(first[end - 1], end)
         streams = slowest[part]
         np.maximum(streams, steps.stream_s[end - 1], out=streams)
         cost = np.subtract(need[end], need[part])
@@ -112,15 +120,17 @@ def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room
         cost += least[part]
         cost += np.add.accumulate(np.maximum(under_way[part][::-1], 0.0), axis=0)[::-1]
         best = cost.argmin(axis=0)
-        least[end], before[end] = cost[best, batches] + room.switch_s, start + best
-    found = []
-    for each in before.T.tolist():
-        parts, end = [], n
-        while end > 0:
-            end = each[end]
-            parts.append(end)
-        found.append(parts)
-    return found
+        least[end], before[end] = cost[best, batches] + room.switch_s, part.start + best
+    return [_follow_back(each) for each in before.T.tolist()]
+
+
+def _follow_back(before: list[int]) -> list[int]:
+    """Return the kernels at which parts begin, from the last: `before` is the begin of the part that ends at each."""
+    parts, end = [], len(before) - 1
+    while end > 0:
+        end = before[end]
+        parts.append(end)
+    return parts
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -136,68 +146,112 @@ class Placement(msgspec.Struct, frozen=True):
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to the arrays of the units that each layer has; element-wise work follows on the same units."""
-    device, plan = setup.device, setup.plan
-    on_matrix = common.on_matrix_unit(demand, plan)
+    device = setup.device
+    on_matrix = common.on_matrix_unit(demand, setup.plan)
     padded = _padded_macs(demand, device)
     matrix_s, vector_s = _unit_seconds(demand, setup, rates, on_matrix, padded)
-    share = cast(NpuConstants, device.arch.constants).usable_units if _streams(device) else 1.0
-    usable = max(float(np.floor(device.units * share)), 1.0)
-    bandwidth = rates.bandwidth[:, demand.op_class]
+    usable = _usable_units(device)
     beside = _streamed_traffic(demand, setup)
     chip_s = beside.chip_bytes / device.last_level_bandwidth
-    # Weights are read in order and ahead of their layer: at the rate of products, whatever the layer.
-    dram_s = common.memory_seconds_of(device, beside.dram_bytes - beside.weight_read, bandwidth)
-    dram_s = dram_s + common.memory_seconds_of(device, beside.weight_read, rates.bandwidth[:, [OpClass.GEMM]])
+    dram_s = _memory_seconds(demand, device, rates, beside)
     # While layers stream to each other, images enter and results leave: the link then limits all layers together.
     link_s = dram_s * _streams(device)
-    alone = [matrix_s / usable, vector_s / usable, dram_s - link_s, np.broadcast_to(chip_s, dram_s.shape)]
     matrix_ideal_s = 2.0 * demand.macs * on_matrix / setup.matrix_flops
     vector_ideal_s = 2.0 * demand.macs * ~on_matrix / setup.vector_mac_flops + demand.vector_flops / setup.vector_flops
-    ideal_s = np.maximum(demand.per_kernel(matrix_ideal_s), demand.per_kernel(vector_ideal_s))
     steps = Steps(
         weight_bytes=np.zeros(0),
-        need_s=common.overlapped(demand.per_kernel(np.stack(alone, axis=1)), device.software.overlap.value),
+        need_s=_need_seconds(demand, device, [matrix_s / usable, vector_s / usable, dram_s - link_s, chip_s]),
         stream_s=_stream_seconds(demand, device),
         lag=demand.per_kernel(_lag(demand, device)),
     )
     # Seconds of one unit, whose arrays and lanes work at once.
     unit_work_s = np.maximum(demand.per_kernel(matrix_s[0]), demand.per_kernel(vector_s[0]))
     placed = _place(demand, device, steps, usable, unit_work_s)
-    loaded, flow = _flow(demand, beside, placed) if _streams(device) else (beside.weight_read, beside)
-    # A context waits for its weights. It hands data on while its layers work.
-    waits_s = common.memory_seconds_of(device, loaded * _streams(device), bandwidth)
-    handed_s = common.memory_seconds_of(device, flow.dram_bytes - beside.dram_bytes, bandwidth) - waits_s
-    least_s = np.maximum(ideal_s, demand.per_kernel(link_s + handed_s))
-    begins = (np.diff(placed.context, prepend=-1) != 0) & placed.reloads  # a context that is switched to
-    switch_s = (begins[demand.kernel] & demand.head & _streams(device)) * device.context_switch_s
+    change = _change_contexts(demand, device, beside, placed, rates)
+    least_s = np.maximum(demand.per_kernel(matrix_ideal_s), demand.per_kernel(vector_ideal_s))
+    least_s = np.maximum(least_s, demand.per_kernel(link_s + change.handed_s))
     pace_s, taken_s = _share_context(placed, steps, least_s)
     fill_s = pace_s[:, demand.kernel] * _lag(demand, device)
-    # Units work at the pace of the slowest layer too, within the time of their own.
-    need_s = _of_context(placed, np.add, steps.need_s)
-    most = taken_s / np.where(unit_work_s > 0, unit_work_s, np.inf)
-    paced = np.minimum(pace_s / np.where(need_s > 0, need_s, 1.0) / usable, most)[:, demand.kernel]
+    paced = _pace_units(placed, steps, usable, unit_work_s, pace_s, taken_s)[:, demand.kernel]
     idle = on_matrix * (padded - demand.macs)
     if _streams(device):
         idle = _idle_cells(demand, device, placed, steps, usable, unit_work_s, on_matrix)
     return Mapping(
         matrix_s=matrix_s * paced + fill_s,
         vector_s=vector_s * paced + fill_s,
-        dram_s=dram_s + handed_s + waits_s + switch_s,
+        dram_s=dram_s + change.handed_s + change.waits_s + change.switch_s,
         chip_s=chip_s,
         matrix_ideal_s=matrix_ideal_s,
         vector_ideal_s=vector_ideal_s,
         on_matrix=on_matrix,
         units=placed.placed[demand.kernel],
-        traffic=flow,
+        traffic=change.flow,
         tiling=_tiling(demand, device, placed),
-        counts=_counts(demand, setup, flow, loaded, switch_s > 0, placed, on_matrix, idle),
+        counts=_counts(demand, setup, change, placed, on_matrix, idle),
         is_reduced=np.zeros(demand.n, dtype=np.bool_),
-        busy_s=taken_s + demand.per_kernel(fill_s + waits_s + switch_s),
+        busy_s=taken_s + demand.per_kernel(fill_s + change.waits_s + change.switch_s),
         fill_s=demand.per_kernel(fill_s[0]),
         is_resident=~placed.reloads,
-        staged_s=waits_s[0] + switch_s,
+        staged_s=change.waits_s[0] + change.switch_s,
         clocked_s=unit_work_s / device.units,  # blocks without a layer or without data are not clocked
     )
+
+
+def _memory_seconds(demand: Demand, device: Device, rates: Efficiency, beside: Traffic) -> Floats:
+    """Return the seconds that DRAM or the link works for each operator, (s, n). Weights are read in order and ahead of
+    their layer: at the rate of products, whatever the layer."""
+    others_s = common.memory_seconds_of(
+        device, beside.dram_bytes - beside.weight_read, rates.bandwidth[:, demand.op_class]
+    )
+    return others_s + common.memory_seconds_of(device, beside.weight_read, rates.bandwidth[:, [OpClass.GEMM]])
+
+
+def _need_seconds(demand: Demand, device: Device, alone_s: list[Floats]) -> Floats:
+    """Return the seconds that kernels need on all usable units, (s, k): those of arrays, lanes, DRAM and on-chip
+    memory, overlapped."""
+    every = np.stack(np.broadcast_arrays(*alone_s), axis=1)
+    return common.overlapped(demand.per_kernel(every), device.software.overlap.value)
+
+
+def _usable_units(device: Device) -> float:
+    """Return the units that layers can have: where they stream to each other, not all can be placed."""
+    share = cast(NpuConstants, device.arch.constants).usable_units if _streams(device) else 1.0
+    return max(float(np.floor(device.units * share)), 1.0)
+
+
+class ContextChange(NamedTuple):
+    """The cost of contexts that follow each other: traffic with it, bytes of weights `loaded` (n,), and seconds that a
+    context waits for its weights and that it hands data on, (s, n), and that the switch to it takes, (n,)."""
+
+    flow: Traffic
+    loaded: Floats
+    waits_s: Floats
+    handed_s: Floats
+    switch_s: Floats
+
+
+def _change_contexts(
+    demand: Demand, device: Device, beside: Traffic, placed: Placement, rates: Efficiency
+) -> ContextChange:
+    """Return what contexts cost beside the traffic of layers that stay in one. A context waits for its weights, and
+    hands data on while its layers work."""
+    bandwidth = rates.bandwidth[:, demand.op_class]
+    loaded, flow = _flow(demand, beside, placed) if _streams(device) else (beside.weight_read, beside)
+    waits_s = common.memory_seconds_of(device, loaded * _streams(device), bandwidth)
+    handed_s = common.memory_seconds_of(device, flow.dram_bytes - beside.dram_bytes, bandwidth) - waits_s
+    begins = (np.diff(placed.context, prepend=-1) != 0) & placed.reloads  # a context that is switched to
+    switch_s = (begins[demand.kernel] & demand.head & _streams(device)) * device.context_switch_s
+    return ContextChange(flow, loaded, waits_s, handed_s, switch_s)
+
+
+def _pace_units(
+    placed: Placement, steps: Steps, usable: float, unit_work_s: Floats, pace_s: Floats, taken_s: Floats
+) -> Floats:
+    """Return the factor of the seconds of one unit that a kernel works, (s, k): units work at the pace of the slowest
+    layer of their context, within the time of their own."""
+    need_s = _of_context(placed, np.add, steps.need_s)
+    most = taken_s / np.where(unit_work_s > 0, unit_work_s, np.inf)
+    return np.minimum(pace_s / np.where(need_s > 0, need_s, 1.0) / usable, most)
 
 
 def _share_context(placed: Placement, steps: Steps, least_s: Floats) -> tuple[Floats, Floats]:
@@ -383,20 +437,13 @@ def _tiling(demand: Demand, device: Device, placed: Placement) -> Tiling:
 
 
 def _counts(
-    demand: Demand,
-    setup: Setup,
-    flow: Traffic,
-    loaded: Floats,
-    switch: Bools,
-    placed: Placement,
-    on_matrix: Bools,
-    idle: Floats,
+    demand: Demand, setup: Setup, change: ContextChange, placed: Placement, on_matrix: Bools, idle: Floats
 ) -> Floats:
     """Count events: operands are fed to arrays from line buffers, rows stream on to the next layer."""
-    device, plan = setup.device, setup.plan
+    device, flow = setup.device, change.flow
     (counts, row), assumed = common.empty_counts(device, demand), cast(NpuConstants, device.arch.constants)
     g, m, n, k = demand.gemm
-    width, macs = plan.element_bytes, demand.macs * on_matrix
+    width, macs = setup.plan.element_bytes, demand.macs * on_matrix
     rows, columns = device.array_rows, device.array_columns
     in_image = demand.batch * np.sqrt(np.where(m > 0, m, demand.elements) / demand.batch)
     image_rows = np.where(demand.is_convolution | (m == 0), in_image, m)
@@ -413,7 +460,7 @@ def _counts(
     counts[row["vector.special_function"]] = demand.special
     counts[row["vector.requantisation"]] = np.where(macs > 0, demand.elements, 0.0)
     counts[row["weights.read"]] = held
-    counts[row["weights.write"]] = loaded
+    counts[row["weights.write"]] = change.loaded
     counts[row["line_buffer.read"]] = fed
     counts[row["line_buffer.write"]] = demand.moved_bytes[READ]
     counts[row["interconnect.hop"]] = flow.chip_write * assumed.hops
@@ -424,7 +471,7 @@ def _counts(
     counts[row["control.row_start"]] = image_rows * placed.units[demand.kernel] * demand.head
     counts[row["control.layer_sync"]] = image_rows * demand.head
     counts[row["control.layer_program"]] = reprogrammed
-    counts[row["control.context_switch"]] = switch
+    counts[row["control.context_switch"]] = change.switch_s > 0
     counts[row["control.run_start"]] = (np.diff(demand.model, prepend=-1) != 0)[demand.kernel] & demand.head
     return counts
 

@@ -82,40 +82,22 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     """Count the events of each operator: operands stream through array, vector memory and scratchpad."""
     device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), cast(TpuConstants, device.arch.constants)
-    g, m, n, k = demand.gemm * on_matrix
     rows, columns = device.array_rows, device.array_columns
     width = FORMATS[plan.matrix].bits / 8.0  # operands are converted on their way to the array
     macs = demand.macs * on_matrix
     vector_macs = demand.macs - macs
-    k_tiles, n_tiles = np.ceil(k / rows), np.ceil(n / columns)
-    weights = g * k * n * width * np.maximum(tiling.blocks / np.maximum(g * k_tiles * n_tiles, 1.0), 1.0)
-    streamed = g * m * k * width * n_tiles
-    partial = g * m * n * assumed.accumulator_bytes * k_tiles
+    streamed = _count_array(counts, demand, setup, tiling, on_matrix, width)
     moved = flow.chip_bytes
     vector_bytes = np.where(macs > 0, 0.0, moved)
     vector_operations = demand.vector_flops + vector_macs + demand.special
     operand_bytes = assumed.vector_operands * assumed.accumulator_bytes
     bundle_lanes = device.mac_rate("vector", plan.vector) / device.vector_clock_hz
     lane_bytes = vector_macs * FORMATS[plan.vector_mac].bytes  # weight and sum stay in registers
-    cells, per_cell = rows * columns, device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz
-    per_cell /= device.arrays_per_unit * cells
-    streamed_rows = tiling.blocks * _pass_cycles(tiling.tile_m, per_cell, rows)
-    array_cycles = (streamed_rows + tiling.units * (rows + columns)) * on_matrix
 
-    counts[row["systolic.mac"]] = macs
-    counts[row["systolic.operand_forward"]] = macs * width
-    counts[row["systolic.partial_sum_forward"]] = macs * assumed.accumulator_bytes
-    # Cells of arrays at work that do not multiply: filling and draining, empty, or waiting for weights.
-    counts[row["systolic.idle_cell"]] = np.maximum(array_cycles * cells - macs / per_cell, 0.0)
-    counts[row["weights.fifo_write"]] = weights
-    counts[row["weights.fifo_read"]] = weights
-    counts[row["weights.shift_load"]] = weights * rows * assumed.shift_distance
     counts[row["on_chip.scratchpad_read"]] = flow.chip_read
     counts[row["on_chip.scratchpad_write"]] = flow.chip_write
     counts[row["on_chip.vector_memory_read"]] = streamed + lane_bytes + vector_bytes * assumed.vector_memory_writes
     counts[row["on_chip.vector_memory_write"]] = flow.chip_read
-    counts[row["on_chip.accumulator_write"]] = partial
-    counts[row["on_chip.accumulator_read"]] = partial
     counts[row["vector.mac"]] = vector_macs
     counts[row["vector.flop"]] = demand.vector_flops
     counts[row["vector.special_function"]] = demand.special
@@ -129,6 +111,36 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["control.program_launch"]] = demand.head
     counts[row["control.barrier"]] = demand.head * device.units
     return counts
+
+
+def _count_array(
+    counts: Floats, demand: Demand, setup: Setup, tiling: Tiling, on_matrix: Bools, width: float
+) -> Floats:
+    """Count the events of the systolic arrays, and return the bytes that stream into them, (n,). Each tile of weights
+    is loaded, rows of operands of so many bytes stream through it, and partial sums are accumulated over tiles of K."""
+    device = setup.device
+    row, assumed = device.arch.row, cast(TpuConstants, device.arch.constants)
+    g, m, n, k = demand.gemm * on_matrix
+    rows, columns = device.array_rows, device.array_columns
+    macs = demand.macs * on_matrix
+    k_tiles, n_tiles = np.ceil(k / rows), np.ceil(n / columns)
+    weights = g * k * n * width * np.maximum(tiling.blocks / np.maximum(g * k_tiles * n_tiles, 1.0), 1.0)
+    streamed: Floats = g * m * k * width * n_tiles
+    cells, per_cell = rows * columns, device.mac_rate("matrix", setup.plan.matrix) / device.matrix_clock_hz
+    per_cell /= device.arrays_per_unit * cells
+    streamed_rows = tiling.blocks * _pass_cycles(tiling.tile_m, per_cell, rows)
+    array_cycles = (streamed_rows + tiling.units * (rows + columns)) * on_matrix
+
+    counts[row["systolic.mac"]] = macs
+    counts[row["systolic.operand_forward"]] = macs * width
+    counts[row["systolic.partial_sum_forward"]] = macs * assumed.accumulator_bytes
+    # Cells of arrays at work that do not multiply: filling and draining, empty, or waiting for weights.
+    counts[row["systolic.idle_cell"]] = np.maximum(array_cycles * cells - macs / per_cell, 0.0)
+    counts[row["weights.fifo_write"]] = counts[row["weights.fifo_read"]] = weights
+    counts[row["weights.shift_load"]] = weights * rows * assumed.shift_distance
+    sums = g * m * n * assumed.accumulator_bytes * k_tiles
+    counts[row["on_chip.accumulator_write"]] = counts[row["on_chip.accumulator_read"]] = sums
+    return streamed
 
 
 def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:

@@ -134,14 +134,7 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     depth = np.ceil(k / split / choices.k_step) * choices.k_step
     rate = rate * np.where(is_split, assumed.split_rate, 1.0)
     seconds = waves * depth
-    # A small tile reuses its operands too little: the last on-chip level cannot feed the unit at full rate.
-    multiply_s, load_s = tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s
-    step_s = np.maximum(multiply_s, load_s)
-    if is_fed:
-        exponent = assumed.feed_overlap
-        fed_s = multiply_s * (1.0 + (load_s / multiply_s) ** exponent) ** (1.0 / exponent)
-        step_s = np.where(is_fed[0] > 0.0, fed_s, multiply_s)
-    seconds *= step_s
+    seconds *= _step_seconds(tm, tn, rate, choices, is_fed[0] if is_fed else None)
     if choices.step_s:  # blocks that share a unit wait for memory at the same time
         rounds = np.ceil(blocks / (units * assumed.grouped_blocks))
         seconds = np.maximum(seconds, rounds * depth * choices.step_s) + (rounds - 1.0) * choices.refill_s
@@ -153,6 +146,18 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
         is_ruled = [(tile == side) | (tile < side) & (size <= tile) for tile, size in ((tm, m), (tn, n))]
         np.copyto(seconds, np.inf, where=~(is_ruled[0] & is_ruled[1]))
     return seconds, blocks, waves
+
+
+def _step_seconds(tm: Floats, tn: Floats, rate: Floats, choices: TileChoices, is_fed: Floats | None) -> Floats:
+    """Return the seconds of a step along K of tiles of these sides. A small tile reuses its operands too little: the
+    last on-chip level cannot feed the unit at full rate. If `is_fed` is given, only
+    the products that it marks wait for loads, which overlap them in part."""
+    multiply_s, load_s = tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s
+    if is_fed is None:
+        return np.maximum(multiply_s, load_s)
+    exponent = cast(GpuConstants, choices.device.arch.constants).feed_overlap
+    fed_s = multiply_s * (1.0 + (load_s / multiply_s) ** exponent) ** (1.0 / exponent)
+    return np.where(is_fed > 0.0, fed_s, multiply_s)
 
 
 def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: float) -> tuple[Floats, Floats]:
@@ -387,31 +392,12 @@ def assemble(
     count_events: CountEvents,
 ) -> Mapping:
     """Join tilings, vector work, traffic and counts into a Mapping."""
-    device, plan = setup.device, setup.plan
-    compute_rate, bandwidth = rates.compute[:, demand.op_class], rates.bandwidth[:, demand.op_class]
-    relative = np.where(
-        on_matrix, rates.nchw[:, None] if setup.layout == "nchw" else 1.0, rates.vector_convolution[:, None]
-    )
-    if (relative != 1.0).any():
-        compute_rate = np.where(demand.op_class == OpClass.CONV, compute_rate * relative, compute_rate)
+    device = setup.device
+    bandwidth, compute_rate = rates.bandwidth[:, demand.op_class], _compute_rate(demand, setup, rates, on_matrix)
     contraction = demand.macs > 0
     chosen = choose(on_matrix, matrix, vector) if (contraction & ~on_matrix).any() else matrix
-    # A contraction without GEMM dimensions (recurrent cells) runs at the rate of its unit, untiled.
-    padded = np.multiply.reduce(demand.gemm)
-    scale = np.where((padded > 0) & ~demand.is_depthwise, demand.macs / np.maximum(padded, 1.0), 1.0)
-    ideal = 2.0 * demand.macs / np.where(on_matrix, setup.matrix_flops, setup.vector_mac_flops)
-    tiled = chosen.seconds * scale / demand.product_rate
-    contraction_s = np.where(tiled > 0, tiled, ideal / np.maximum(demand.product_rate, 1.0))
-    if plan.attention != plan.contraction[1]:
-        slower = np.where(demand.is_attention, _attention_s(setup), 1.0)
-        ideal, contraction_s = ideal * slower, contraction_s * slower
-    if (is_wide := wide_products(demand, plan) & on_matrix).any():
-        ideal = np.where(is_wide, ideal * setup.matrix_flops / setup.wide_setup.matrix_flops, ideal)
+    product_s, ideal = _product_seconds(demand, setup, chosen, on_matrix, compute_rate)
     elementwise_s, vector_units = elementwise_seconds(demand, device, setup.vector_flops)
-    product_s = np.maximum(contraction_s / compute_rate, ideal / np.maximum(demand.product_rate, 1.0))
-    if device.clock_share < 1.0:  # what products of matrix units wait for below their peak keeps its time
-        at_peak_s = np.where(on_matrix, ideal / device.arch.constants.matrix_clock_bound, np.inf)
-        product_s = np.maximum(product_s * device.clock_share, np.minimum(product_s, at_peak_s))
     matrix_s = np.where(on_matrix, product_s, 0.0)
     vector_s = np.where(on_matrix, 0.0, product_s) + elementwise_s / rates.compute[:, demand.vector_class]
     vector_ideal_s = np.where(on_matrix, 0.0, ideal) + demand.vector_flops / setup.vector_flops
@@ -436,6 +422,42 @@ def assemble(
         counts=count_events(demand, setup, flow, chosen, on_matrix, units),
         is_reduced=np.zeros(demand.n, dtype=np.bool_),
     )
+
+
+def _compute_rate(demand: Demand, setup: Setup, rates: Efficiency, on_matrix: Bools) -> Floats:
+    """Return the share of full rate at which each operator computes, (s, n). Convolutions depend on the layout of
+    images and on the unit."""
+    compute_rate: Floats = rates.compute[:, demand.op_class]
+    relative = np.where(
+        on_matrix, rates.nchw[:, None] if setup.layout == "nchw" else 1.0, rates.vector_convolution[:, None]
+    )
+    if (relative != 1.0).any():
+        compute_rate = np.where(demand.op_class == OpClass.CONV, compute_rate * relative, compute_rate)
+    return compute_rate
+
+
+def _product_seconds(
+    demand: Demand, setup: Setup, chosen: Tiling, on_matrix: Bools, compute_rate: Floats
+) -> tuple[Floats, Floats]:
+    """Return the seconds of contractions, (s, n), and those at the peak of their unit, (n,): tiles take longer than the
+    peak allows, formats of attention and of wide products are slower, and a lower clock slows only what it clocks."""
+    device, plan = setup.device, setup.plan
+    # A contraction without GEMM dimensions (recurrent cells) runs at the rate of its unit, untiled.
+    padded = np.multiply.reduce(demand.gemm)
+    scale = np.where((padded > 0) & ~demand.is_depthwise, demand.macs / np.maximum(padded, 1.0), 1.0)
+    ideal = 2.0 * demand.macs / np.where(on_matrix, setup.matrix_flops, setup.vector_mac_flops)
+    tiled = chosen.seconds * scale / demand.product_rate
+    contraction_s = np.where(tiled > 0, tiled, ideal / np.maximum(demand.product_rate, 1.0))
+    if plan.attention != plan.contraction[1]:
+        slower = np.where(demand.is_attention, _attention_s(setup), 1.0)
+        ideal, contraction_s = ideal * slower, contraction_s * slower
+    if (is_wide := wide_products(demand, plan) & on_matrix).any():
+        ideal = np.where(is_wide, ideal * setup.matrix_flops / setup.wide_setup.matrix_flops, ideal)
+    product_s = np.maximum(contraction_s / compute_rate, ideal / np.maximum(demand.product_rate, 1.0))
+    if device.clock_share < 1.0:  # what products of matrix units wait for below their peak keeps its time
+        at_peak_s = np.where(on_matrix, ideal / device.arch.constants.matrix_clock_bound, np.inf)
+        product_s = np.maximum(product_s * device.clock_share, np.minimum(product_s, at_peak_s))
+    return product_s, ideal
 
 
 def _attention_s(setup: Setup) -> float:

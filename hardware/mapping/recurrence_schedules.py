@@ -108,13 +108,19 @@ def keep_results(gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, spli
     beat = np.maximum(beat, fabric.latency / np.maximum(together * chunk, 1e-9))
     steady = waves * depth * np.where(waves > 0, beat, 0.0)
     if fabric.has_barriers:
-        chunks = np.ceil(depth / np.maximum(chunk, 1.0))
-        steps, cached = groups * chunks, (np.sqrt(groups) - 1.0) ** 2 * chunks  # operands that were loaded before
-        cycles = steady + steps * load + (steps - cached) * load + groups * 2.0 * drain
+        cycles = _cycles_with_barriers(steady, groups, np.ceil(depth / np.maximum(chunk, 1.0)), load, drain)
     else:
         cycles = steady + np.maximum(skew, 2.0 * load + drain) + (groups - 1.0) * (2.0 * load + drain)
     cycles = np.where(np.greater(split, 1) & (results >= fabric.units), np.inf, cycles)
     return _tiling(cycles, fabric, blocks, waves, (rows, columns, split, RESULTS))
+
+
+def _cycles_with_barriers(steady: Floats, groups: Floats, chunks: Floats, load: Floats, drain: Floats) -> Floats:
+    """Return the cycles of groups of blocks if nothing moves while the fabric computes: a chunk loads both operands,
+    one of them only if it was not loaded before, and each group drains."""
+    steps, cached = groups * chunks, (np.sqrt(groups) - 1.0) ** 2 * chunks
+    cycles: Floats = steady + steps * load + (steps - cached) * load + groups * 2.0 * drain
+    return cycles
 
 
 def _buffered(
