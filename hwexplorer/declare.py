@@ -20,8 +20,7 @@ from hardware.precision import rate_unit
 from hwexplorer import options
 from hwexplorer.options import Option
 from hwexplorer.state import State
-from hwexplorer.views import plain
-from hwexplorer.views.tables import Digest, Named, rows, summarize
+from hwexplorer.views import plain, tables
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +65,7 @@ class Rows(msgspec.Struct, frozen=True):
     title: str | Callable[[Any], str]
     columns: tuple[Column, ...]
     of: str | Callable[[Any], Iterable[Any]] = ""
-    key: Named = ""
+    key: tables.Named = ""
     kind: str = ""
     dim: Callable[[Any], bool] | None = None
     children: Callable[[Any], tuple[Any, ...]] | None = None
@@ -77,7 +76,7 @@ class Rows(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] | Lines = ()
     optional: bool = False
     first: int = 0
-    digest: Digest | None = None
+    digest: tables.Digest | None = None
     brief: dict[str, Any] = {}
 
     def __call__(self, document: Any, state: State) -> plain.Table:
@@ -91,12 +90,12 @@ class Rows(msgspec.Struct, frozen=True):
             self.name,
             self.title if isinstance(self.title, str) else self.title(document),
             columns,
-            rows(columns, self.items(document), self.key, self.kind, self.dim, self.children, self.leads),
+            tables.rows(columns, self.items(document), self.key, self.kind, self.dim, self.children, self.leads),
             _lines(self.footer, document, state),
             _lines(self.notes, document, state),
             self.first,
         )
-        return table if self.digest is None else summarize(table, self.digest)
+        return table if self.digest is None else tables.summarize(table, self.digest)
 
     def items(self, document: Any) -> Iterable[Any]:
         """Return the items of the document that the rows are about."""

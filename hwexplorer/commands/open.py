@@ -7,13 +7,12 @@ import argparse
 import os
 import sys
 
-from hwexplorer import answer, engine
+from hwexplorer import answer, engine, options
 from hwexplorer.declare import DEVICES, Subject, Verb
-from hwexplorer.options import BASELINE, MODEL, OUTPUT, option, or_default
 from hwexplorer.process import output
 from hwexplorer.state import State, parse, removed_note
 
-_SUBJECT = Subject(options=(or_default(MODEL, None), *DEVICES.options[1:]), several=True)
+_SUBJECT = Subject(options=(options.or_default(options.MODEL, None), *DEVICES.options[1:]), several=True)
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -55,12 +54,12 @@ def _state(arguments: argparse.Namespace) -> State:
 VERB = Verb(
     options=(
         *_SUBJECT.options,
-        BASELINE,
-        option("--no-mouse", action="store_true", help="leave the mouse to the terminal"),
-        option("--theme", default="", metavar="NAME", help="dark, light, ansi .. (default: your settings)"),
-        option("--last", action="store_true", help="continue the last session"),
-        option("--session", metavar="NAME", help="a session saved with :save NAME"),
-        *OUTPUT,
+        options.BASELINE,
+        options.option("--no-mouse", action="store_true", help="leave the mouse to the terminal"),
+        options.option("--theme", default="", metavar="NAME", help="dark, light, ansi .. (default: your settings)"),
+        options.option("--last", action="store_true", help="continue the last session"),
+        options.option("--session", metavar="NAME", help="a session saved with :save NAME"),
+        *options.OUTPUT,
     ),
     run=_run,
     shown=("", "resnet18@b8,fp16/h100_sxm,tpu_v4", "net.py:make --input 1x3x224x224"),

@@ -14,8 +14,7 @@ from analysis.text.headline import describe_evidence
 from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
 from hardware.precision import SWEEP
-from hwexplorer import configurations, engine
-from hwexplorer.declare import EVERYWHERE, Report, Rows, summary_text
+from hwexplorer import configurations, declare, engine
 from hwexplorer.options import LOAD_LIMITS, amount, choice, name_list, option, whole
 from hwexplorer.state import State, replace
 from hwexplorer.views import plain
@@ -157,19 +156,19 @@ def _without(search: ConstrainedSearch) -> tuple[str, ...]:
     return (*costs, *("odds",) * (not search.constraints), *("accuracy",) * ("accuracy" not in search.objectives))
 
 
-def _rows(name: str, title: str, of: str, first: int, **others: Any) -> Rows:
-    return Rows(name, title, COLUMNS, of=of, key=KEY, kind="architecture", leads=figures_lead, without=_without,
+def _rows(name: str, title: str, of: str, first: int, **others: Any) -> declare.Rows:
+    return declare.Rows(name, title, COLUMNS, of=of, key=KEY, kind="architecture", leads=figures_lead, without=_without,
                 first=first, **others)  # fmt: skip
 
 
-def _served(_: Report) -> Report:
+def _served(_: declare.Report) -> declare.Report:
     from hwexplorer.reports.show import load
 
     return load.SEARCH
 
 
-VERB = Report(
-    subject=EVERYWHERE,
+VERB = declare.Report(
+    subject=declare.EVERYWHERE,
     served=_served,
     options=(
         *(_limit(flag, metric) for flag, metric in limit_flags().items()),
@@ -187,7 +186,7 @@ VERB = Report(
     document=_document,
     title=_title,
     parts=(
-        summary_text(_answer),
+        declare.summary_text(_answer),
         _rows("search", "", "found", 15),
         # Designs on paper do not compete with existing devices, so they have a table of their own.
         _rows("on_paper", "On paper only", "design_targets", 5, optional=True),

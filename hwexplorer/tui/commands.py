@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.document import Column
-from hardware.base import file_access
-from hardware.base.errors import RequestError, matching_places, split_list, unknown
+from hardware.base import errors, file_access
 from hwexplorer import registry
 from hwexplorer import state as states
 from hwexplorer.declare import Report, takes_model
@@ -44,7 +43,7 @@ class LineCommand(msgspec.Struct, frozen=True):
 
 def _one_word(words: list[str], example: str) -> str:
     if len(words) != 1:
-        raise RequestError(f"expected one word, e.g. {example}")
+        raise errors.RequestError(f"expected one word, e.g. {example}")
     return words[0]
 
 
@@ -63,8 +62,8 @@ def _change_setting(setting: Setting, session: Session, words: list[str]) -> Non
     else:
         try:
             value = setting.parse(text)
-        except RequestError as error:
-            raise RequestError(f"{setting.title}: {error}") from None
+        except errors.RequestError as error:
+            raise errors.RequestError(f"{setting.title}: {error}") from None
     if setting.name == "image_size":  # it changes the model, whose heaviest part may then be another
         session.apply(session.with_model(session.state.model, value))
     else:
@@ -81,7 +80,7 @@ def _load_model(session: Session, words: list[str]) -> None:
     """Load a model. A model with inputs is the user's own file. Its code may run, in its own process, because the user
     typed the name here; a name in a state string or a session runs nothing."""
     if not words:
-        raise RequestError("expected a name, e.g. model vit_b_16 or model net.py:make 1x3x224x224")
+        raise errors.RequestError("expected a name, e.g. model vit_b_16 or model net.py:make 1x3x224x224")
     name, at, settings = words[0].partition("@")
     state = session.with_model(session.provider.resolve_model_name(name, tuple(words[1:])))
     state = states.with_setting(state, settings) if at else state
@@ -102,12 +101,12 @@ def _find_device(session: Session, name: str) -> str:
 def _compared_device(session: Session, name: str, role: str) -> str:
     device = _find_device(session, name)
     if device not in session.state.devices:
-        raise unknown(role, device, session.state.devices)
+        raise errors.unknown(role, device, session.state.devices)
     return device
 
 
 def _go_to_device(session: Session, words: list[str]) -> None:
-    if len([part for word in words for part in split_list(word)]) > 1:
+    if len([part for word in words for part in errors.split_list(word)]) > 1:
         _choose_devices(session, words)
         return
     device = _find_device(session, _one_word(words, "on tpu_v4"))
@@ -119,12 +118,12 @@ def _choose_devices(session: Session, words: list[str]) -> None:
     if not words:
         session.request("devices")
         return
-    devices = tuple(part for word in words for part in split_list(word))
+    devices = tuple(part for word in words for part in errors.split_list(word))
     names: dict[str, str] = {}
     for name in devices:
         other = names.setdefault(session.provider.device_key(name), name)
         if other != name:
-            raise RequestError(f"{other} and {name} are the same device: name it once")
+            raise errors.RequestError(f"{other} and {name} are the same device: name it once")
     _apply(session, devices=devices, on=preferred(devices), baseline=preferred(devices))
 
 
@@ -132,7 +131,7 @@ def _add_device(session: Session, words: list[str]) -> None:
     name = _one_word(words, "add l4")
     device = _find_device(session, name)
     if device in session.state.devices:
-        raise RequestError(f"{device} is there already")
+        raise errors.RequestError(f"{device} is there already")
     _apply(session, devices=(*session.state.devices, name))
 
 
@@ -140,7 +139,7 @@ def _remove_device(session: Session, words: list[str]) -> None:
     device = _compared_device(session, words[0] if words else session.state.on, "device")
     rest = tuple(d for d in session.state.devices if d != device)
     if not rest:
-        raise RequestError("the last device cannot be removed")
+        raise errors.RequestError("the last device cannot be removed")
     _apply(session, devices=rest)  # a cursor or baseline that was removed falls back to the preferred device
 
 
@@ -150,7 +149,7 @@ def _go_to_node(session: Session, words: list[str]) -> None:
     if name not in place:  # the end of a path is enough if only one node has it
         ends = [key for key in place if key.endswith(("." + name, "/" + name))]
         if len(ends) != 1:
-            raise unknown("node", name, place)
+            raise errors.unknown("node", name, place)
         name = ends[0]
     session.move_to(name)
 
@@ -215,13 +214,13 @@ def _request_action(action: str) -> Run:
 def _set_theme(session: Session, words: list[str]) -> None:
     theme = _one_word(words, "theme light")
     if theme not in palette.THEMES:
-        raise unknown("theme", theme, palette.THEMES)
+        raise errors.unknown("theme", theme, palette.THEMES)
     session.request("theme", theme)
 
 
 def _saved_sessions(session: Session) -> SavedSessions:
     if session.saved_sessions is None:
-        raise RequestError("there is no folder for sessions")
+        raise errors.RequestError("there is no folder for sessions")
     return session.saved_sessions
 
 
@@ -247,7 +246,7 @@ def _session_cells(saved: SavedSession) -> tuple[str, ...]:
     """Return the cells of a session after its name. If its state is no longer valid, the first is its text."""
     try:
         state = states.parse(saved.state)
-    except RequestError:
+    except errors.RequestError:
         return saved.state, "", saved.figures, saved.date, ""
     figures = "; ".join(filter(None, (saved.figures, states.removed_note(saved.state))))
     settings = " ".join(text for text, _ in labels(state))
@@ -257,7 +256,7 @@ def _session_cells(saved: SavedSession) -> tuple[str, ...]:
 def _list_sessions(session: Session, words: list[str]) -> None:
     saved = session.saved_sessions.all() if session.saved_sessions is not None else {}
     if not saved:
-        raise RequestError("no session is saved yet: `:save NAME` saves one")
+        raise errors.RequestError("no session is saved yet: `:save NAME` saves one")
     rows = tuple(plain.Row(name, (name, *_session_cells(one)), leads=one.state) for name, one in saved.items())
     sheet = Sheet(f"{len(saved)} saved", "", plain.Table("sessions", "Sessions", SESSION_COLUMNS, rows))
     session.emit(SheetOpened("sessions", sheet, states.parse))
@@ -337,7 +336,7 @@ def _compared_devices(session: Session) -> Iterable[str]:
 def _session_names(session: Session) -> list[str]:
     try:
         return list(session.saved_sessions.all()) if session.saved_sessions is not None else []
-    except RequestError:
+    except errors.RequestError:
         return []
 
 
@@ -424,7 +423,7 @@ def submit(session: Session, text: str) -> None:
         _run(session, words)
         if (session.state, session.event_count) == (before, events):
             session.say(f"{text[:60]}: already so", "dim")
-    except RequestError as error:
+    except errors.RequestError as error:
         session.say(str(error), "bad")
     except Exception as error:
         session.report_failure(error)
@@ -438,11 +437,11 @@ def _run(session: Session, words: list[str]) -> None:
     if name in COMMANDS:
         COMMANDS[name].run(session, words[1:])
     elif name in SHELL_ONLY:
-        raise RequestError(f"{name} works in the shell only")
+        raise errors.RequestError(f"{name} works in the shell only")
     elif registry.is_verb(name):
         run_verb(session, [name, *words[1:]])
     else:
-        raise unknown("command", name, names())
+        raise errors.unknown("command", name, names())
 
 
 def completions(session: Session, text: str) -> list[str]:
@@ -461,7 +460,7 @@ def completions(session: Session, text: str) -> list[str]:
 
 def _fitting(start: str, words: Iterable[str]) -> list[str]:
     candidates = list(words)
-    fitting = [candidates[place] for place in matching_places(start, candidates)]
+    fitting = [candidates[place] for place in errors.matching_places(start, candidates)]
     return sorted(fitting, key=lambda word: not word.casefold().startswith(start.casefold()))
 
 
@@ -485,7 +484,7 @@ def completions_by_word(session: Session, text: str) -> dict[str, str]:
     """Return the possible lines, keyed by their last word. Return {} if a name in the text is unknown."""
     try:
         return {line.rpartition(" ")[2]: line for line in completions(session, text)}
-    except RequestError:
+    except errors.RequestError:
         return {}
 
 

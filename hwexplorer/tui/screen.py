@@ -22,9 +22,8 @@ from hwexplorer.tui.prefetch import Prefetch
 from hwexplorer.tui.session.session import ActionRequested, Changed, Session, SessionEvent, SheetOpened, TextOpened
 from hwexplorer.tui.session.state_changes import Box
 from hwexplorer.tui.session.view_cache import Views
-from hwexplorer.tui.widgets import status_lines
+from hwexplorer.tui.widgets import framed_pane, status_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip
-from hwexplorer.tui.widgets.framed_pane import FramedPane, Hovered, PaneLayout, StatusLine
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views import plain
 from hwexplorer.views.layout import whole
@@ -40,7 +39,7 @@ class ExplorerScreen(Screen[None]):
     """The screen of a session. Keys are looked up in the table of actions, not in Textual's bindings: users can remap
     them, an action knows its panes, and help, footer and KEYS.md are written from the table."""
 
-    _layout = PaneLayout()
+    _layout = framed_pane.PaneLayout()
 
     def __init__(self, session: Session, keymap: Keymap, theme: str, ascii: bool, remark: str) -> None:
         """`remark` is shown as a message when the screen opens."""
@@ -51,7 +50,7 @@ class ExplorerScreen(Screen[None]):
         self.theme_name, self.ascii, self._remark = theme, ascii, remark
         self.colours = colours
         self.strip = CardStrip(colours)
-        self.bars = {name: StatusLine(name, colours) for name in ("head", "tabs", "foot")}
+        self.bars = {name: framed_pane.StatusLine(name, colours) for name in ("head", "tabs", "foot")}
         self.prefetch: Prefetch | None = None
         self._message_timer: Timer | None = None
         self._poll_timer: Timer | None = None
@@ -310,24 +309,24 @@ class ExplorerScreen(Screen[None]):
 
     # --- the mouse ----------------------------------------------------------------------------------------
 
-    def on_framed_pane_clicked(self, message: FramedPane.Clicked) -> None:
+    def on_framed_pane_clicked(self, message: framed_pane.FramedPane.Clicked) -> None:
         """Pass a click to the pane. A prompt blocks the click, unless the screen follows its text: then it closes."""
         if self.prompt is not None and self.prompt.is_live:
             self.ask(None)
         if self.prompt is None:
             self.panes[message.pane].click(message)
 
-    def on_framed_pane_wheeled(self, message: FramedPane.Wheeled) -> None:
+    def on_framed_pane_wheeled(self, message: framed_pane.FramedPane.Wheeled) -> None:
         """Pass the wheel to the pane; scroll if the pane does not use it."""
         pane = self.panes[message.pane]
         if self.prompt is not None or not pane.wheel(message):
             pane.scroll_content(message.by)
 
-    def on_framed_pane_dragged(self, message: FramedPane.Dragged) -> None:
+    def on_framed_pane_dragged(self, message: framed_pane.FramedPane.Dragged) -> None:
         """Move the border between the tree and the panes to the right of it."""
         self.do_split(message.by)
 
-    def on_hovered(self, message: Hovered) -> None:
+    def on_hovered(self, message: framed_pane.Hovered) -> None:
         """Explain what is under the pointer, unless there is another message."""
         before, self._hovered = self._hovered, message.text
         if self.prompt is None and (self.session.message or ("",))[0] in ("", before):
@@ -339,7 +338,7 @@ class ExplorerScreen(Screen[None]):
             state = replace(self.state, on=message.device)
             self.session.apply(replace(state, pane="compare") if message.is_double else state)
 
-    def on_status_line_pressed(self, message: StatusLine.Pressed) -> None:
+    def on_status_line_pressed(self, message: framed_pane.StatusLine.Pressed) -> None:
         """Do what the text under the pointer says."""
         if self.prompt is not None:
             self.click_prompt(message.action if message.line == "foot" else "")

@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 
 from analysis.explore.wavefront_phases import WavefrontMachine, WavefrontState, machine_state
 from hardware.base.text import percent
-from hwexplorer.tui.overlays.overlay_screen import CLOSE, EXPORT, Host, OverlayScreen
+from hwexplorer.tui.overlays import overlay_screen
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.framed_pane import Content, FramedPane
 from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines, fit_machines
@@ -53,13 +53,13 @@ class MachineGrid(Content):
         return self._lines[y] if y < len(self._lines) else []
 
 
-class WavefrontPlayer(OverlayScreen):
+class WavefrontPlayer(overlay_screen.OverlayScreen):
     """Plays the time of an operator: each machine its own, or all on one clock."""
 
     content: MachineGrid
     words: tuple[str, ...] = ("show", "wavefront")
     BINDINGS: ClassVar[list[BindingType]] = [
-        CLOSE,
+        overlay_screen.CLOSE,
         Binding("space", "play", "plays"),
         Binding("left,h", "before", "steps", key_display="← →"),
         Binding("right,l", "after", ""),
@@ -67,13 +67,13 @@ class WavefrontPlayer(OverlayScreen):
         Binding("c", "clock", "clock"),
         Binding("plus,equals_sign,up,k", "faster", "speed", key_display="+ -"),
         Binding("minus,down,j", "slower", ""),
-        EXPORT,
+        overlay_screen.EXPORT,
         Binding("home,g,0", "start", "start"),
         Binding("end,G", "end", ""),
         Binding("W", "close", ""),
     ]
 
-    def __init__(self, host: Host, node: str, machines: tuple[WavefrontMachine, ...]) -> None:
+    def __init__(self, host: overlay_screen.Host, node: str, machines: tuple[WavefrontMachine, ...]) -> None:
         self.content = MachineGrid(machines)
         super().__init__(host, "wavefront", self.content)
         self.pane.heading = f"Wavefront · {node}"

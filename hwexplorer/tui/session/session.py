@@ -18,10 +18,9 @@ from hardware.base.errors import RequestError
 from hardware.what_if import with_unchanged
 from hwexplorer import state as states
 from hwexplorer.state import PANES, State, replace
-from hwexplorer.tui.session import state_changes
+from hwexplorer.tui.session import state_changes, view_cache
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
 from hwexplorer.tui.session.limit_summary import DeviceLimits
-from hwexplorer.tui.session.view_cache import ALWAYS_SHOWN, SHOWN_LATER, ViewCache, Views
 from hwexplorer.views import plain
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class Session:
         opens_heaviest: bool = False,
     ) -> None:
         self.provider, self.saved_sessions, self.opens_heaviest = provider, saved_sessions, opens_heaviest
-        self.cache = ViewCache(provider)
+        self.cache = view_cache.ViewCache(provider)
         self.limits = DeviceLimits(self.cache)
         self.history = state_changes.History(present=state)
         self.failures: list[str] = []
@@ -94,7 +93,7 @@ class Session:
         self.recent: list[str] = []  # titles of the palette's items that were done, the last first
         self.split = 0  # cells that the tree is wider than usual
         self.jobs: list[BackgroundJob] = []
-        self.views: Views | None = None
+        self.views: view_cache.Views | None = None
         self.event_count = 0  # events other than changes of the state
         self._listeners: list[Listener] = []
         self._is_at_start = opens_heaviest and not (state.at or state.open)  # its branches were not asked for
@@ -102,7 +101,7 @@ class Session:
             if self._is_at_start:
                 state = self._at_heaviest(replace(state, by="module", sort="share"))
             state, self.views = self._reveal_cursor(state, self.cache.views(state))
-            self.views.make(ALWAYS_SHOWN)
+            self.views.make(view_cache.ALWAYS_SHOWN)
             self.history = state_changes.History(present=state)
 
     def subscribe(self, listener: Listener) -> None:
@@ -138,12 +137,12 @@ class Session:
     def visible_views(self, state: State) -> tuple[str, ...]:
         """Return the names of the views in the first drawing of a state."""
         boxes = self.visible_boxes(state)
-        return (*ALWAYS_SHOWN, *(name for name in PANES if name in boxes and name != "tree"))
+        return (*view_cache.ALWAYS_SHOWN, *(name for name in PANES if name in boxes and name != "tree"))
 
     def later_views(self, state: State) -> tuple[str, ...]:
         """Return the names of the views that a state shows once the others are drawn."""
         boxes = self.visible_boxes(state)
-        return tuple(name for name, box in SHOWN_LATER.items() if box in boxes)
+        return tuple(name for name, box in view_cache.SHOWN_LATER.items() if box in boxes)
 
     def apply(self, state: State, history: state_changes.History | None = None) -> bool:
         """Make another state present and return True; else show why not or capture it. Undo and redo pass `history`."""
@@ -311,7 +310,7 @@ class Session:
 
     # --- the tree -----------------------------------------------------------------------------------------
 
-    def _reveal_cursor(self, state: State, views: Views) -> tuple[State, Views]:
+    def _reveal_cursor(self, state: State, views: view_cache.Views) -> tuple[State, view_cache.Views]:
         """Return the state with its cursor on a row that exists, and its views. A kernel that is gone gives way to its
         first operator; any other row is looked for in the tree by module, else the cursor goes to the root."""
         places = plain.index_tree(views.tree).place
