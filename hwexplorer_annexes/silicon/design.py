@@ -1,16 +1,238 @@
-"""Design search: a grid of changed chips over several models, best first, with area and cost."""
+"""Design search: evaluates a grid of changes of a chip by their cost over several models.
 
+A design is a what-if device (hardware/what_if.py). It holds a limit of power by a lower clock. Its score is the
+weighted geometric mean over models of a metric over the same metric of the base. If models run at rates, it is that of
+one second: energy and busy time add up. Lower is better.
+"""
+
+import itertools
+import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from hwexplorer.extend import METRICS, Constraint, RequestError, declare, document, engine, options, tuning
+import msgspec
+import numpy as np
+
+from hwexplorer.extend import (
+    METRICS,
+    Constraint,
+    Device,
+    RequestError,
+    Scenario,
+    area,
+    declare,
+    document,
+    engine,
+    execute,
+    front,
+    options,
+    shipped_workload,
+    tuning,
+    what_if,
+)
+from hwexplorer.extend import estimate as estimate_module
 from hwexplorer.extend import text as text_module
-from hwexplorer_annexes.silicon.design_search import Design, DesignReport, DesignStudy, parse_knob, search_designs
 from hwexplorer_annexes.verb_parts import Rows, State, option, replace
 
 Column = document.Column
 percent = text_module.percent
 quantity = text_module.quantity
+BOUNDS = execute.BOUNDS
+Change = what_if.Change
+ModelCost = tuning.ModelCost
+parse_value = what_if.parse_value
+
+DESIGNS_MAX = 1_000_000
+_ROUNDING = 1.0 + 1e-6  # a design that a limit of power throttles is at this limit
+_TOO_SLOW = "its units have no time for these rates"
+_REFUSALS = {"power": "it draws more power than allowed", "area": "its die is larger than allowed"}
+
+
+class DesignKnob(msgspec.Struct, frozen=True):
+    """A fact and its candidate values in SI units."""
+
+    name: str
+    values: tuple[float, ...]
+
+    def change(self, value: float) -> Change:
+        """Return the change that sets the fact to a value."""
+        return Change(self.name, "=", f"{value:.10g}x{value:.10g}" if self.name == what_if.ARRAY else f"{value:.10g}")
+
+
+class DesignStudy(msgspec.Struct, frozen=True, kw_only=True):
+    """The input of a search: `models` with their weights, or `at_rates` per second, limits of `power` in W and `area`
+    in mm2."""
+
+    base: Device
+    knobs: tuple[DesignKnob, ...]
+    models: tuple[tuple[str, float], ...]
+    scenario: Scenario
+    metric: str
+    limits: tuple[Constraint, ...] = ()
+    at_rates: bool = False
+
+
+class Design(msgspec.Struct, frozen=True, kw_only=True):
+    """One design with its cost for each model of the study, and of one `second` of models at rates. `binds` is the
+    share of time by what limits it, the most first. `refused` says why it is invalid or violates a limit."""
+
+    device: str
+    values: tuple[float, ...]
+    changes: str = ""
+    costs: tuple[ModelCost, ...] = ()
+    score: float = math.inf
+    power_w: float = 0.0
+    area_mm2: float = 0.0
+    dies: int = 1
+    cost_usd: float = 0.0
+    binds: dict[str, float] = {}
+    second: ModelCost | None = None
+    refused: str = ""
+
+
+class DesignReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The document of `hwexplorer tune design`: `best` designs by score, and the Pareto `front` of mean latency, mean
+    energy and area. `as_it_is` is the base; `why_refused` is the most common reason. `excluded` would be better than
+    the best but for the `limits`, in W and mm2."""
+
+    base: str
+    knobs: tuple[DesignKnob, ...]
+    models: tuple[str, ...]
+    metric: str
+    evaluated: int
+    refused: int
+    as_it_is: Design
+    best: tuple[Design, ...]
+    front: tuple[Design, ...]
+    why_refused: str
+    excluded: Design | None = None
+    limits: dict[str, float] = {}
+
+
+def parse_knob(device: Device, text: str) -> DesignKnob:
+    """Parse a range in steps of two, `units=64..1024`, or a list of values, `units=64|256`. Raises RequestError."""
+    name, equals, written = text.partition("=")
+    least, dots, most = written.partition("..")
+    if not equals or not written:
+        raise RequestError(f"knob {text[:40]!r}: expected a fact and its range, e.g. units=64..1024 or units=64|256")
+    full, unit = what_if.find_field(device, name)
+    values = {parse_value(value, unit) for value in ((least, most) if dots else written.split("|"))}
+    if dots and (len(values) < 2 or not 0 < parse_value(least, unit) < parse_value(most, unit)):
+        raise RequestError(f"knob {text[:40]!r}: expected a range from a value above 0 to a larger one")
+    for value in values:
+        try:
+            what_if.check_value(value, unit)
+        except ValueError as error:
+            raise RequestError(f"knob {text[:40]!r}: {error}") from None
+    return DesignKnob(full, _doubled(min(values), max(values)) if dots else tuple(sorted(values)))
+
+
+def _doubled(least: float, most: float) -> tuple[float, ...]:
+    """Return the doublings of the least value up to the largest value, which is always included."""
+    return *(least * 2.0**i for i in range(math.ceil(math.log2(most / least) - 1e-9))), most
+
+
+def _within_power(study: DesignStudy) -> DesignStudy:
+    """Return the study with a base that holds the limit of power."""
+    most_w = min((limit.amount for limit in study.limits if limit.figure == "power"), default=math.inf)
+    if study.base.power_limit_w <= most_w:
+        return study
+    held = what_if.apply_changes(study.base, (Change("power_limit_w", "=", f"{most_w:.10g}"),))
+    return msgspec.structs.replace(study, base=held)
+
+
+def _design(study: DesignStudy, unchanged: Design, values: tuple[float, ...]) -> Design:
+    changes = tuple(knob.change(value) for knob, value in zip(study.knobs, values, strict=True))
+    try:
+        device = what_if.apply_changes(study.base, changes)
+    except RequestError as error:
+        return Design(device="", values=values, refused=str(error).rpartition("}: ")[2])
+    design = _evaluate(study, device, values)
+    design = msgspec.structs.replace(design, score=_score(study, design, unchanged))
+    limited = {"power": design.power_w, "area": design.area_mm2}
+    broken = (_REFUSALS[limit.figure] for limit in study.limits if limit.excess(limited[limit.figure]) > _ROUNDING)
+    return msgspec.structs.replace(design, refused=design.refused or next(broken, ""))
+
+
+def _score(study: DesignStudy, design: Design, unchanged: Design) -> float:
+    figure = METRICS[study.metric].figure
+    if design.second is not None and unchanged.second is not None:
+        return figure(design.second) / figure(unchanged.second)
+    return mean([figure(one) / figure(was) for one, was in zip(design.costs, unchanged.costs, strict=True)], study)
+
+
+def _second(study: DesignStudy, costs: Sequence[ModelCost]) -> ModelCost | None:
+    """Return the busy time and the energy of one second of models at rates, None without rates."""
+    rates = [rate for _, rate in study.models]
+    columns = [(cost.latency_s, cost.energy_j_per_inference) for cost in costs]
+    return ModelCost(*(np.array(rates) @ columns).tolist()) if study.at_rates else None
+
+
+def mean(values: Sequence[float], study: DesignStudy) -> float:
+    """Return the weighted geometric mean over the models."""
+    weights = [weight for _, weight in study.models]
+    return math.exp(sum(w * math.log(value) for w, value in zip(weights, values, strict=True)) / sum(weights))
+
+
+def _evaluate(study: DesignStudy, device: Device, values: tuple[float, ...]) -> Design:
+    """Return the design with the cost of each model, its highest power, and why it is refused if a model does not fit
+    in memory or the units have no time for the rates."""
+    results = [estimate_module.estimate(shipped_workload(model), device, study.scenario) for model, _ in study.models]
+    refused = next((f"{result.workload.name} does not fit in memory" for result in results if not result.fits), "")
+    size, weights = area(device), np.array([weight for _, weight in study.models])
+    seconds = np.array([result.bound_s for result in results]).T @ weights
+    binds = {BOUNDS[place]: float(seconds[place] / seconds.sum()) for place in np.argsort(-seconds) if seconds[place]}
+    costs = tuple(map(tuning.model_cost, results))
+    design = document.record(
+        Design, size, device=device.key, values=values, costs=costs, score=1.0, binds=binds,
+        second=_second(study, costs), power_w=max(result.average_power_w for result in results),
+        area_mm2=size.total_mm2, refused=refused,
+        changes=",".join(str(knob.change(value)) for knob, value in zip(study.knobs, values, strict=False)),
+    )  # fmt: skip
+    is_too_slow = design.second is not None and design.second.latency_s > 1.0
+    return msgspec.structs.replace(design, refused=refused or _TOO_SLOW) if is_too_slow else design
+
+
+def search_designs(study: DesignStudy, tick: Callable[[int, int], None] | None = None, most: int = 20) -> DesignReport:
+    """Evaluate the grid of designs and return the best. Raises RequestError if all are refused."""
+    total = math.prod(len(knob.values) for knob in study.knobs)
+    if total > DESIGNS_MAX:
+        raise RequestError(f"a grid of {total:,} designs (allowed: {DESIGNS_MAX:,}): take fewer values")
+    study = _within_power(study)
+    unchanged = _evaluate(study, study.base, ())
+    found: list[Design] = []
+    for values in itertools.product(*(knob.values for knob in study.knobs)):
+        found.append(_design(study, unchanged, values))
+        if tick is not None:
+            tick(len(found), total)
+    allowed = list({one.values: one for one in found if not one.refused}.values())
+    reasons = [one.refused for one in found if one.refused]
+    why = max(set(reasons), key=lambda reason: (reasons.count(reason), reason)) if reasons else ""
+    if not allowed:
+        raise RequestError(f"none of {len(found):,} designs can be: {why}")
+    means = np.array(
+        [[*(mean([METRICS[name].figure(c) for c in d.costs], study) for name in ("latency", "energy")), d.area_mm2]
+         for d in allowed]
+    )  # fmt: skip
+    best = sorted(allowed, key=lambda one: one.score)
+    better = [one for one in found if one.refused in _REFUSALS.values() and one.score < best[0].score]
+    return document.record(
+        DesignReport,
+        study,
+        base=study.base.key,
+        models=tuple(model for model, _ in study.models),
+        evaluated=len(found),
+        refused=len(reasons),
+        as_it_is=unchanged,
+        best=tuple(best[:most]),
+        front=tuple(one for one, kept in zip(allowed, front(means).tolist(), strict=True) if kept),
+        why_refused=why,
+        excluded=min(better, key=lambda one: one.score, default=None),
+        limits={limit.figure: limit.amount for limit in study.limits},
+    )
+
+
+# --- the section of the verb ------------------------------------------------------------------------------------------
 
 
 def _device(design: Design) -> str:

@@ -10,7 +10,7 @@ from hardware.area import area
 from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
 from hwexplorer import engine
-from hwexplorer_annexes.silicon.design_search import (
+from hwexplorer_annexes.silicon.design import (
     DesignKnob,
     DesignReport,
     DesignStudy,
