@@ -172,7 +172,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def moved_bytes(self) -> tuple[Floats, ...]:
         """Bytes that each operator moves in each role, (n,)."""
-        return tuple(self.per_op(self.transfers.size_bytes, role) for role in (READ, READ_WEIGHT, WRITE))
+        return tuple([self.per_op(self.transfers.size_bytes, role) for role in (READ, READ_WEIGHT, WRITE)])
 
     @property
     def read_bytes(self) -> Floats:

@@ -147,7 +147,7 @@ class _KernelTimes(NamedTuple):
 def _time_kernels(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> _KernelTimes:
     """Time each kernel at the full clock: `overlapped(compute, memory) + filling of blocks + passes + overhead`, s."""
     resources, serial_s = kernels.resources, kernels.serial_s
-    overlapped_s, joins_s = (seconds[0] for seconds in _busy(mapping, kernels, setup))
+    overlapped_s, joins_s = [seconds[0] for seconds in _busy(mapping, kernels, setup)]
     start_s, start_cycles_s = _start_s(kernels.starts, setup)
     overhead_s, dispatch_s = _overhead(kernels, setup, start_s)
     return _KernelTimes(

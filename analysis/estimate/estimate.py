@@ -592,7 +592,7 @@ def _totals_of_run(evaluation: Evaluation, i: int, batch: int, trust: Trust) -> 
     """Return the fields of an Estimate that are sums over the kernels of run `i`, and what follows from them."""
     sums = evaluation.totals
     latency, energy = float(sums.latency_s[i]), float(sums.energy_j[i])
-    fast, slow = (latency * factor for factor in trust.band)
+    fast, slow = [latency * factor for factor in trust.band]
     return {
         "latency_s": latency,
         "energy_j": energy,
