@@ -168,7 +168,7 @@ def test_it_ends_with_its_parent(left: Path) -> None:
     code = loose(left, "sum(range(10 ** 13))")  # holds the GIL
     parent = (
         "import sys, time\nfrom analysis.model.names import model_ref\n"
-        "from analysis.model.process import workload_jobs as job\n"
+        "from analysis.model.process import child_job as job\n"
         f"job.ModelCapture._command = lambda self: [sys.executable, '-c', {code!r}]\n"
         "one = job.ModelCapture(model_ref.refer('resnet18', 64)); one.start()\n"
         "print('runs', flush=True); time.sleep(100)"
