@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hardware.base import file_access
 from hardware.base.file_access import convert_record
+from hardware.base.records import SourcedValue
 from hardware.demand import Floats, OpClass
 
 Kind = Literal["sram", "register"]
@@ -51,26 +52,6 @@ class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 COEFFICIENTS = Path(__file__).parent / "coefficients.toml"
 Triple = tuple[float, float, float]
-
-
-class SourcedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value with its spread and source."""
-
-    value: float
-    low: float
-    high: float
-    source: str
-    quality: str
-
-    @property
-    def all(self) -> tuple[float, float, float]:
-        """The value, low and high. Of times, low is the fast end; of rates and shares, low is the slow end."""
-        return self.value, self.low, self.high
-
-
-def exact_value(value: float) -> SourcedValue:
-    """Return a number without spread or source, as a default."""
-    return SourcedValue(value=value, low=value, high=value, source="", quality="")
 
 
 @cache

@@ -16,7 +16,6 @@ from hardware.architecture_facts import (
     COEFFICIENTS,
     Event,
     GpuConstants,
-    SourcedValue,
     Triple,
     log_interpolate,
     logic_scale,
@@ -26,7 +25,7 @@ from hardware.architecture_facts import (
 from hardware.area import level_mm2
 from hardware.base.errors import unknown
 from hardware.base.file_access import read_records
-from hardware.base.records import memoize
+from hardware.base.records import SourcedValue, memoize
 from hardware.base.text import percent
 from hardware.device import DESIGN_TARGET, DESIGNER, Device, Fact
 from hardware.plan import Plan

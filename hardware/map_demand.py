@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
-from hardware.architecture_facts import Efficiency, GpuConstants, SourcedValue
-from hardware.base.records import memoize
+from hardware.architecture_facts import Efficiency, GpuConstants
+from hardware.base.records import SourcedValue, memoize
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.mapping.common import (

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
-from hardware.architecture_facts import Efficiency, exact_value
+from hardware.architecture_facts import Efficiency
 from hardware.base import file_access
-from hardware.base.records import memoize
+from hardware.base.records import exact_value, memoize
 from hardware.device import Device
 from hardware.engines.runtime import (
     AUTO,

@@ -19,7 +19,7 @@ import msgspec
 
 from analysis.model.ir.workload import Workload, coverage, uncovered_note
 from analysis.model.names.model_ref import configuration_of_weights, user_target
-from analysis.model.process.child_job import USER_LIMITS, ProcessLimits
+from analysis.model.reading_budget import USER_LIMITS, ProcessLimits
 from hardware import known_architectures as architectures
 from hardware.base.errors import RequestError, split_list, unknown
 from hwexplorer import engine, registry, user_code

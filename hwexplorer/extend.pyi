@@ -15,7 +15,7 @@ from analysis.model.process.answering import answer as answer
 # Estimates, and what is made of them.
 from analysis import document as document
 from analysis.estimate import causes as causes, estimate as estimate, figures as figures
-from analysis.estimate.figures import METRICS as METRICS
+from analysis.estimate.metrics import METRICS as METRICS
 from analysis.estimate.scenario import Scenario as Scenario
 from analysis.explore.outcome import Constraint as Constraint
 from analysis.explore.grid import front as front
@@ -38,6 +38,7 @@ from hardware.setup import Setup as Setup
 # Errors, files, numbers and words.
 from hardware.base import file_access as file_access, text as text
 from hardware.base.errors import RequestError as RequestError
+from hardware.base.records import SourcedValue as SourcedValue, exact_value as exact_value
 from hardware.base.records import group_by as group_by, memoize as memoize
 
 # Verbs and views.

@@ -8,8 +8,9 @@ import numpy as np
 
 from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate, estimate_batches
-from analysis.estimate.figures import METRICS, Figures, figures
+from analysis.estimate.figures import Figures, figures
 from analysis.estimate.kernel_rows import RooflinePoints, is_launch_dominated, main_peak, points, sides_of_ridge
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import operators_of, tree
 from analysis.explore.grid import BATCHES

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from analysis.estimate.figures import ADDITIVE
+from analysis.estimate.metrics import ADDITIVE
 from hardware import precision as formats
 from hardware.base.errors import RequestError, split_list, unknown
 from hwexplorer import settings

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analysis.model.names import targets
 from analysis.model.names.model_ref import ModelRef, user_target
 from analysis.model.names.targets import Target
-from analysis.model.process.child_job import USER_LIMITS, ProcessLimits
+from analysis.model.reading_budget import USER_LIMITS, ProcessLimits
 from hardware.base.errors import RequestError
 from hwexplorer.text import next_command
 

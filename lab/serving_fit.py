@@ -28,9 +28,8 @@ from analysis.measured.services import (
 from analysis.measured.tables import SHIPPED, family_of, read_rows
 from analysis.model.ir.workload import Bools, Floats
 from analysis.serving.served_load import EVIDENCE, find_knee, load_evidence
-from hardware.architecture_facts import SourcedValue
 from hardware.base import file_access
-from hardware.base.records import group_by
+from hardware.base.records import SourcedValue, group_by
 from hardware.engines.runtime import runtimes, schedulers
 from hwexplorer_annexes.calibration.rate_fit import FittedRate, Progress
 from lab import load_superseded_runtimes

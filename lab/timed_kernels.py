@@ -28,8 +28,8 @@ from analysis.measured.tables import (
     read_rows,
 )
 from analysis.model.ir.workload import Parallel
-from hardware.architecture_facts import exact_value
 from hardware.base import file_access
+from hardware.base.records import exact_value
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
 from hardware.engines import runtime as libraries

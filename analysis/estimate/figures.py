@@ -1,114 +1,20 @@
-"""Figures of an estimate: the metrics, each with one name, a key in records and the direction that is better; the
-record of all figures; and the deviations from the request, in words. Comparisons, sweeps, searches, advice and
-explanations use them, so a key means the same in every document."""
+"""Figures of an estimate: the record of all figures, and the deviations from the request, in words. Comparisons,
+sweeps, searches, advice and explanations use them, so a key means the same in every document."""
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
 
 from analysis.document import YES_NO, column, record
 from analysis.estimate.estimate import Estimate, largest_batch
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.trust import Trust
 from analysis.model.ir.workload import Workload, steps
 from hardware import precision
-from hardware.base.text import Unit
 from hardware.demand import OpClass
 from hardware.engines.runtime import AUTO, MODES, format_rule, runtimes
 from hardware.execute import BOUNDS
 from hardware.precision import runs_wider
-
-
-class Metric(msgspec.Struct, frozen=True):
-    """`key` names the figure in Figures and in an Estimate; `title` begins a sentence or heads a column; `noun` is used
-    within a sentence."""
-
-    key: str
-    unit: Unit
-    title: str
-    noun: str
-    more_is_better: bool = False
-    # Computes the figure of an Estimate that has no such property. Figures then have it in `derived`.
-    formula: Callable[[Any], float] | None = None
-    letter: str = ""  # of its limits on the screen: L<5ms; "" if the screen has none
-    limit_example: str = ""  # an amount, for the help of its limit in `search`; "" if a search cannot limit it
-    band: str = ""  # "energy", "latency" or both: the figures whose bands it follows
-    ratio: str = ""  # names its ratio to the baseline in `compare`; "" if there is none
-    is_aim: bool = False  # of advice
-    is_order: bool = False  # of configurations in a search, and of ranked models
-    is_ruled: bool = False  # in rules of CI
-    is_compared: bool = False  # between two results
-    is_of_load: bool = False  # a figure of a model that serves requests, not of one run
-
-    def figure(self, run: object) -> float:
-        """Return the figure of an Estimate, Figures, or another object with this key."""
-        if self.formula is not None:
-            return run.derived[self.key] if hasattr(run, "derived") else self.formula(run)
-        value: float = getattr(run, self.key)
-        return value
-
-    def is_figure_of(self, run: object) -> bool:
-        """Return True if an object has this figure."""
-        return hasattr(run, self.key) or (self.formula is not None and not self.is_of_load)
-
-
-METRICS = {
-    "energy": Metric(
-        "energy_j_per_inference", "J", "Energy per inference", "energy per inference", letter="E",
-        limit_example="100mJ", band="energy", ratio="energy", is_aim=True, is_order=True, is_ruled=True,
-        is_compared=True,
-    ),
-    "latency": Metric(
-        "latency_s", "s", "Latency of the batch", "latency", letter="L", limit_example="50ms", band="latency",
-        ratio="latency", is_aim=True, is_order=True, is_ruled=True, is_compared=True,
-    ),
-    "edp": Metric(
-        "edp_js", "Js", "EDP", "EDP", band="latency energy", ratio="edp", is_aim=True, is_order=True, is_ruled=True,
-        is_compared=True,
-    ),
-    "memory": Metric(
-        "peak_memory_bytes", "byte", "Peak memory", "peak memory", letter="M", limit_example="512MB",
-        ratio="peak_memory", is_aim=True, is_ruled=True, is_compared=True,
-    ),
-    "power": Metric(
-        "average_power_w", "W", "Average power", "average power", letter="P", limit_example="15W", is_ruled=True
-    ),
-    "throughput": Metric(
-        "throughput_per_s", "1/s", "Inferences per second", "throughput", more_is_better=True, limit_example="10000",
-        band="latency", ratio="throughput", is_aim=True, is_order=True, is_ruled=True,
-    ),
-    "efficiency": Metric(
-        "inferences_per_j", "1/J", "Inferences per joule", "inferences per joule", more_is_better=True,
-        formula=lambda run: 1.0 / run.energy_j_per_inference if run.energy_j_per_inference else 0.0, band="energy",
-        is_ruled=True,
-    ),
-    "cost": Metric(
-        "cost_usd_per_million", "", "Electricity of a million inferences, USD", "cost", limit_example="0.05",
-        band="energy", is_order=True,
-    ),
-    "utilization": Metric(
-        "utilization", "%", "Share of the peak", "utilisation", more_is_better=True, band="latency", is_ruled=True
-    ),
-    "coverage": Metric("coverage", "%", "Work with a cost rule", "coverage", more_is_better=True, is_ruled=True),
-    "macs": Metric("macs", "MAC", "MACs", "MACs", is_compared=True),
-    "flops": Metric("flops", "FLOP", "FLOPs", "FLOPs", is_compared=True),
-    "operators": Metric("operators", "count", "Operators", "operators", is_compared=True),
-    "ttft": Metric(
-        "ttft_p99_s", "s", "Time to first token, 99th percentile", "time to first token", letter="ttft",
-        is_ruled=True, is_of_load=True,
-    ),
-    "tpot": Metric(
-        "tpot_p99_s", "s", "Time per output token, 99th percentile", "time per output token", letter="tpot",
-        is_ruled=True, is_of_load=True,
-    ),
-}  # fmt: skip
-# Metrics of which nodes have parts that add up to the model's: trees show them, and comparisons use them.
-ADDITIVE = ("edp", "energy", "latency")
-
-
-def select_metrics(has: Callable[[Metric], object]) -> tuple[str, ...]:
-    """Return the names of the metrics with a flag, in the order of METRICS."""
-    return tuple(name for name, metric in METRICS.items() if has(metric))
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):

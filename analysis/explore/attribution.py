@@ -23,8 +23,8 @@ from analysis.estimate.causes import (
     steps,
 )
 from analysis.estimate.estimate import COMPONENTS, Estimate, estimate, rates, ratio
-from analysis.estimate.figures import ADDITIVE, METRICS
 from analysis.estimate.kernels import structure
+from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.peak_memory import allocation_bytes, lifetimes
 from analysis.estimate.tree_figures import HOST, estimate_of_node, find_node, host_branches, operators_of
 from analysis.model.ir.workload import Floats

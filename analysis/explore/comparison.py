@@ -15,7 +15,8 @@ from analysis.document import column, record, records
 from analysis.estimate.alternatives import Alternative, best_setting, widest_that_fits
 from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.figures import ADDITIVE, METRICS, Figures, Head, figures, head_fields, serving
+from analysis.estimate.figures import Figures, Head, figures, head_fields, serving
+from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import TreeLevel, tree_without_host
 from analysis.explore.attribution import attribute_to_software

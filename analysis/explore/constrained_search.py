@@ -7,7 +7,7 @@ from itertools import combinations
 import msgspec
 import numpy as np
 
-from analysis.estimate.figures import METRICS, Metric
+from analysis.estimate.metrics import METRICS, Metric
 from analysis.explore.grid import Points
 from analysis.explore.odds import DOUBT, SAFE
 from analysis.explore.outcome import Constraint

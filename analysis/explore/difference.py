@@ -16,7 +16,8 @@ import msgspec
 from analysis.document import column, record, records
 from analysis.estimate.causes import FAMILIES, divide_host_work, family_energy
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import METRICS, Head, head_fields, select_metrics
+from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.estimate.tree_figures import host_branches, operators_of
 from analysis.explore.attribution import Explanation, estimate_of_work, explain, is_comparable
 from analysis.explore.odds import LIKELY, SURE, metric_ratio_band, probability

@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate, estimate, estimate_batches
-from analysis.estimate.figures import METRICS
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.cost import CostSettings, settings
 from analysis.explore.outcome import Constraint

@@ -19,7 +19,7 @@ from statistics import NormalDist
 import msgspec
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import METRICS
+from analysis.estimate.metrics import METRICS
 from analysis.model.transformer import transformer_request
 from analysis.model.transformer.transformer_request import LoadSpec
 from analysis.text import headline

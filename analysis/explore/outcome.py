@@ -20,7 +20,8 @@ import msgspec
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import METRICS, Head, head_fields, select_metrics, serving
+from analysis.estimate.figures import Head, head_fields, serving
+from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.estimate.tree_figures import tree
 from analysis.explore import odds
 from analysis.model.ir import workload

@@ -6,7 +6,8 @@ import msgspec
 
 from analysis.document import Column, column, columns, record
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import METRICS, Figures, figures
+from analysis.estimate.figures import Figures, figures
+from analysis.estimate.metrics import METRICS
 from analysis.explore.cost import Cost, CostSettings, find_cost
 from analysis.explore.odds import odds_below
 from analysis.explore.outcome import Constraint

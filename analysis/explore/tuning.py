@@ -13,7 +13,8 @@ import numpy as np
 
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.figures import ADDITIVE, METRICS, Head, head_fields
+from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.metrics import ADDITIVE, METRICS
 from hardware.base.errors import RequestError
 from hardware.base.records import memoize
 from hardware.device import Device

@@ -1,6 +1,8 @@
-"""The budget for reading an untrusted file: one count of steps for work and memory, and progress."""
+"""The budgets for untrusted input: steps for reading a file, with progress, and limits of a subprocess."""
 
 from collections.abc import Callable
+
+import msgspec
 
 from analysis.model.model_errors import ModelError
 
@@ -34,3 +36,17 @@ class Budget:
         if phase != self._reached[0] or fraction >= self._reached[1] + 0.01:
             self._reached = (phase, fraction)
             self._progress(phase, fraction)
+
+
+class ProcessLimits(msgspec.Struct, frozen=True):
+    """Limits for a subprocess: `seconds` of wall time; processor time and memory of each of its processes."""
+
+    seconds: float = 300.0
+    memory_bytes: int | None = None
+    show_output: bool = False
+
+
+# For the user's code: torch itself needs about 1 GiB; weights are not allocated.
+USER_LIMITS = ProcessLimits(seconds=120.0, memory_bytes=8 << 30)
+# For data files: their readers stop at a sixth of the time, a quarter of the memory.
+READ_LIMITS = ProcessLimits(seconds=120.0, memory_bytes=4 << 30)

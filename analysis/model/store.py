@@ -21,7 +21,8 @@ from analysis.model.reading_budget import Progress
 from hardware.base import file_access
 
 if TYPE_CHECKING:
-    from analysis.model.process.child_job import ProcessLimits, WorkloadJob
+    from analysis.model.process.child_job import WorkloadJob
+    from analysis.model.reading_budget import ProcessLimits
 
 _SHIPPED = Path(__file__).with_name("captures")
 _SUFFIX = targets.STORED

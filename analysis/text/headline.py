@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from analysis.estimate.causes import COMPUTE, DRAM, LAUNCH_CAUSE, ON_CHIP, THROTTLED, causes
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import METRICS
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.trust import Trust
 from analysis.model.ir.workload import Ints
 from hardware.base.text import count_noun, percent, quantity

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import msgspec
+
 P = ParamSpec("P")
 Record = TypeVar("Record")
 Result = TypeVar("Result")
@@ -73,3 +75,23 @@ def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, lis
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
+
+
+class SourcedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value with its spread and source."""
+
+    value: float
+    low: float
+    high: float
+    source: str
+    quality: str
+
+    @property
+    def all(self) -> tuple[float, float, float]:
+        """The value, low and high. Of times, low is the fast end; of rates and shares, low is the slow end."""
+        return self.value, self.low, self.high
+
+
+def exact_value(value: float) -> SourcedValue:
+    """Return a number without spread or source, as a default."""
+    return SourcedValue(value=value, low=value, high=value, source="", quality="")

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from hardware.architecture_facts import SourcedValue, exact_value
 from hardware.base import file_access, plugins
 from hardware.base.errors import hint
 from hardware.base.file_access import convert_record, read_list, read_records, read_rows
-from hardware.base.records import memoize
+from hardware.base.records import SourcedValue, exact_value, memoize
 
 if TYPE_CHECKING:
     from hardware.architecture_facts import Tiles

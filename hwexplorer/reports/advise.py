@@ -11,7 +11,8 @@ import msgspec
 from analysis.document import Column, columns
 from analysis.estimate.alternatives import Alternative, alternatives, best_setting, gain_per_inference
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.figures import METRICS, Head, head_fields, select_metrics
+from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.explore import comparison
 from analysis.explore.cost import settings
 from analysis.explore.grid import Axes

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from analysis.document import Column, columns
-from analysis.estimate import figures
+from analysis.estimate import figures, metrics
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.explore import comparison
@@ -350,7 +350,7 @@ def _brief_table(rows: Sequence[device_rows.DeviceRow]) -> plain.Table:
     """Return a row for each device with its bands, the best first and designs on paper last. Footers describe each."""
     ordered = sorted(rows, key=lambda row: row.order)
     extra = (replace(column, keep=3) for column in SUMMARY if column.key in ("utilization", "memory"))
-    columns, noun = (*_brief_columns(rows), *extra), figures.METRICS[rows[0].metric].noun
+    columns, noun = (*_brief_columns(rows), *extra), metrics.METRICS[rows[0].metric].noun
     legend = f"{columns[1].title}: rank by {noun}, and {noun} over that of {rows[0].reference.device.key} (1x)"
     lines = (legend, *map(_device_line, ordered), MORE)
     return plain.Table(
@@ -421,8 +421,8 @@ def _by_node(state: State, found: comparison.Levels) -> plain.Table:
         Column("latency_winner", "Least latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),
                help="winner by latency"),
     ]  # fmt: skip
-    tally = [f"{figures.METRICS[m].noun}: {_tally(found, m)}" for m in found.tally]
-    count, noun = len(found.rows), figures.METRICS[metric].noun
+    tally = [f"{metrics.METRICS[m].noun}: {_tally(found, m)}" for m in found.tally]
+    count, noun = len(found.rows), metrics.METRICS[metric].noun
     footer = [f"{count} {found.level}s; wins by {'; by '.join(tally)}"]
     footer += [
         f"{engine.marked_key(key)} has the least {noun} in {least} of {count}, on paper: not counted"
@@ -445,7 +445,7 @@ def _winner(node: comparison.ComparedNode, metric: str) -> str:
 
 def _columns_of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
     return (
-        Column(key, engine.marked_key(key), figures.METRICS[metric].unit, role="quantity", keep=2,
+        Column(key, engine.marked_key(key), metrics.METRICS[metric].unit, role="quantity", keep=2,
                of=lambda node: _node_amount(node.devices[key], metric)),
         Column(f"{key}_ratio", "ratio", "x", keep=6, of=lambda node: node.devices[key].ratio_to_baseline[metric],
                help=f"to {baseline}"),
@@ -481,7 +481,7 @@ VERB = Report(
         options.BASELINE,
         INCLUDE_PAPER,
         options.choice("--level", LEVELS, default="summary", metavar="LEVEL", applies_to="batch"),
-        options.choice("--metric", figures.ADDITIVE, metavar="M", help="what --level subgraph and operator compare"),
+        options.choice("--metric", metrics.ADDITIVE, metavar="M", help="what --level subgraph and operator compare"),
         *COST_OPTIONS,
     ),
     document=_document,

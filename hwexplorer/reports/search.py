@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from analysis.estimate.figures import METRICS, Metric, select_metrics
+from analysis.estimate.metrics import METRICS, Metric, select_metrics
 from analysis.explore.constrained_search import ConstrainedSearch, limit_flags
 from analysis.explore.constrained_search import search as within
 from analysis.explore.grid import Points, evaluate

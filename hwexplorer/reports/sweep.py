@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from analysis.document import Column, columns, record
-from analysis.estimate.figures import ADDITIVE, METRICS
+from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.explore.grid import Best, Crossing, Points, evaluate
 from analysis.explore.point import Point, point_columns
 from analysis.model.transformer.transformer_request import MOST_CLIENTS

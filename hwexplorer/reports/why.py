@@ -15,8 +15,9 @@ from analysis.estimate import causes, tree_figures
 from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inference
 from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import METRICS, Head, describe_deviations, head_fields
+from analysis.estimate.figures import Head, describe_deviations, head_fields
 from analysis.estimate.kernel_rows import kernels
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import HOST
 from analysis.explore import attribution, difference
 from analysis.explore.difference import read_result

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 from rich.segment import Segment
 
-from analysis.estimate.figures import METRICS
+from analysis.estimate.metrics import METRICS
 from hardware.base.errors import RequestError
 from hardware.what_if import split_changes
 from hwexplorer.state import OVER_BATCHES, PANES, PLOTS, RANKS, SORTS, State, replace

@@ -6,7 +6,7 @@ and the subgraph that changed most.
 
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import METRICS
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree_figures import operators_of
 from analysis.explore.attribution import attribute, is_comparable
 from hardware.base.text import percent

@@ -6,7 +6,8 @@ import msgspec
 
 from analysis.estimate.causes import LIMITS, limits
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import METRICS, Figures
+from analysis.estimate.figures import Figures
+from analysis.estimate.metrics import METRICS
 from analysis.model.names import zoo
 from analysis.text.headline import work_word
 from hardware.base.text import count_noun, quantity

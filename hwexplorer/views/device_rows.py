@@ -13,7 +13,7 @@ import msgspec
 from analysis.document import Column
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import METRICS
+from analysis.estimate.metrics import METRICS
 from analysis.explore.outcome import Outcome, figure_band, parse_limits
 from analysis.text import headline
 from hardware.base.text import Unit, decimals_for, fixed, prefix_for, quantity

@@ -15,7 +15,8 @@ from analysis.document import Cell, Column
 from analysis.estimate import causes, tree_figures
 from analysis.estimate.causes import CAUSES, divide_host_work
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import METRICS, describe_deviations
+from analysis.estimate.figures import describe_deviations
+from analysis.estimate.metrics import METRICS
 from analysis.explore.comparison import find_winner
 from analysis.model.ir.workload import Floats, Ints
 from analysis.text.headline import SAME, describe_change

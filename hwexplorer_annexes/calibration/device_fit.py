@@ -16,7 +16,7 @@ import numpy as np
 from hwexplorer.extend import (
     Device,
     RequestError,
-    architecture_facts,
+    SourcedValue,
     demand,
     device_catalog,
     document,
@@ -383,7 +383,7 @@ def _own_runtime(device: Device, runtime_id: str, moved: Mapping[Part, float]) -
     return {**device.file.runtimes, runtime_id: msgspec.structs.replace(general, streaming=own, id="")}
 
 
-def _slower(rate: architecture_facts.SourcedValue, moved: Mapping[Part, float]) -> architecture_facts.SourcedValue:
+def _slower(rate: SourcedValue, moved: Mapping[Part, float]) -> SourcedValue:
     by = float(np.exp(-moved.get(("memory", FAMILIES[OpClass.GEMM]), 0.0)))
     value, low, high = (min(each * by, 1.0) for each in rate.all)
     return msgspec.structs.replace(rate, value=value, low=low, high=high)

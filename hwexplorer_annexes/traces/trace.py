@@ -17,11 +17,11 @@ import numpy as np
 
 from hwexplorer.extend import (
     RequestError,
-    architecture_facts,
     declare,
     document,
     engine,
     estimate,
+    exact_value,
     figures,
     file_access,
     group_by,
@@ -92,7 +92,7 @@ def measure_operators(trace: Trace, result: estimate.Estimate) -> MeasuredOperat
     """Align a trace with the estimate of the same model at the same batch. Times of kernels on a device are compared
     with the seconds on the device, without waits for a host that dispatches them."""
     if trace.on_device and not result.device.arch.is_host:
-        none = architecture_facts.exact_value(0.0)
+        none = exact_value(0.0)
         runtime = msgspec.structs.replace(result.runtime, dispatch=none, dispatch_on={}, prompt_dispatch=none)
         run = execute(result.demand, msgspec.structs.replace(result.setup, runtime=runtime))
         result = msgspec.structs.replace(result, run=run)

@@ -16,7 +16,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hwexplorer.extend import RequestError, child_job, file_access, group_by, model_errors
+from hwexplorer.extend import (
+    RequestError,
+    child_job,
+    file_access,
+    group_by,
+    model_errors,
+    reading_budget,
+)
 
 NAMES = file_access.table(Path(__file__).with_name("names.toml"))  # names that profilers use
 Shape = tuple[int, ...]
@@ -332,7 +339,7 @@ class TraceReading(child_job.ChildJob[Trace]):
         path = Path(self.stamp[0])
         self.name = path.name
         words = ("--", str(path.absolute()))
-        super().__init__(f"reading of {path.name}", str(__package__), words, child_job.READ_LIMITS)
+        super().__init__(f"reading of {path.name}", str(__package__), words, reading_budget.READ_LIMITS)
         self.progress = (f"reading {path.name}", 0.0)
 
     def _decode(self, answer: bytes) -> Trace:

@@ -6,7 +6,7 @@ from grid import ALL_MODES, BATCHES, DEFAULTS, EXACT, MODELS, catalogue, workloa
 
 from analysis.estimate.causes import CAUSES, COMPUTE, DRAM, LAUNCH_CAUSE, STATIC, THROTTLED, causes, shares, steps
 from analysis.estimate.estimate import estimate
-from analysis.estimate.figures import ADDITIVE
+from analysis.estimate.metrics import ADDITIVE
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import shares as shapley
 from hardware.device_catalog import load_device

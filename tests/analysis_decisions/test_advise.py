@@ -6,7 +6,7 @@ import shlex
 import pytest
 from decisions import DEFAULTS, device, hwexplorer, run
 
-from analysis.estimate.figures import select_metrics
+from analysis.estimate.metrics import select_metrics
 from analysis.explore.comparison import NOTICEABLE
 from hardware.base.errors import RequestError
 from hwexplorer.reports.advise import advise, gain

@@ -9,7 +9,8 @@ from decisions import DEFAULTS, device, hwexplorer, run, workload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.estimate.figures import METRICS, describe_deviations, select_metrics
+from analysis.estimate.figures import describe_deviations
+from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.estimate.scenario import Scenario
 from analysis.explore.constrained_search import is_sure, search
 from analysis.explore.grid import Axes, Points, evaluate, front

@@ -8,7 +8,7 @@ from decisions import hwexplorer, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.estimate.figures import METRICS, select_metrics
+from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.estimate.tree_figures import tree
 from analysis.explore.outcome import Outcome, check, edp_share, parse_rule
 from hardware.base.errors import RequestError

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hwexplorer as hx
-from analysis.estimate.figures import select_metrics
+from analysis.estimate.metrics import select_metrics
 from analysis.explore.difference import Difference, ResultChanges, find_module, read_result, summarize_estimate
 from analysis.explore.outcome import parse_rule
 from hardware.base.errors import RequestError

@@ -8,7 +8,8 @@ import pytest
 from decisions import DEFAULTS, device, hwexplorer, run, workload
 
 from analysis.estimate.estimate import estimate
-from analysis.estimate.figures import ADDITIVE, figures
+from analysis.estimate.figures import figures
+from analysis.estimate.metrics import ADDITIVE
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import HOST
 from analysis.explore.comparison import LEVELS, compare_levels, next_steps, node_figure

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.figures import METRICS, describe_deviations
+from analysis.estimate.figures import describe_deviations
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore import odds
 from analysis.explore.odds import (

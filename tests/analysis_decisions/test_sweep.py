@@ -19,7 +19,8 @@ from analysis.estimate.estimate import (
     precision_run,
     with_split_batches,
 )
-from analysis.estimate.figures import ADDITIVE, METRICS, figures
+from analysis.estimate.figures import figures
+from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.peak_memory import block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.explore import catalogue_sweep, grid

@@ -11,8 +11,8 @@ import pytest
 from analysis.model import store
 from analysis.model.model_errors import CaptureCancelledError, ModelError, UnreadableError
 from analysis.model.names import targets
-from analysis.model.process.child_job import FileReading, ProcessLimits, WorkloadJob
-from analysis.model.reading_budget import STEPS, Budget
+from analysis.model.process.child_job import FileReading, WorkloadJob
+from analysis.model.reading_budget import STEPS, Budget, ProcessLimits
 from hardware.base import file_access
 from hwexplorer.cli import main
 from hwexplorer_annexes.onnx import onnx_model as onnx_model

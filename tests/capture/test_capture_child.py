@@ -14,7 +14,7 @@ import pytest
 from analysis.model import store
 from analysis.model.model_errors import CaptureError
 from analysis.model.process import child_job as job_module
-from analysis.model.process.child_job import ProcessLimits
+from analysis.model.reading_budget import ProcessLimits
 
 MEBIBYTE = 1 << 20
 SOON = ProcessLimits(seconds=60.0, memory_bytes=128 * MEBIBYTE)

@@ -14,7 +14,7 @@ from analysis.model.ir.workload import encode
 from analysis.model.model_errors import CaptureCancelledError, CaptureError
 from analysis.model.names.model_ref import refer
 from analysis.model.process import child_job as job_module
-from analysis.model.process.child_job import ProcessLimits
+from analysis.model.reading_budget import ProcessLimits
 from tests.sampling import first
 from tests.waiting import LIMIT_S
 

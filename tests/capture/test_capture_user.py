@@ -15,7 +15,7 @@ from analysis.model.model_errors import CaptureError, ModelError, ModelSpecError
 from analysis.model.names import targets
 from analysis.model.names.model_ref import user_target
 from analysis.model.process import child_job as job_module
-from analysis.model.process.child_job import ProcessLimits
+from analysis.model.reading_budget import ProcessLimits
 from hardware.base.errors import RequestError
 from hwexplorer import cli, engine, user_code
 from hwexplorer.state import State, format, parse

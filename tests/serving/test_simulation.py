@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from analysis.serving.request_load import Lengths, Load, closed_load, open_load, read_load
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.step_costs import StepCosts
-from hardware.architecture_facts import exact_value
 from hardware.base.errors import RequestError
+from hardware.base.records import exact_value
 from hardware.engines.runtime import Scheduler, find_scheduler
 
 TOKENS = np.array([1.0, 64.0, 4096.0])

@@ -34,10 +34,10 @@ assert not [name for name in sys.modules if name.partition(".")[0] == "textual"]
 
 PLOT = '''
 
-def toy(state: State) -> Plot:
+def toy(state: State) -> plain.Plot:
     """A line."""
-    line = Series("toy", (1.0, 2.0), (3.0, 4.0), line=True)
-    return Plot(name="toy", title="A toy", x_title="x", y_title="y", x_unit="s", y_unit="J", series=(line,))
+    line = plain.Series("toy", (1.0, 2.0), (3.0, 4.0), line=True)
+    return plain.Plot(name="toy", title="A toy", x_title="x", y_title="y", x_unit="s", y_unit="J", series=(line,))
 '''
 
 PANE = '''

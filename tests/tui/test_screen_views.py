@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.estimate.causes import FAMILIES
-from analysis.estimate.figures import METRICS
+from analysis.estimate.metrics import METRICS
 from hwexplorer import engine
 from hwexplorer.reports.show import events
 from hwexplorer.screen_queries import ScreenQueries

@@ -28,22 +28,8 @@ from analysis.model.model_errors import CaptureCancelledError, CaptureError, Mod
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef
 from analysis.model.names.targets import Target
+from analysis.model.reading_budget import READ_LIMITS, USER_LIMITS, ProcessLimits
 from hardware.base.text import safe
-
-
-class ProcessLimits(msgspec.Struct, frozen=True):
-    """Limits for a subprocess: `seconds` of wall time; processor time and memory of each of its processes."""
-
-    seconds: float = 300.0
-    memory_bytes: int | None = None
-    show_output: bool = False
-
-
-# For the user's code: torch itself needs about 1 GiB; weights are not allocated.
-USER_LIMITS = ProcessLimits(seconds=120.0, memory_bytes=8 << 30)
-# For data files: their readers stop at a sixth of the time, a quarter of the memory (analysis/model/reading_budget.py).
-READ_LIMITS = ProcessLimits(seconds=120.0, memory_bytes=4 << 30)
-
 
 # The folder of our outermost package: `analysis`, or `hwexplorer` in an installed wheel, which contains it.
 _PACKAGES = Path(__file__).resolve().parents[__name__.count(".")]

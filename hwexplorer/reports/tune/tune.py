@@ -5,7 +5,7 @@ Elasticities are computed on the unchanged device. The curve changes one knob an
 
 from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import METRICS
+from analysis.estimate.metrics import METRICS
 from analysis.explore import tuning
 from hardware import what_if
 from hardware.base.errors import unknown

@@ -1,6 +1,6 @@
 """The message after an action: what it changed, in a few words."""
 
-from analysis.estimate.figures import METRICS
+from analysis.estimate.metrics import METRICS
 from analysis.text.headline import describe_change
 from hardware.what_if import split_changes
 from hwexplorer.settings import SCENARIO_FIELDS, labels
