@@ -10,7 +10,7 @@ from tests.sampling import for_each
 
 VERBS = {
     "why": (),
-    "compare": ("compare",),
+    "compare": (),
     "tree": ("tree", "edp"),
     "show": (
         "events",
