@@ -7,7 +7,7 @@ from typing import Any
 
 ENTRY = """
 import sys
-from analysis.estimate.figures import METRICS, Metric
+from analysis.estimate.metrics import METRICS, Metric
 METRICS["mac_energy"] = Metric(
     "energy_j_per_mac", "J", "Energy per MAC", "energy per MAC", limit_example="5pJ", band="energy",
     ratio="mac_energy", is_order=True, is_ruled=True, formula=lambda run: run.energy_j / float(run.demand.macs.sum()),

@@ -51,8 +51,14 @@ def test_killed_sweep_leaves_no_worker_and_no_file_that_looks_whole(
 ) -> None:
     with started(tmp_path, "csv") as process:
         wait_until(lambda: process.poll() is not None or written(tmp_path))
-        with suppress(ProcessLookupError):  # it had just ended
-            os.kill(session(process.pid)[-1] if of_worker else process.pid, number)
+
+        def ended() -> bool:
+            """Send the signal again until the sweep ends, as a user presses ctrl+c again."""
+            with suppress(ProcessLookupError, IndexError):  # it had just ended
+                os.kill(session(process.pid)[-1] if of_worker else process.pid, number)
+            return process.poll() is not None
+
+        wait_until(ended)
         said = process.communicate(timeout=300)[1]
     wait_until(lambda: not session(process.pid))
     assert "Traceback" not in said

@@ -86,7 +86,7 @@ def test_the_page_of_licences_names_every_package_and_library_of_captures() -> N
     for name in packages:
         stated = metadata(name)
         classes = [word for word in stated.get_all("Classifier", ()) if word.startswith("License")]
-        licence = str(stated["License-Expression"] or stated["License"] or classes[0].rpartition(" :: ")[2])
+        licence = str(stated.get("License-Expression") or stated.get("License") or classes[0].rpartition(" :: ")[2])
         row = rf"\| {name} \| {re.escape(licence.partition(' AND ')[0].removesuffix(' License'))}"
         assert re.search(row, page, re.IGNORECASE), (name, licence)
     captures = (path.name.partition("-")[0] for path in (ROOT / "analysis/model/captures").iterdir())
