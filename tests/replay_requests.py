@@ -71,7 +71,10 @@ KINDS: dict[str, float] = {
 }
 IMAGE_KINDS = {**KINDS, "report {model} --on {device}": 0.15, "graph {model} --on {device}": 0.3}
 SCENARIO = {"image": "{batch} {precision} {runtime} {layout}", "language": "{batch} {precision} {runtime}"}
-SHORT = "resnet18 image | resnet_block image | gpt2:decode,kv=512 language | pythia_70m:request,in=64,out=16 language"
+SHORT = """
+resnet18 image | mobilenet_v2 image | squeezenet1_1 image | resnet_block image | gpt2:decode,kv=512 language |
+pythia_70m:request,in=64,out=16 language
+"""
 BLOCKS = """
 mlp:hidden=512 | conv2d:size=14,out=256 | resnet_block:channels=128,size=28 | attention_head:sequence=1024 | pooling |
 conv2d | gemm:8192x8192x8192 | gemm:M=1,N=4096,K=4096 | gemm:17x33x65 | transformer_block:sequence=64,heads=8 |

@@ -10,8 +10,8 @@ from tests import replay
 def test_figures_are_those_recorded(capsys) -> None:
     with replay.isolated():
         found = [replay.compare_entry(entry) for entry in replay.read_entries(replay.FIXTURE)]
-    assert len(found) > 120
-    assert sum(entry["compared"] for entry in found) > 4000
+    assert len(found) > 140
+    assert sum(entry["compared"] for entry in found) > 5000
     assert replay.tell_found(found) == 0, capsys.readouterr().out
 
 
