@@ -1,5 +1,5 @@
-"""The plots of a state, each a function with the name that `State.plot` has: kernels under roofs, the metric over the
-batch (under a load: over the load), energy against latency, and the bytes in memory. Figures over batches are kept."""
+"""The plots of a state, each a function with the name that `State.plot` has: kernels under roofs, and the metric over
+the batch (under a load: over the load). Figures over batches are kept."""
 
 from functools import lru_cache
 
@@ -16,12 +16,10 @@ from analysis.estimate.tree_figures import operators_of, tree
 from analysis.explore.grid import BATCHES
 from analysis.model.ir.workload import Floats, Ints, batches_of
 from analysis.text.bound_reasons import describe_launch_dominated
-from hardware.base.text import Unit, percent, quantity
 from hardware.precision import rate_unit
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import plain
-from hwexplorer.views.captions import scenario_words
 from hwexplorer.views.tree_view import measured_times, shares
 
 ALL_BATCHES = (*BATCHES, 256, 512, 1024)
@@ -59,7 +57,16 @@ def roofline(state: State) -> plain.Plot:
         f"ridge {ridge:.0f} FLOP/byte; without overhead, memory would limit {is_left.sum()} of {is_left.size} kernels"
     )
     title = f"Roofline of {result.workload.name} on {result.device.label}"
-    return under_roofs("plot", title, series, *launch_note, note + line, unit=rate_unit(result.precision_run))
+    return plain.Plot(
+        name="plot",
+        title=title,
+        x_title="FLOP per DRAM byte",
+        y_title="Rate",
+        x_unit="FLOP/byte",
+        y_unit=rate_unit(result.precision_run),
+        series=tuple(series),
+        notes=(*launch_note, note + line),
+    )
 
 
 def _measured_points(state: State, result: Estimate, shown: RooflinePoints) -> tuple[list[plain.Series], str]:
@@ -75,20 +82,6 @@ def _measured_points(state: State, result: Estimate, shown: RooflinePoints) -> t
     return [msgspec.structs.replace(series, device=-1)], f"; {len(met)} as measured too, in another colour"
 
 
-def under_roofs(name: str, title: str, series: list[plain.Series], *notes: str, unit: Unit) -> plain.Plot:
-    """Return a plot of series by arithmetic intensity and a rate."""
-    return plain.Plot(
-        name=name,
-        title=title,
-        x_title="FLOP per DRAM byte",
-        y_title="Rate",
-        x_unit="FLOP/byte",
-        y_unit=unit,
-        series=tuple(series),
-        notes=notes,
-    )
-
-
 def operators(
     state: State, result: Estimate, shown: Ints, x: Floats, y: Floats, name: str = "operators"
 ) -> plain.Series:
@@ -99,42 +92,18 @@ def operators(
     return plain.Series(name, tuple(x.tolist()), tuple(y.tolist()), keys=keys, labels=keys, sizes=sizes, device=place)
 
 
-def span(intensity: Floats, high: float) -> tuple[float, float]:
-    """Return the range of intensities of a roof, which covers all points and `high`."""
-    return min(float(intensity.min(initial=0.1)), 0.1), max(float(intensity.max(initial=1000.0)), high)
-
-
-def roof(name: str, ends: tuple[float, float], peak: float, bandwidth: float, device: int = -1) -> plain.Series:
-    """Return the line of a roof: the bandwidth up to the ridge, then the peak."""
-    low, high = ends
-    return plain.Series(name, (low, peak / bandwidth, high), (low * bandwidth, peak, peak), line=True, device=device)
-
-
 def _roofs(result: Estimate, intensity: Floats) -> list[plain.Series]:
+    """Return a line for each peak: the bandwidth up to the ridge, then the peak, over all intensities."""
     bandwidth, highest = result.device.memory_bandwidth, main_peak(result)[1]
     roofs = {f"{result.precision_run} peak": highest}
     vector = result.device.peaks.get(("vector", result.plan.vector))
     if vector and vector < 0.9 * highest:
         roofs[f"vector {result.plan.vector}"] = vector
-    ends = span(intensity, 2 * highest / bandwidth)
-    return [roof(name, ends, peak, bandwidth) for name, peak in roofs.items()]
-
-
-def roofs(state: State) -> plain.Plot:
-    """Return the plot of a state."""
-    result = divide_host_work(engine.result(state))[0]
-    dots = points(result)
-    roofs = {
-        name: (main_peak(run)[1], run.device.memory_bandwidth)
-        for name, run in ((name, engine.result(state, name)) for name in state.devices)
-    }
-    ridges = {name: peak / bandwidth for name, (peak, bandwidth) in roofs.items()}
-    ends = span(dots.intensity, 2 * max(ridges.values()))
-    series = [operators(state, result, dots.operator, dots.intensity, dots.flop_per_s)]
-    series += [roof(engine.marked_key(name), ends, *run, place) for place, (name, run) in enumerate(roofs.items())]
-    words = ", ".join(f"{engine.marked_key(name)} {ridge:.0f}" for name, ridge in ridges.items())
-    title = f"{result.workload.name} on {result.device.label} under the roofs of all devices"
-    return under_roofs("roofs", title, series, f"ridges (FLOP/byte): {words}", unit=rate_unit(result.precision_run))
+    low, high = float(intensity.min(initial=0.1)), max(float(intensity.max(initial=1000.0)), 2 * highest / bandwidth)
+    return [
+        plain.Series(name, (low, peak / bandwidth, high), (low * bandwidth, peak, peak), line=True)
+        for name, peak in roofs.items()
+    ]
 
 
 def line(state: State, device: str) -> list[Figures]:
@@ -183,100 +152,4 @@ def batch(state: State) -> plain.Plot:
         y_unit=metric.unit,
         series=(*points, *lines, plain.Series("best", x, y, keys=best_keys, labels=best_keys, mark=True)),
         notes=(f"best batch for {metric.noun}: {best_batches}",),
-    )
-
-
-def pareto(state: State) -> plain.Plot:
-    """Return the plot of a state."""
-    lines = {device: line(state, device) for device in state.devices}
-    points = [(device, p) for device, at_batches in lines.items() for p in at_batches]
-    series = [
-        plain.Series(
-            engine.marked_key(device),
-            tuple(p.latency_s for p in at_batches),
-            tuple(p.energy_j_per_inference for p in at_batches),
-            keys=keys(device, at_batches),
-            labels=keys(device, at_batches),
-            device=state.devices.index(device),
-            on_paper=not engine.device(device).silicon,
-        )
-        for device, at_batches in lines.items()
-    ]
-    front = _front([(device, p) for device, p in points if p.silicon])
-    x, y = tuple(p.latency_s for _, p in front), tuple(p.energy_j_per_inference for _, p in front)
-    series.append(plain.Series("front", x, y, line=True))
-    front_names = ", ".join(f"{device} b{p.batch}" for device, p in front[:6]) + ("" if len(front) <= 6 else " ...")
-    return plain.Plot(
-        name="pareto",
-        title=f"Energy against latency of {engine.workload(state).name}, {state.precision}, {state.execution}",
-        x_title="Latency of the batch",
-        y_title="Energy per inference",
-        x_unit="s",
-        y_unit="J",
-        series=(*series, *_iso(points)),
-        notes=(f"beaten by none in silicon: {front_names}; hollow: on paper only; lines: equal EDP",),
-    )
-
-
-def _front(points: list[tuple[str, Figures]]) -> list[tuple[str, Figures]]:
-    front: list[tuple[str, Figures]] = []
-    for device, p in sorted(points, key=lambda each: (each[1].latency_s, each[1].energy_j_per_inference)):
-        if not front or p.energy_j_per_inference < front[-1][1].energy_j_per_inference:
-            front.append((device, p))
-    return front
-
-
-def _iso(points: list[tuple[str, Figures]]) -> list[plain.Series]:
-    """Return lines of equal EDP, one or more decades apart, in the range of the points."""
-    if not points:
-        return []
-    energies, times = [p.energy_j_per_inference for _, p in points], [p.latency_s for _, p in points]
-    products = [p.edp_js for _, p in points if p.edp_js > 0]
-    least, limit = min(energies) / 2, max(energies) * 2
-    low, high = np.floor(np.log10(min(products))), np.ceil(np.log10(max(products)))
-    step = max(1, int(np.ceil((high - low) / 4)))
-    lines = []
-    for power in np.arange(low, high + 1, step):
-        product = float(10.0**power)
-        ends = (max(min(times) / 2, product / limit), min(max(times) * 2, product / least))
-        if ends[0] < ends[1]:
-            lines.append(
-                plain.Series(quantity(product, "Js"), ends, tuple(product / t for t in ends), line=True, guide=True)
-            )
-    return lines
-
-
-def memory(state: State) -> plain.Plot:
-    """Return the plot of a state."""
-    result = engine.result(state)
-    use, ids, capacity = result.memory, result.partition.operator_id, result.device.memory_bytes
-    total = tuple((use.weight_bytes + use.timeline + use.workspace).tolist())
-    places = tuple(float(n) for n in range(1, len(ids) + 1))
-    ends = (1.0, float(max(len(ids), 2)))
-    series = [
-        plain.Series("held", places, total, keys=ids, labels=ids),
-        plain.Series("held", places, total, line=True),
-        plain.Series("weights", ends, (use.weight_bytes, use.weight_bytes), line=True),
-    ]
-    if ids:
-        k = use.peak_at
-        series.append(
-            plain.Series("peak", (places[k],), (use.peak_bytes,), keys=(ids[k],), labels=(f"peak {ids[k]}",), mark=True)
-        )
-    note = (
-        f"peak {quantity(use.peak_bytes, 'byte')} at {ids[use.peak_at] if ids else 'no operator'}: weights "
-        f"{quantity(use.weight_bytes, 'byte')}, activations {quantity(use.activation_peak_bytes, 'byte')}; "
-        f"{percent(use.peak_bytes / capacity, 1)} of {quantity(capacity, 'byte')}"
-    )
-    return plain.Plot(
-        name="memory",
-        title=f"Memory of {result.workload.name}, {scenario_words(state)} on {result.device.label}",
-        x_title="Operators in order",
-        y_title="Held",
-        x_unit="count",
-        y_unit="byte",
-        series=tuple(series),
-        log_x=False,
-        log_y=False,
-        notes=(note,),
     )

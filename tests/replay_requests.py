@@ -38,7 +38,7 @@ DRAWN: dict[str, tuple[str, ...]] = {
     "image_by": ("module", "subgraph", "kind"),
     "language_by": ("module", "kind"),
     "metric": ("edp", "energy", "latency", "memory"),
-    "plot": ("roofline", "roofs", "batch", "pareto", "memory"),
+    "plot": ("roofline", "batch"),
     "top": ("3", "10", "30"),
     "price": ("", "", "--electricity 0.3 --carbon 50", "--duty 50%", "--overhead 1.5 --lifetime 5"),
     "limit": ("--max-latency 5ms", "--max-energy 100mJ", "--max-memory 512MB --sort energy", "--min-throughput 1000",

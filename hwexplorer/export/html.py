@@ -270,8 +270,8 @@ def _pixels(scale: Axis, first: int, last: int) -> _Pixels:
 
 
 def _plot(view: plain.Plot) -> str:
-    x_axis = axis([v for s in view.series for v in s.x], view.log_x, view.x_unit)
-    y_axis = axis([v for s in view.series for v in s.y], view.log_y, view.y_unit)
+    x_axis = axis([v for s in view.series for v in s.x], view.x_unit)
+    y_axis = axis([v for s in view.series for v in s.y], view.y_unit)
     x, y = _pixels(x_axis, _LEFT, _WIDTH - _RIGHT), _pixels(y_axis, _FOOT, 12)
     grid = [
         f'<line class="grid" x1="{x(t):.1f}" x2="{x(t):.1f}" y1="12" y2="{_FOOT}"/>'
@@ -286,7 +286,7 @@ def _plot(view: plain.Plot) -> str:
     ]
     marks = [_series(view, series, i, x, y) for i, series in enumerate(view.series)]
     legend = "".join(
-        f'<li><span style="color:{_colour(s, i)}">{"○" if s.on_paper or s.mark else "●"}</span> {_text(s.name)}</li>'
+        f'<li><span style="color:{_colour(s, i)}">{"○" if s.mark else "●"}</span> {_text(s.name)}</li>'
         for i, s in enumerate(view.series)
         if not s.line
     )
@@ -329,9 +329,7 @@ def _series(view: plain.Plot, series: plain.Series, index: int, x: _Pixels, y: _
     if series.line:
         path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b, *_ in points)
         return _line(series, path, points[-1][:2], x, y) if points else ""
-    style = (
-        f'fill="none" stroke="{colour}"' if series.on_paper or series.mark else f'fill="{colour}" fill-opacity=".75"'
-    )
+    style = f'fill="none" stroke="{colour}"' if series.mark else f'fill="{colour}" fill-opacity=".75"'
     return "".join(
         f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="{radius:.1f}" {style}><title>'
         f"{_text(label)}: {_text(quantity(a, view.x_unit))}, {_text(quantity(b, view.y_unit))}</title></circle>"

@@ -55,7 +55,6 @@ PARTS: dict[int, Callable[[State], plain.View]] = {
     -40: _summary,
     -35: _blocks,
     -20: plots.roofline,
-    70: plots.memory,
     90: plots.batch,
 }
 

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from analysis.estimate.metrics import METRICS
 from hardware.base.errors import RequestError
 from hardware.what_if import split_changes
-from hwexplorer.state import OVER_BATCHES, PANES, PLOTS, RANKS, SORTS, State, replace
+from hwexplorer.state import PANES, PLOTS, RANKS, SORTS, State, replace
 from hwexplorer.tui.palette import Palette, plain
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session import Session
@@ -357,8 +357,8 @@ class PlotPane(ViewPane):
         """Take the plot, with the cursor on the point of the state."""
         self.content.update(views.plot, point_of(self.state), views.marked_points)
         place = f"{PLOTS.index(self.state.plot) + 1}/{len(PLOTS)}"  # the title has the name
-        node = "" if self.state.plot in OVER_BATCHES else self.state.at  # the node under the cursor
-        self.set_title(f"{self.state.plot.replace('_', ' ')} · {node or views.device_name(self.state.on)}", place)
+        node = "" if self.state.plot == "batch" else self.state.at  # the node under the cursor
+        self.set_title(f"{self.state.plot} · {node or views.device_name(self.state.on)}", place)
 
     def put_cursor(self, key: str) -> None:
         """Go to what the point stands for."""
@@ -383,7 +383,7 @@ class PlotPane(ViewPane):
 
 def point_of(state: State) -> str:
     """Return the key of the point that the cursor stands for: a node, or a device at its batch."""
-    return f"{state.on}@b{state.batch}" if state.plot in OVER_BATCHES else state.at
+    return f"{state.on}@b{state.batch}" if state.plot == "batch" else state.at
 
 
 class WhyPane(ViewPane):

@@ -143,15 +143,13 @@ class Series(msgspec.Struct, frozen=True):
     """Points (`x`, `y`, and per-point `keys` and `labels`) or, with `line`, a polyline.
 
     `mark`: emphasised points; `guide`: a reference line. `device` is the place of the device in the state, which
-    decides its colour in every plot; -1 for none. `sizes` are the shares of points in the whole (0-1). `on_paper`: a
-    design target, drawn hollow."""
+    decides its colour in every plot; -1 for none. `sizes` are the shares of points in the whole (0-1)."""
 
     name: str
     x: tuple[float, ...]
     y: tuple[float, ...]
     device: int = -1
     sizes: tuple[float, ...] = ()
-    on_paper: bool = False
     keys: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     line: bool = False
@@ -160,7 +158,7 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):
-    """Series over two axes with titles and units; `log_x` and `log_y` make an axis logarithmic."""
+    """Series over two axes with titles and units, both logarithmic."""
 
     name: str
     title: str
@@ -169,8 +167,6 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     x_unit: Unit
     y_unit: Unit
     series: tuple[Series, ...]
-    log_x: bool = True
-    log_y: bool = True
     notes: tuple[str, ...] = ()
 
 

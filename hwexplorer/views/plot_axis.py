@@ -1,4 +1,4 @@
-"""An axis of a plot: the places of figures on it, and its labelled ticks."""
+"""A logarithmic axis of a plot: the places of figures on it, and its labelled ticks."""
 
 import math
 from collections.abc import Sequence
@@ -9,32 +9,24 @@ from hwexplorer.text.number_format import quantity
 
 
 class Axis(msgspec.Struct, frozen=True):
-    """An axis, linear or logarithmic, that maps data to 0..1."""
+    """A logarithmic axis that maps data to 0..1."""
 
     low: float
     high: float
-    log: bool
     unit: str
 
     def place(self, value: float) -> float | None:
-        """Return the place of a value. Return None if it is not finite, or not above zero on a log axis."""
-        if not math.isfinite(value) or (self.log and value <= 0):
-            return None
-        if self.log:
-            return math.log(value / self.low) / math.log(self.high / self.low)
-        return (value - self.low) / (self.high - self.low)
+        """Return the place of a value. Return None if it is not finite or not above zero."""
+        return self.places((value,))[0]
 
     def places(self, values: Sequence[float]) -> list[float | None]:
         """Return the `place` of each value."""
-        if not self.log:
-            return [self.place(value) for value in values]
         log, low, log_range = math.log, self.low, math.log(self.high / self.low)
         return [log(value / low) / log_range if 0 < value < math.inf else None for value in values]
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
-        """Return about `most` ticks (value, label), at powers of ten or at steps of 1, 2 or 5."""
-        values = self._decades(most) if self.log else self._steps(most)
-        return [(value, _tick(value, self.unit)) for value in values]
+        """Return about `most` ticks (value, label) at powers of ten; also at their multiples if there are few."""
+        return [(value, _tick(value, self.unit)) for value in self._decades(most)]
 
     def _decades(self, most: int) -> list[float]:
         first_power = math.ceil(math.log10(self.low) - 1e-9)
@@ -46,20 +38,11 @@ class Axis(msgspec.Struct, frozen=True):
         every = max(1, math.ceil(count / max(1, most)))
         return [10.0**e for e in range(first_power, last_power + 1, every)]
 
-    def _steps(self, most: int) -> list[float]:
-        rough = (self.high - self.low) / max(1, most)
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
-        first_step = math.ceil(self.low / step - 1e-9)
-        return [n * step for n in range(first_step, math.floor(self.high / step + 1e-9) + 1)]
-
 
 def _tick(value: float, unit: str) -> str:
     """Return the label of a tick without the unit, which the title of the axis has: `1T` for 1 TFLOP/s."""
-    if unit == "%":
-        return f"{value * 100:g}"
     if unit in ("", "x", "count", "FLOP/byte"):
-        if 0.001 <= abs(value) < 1000 or value == 0:
+        if 0.001 <= abs(value) < 1000:
             return f"{value:g}"
         unit = "SI"
     number, _, label = quantity(value, unit).partition(" ")
@@ -68,14 +51,8 @@ def _tick(value: float, unit: str) -> str:
     return number + label.removesuffix(symbol)
 
 
-def axis(values: Sequence[float], log: bool, unit: str) -> Axis:
-    """Return an axis that has room for all values."""
-    usable = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
-    low, high = (min(usable), max(usable)) if usable else (1.0, 10.0)
-    if log:
-        low, high = low / 1.3, high * 1.5
-        return Axis(low, high if high > low * 2 else low * 10, log, unit)
-    if low > 0 and low < 0.5 * high:
-        low = 0.0
-    spread = (high - low) or abs(high) or 1.0
-    return Axis(low, high + 0.05 * spread, log, unit)
+def axis(values: Sequence[float], unit: str) -> Axis:
+    """Return an axis that has room for all values above zero."""
+    usable = [v for v in values if 0 < v < math.inf]
+    low, high = (min(usable) / 1.3, max(usable) * 1.5) if usable else (1 / 1.3, 15.0)
+    return Axis(low, high if high > low * 2 else low * 10, unit)

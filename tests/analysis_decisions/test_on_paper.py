@@ -50,7 +50,7 @@ def test_the_catalogue_has_some() -> None:
         ("tree", "conv2d", "--on", "kpu"),
         ("devices",),
         ("why", "conv2d", "gpu", "kpu"),
-        ("show", "plot", "conv2d", "--plot", "pareto"),
+        ("show", "plot", "conv2d", "--plot", "batch"),
     ],
 )
 @for_each("form", ["text", "html"])

@@ -41,7 +41,7 @@ SETS = {
     "rank edp": "resnet50@b8?rank=edp",
     "metric energy": "resnet50@b8?metric=energy",
     "heat": "resnet50@b8?heat=1",
-    "plot pareto": "resnet50@b8?pane=plot&plot=pareto",
+    "plot batch": "resnet50@b8?pane=plot&plot=batch",
     "pin tpu_v4@b8": "resnet50@b8?pin=tpu_v4@b8",
     "state alexnet@fp16": "alexnet@fp16",
     "models res": "resnet50@b8?pane=models&filter=res",

@@ -27,7 +27,7 @@ async def palette() -> AsyncIterator[HwExplorer]:
     [
         ("model vit_b_16", "model", "vit_b_16"),
         ("on l40s", "on", "l40s"),
-        ("plot pareto", "plot", "pareto"),
+        ("plot batch", "plot", "batch"),
         ("at layer4.1.conv2", "at", "layer4.1.conv2"),
         ("precision int8", "precision", "int8"),
         ("batch 128", "batch", 128),

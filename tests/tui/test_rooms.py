@@ -124,7 +124,7 @@ def enlarged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file, more in ((package / "plots.py", PLOT), (package / "tui" / "panes.py", PANE)):
         file.write_text(file.read_text() + more)
     state = (package / "state.py").read_text()
-    for names, name in (('"plot", "knobs"', "kernels"), ('"pareto", "memory"', "toy")):
+    for names, name in (('"plot", "knobs"', "kernels"), ('"roofline", "batch"', "toy")):
         assert state.count(f"{names})") == 1
         state = state.replace(f"{names})", f'{names}, "{name}")')
     (package / "state.py").write_text(state)

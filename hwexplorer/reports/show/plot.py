@@ -1,4 +1,4 @@
-"""Print the points of a plot: roofline, roofs, batch, pareto, memory."""
+"""Print the points of a plot: roofline or batch."""
 
 from typing import Any
 

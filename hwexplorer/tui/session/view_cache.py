@@ -12,7 +12,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from hwexplorer.state import OVER_BATCHES, State, pinned, replace
+from hwexplorer.state import State, pinned, replace
 from hwexplorer.tui.session.change_summary import summarize_pin
 from hwexplorer.views import plain
 
@@ -62,7 +62,7 @@ class Views:
     @cached_property
     def marked_points(self) -> frozenset[str]:
         """The operators below the row under the cursor, in a plot of operators."""
-        if not self._state.at or self._state.plot in OVER_BATCHES:
+        if not self._state.at or self._state.plot == "batch":
             return frozenset()
         return cast("frozenset[str]", self._cache.view("operators_below", self._state))
 

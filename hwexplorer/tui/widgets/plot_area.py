@@ -162,9 +162,9 @@ def draw(plot: plain.Plot, width: int, height: int, palette: Palette) -> Drawing
     lines = [s for s in plot.series if s.line]
     points = [s for s in plot.series if not s.line]
     visible_series = points or lines
-    x = axis([v for s in visible_series for v in s.x], plot.log_x, plot.x_unit)
-    heights = [v for s in (visible_series if plot.log_y else plot.series) for v in s.y]
-    y = axis(heights + _roofs(lines if points else [], x), plot.log_y, plot.y_unit)
+    x = axis([v for s in visible_series for v in s.x], plot.x_unit)
+    heights = [v for s in visible_series for v in s.y]
+    y = axis(heights + _roofs(lines if points else [], x), plot.y_unit)
     rows = height - 3  # title line, axis, labels of x
     y_ticks = y.ticks(max(2, rows // 2))
     label_width = max((layout.width_of(label) for _, label in y_ticks), default=0)
@@ -226,12 +226,12 @@ def _owners(series: Sequence[plain.Series]) -> list[int]:
 
 
 def _size_signs(series: plain.Series, grid: Grid, role: str) -> list[Tag]:
-    """Return (column, row, sign, role) of points larger than a dot: larger for a larger share, hollow on paper."""
+    """Return (column, row, sign, role) of points larger than a dot: larger for a larger share."""
     signs: list[Tag] = []
     sizes = series.sizes or (0.0,) * len(series.x)
-    visible = [point for point in zip(series.x, series.y, sizes, strict=True) if series.on_paper or point[2] >= _LEAST]
+    visible = [point for point in zip(series.x, series.y, sizes, strict=True) if point[2] >= _LEAST]
     for a, b, size in sorted(visible, key=lambda point: point[2]):
-        sign = "○" if series.on_paper else next(sign for least, sign in _SIZES if size >= least)
+        sign = next(sign for least, sign in _SIZES if size >= least)
         if (place := grid.cell(a, b)) is not None:
             signs.append((*place, sign, role))
     return signs
@@ -324,7 +324,7 @@ def _title(plot: plain.Plot, width: int, palette: Palette, named: Collection[str
     entries = dict[str, tuple[str, int]]()
     for index, series in zip(_owners(plot.series), plot.series, strict=True):
         if not series.guide:
-            mark = "─" if series.line else "◆" if series.mark else "○" if series.on_paper else "•"
+            mark = "─" if series.line else "◆" if series.mark else "•"
             entries.setdefault(safe(series.name), ("*+ox"[index % 4] if palette.ascii else mark, index))
     room = width - layout.width_of(head)
     if sum(layout.width_of(name) + 4 for name in entries) > room:
