@@ -135,9 +135,11 @@ def _follow_back(before: list[int]) -> list[int]:
 
 class Placement(msgspec.Struct, frozen=True):
     """The placement of each kernel, (k,): `context`, over all models; `reloads`, True if each batch loads its weights
-    again; `units` at work on it, of `placed` in its context; `stored` bytes of a weight over its width in the plan."""
+    again; `units` at work on it, of `placed` in its context; `stored` bytes of a weight over its width in the plan.
+    `begins` are the first kernels of the contexts."""
 
     context: Ints
+    begins: Ints
     reloads: Bools
     units: Floats
     placed: Floats
@@ -356,12 +358,13 @@ def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: 
     )
     layers = msgspec.structs.replace(steps, weight_bytes=weight_bytes * stored, need_s=steps.need_s[0])
     context = contexts(demand, layers, room)
-    contexts_of = np.bincount(model[starts(context)])[model]
+    begins = starts(context)
+    contexts_of = np.bincount(model[begins])[model]
     reloads = (contexts_of > 1) | (whole_model * stored > _room(device))
-    all_work = np.add.reduceat(work_s, starts(context))[context]
+    all_work = np.add.reduceat(work_s, begins)[context]
     # Round up to whole units, except for rounding errors: a layer alone has all usable units.
     units = np.ceil(usable * work_s / np.where(all_work > 0, all_work, 1.0) - _ROUNDING)
-    return Placement(context, reloads, units, np.where(all_work > 0, usable, 1.0), stored)
+    return Placement(context, begins, reloads, units, np.where(all_work > 0, usable, 1.0), stored)
 
 
 def _weight_bytes(demand: Demand) -> Floats:
@@ -373,7 +376,7 @@ def _room(device: Device) -> float:
 
 
 def _of_context(placed: Placement, joined: np.ufunc, seconds: Floats) -> Floats:
-    of_context: Floats = joined.reduceat(seconds, starts(placed.context), axis=1)[:, placed.context]
+    of_context: Floats = joined.reduceat(seconds, placed.begins, axis=1)[:, placed.context]
     return of_context
 
 
