@@ -30,7 +30,7 @@ from hwexplorer.options import Option
 from hwexplorer.process import output
 from hwexplorer.process.output import OutputError, Progress, say
 from hwexplorer.settings import default_precision
-from hwexplorer.state import EACH, State, is_result, parse, preferred, removed_note, replace, split_settings
+from hwexplorer.state import EACH, State, is_result, parse, preferred, reading_note, replace, split_settings
 from hwexplorer.state import format as format_state
 from hwexplorer.text.number_format import to_ascii
 from hwexplorer.views.captions import headline_of_state, place_in_words
@@ -217,8 +217,8 @@ class Answer(Generic[Document]):
             value = self._options.get(option.name, option.default)
             if isinstance(value, tuple) and option.is_word:
                 words += [quote(format_state(word) if isinstance(word, State) else str(word)) for word in value]
-            if value != option.default and isinstance(value, str | int | float) and not option.is_word:
-                words += [option.flags[0]] if value is True else [option.flags[0], quote(str(value))]
+            elif value not in ((), option.default, option.in_shell) and isinstance(value, str | int | float | tuple):
+                words += [option.flags[0]] if value is True else [option.flags[0], quote(option.write(value))]
         return " ".join(words)
 
     def to_text(self, form: str = "text", width: int = 0, is_whole: bool = False) -> str:
@@ -254,7 +254,7 @@ def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> Sta
             raise RequestError("the model name is empty (hwexplorer models lists them)")
         model_name = text if is_result(text) else _user_model_name(text, arguments)
         state = State(model=model_name, precision=default_precision(model_name)) if model_name else parse(text)
-        if not model_name and (note := removed_note(text)):
+        if not model_name and (note := reading_note(text)):
             say(note)
         for name in () if model_name else state.devices:  # a wrong device is an error even if --on names others
             engine.device(name)

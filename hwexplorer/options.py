@@ -13,8 +13,8 @@ import msgspec
 from hardware import precision as formats
 from hardware.base.errors import RequestError, unknown
 from hardware.base.errors import split_list as split_list
+from hardware.base.text import exact_amount, parse_limit, parse_whole
 from hardware.base.text import parse_amount as parse_amount
-from hardware.base.text import parse_whole
 from hardware.engines.runtime import LIKE_FOR_LIKE, runtimes
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.settings import BATCH_MAX, SETTINGS, LoadSetting, NumberSetting, PrecisionSetting, Setting
@@ -31,7 +31,7 @@ class Option(msgspec.Struct, frozen=True):
     `excludes` may be given. `singular` names an option whose value is used for a list that is not given. `in_shell` is
     the default on the command line only. An option that `is_model` names a model, and becomes its state; if it
     takes several words, only a single one that is no device does. One that `applies_to` a "batch" or a "load" is
-    refused for the other."""
+    refused for the other. `unit` is that of an amount, which a person must write; a number from Python is in SI."""
 
     flags: tuple[str, ...]
     help: str
@@ -42,6 +42,7 @@ class Option(msgspec.Struct, frozen=True):
     in_shell: Any = None
     is_model: bool = False
     applies_to: str = ""
+    unit: str = ""
 
     @property
     def name(self) -> str:
@@ -75,14 +76,21 @@ class Option(msgspec.Struct, frozen=True):
         """True for a word or an option that must be given."""
         return bool(self.settings.get("required")) or (self.is_word and "nargs" not in self.settings)
 
+    def write(self, value: object) -> str:
+        """Return a value as a person types it."""
+        if isinstance(value, tuple):
+            return ",".join(map(str, value))
+        return exact_amount(value, self.unit) if self.unit and isinstance(value, float | int) else str(value)
+
     def read(self, value: Any, text_of: Callable[[object], str]) -> Any:
         """Return a value from Python as the command line would read it; `text_of` writes one value as a person types
         it. Raises RequestError."""
+        write = self.write if self.unit else text_of
         action = self.settings.get("action")
         if action in ("store_true", "store_const"):
             return self.settings.get("const", True)
         is_several = isinstance(value, Iterable) and not isinstance(value, str)
-        texts = list(map(text_of, value)) if is_several else [text_of(value)]
+        texts = list(map(write, value)) if is_several else [write(value)]
         if action == "append" or self.settings.get("nargs") in ("*", "+"):
             return [self._read_text(text) for text in texts]
         return self._read_text(",".join(texts))
@@ -104,6 +112,8 @@ class Option(msgspec.Struct, frozen=True):
 def option(*flags: str, help: str, **settings: Any) -> Option:
     """Declare an option; `settings` are fields of `Option`, or those of argparse."""
     option_fields = {name: settings.pop(name) for name in Option.__struct_fields__ if name in settings}
+    if unit := option_fields.get("unit"):
+        settings["type"] = amount(unit)
     return Option(flags, help, settings, **option_fields)
 
 
@@ -169,7 +179,7 @@ def amounts(what: str, unit: str) -> Callable[[str], tuple[float, ...]]:
 
 def amount(unit: str) -> Callable[[str], float]:
     """Return a converter of amounts of this unit: `100mJ`; a bare number of joules, seconds or bytes is refused."""
-    return lambda text: parse_amount(text, unit)
+    return lambda text: parse_limit(text, unit)
 
 
 def precisions(text: str) -> tuple[str, ...]:
@@ -180,7 +190,7 @@ def precisions(text: str) -> tuple[str, ...]:
 def parse_memory(text: str) -> int:
     """Convert an option like `8G` or `512MiB` to bytes, for argparse; prefixes are those of every other amount, G is
     1e9 and Gi 2^30."""
-    amount = parse_amount(text, "byte")
+    amount = parse_limit(text, "byte")
     if not 1 <= amount < 1 << 50:
         raise RequestError(f"{text[:40]!r} is not an amount of memory (e.g. 8G or 512MiB)")
     return int(amount)
@@ -279,6 +289,6 @@ CAPTURE = (*_INPUTS, *_LIMITS)
 OWN_MODEL = (*_INPUTS, *(msgspec.structs.replace(limit, help="", group="") for limit in _LIMITS))
 _of_load = partial(option, applies_to="load")
 LOAD_LIMITS = (
-    _of_load("--max-ttft", type=amount("s"), metavar="S", help="of a load: 99 % of first tokens come within, as 1s"),
-    _of_load("--max-tpot", type=amount("s"), metavar="S", help="of a load: 99 % of other tokens come within, as 30ms"),
+    _of_load("--max-ttft", unit="s", metavar="S", help="of a load: 99 % of first tokens come within, as 1s"),
+    _of_load("--max-tpot", unit="s", metavar="S", help="of a load: 99 % of other tokens come within, as 30ms"),
 )

@@ -259,10 +259,22 @@ def parse(text: str) -> State:
     return state
 
 
-def removed_note(text: str) -> str:
-    """Say which settings of a state string belong to an earlier version; '' for none."""
+def reading_note(text: str) -> str:
+    """Say which model a shorter name in a state string stands for, and which settings belong to an earlier version; ''
+    if there is nothing to say."""
+    from analysis.model.names.model_ref import plain  # not needed to start the screen
+
+    full_text = plain(text)
+    end = next(end for end in range(len(full_text) + 1) if text.endswith(full_text[end:]))
+    name, model = text.removesuffix(full_text[end:]), full_text[:end]
+    letters = iter(name.lower())
+    is_chosen = not all(letter in letters for letter in model if letter.isalnum())
     removed = [key for pair in text.partition("?")[2].split("&") if (key := pair.partition("=")[0]) in _REMOVED]
-    return f"the setting {', '.join(removed)} no longer exists" if removed else ""
+    notes = (
+        f"{name} is taken as {model} (`hwexplorer models {name}` lists others)" * is_chosen,
+        f"the setting {', '.join(removed)} no longer exists" * bool(removed),
+    )
+    return "; ".join(filter(None, notes))
 
 
 # The `@` before settings, not that of a power cap or a clock lock: no setting is a number with such a unit.

@@ -26,8 +26,9 @@ from analysis.estimate.tree_figures import tree
 from analysis.explore import odds
 from analysis.model.ir import workload
 from analysis.text.headline import describe_evidence, work_word
+from hardware.base import text as texts
 from hardware.base.errors import RequestError, unknown
-from hardware.base.text import Unit, amount_example, parse_amount, percent, quantity
+from hardware.base.text import Unit, percent, quantity
 
 _CLOSE = 1e-9  # relative: figures nearer than that are equal
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -40,7 +41,6 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 }
 _LIMIT = re.compile(r"([A-Za-z]+)(<=|>=|<|>)([^<>=\s]+)")
 _RULE = re.compile(r"([A-Za-z_]+)\s*(?:\(([^()<>]*)\))?\s*(<=|>=|<|>)\s*([^<>]+)")
-_BARE = ("", "%", "1/s")  # units whose amounts may be bare numbers
 _FORMS = {  # figures with special arguments: least and most, and how they are written
     "share": (1, 2, "a path and optionally a device: share(layer4.*, gpu)"),
     "ratio": (3, 3, "a figure and two devices: ratio(energy, cpu, gpu)"),
@@ -90,7 +90,7 @@ def parse_limit(word: str) -> Constraint | None:
     if match is None or found is None:
         return None
     (figure, metric), (_, sign, amount) = found, match.groups()
-    return Constraint(figure, sign, parse_amount(amount, metric.unit), text=f"{metric.letter}{sign}{amount}")
+    return Constraint(figure, sign, texts.parse_limit(amount, metric.unit), text=f"{metric.letter}{sign}{amount}")
 
 
 def parse_limits(text: str) -> tuple[Constraint, ...]:
@@ -118,9 +118,7 @@ def parse_rule(text: str) -> Constraint:
         where = tuple(word.strip() for word in arguments.split(",")) if arguments and arguments.strip() else ()
         _check_figure(figure, where)
         unit = METRICS[figure].unit if figure in METRICS else ("" if figure == "ratio" else "%")
-        if unit not in _BARE and not re.search(r"[A-DF-Za-df-z/]", amount):  # e is that of an exponent
-            raise RequestError(f"{amount.strip()!r} has no unit: write {figure} {sign} {amount_example(unit)}")
-        value = parse_amount(amount, "fraction" if unit == "%" else unit)
+        value = texts.parse_limit(amount, "fraction" if unit == "%" else unit)
         return Constraint(figure, sign, value, where, text)
     except RequestError as error:
         raise RequestError(f"rule {text[:120]!r}: {error}") from None

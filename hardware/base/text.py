@@ -188,6 +188,7 @@ _SYMBOLS = {
     "fraction": (("",), "0.5, 50%"),
     "": (("",), "4, 10k"),
 }
+_BARE = ("", "%", "fraction", "1/s", "USD")  # units whose limits may be bare numbers
 _NUMBER = r"[+-]?(?:[0-9][0-9_,]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 
@@ -211,9 +212,16 @@ def parse_amount(text: str, unit: str) -> float:
     return value
 
 
-def amount_example(unit: str) -> str:
-    """Return an amount of `unit` as people write it."""
-    return _SYMBOLS.get(unit, _SYMBOLS[""])[1].partition(",")[0]
+def parse_limit(text: str, unit: str) -> float:
+    """Return the SI value of a limit. Raises RequestError for an amount without its unit: `5` may mean 5 ms."""
+    if unit not in _BARE and re.fullmatch(_NUMBER, text.strip()):
+        raise _wrong(text, unit, "has no unit")
+    return parse_amount(text, unit)
+
+
+def exact_amount(value: float, unit: str) -> str:
+    """Write an amount in SI so that `parse_limit` returns the same value."""
+    return f"{value!r}{_SYMBOLS[unit][0][0]}"
 
 
 def parse_whole(text: str, least: int, most: int) -> int:

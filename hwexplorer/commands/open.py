@@ -10,7 +10,7 @@ import sys
 from hwexplorer import answer, engine, options
 from hwexplorer.declare import DEVICES, Subject, Verb
 from hwexplorer.process import output
-from hwexplorer.state import State, parse, removed_note
+from hwexplorer.state import State, parse, reading_note
 
 _SUBJECT = Subject(options=(options.or_default(options.MODEL, None), *DEVICES.options[1:]), several=True)
 
@@ -35,7 +35,7 @@ def _run(arguments: argparse.Namespace) -> None:
     fresh = not (arguments.last or arguments.session is not None)
     mouse = not arguments.no_mouse
     final_state = run_screen(
-        state, ScreenQueries(), arguments.ascii, mouse, arguments.theme, fresh, removed_note(arguments.model or "")
+        state, ScreenQueries(), arguments.ascii, mouse, arguments.theme, fresh, reading_note(arguments.model or "")
     )
     if final_state and not in_browser:
         output.say("hwexplorer --last continues from here")

@@ -15,7 +15,7 @@ from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
 from hardware.precision import SWEEP
 from hwexplorer import configurations, declare, engine
-from hwexplorer.options import LOAD_LIMITS, amount, choice, name_list, option, whole
+from hwexplorer.options import LOAD_LIMITS, choice, name_list, option, whole
 from hwexplorer.state import State, replace
 from hwexplorer.views import plain
 from hwexplorer.views.captions import figures_lead, headline_of_state, list_names
@@ -145,7 +145,7 @@ def _plot(search: ConstrainedSearch, state: State) -> plain.Plot | plain.Text:
 
 def _limit(flag: str, metric: Metric) -> Any:
     says = f"{metric.title[0].lower()}{metric.title[1:]}: {metric.limit_example}"
-    return option(flag, type=amount(metric.unit or "USD"), metavar="X", help=says)
+    return option(flag, unit=metric.unit or "USD", metavar="X", help=says)
 
 
 def _without(search: ConstrainedSearch) -> tuple[str, ...]:

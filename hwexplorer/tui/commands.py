@@ -232,7 +232,7 @@ def _save(session: Session, words: list[str]) -> None:
 
 def _open_state(session: Session, text: str) -> None:
     session.apply(states.parse(text))
-    if note := states.removed_note(text):
+    if note := states.reading_note(text):
         session.say(note, "warn")
 
 
@@ -248,7 +248,7 @@ def _session_cells(saved: SavedSession) -> tuple[str, ...]:
         state = states.parse(saved.state)
     except errors.RequestError:
         return saved.state, "", saved.figures, saved.date, ""
-    figures = "; ".join(filter(None, (saved.figures, states.removed_note(saved.state))))
+    figures = "; ".join(filter(None, (saved.figures, states.reading_note(saved.state))))
     settings = " ".join(text for text, _ in labels(state))
     return state.model, settings, figures, saved.date, ", ".join(state.devices)
 

@@ -367,7 +367,7 @@ VERB = declare.Report(
         ),
         options.choice("--metric", tuning.KNOB_METRICS, metavar="M", dest="measure", help="what is made least"),
         option(
-            "--max-power", type=options.amount("W"), metavar="W", help="limit of power; a lower clock holds it: 15W"
+            "--max-power", unit="W", metavar="W", help="limit of power; a lower clock holds it: 15W"
         ),
         option("--max-area", metavar="MM2", help="limit of the die area: 200mm2"),
         option("--top", type=options.whole(1, 1000), metavar="N", help="designs shown (default 20)"),

@@ -73,7 +73,7 @@ def test_ratios() -> None:
         ("energy(gpu) <", "expected"), ("energy(gpu, cpu) < 5J", "energy takes one device"),
         ("share() < 1", "share takes a path"), ("ratio(speed, cpu, gpu) > 1", "unknown figure 'speed'"),
         ("ratio(energy, cpu) > 1", "ratio takes a figure and two devices"), ("share(,) < 1", "an argument is a device"),
-        ("energy < 50", "'50' has no unit: write energy < 100mJ"),
+        ("energy < 50", "'50' has no unit (accepted: 100mJ, 2.5 J)"),
         ("energy(gpu) < 5mJ or so", "or so"), ("energy(gpu) = 5", "expected"),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hwexplorer import registry
+from hwexplorer.state import reading_note
 from tests.headless.conftest import Call
 from tests.sampling import for_each
 
@@ -78,7 +79,9 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("compare", "x" * 200_000), "100,000"),
     (("search", "resnet18"), "needs a limit"),
     (("search", "resnet18", "--max-energy", "100mV"), "accepted"),
-    (("search", "resnet18", "--max-energy", "0"), "more than 0"),
+    (("search", "resnet18", "--max-energy", "0J"), "more than 0"),
+    (("search", "resnet18", "--max-latency", "5"), "'5' has no unit"),
+    (("compare", "resnet18?limits=L<5"), "'5' has no unit"),
     (("search", "resnet18", "--front", "--models", ","), "no model"),
     (("models", "--on", "l4", "--family", "audio"), "unknown family"),
     (("models", "resnet18x", "--on", "l4"), "unknown model"),
@@ -276,3 +279,9 @@ def test_a_near_name_is_said_without_the_list_of_all(refused: Refused) -> None:
     assert "did you mean fp32" in line
     assert " more)" in line
     assert refused("compare").startswith("hwexplorer: no model is given (`hwexplorer compare --help`")
+
+
+@pytest.mark.parametrize(("name", "model"), [("resnet", "resnet50"), ("bert/l4@b8", "bert_base"), ("ResNet-50", "")])
+def test_a_name_that_leaves_the_size_open_says_which_is_taken(name: str, model: str) -> None:
+    note = f"{name.partition('/')[0]} is taken as {model} "
+    assert reading_note(name).startswith(note) if model else not reading_note(name)
