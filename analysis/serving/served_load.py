@@ -600,4 +600,4 @@ class ServedOutcome(Outcome, frozen=True):
         unsure = next((one for one in ordered[:2] if not is_backed(one.server.first.trust)), ordered[1])
         run = next(outcome for outcome in outcomes if getattr(outcome, "served", None) is unsure).measurement(metric)
         first = first_words(ordered, metric)
-        return f"{first}.", f"To {'settle' if first.startswith('Too') else 'confirm'} it: {run}."
+        return f"{first}.", f"To be sure: {run}."

@@ -10,7 +10,7 @@ STYLES = {
     r"\A.*": "bold",  # the title
     r"(?<=\n\n)\S.*(?=\n\n)": "bold cyan",  # a heading
     r"(?m)^! .*": "yellow",
-    r"(?m)\b1st\b|^  ?[A-Z].* is best.*": "green",
+    r"(?m)\b1st\b|^  ?[A-Z].* (leads: |is best).*": "green",
     **{f"{look.texture}+": look.dark for look in plain.LOOKS if not look.texture.isascii()},
 }
 

@@ -164,7 +164,7 @@ class Fake(ScreenQueries):
         )
 
     def answer(self, state: State) -> tuple[str, ...]:
-        return ("H100 SXM is fastest.", "To settle it: measure.") if len(state.devices) > 1 else ()
+        return ("H100 SXM is fastest.", "To be sure: measure.") if len(state.devices) > 1 else ()
 
     def tree(self, state: State) -> Table:
         self.calls.append("tree")

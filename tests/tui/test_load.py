@@ -40,7 +40,7 @@ async def test_devices_stand_in_the_order_of_the_load_with_the_verdict() -> None
         text = screen_text(app)
         assert re.search(r"TTFT p50.*TPOT p99.*J/tok", text)
         assert re.search(r"L4 x 2 (is|leads).*joules per token", text)
-        assert "To confirm it: measure this load of llama3_8b on " in text
+        assert "To be sure: measure this load of llama3_8b on " in text
         assert text.index("l4*2  ") < text.index("h100_sxm  ", text.index("TTFT p50"))
 
 
