@@ -234,7 +234,6 @@ _DEVICES_HELP = "device ids, id:power_mode, id@400W, id@1400MHz, or classes (`hw
 ON_ONE = option("--on", metavar="DEV", help="a device id, id:power_mode, id@400W, or class (`hwexplorer devices`)")
 ON_SEVERAL = option("--on", metavar="DEV,..", help=_DEVICES_HELP)
 NODE = option("--node", metavar="PATH", help="a subgraph or operator (default: the model)")
-TOP = option("--top", type=whole(1, 100_000), default=10, metavar="TOP", help="nodes listed (default 10)")
 BASELINE = option("--baseline", metavar="DEV", help="the device others are compared with (default: the GPU)")
 _output = partial(option, group="output")
 ALL = _output("--all", action="store_true", help="text in full: every row, column and section")

@@ -14,7 +14,6 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import HOST
 from analysis.explore.comparison import LEVELS, compare_levels, next_steps, node_figure
 from hardware.base.errors import RequestError
-from hwexplorer.reports.tree.edp import edp_report
 from hwexplorer.reports.tree.tree import Node, node
 from hwexplorer.text.next_command import command
 
@@ -54,17 +53,13 @@ def _nodes(root: Node) -> dict[str, Node]:
 @pytest.mark.parametrize("on", ["kpu_t256", "h100_sxm"])
 @pytest.mark.parametrize("batch", [1, 8])
 def test_a_key_means_the_same_wherever_it_stands(on: str, batch: int) -> None:
-    """conv1 on the KPU was 360 nJ s in the tree and in `edp`, and 18.6 nJ s under the same key in `compare`."""
+    """conv1 on the KPU was 360 nJ s in the tree, and 18.6 nJ s under the same key in `compare`."""
     result = run("resnet18", on, batch)
     nodes = _nodes(node(result))
-    report = edp_report(result, top=1000)
     for level in LEVELS:
         for row in compare_levels([result], result, level).rows:
             for key in ("edp_js", "own_edp_js", "energy_j", "latency_s", "share", "bound"):
                 assert getattr(row.devices[on], key) == getattr(nodes[row.id], key), (row.id, key)
-    for found in (*report.top_subgraphs, *report.top_operators):
-        for key in ("edp_js", "own_edp_js", "energy_j", "latency_s", "share", "architectural_modifier"):
-            assert getattr(found, key) == pytest.approx(getattr(nodes[found.id], key), rel=1e-12), (found.id, key)
     root = nodes[""]
     assert root.edp_js == root.own_edp_js == result.edp_js == figures(result).edp_js
     assert nodes["conv1"].own_edp_js == pytest.approx(nodes["conv1"].energy_j / batch * nodes["conv1"].latency_s)

@@ -1,5 +1,7 @@
 """The structure report: exact counts, sums, a product and a diamond by hand, and what no model may violate."""
 
+from collections import Counter
+
 import networkx
 import numpy as np
 import pytest
@@ -39,7 +41,7 @@ def report(model: str, batch: int = 1, precision: str = "fp32") -> StructureRepo
 def test_parts_add_up_and_nothing_exceeds_the_whole(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = structure(result)
-    for rows in (found.operators_by_type, found.operators_by_class, found.subgraphs_by_pattern):
+    for rows in (found.operators_by_type, found.subgraphs_by_pattern):
         assert sum(row.fraction for row in rows) == pytest.approx(1.0)
         assert sum(row.flops for row in rows) == pytest.approx(found.flops)
     assert sum(row.count for row in found.operators_by_type) == found.n_operators == len(found.operators)
@@ -53,7 +55,10 @@ def test_parts_add_up_and_nothing_exceeds_the_whole(model: str, device: str, bat
     assert sorted(o for s in found.subgraphs for o in s.operators) == sorted(o.id for o in found.operators)
 
     path, stages = found.critical_path, found.stages
-    assert all(check.holds for check in found.checks), found.checks
+    near = 1 + 1e-9
+    assert max(path.time_fraction, path.flops_fraction) <= near
+    assert path.time_s <= sum(stage.time_s for stage in stages) * near <= found.latency_s * near**2
+    assert found.parallelism[0].speedup <= found.parallelism[0].most * near
     assert path.flops <= found.flops * (1 + 1e-12)
     assert path.operators == found.operator_stages
     assert {s.id for s in found.subgraphs if s.on_critical_path} == set(path.subgraphs)
@@ -68,8 +73,6 @@ def test_parts_add_up_and_nothing_exceeds_the_whole(model: str, device: str, bat
     assert found.parallelism[1].most == batch
     for subgraph in found.subgraphs:
         assert 1 <= subgraph.minimum <= subgraph.optimal <= found.units_total == result.device.units
-        assert subgraph.best_s <= subgraph.optimal_s <= subgraph.best_s * NEAR_BEST
-        assert all(split.ways > 1 for split in subgraph.splits)
     assert HALF_SPEED > NEAR_BEST
 
 
@@ -148,8 +151,6 @@ def test_product_by_hand() -> None:
     assert s.egress_bytes == m * n * 2
     assert s.threads == m * n
     assert s.intensity == pytest.approx(2 * m * n * k / (2 * (m * k + k * n + m * n)))
-    assert {split.dimension: split.ways for split in s.splits} == {"rows": m, "columns": n, "reduction": k}
-    assert next(split for split in s.splits if split.dimension == "reduction").exchanged_bytes == m * n * 4
 
 
 def test_batch_multiplies_all_but_weights() -> None:
@@ -180,8 +181,8 @@ def test_more_work_wants_no_fewer_units() -> None:
     ],
 )
 def test_classes_of_the_field(model: str, classes: dict[str, int]) -> None:
-    counted = {row.type: row.count for row in report(model).operators_by_class}
-    assert {name: counted.get(name, 0) for name in classes} == classes
+    counted = Counter(operator.operator_class for operator in report(model).operators)
+    assert {name: counted[name] for name in classes} == classes
 
 
 @pytest.mark.parametrize("model", ["resnet18", "vit_b_16", "mobilenet_v2", "llama3_8b"])

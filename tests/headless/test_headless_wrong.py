@@ -120,7 +120,6 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("show", "load", "llama3_8b:request", "--on", "l4"), "llama3_8b:request has no load; e.g. llama3_8b:serve"),
     (("show", "load", "bert_base", "--on", "l4"), "bert_base has no load; e.g. llama3_8b:serve"),
     (("show", "kernels", "resnet18", "--node", "layer9"), "unknown node 'layer9'"),
-    (("tree", "edp", "resnet18", "--top", "0"), "out of range"),
     (("show", "kernels", "resnet18", "--on", "h10"), "did you mean"),
     (("show", "memory", "resnet18", "--node", "conv1"), "unknown option '--node'"),
     (("tree", "edp", "resnet18", "--on", "cpu,gpu"), "one device"),

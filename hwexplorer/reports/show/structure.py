@@ -39,14 +39,12 @@ INTENSITY = (1.0, 10.0, 50.0)
 INTENSITY_LABELS = ("< 1", "1-10", "10-50", "> 50")
 NEAR_BEST = 1.05
 HALF_SPEED = 2.0
-LITTLE = 1.5  # speed-up from branches below which concurrency between operators is little
 LEVELS = {
     "graph": "branches",
     "batch": "inputs of the batch",
-    "thread": "threads, over one lane",
+    "thread": "threads",
     "pipeline": "pipeline of devices",
 }
-_PARTIAL_SUM_BYTES = 4.0  # partial results are exchanged in 32 bits
 _SUMMED = ("macs", "flops", "ingress_bytes", "egress_bytes", "weight_bytes", "internal_bytes")
 
 
@@ -105,34 +103,10 @@ class Parallelism(msgspec.Struct, frozen=True):
     meaning: Annotated[str, column("Of what", keep=2)]
 
 
-class ConcurrencyCheck(msgspec.Struct, frozen=True):
-    """A check of figures that were computed independently, and the speed-up to expect from them."""
-
-    name: Annotated[str, column("Check")]
-    holds: Annotated[bool, column("", key="verdict", shown={True: "holds", False: "FAILS"})]
-    says: Annotated[str, column("", keep=1)]
-
-
-class SubgraphSplit(msgspec.Struct, frozen=True):
-    """A way to divide a subgraph: into at most `ways`; every part beyond the first reads `repeated_bytes` again
-    and exchanges `exchanged_bytes` of partial results."""
-
-    dimension: str
-    ways: int
-    repeated_bytes: float
-    exchanged_bytes: float
-
-    def __str__(self) -> str:
-        cost = f", {quantity(self.exchanged_bytes, 'byte')} exchanged" if self.exchanged_bytes else ""
-        cost = f", {quantity(self.repeated_bytes, 'byte')} repeated" if self.repeated_bytes else cost
-        return f"{self.dimension} {self.ways:,}{cost}"
-
-
 class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
     """One subgraph, with the class and threads of its head. `stage` is its depth in the dependency graph.
     `internal_bytes` pass between its operators (written and read); all other bytes cross its border. `minimum` and
-    `optimal` are numbers of hardware units; `best_s` is the least time with any number, `optimal_s` the time with the
-    optimal one."""
+    `optimal` are numbers of hardware units; `best_s` is the least time with any number."""
 
     id: Annotated[str, column("Subgraph", key="subgraph")]
     type: Annotated[str, column("Pattern", key="pattern", keep=5)]
@@ -154,11 +128,6 @@ class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
     minimum: Annotated[int, column("Minimum", "count", keep=1, help="units that reach half of the best speed")]
     optimal: Annotated[int, column("Optimal", "count", keep=1, help="units within 5 % of the best time")]
     best_s: Annotated[float, column("Best", "s", keep=1, help="the least time with any number of units")]
-    optimal_s: float
-    splits: Annotated[
-        tuple[SubgraphSplit, ...],
-        column("Can be divided along", role="text", keep=4, shown=lambda splits: "; ".join(map(str, splits))),
-    ]
 
 
 class Operator(kernel_rows.OperatorInfo, frozen=True, kw_only=True):
@@ -191,7 +160,6 @@ class StructureReport(Head, frozen=True, kw_only=True):
     n_operators: int
     n_subgraphs: int
     operators_by_type: tuple[KindCount, ...]
-    operators_by_class: tuple[KindCount, ...]
     subgraphs_by_pattern: tuple[KindCount, ...]
     fused_operators: int
     fused_fraction: float
@@ -210,7 +178,6 @@ class StructureReport(Head, frozen=True, kw_only=True):
     critical_path: CriticalPath
     parallelism: tuple[Parallelism, ...]
     theoretical_speedup: float
-    checks: tuple[ConcurrencyCheck, ...]
     unit_name: str
     units_total: int
     stages: tuple[Stage, ...]
@@ -238,7 +205,6 @@ def structure(result: Estimate) -> StructureReport:
         n_operators=workload.n_operators,
         n_subgraphs=len(parts.id),
         operators_by_type=count_kinds(workload.operators.kind, flops),
-        operators_by_class=count_kinds((operator.operator_class for operator in operators), flops),
         subgraphs_by_pattern=count_kinds(parts.kind, of_subgraphs["flops"]),
         fused_operators=n_fused,
         fused_fraction=n_fused / (workload.n_operators or 1),
@@ -252,11 +218,10 @@ def structure(result: Estimate) -> StructureReport:
         critical_path=path,
         parallelism=kinds_of_parallelism,
         theoretical_speedup=kinds_of_parallelism[0].speedup,
-        checks=_checks(result, path, stages, kinds_of_parallelism),
         unit_name=result.device.file.unit_name,
         units_total=int(result.device.units),
         stages=stages,
-        subgraphs=_subgraphs(result, fused, of_subgraphs, set(path.subgraphs), operators),
+        subgraphs=_subgraphs(result, of_subgraphs, set(path.subgraphs), operators),
         edges=_edges(graph_of_subgraphs, parts.id, result),
         operators=operators,
         operator_edges=_edges(graph, parts.operator_id, result),
@@ -339,17 +304,15 @@ def _subgraph_columns(result: Estimate, fused: demand.Demand) -> dict[str, Any]:
 
 
 def _subgraphs(
-    result: Estimate, fused: demand.Demand, columns: dict[str, Any], critical: set[str], operators: Sequence[Operator]
+    result: Estimate, columns: dict[str, Any], critical: set[str], operators: Sequence[Operator]
 ) -> tuple[Subgraph, ...]:
-    parts, total, batch = result.partition, int(result.device.units), result.scenario.batch
+    parts, total = result.partition, int(result.device.units)
     steps = {base << power for base in (1, 3) for power in range(total.bit_length() + 1)}  # 1, 2, 3, 4, 6, 8, 12 ..
     counts = np.array(sorted(count for count in steps | {total} if count <= total))
     times = np.stack([_times(result, count) for count in counts.tolist()])
     best = times.min(axis=0)
     # `counts` ascends, so argmax finds the fewest units that are fast enough.
     optimal, minimum = ((times <= best * factor).argmax(axis=0) for factor in (NEAR_BEST, HALF_SPEED))
-    border = (columns[f"{name}_bytes"].tolist() for name in ("ingress", "weight", "egress"))
-    sides = zip(parts.head.tolist(), *border, strict=True)
     return records(
         Subgraph,
         id=parts.id,
@@ -361,8 +324,6 @@ def _subgraphs(
         minimum=counts[minimum],
         optimal=counts[optimal],
         best_s=best,
-        optimal_s=times[optimal, np.arange(len(best))],
-        splits=[_splits(fused, head, batch, *amounts) for head, *amounts in sides],
         **columns,
     )
 
@@ -375,24 +336,6 @@ def _times(result: Estimate, units: int) -> Floats:
         device = msgspec.structs.replace(device, facts={**device.facts, "units": fact})
         setup = msgspec.structs.replace(setup, device=device)
     return tree_figures.sum_of_kernels(result, execute(result.demand, setup).unthrottled_s)
-
-
-def _splits(
-    needs: demand.Demand, head: int, batch: int, inputs: float, weights: float, results: float
-) -> tuple[SubgraphSplit, ...]:
-    g, m, n, k = (float(side) for side in needs.gemm[:, head])
-    splits = [SubgraphSplit("batch", batch, weights, 0.0)]
-    if needs.macs[head] <= 0 or not m:
-        splits.append(SubgraphSplit("elements", int(max(needs.elements[head], 1.0)), 0.0, 0.0))
-    else:
-        rows = m / batch if m % batch == 0 else m
-        splits += [
-            SubgraphSplit("rows", int(rows), weights, 0.0),
-            SubgraphSplit("columns", int(n), inputs, 0.0),
-            SubgraphSplit("groups", int(g), 0.0, 0.0),
-            SubgraphSplit("reduction", int(k), 0.0, results * _PARTIAL_SUM_BYTES / needs.element_bytes),
-        ]
-    return tuple(sorted((split for split in splits if split.ways > 1), key=lambda split: -split.ways))
 
 
 def _edges(graph: operator_facts.Dependencies, ids: Sequence[str], result: Estimate) -> tuple[Edge, ...]:
@@ -444,7 +387,7 @@ def _parallelism(result: Estimate, path: CriticalPath, depths: Any) -> tuple[Par
     median = float(np.median(threads)) if len(threads) else 0.0
     paced = result.latency_s / slowest if slowest else 1.0
     branches = f"branches: {by_time:.2f}x in time, {by_flops:.2f}x in FLOPs if all ran at once"
-    results = f"results that a typical subgraph computes at once; the device has {lanes:,.0f} lanes"
+    results = f"results of a typical subgraph at once; speed-up over one of the {lanes:,.0f} lanes"
     stream = "subgraphs on devices of their own, a stream of inputs: paced by the slowest"
     return (
         Parallelism("graph", width, result.workload.n_operators / depth, by_time, branches),
@@ -452,40 +395,6 @@ def _parallelism(result: Estimate, path: CriticalPath, depths: Any) -> tuple[Par
         Parallelism("thread", widest, median, min(median, lanes), results),
         Parallelism("pipeline", len(time), len(time), paced, stream),
     )
-
-
-def _checks(
-    result: Estimate, path: CriticalPath, stages: tuple[Stage, ...], kinds: tuple[Parallelism, ...]
-) -> tuple[ConcurrencyCheck, ...]:
-    """Check that speed-ups follow from the concurrency: a path that is too long or too short, a time that does not add
-    up or an operator in the wrong stage fails."""
-    near, total_s, staged_s = 1.0 + 1e-9, result.latency_s, sum(stage.time_s for stage in stages)
-    graph, batch, thread, _ = kinds
-    little = "little concurrency between operators, so limited speed-up: " if graph.speedup < LITTLE else ""
-    fill = "fill" if thread.mean >= thread.speedup else "do not fill"
-    times = f"{path.time_s * 1e3:.4g} <= {staged_s * 1e3:.4g} <= {total_s * 1e3:.4g} ms"
-    return (
-        ConcurrencyCheck(
-            "branches", graph.speedup * near >= 1.0 and graph.speedup <= graph.most * near,
-            f"{little}{graph.speedup:.2f}x from branches, at most {count_noun(graph.most, 'operator')} at once",
-        ),
-        ConcurrencyCheck(
-            "batch", batch.speedup <= result.scenario.batch,
-            f"batch {result.scenario.batch}: {'a larger one adds concurrency' if batch.most < 2 else 'inputs at once'}",
-        ),
-        ConcurrencyCheck(
-            "threads", 0.0 < thread.speedup <= thread.most * near,
-            f"a typical subgraph computes {thread.mean:,.0f} results at once, which {fill} the device",
-        ),
-        ConcurrencyCheck(
-            "critical path", max(path.time_fraction, path.flops_fraction) <= near,
-            f"{percent(path.time_fraction)} of the time, {percent(path.flops_fraction)} of the FLOPs, never above all",
-        ),
-        ConcurrencyCheck(
-            "stages", path.time_s <= staged_s * near and staged_s <= total_s * near,
-            f"critical path, stage after stage, one after another: {times}",
-        ),
-    )  # fmt: skip
 
 
 # --- the operators as a graph -------------------------------------------------------------------------------
@@ -525,14 +434,13 @@ STAGES = (
 )
 
 
-_BRIEF = columns(Subgraph, "subgraph threads intensity minimum optimal best splits")
+_BRIEF = columns(Subgraph, "subgraph threads intensity minimum optimal best")
 
 
 def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
     path, moved_bytes = report.critical_path, report.ingress_bytes + report.egress_bytes + report.weight_bytes
     intensity = plain_number(report.flops / moved_bytes) if moved_bytes else "no"
     widest = report.stages[report.widest_stage].subgraphs
-    wrong = [check.name for check in report.checks if not check.holds]
     types = list_names([f"{kind.count} {kind.type}" for kind in report.operators_by_type])
     return (
         f"{count_noun(report.n_operators, 'operator')} in {count_noun(report.n_subgraphs, 'subgraph')}; "
@@ -544,8 +452,7 @@ def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
         f"has {count_noun(len(widest), 'subgraph')}, or {count_noun(report.widest_operators, 'operator')}",
         f"the critical path has {count_noun(path.operators, 'operator')}, {percent(path.flops_fraction)} of the "
         f"FLOPs and {percent(path.time_fraction)} of the {quantity(report.latency_s, 's')}: {chain(path.subgraphs, 6)}",
-        f"with its branches run at once the model would be {report.theoretical_speedup:.2f}x as fast; "
-        + (f"checks that fail: {', '.join(wrong)}" if wrong else f"all {len(report.checks)} checks hold (--all)"),
+        f"with its branches run at once the model would be {report.theoretical_speedup:.2f}x as fast",
     )
 
 
@@ -556,12 +463,10 @@ VERB = declare.Report(
     parts=(
         declare.summary_text(_summary),
         declare.Rows("types", "Operators by type", KINDS, of="operators_by_type"),
-        declare.Rows("classes", "Operators by class", KINDS, of="operators_by_class"),
         declare.Rows("patterns", "Subgraphs by fusion pattern", KINDS, of="subgraphs_by_pattern"),
         declare.Rows("threads", "Parallelism of operators and subgraphs, in threads", BUCKETS),
         declare.Rows("intensity", "Arithmetic intensity of operators and subgraphs, in FLOP/byte", BUCKETS),
         declare.Rows("parallelism", "What could run at once", columns(Parallelism)),
-        declare.Rows("checks", "Checks", columns(ConcurrencyCheck)),
         declare.Rows("stages", "Stages", STAGES),
         declare.Rows(
             "subgraphs",

@@ -11,19 +11,23 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from analysis.document import YES_NO, column, columns, none_unless, records
+from analysis.document import YES_NO, Column, column, columns, records
 from analysis.estimate import causes, kernel_rows, tree_figures
 from analysis.estimate.estimate import Estimate, ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
-from analysis.model.ir.workload import Floats, Ints
+from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.model.ir.workload import Floats
 from analysis.text.headline import work_word
 from hardware.base.text import percent, quantity
 from hardware.demand import READ_WEIGHT, WRITE
 from hwexplorer import declare, engine, options
-from hwexplorer.state import METRICS, State
+from hwexplorer.reports.tree.tree import node
+from hwexplorer.state import State
 from hwexplorer.views import plain
 from hwexplorer.views.captions import energy_words, metric_word
+from hwexplorer.views.tables import rows
 
+FIRST = 10  # parts in brief text
 FRACTIONS = (0.50, 0.80, 0.90, 0.95, 0.99)
 _LOOK_NAMES = {cause: look.name for cause, look in zip(causes.CAUSES, plain.LOOKS, strict=True)}
 
@@ -51,32 +55,6 @@ class Concentration(msgspec.Struct, frozen=True):
     operators_fraction: Annotated[float, column("of all", "%")]
 
 
-class EdpNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A subgraph or operator. `share` is its part of the model's EDP (or energy or latency, with `--metric`), divided
-    among the six causes; `cumulative` the share of this row and all rows above it. `own_edp_js` is its energy per
-    inference x its time."""
-
-    id: Annotated[str, column("Node", key="name")]
-    type: Annotated[str, column("Kind", key="kind", keep=5)]
-    share: Annotated[float, column("Share", "%")]
-    cumulative: Annotated[float, column("Cum", "%", keep=1)]
-    edp_js: Annotated[float, column("EDP", "Js")]
-    own_edp_js: float
-    energy_j: float
-    energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
-    latency_s: Annotated[float, column("Latency", "s", keep=1)]
-    compute: Annotated[float, column("compute", "%", keep=3)]
-    on_chip: Annotated[float, column("on-chip", "%", keep=3)]
-    dram: Annotated[float, column("DRAM", "%", keep=3)]
-    launch: Annotated[float, column("launch", "%", keep=3)]
-    throttled: Annotated[float, column("power limit", "%", keep=4)]
-    static: Annotated[float, column("static", "%", keep=3)]
-    base_edp_js: Annotated[float, column("Base", "Js", key="base", keep=4)]
-    architectural_modifier: Annotated[float | None, column("Modifier", "x", key="modifier", keep=2)]
-    is_fused: Annotated[bool, column("Fused", key="fused", keep=2, shown=YES_NO)]
-    fusion_benefit_js: Annotated[float, column("Fusion", "Js", key="benefit", keep=2, help="EDP that fusion saves")]
-
-
 class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
     """The node with or without fusion, on the same runtime. A value that kernels exchange moves through memory;
     `activation_bytes` counts both ways, `dram_bytes` DRAM traffic."""
@@ -99,7 +77,6 @@ class EdpReport(Head, frozen=True, kw_only=True):
     the figures without fusion minus those with it; its `values_moved` are round trips through memory."""
 
     node: str
-    metric: str
     edp_js: float
     energy_j: float
     energy_j_per_inference: float
@@ -119,15 +96,13 @@ class EdpReport(Head, frozen=True, kw_only=True):
     idle_loss_j: float
     idle_loss_fraction: float
     concentration: tuple[Concentration, ...]
-    top_subgraphs: tuple[EdpNode, ...]
-    top_operators: tuple[EdpNode, ...]
     executions: tuple[ExecutionEdp, ...]
     saved: ExecutionEdp
 
 
-def edp_report(whole: Estimate, path: str = "", metric: str = "edp", top: int = 10) -> EdpReport:
-    """Return the report of a node ('' is the model), its largest parts by a metric. It estimates the model with and
-    without fusion. Raises RequestError for an unknown node."""
+def edp_report(whole: Estimate, path: str = "") -> EdpReport:
+    """Return the report of a node ('' is the model). It estimates the model with and without fusion. Raises
+    RequestError for an unknown node."""
     result, members = tree_figures.estimate_of_node(whole, path), tree_figures.operators_of(whole, path)
     figures, parts, batch = tree_figures.tree(whole), whole.partition, whole.scenario.batch
     part = causes.causes(result).sum_over(members)
@@ -145,7 +120,6 @@ def edp_report(whole: Estimate, path: str = "", metric: str = "edp", top: int = 
     return EdpReport(
         **head_fields(whole, on_device=True),
         node=path,
-        metric=metric,
         edp_js=float(share.sum()) * whole.edp_js,
         energy_j=energy,
         energy_j_per_inference=energy / batch,
@@ -175,8 +149,6 @@ def edp_report(whole: Estimate, path: str = "", metric: str = "edp", top: int = 
         idle_loss_j=static * (1.0 - busy),
         idle_loss_fraction=static * (1.0 - busy) / energy if energy else 0.0,
         concentration=_concentration(figures.subgraphs.share[subgraphs], figures.operators.share[members]),
-        top_subgraphs=_top(whole, "subgraphs", subgraphs, not path, metric)[:top],
-        top_operators=_top(whole, "operators", members, not path, metric)[:top],
         executions=executions,
         saved=ExecutionEdp(execution="saved", **saved),
     )
@@ -197,45 +169,6 @@ def _concentration(subgraphs: Floats, operators: Floats) -> tuple[Concentration,
         found[name] = [tree_figures.count_making(of_node, fraction) for fraction in FRACTIONS]
         found[f"{name}_fraction"] = [count / (len(share) or 1) for count in found[name]]
     return records(Concentration, fraction=FRACTIONS, **found)
-
-
-def _top(whole: Estimate, level: str, chosen: Ints, with_host: bool, metric: str) -> tuple[EdpNode, ...]:
-    """Return some nodes of a level, the largest share of the metric first. The work of the host counts as a node."""
-    parts, figures = whole.partition, tree_figures.tree_without_host(whole)
-    rest, host = causes.causes_without_host(whole)
-    by_cause = causes.shares_of_causes(rest, whole, metric)
-    rows, ids, kinds = figures.operators, parts.operator_id, whole.workload.operators.kind
-    is_fused = figures.fused.tolist()
-    if level == "subgraphs":
-        rows, ids, kinds = figures.subgraphs, parts.id, parts.kind
-        by_cause = np.stack([parts.total(row) for row in by_cause])
-        is_fused = [whole.execution == "fused" and len(members) > 1 for members in parts.members]
-    if host is not None and with_host:
-        of_host = tree_figures.branch_figures(whole, tree_figures.host_branches(whole))
-        joined = {name: np.concatenate([getattr(rows, name), getattr(of_host, name)], axis=-1) for name in _OF_LEVEL}
-        rows = msgspec.structs.replace(rows, **joined)
-        by_cause = np.column_stack([by_cause, causes.shares_of_causes(host, whole, metric).sum(axis=1)])
-        chosen, ids, kinds = np.append(chosen, len(ids)), (*ids, tree_figures.HOST), (*kinds, "host")
-        is_fused = [*is_fused, False]
-    share = by_cause.sum(axis=0)
-    order = chosen[np.argsort(-share[chosen], kind="stable")]
-    return records(
-        EdpNode,
-        rows,
-        rows=order,
-        id=[ids[i] for i in order],
-        type=[kinds[i] for i in order],
-        share=share[order],
-        cumulative=np.cumsum(share[order]),
-        energy_j_per_inference=rows.energy_j[order] / whole.scenario.batch,
-        is_fused=[is_fused[i] for i in order],
-        architectural_modifier=none_unless(~np.isnan(rows.modifier[order]), rows.modifier[order]),
-        **dict(zip(causes.CAUSES, by_cause[:, order], strict=True)),
-    )
-
-
-# The figures of a level that the rows have.
-_OF_LEVEL = ("latency_s", "energy_j", "edp_js", "own_edp_js", "base_edp_js", "modifier", "fusion_benefit_js")
 
 
 def _execution(whole: Estimate, path: str) -> ExecutionEdp:
@@ -263,15 +196,27 @@ def _execution(whole: Estimate, path: str) -> ExecutionEdp:
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
 
-NODES = columns(
-    EdpNode,
-    "name kind share cumulative edp energy_per_inference latency compute on_chip dram launch throttled static base "
-    "modifier fused benefit",
+NODES = (
+    Column("name", "Node", role="text", keep=0),
+    Column("kind", "Kind", role="text", keep=5, of="type"),
+    Column("share", "of the EDP", "%", keep=0),
+    Column("edp", "EDP", "Js", keep=0),
+    Column("energy_per_inference", "Energy/inf", "J", keep=0),
+    Column("latency", "Latency", "s"),
+    Column("base", "Base", "Js", keep=2, of="base_edp_js", help="EDP of its arithmetic and bytes alone"),
+    Column("modifier", "Modifier", "x", keep=2, of="architectural_modifier", help="EDP over base; blank without work"),
+    Column("fused", "Fused", role="text", keep=2, of=lambda part: YES_NO[part.is_fused and part.kind != "host"]),
+    Column("benefit", "Fusion", "Js", keep=2, of="fusion_benefit_js", help="EDP that fusion saves"),
 )
 
 
-def _document(state: State, top: int = 10) -> EdpReport:
-    return edp_report(engine.result(state), state.at, state.metric, top)
+def _subgraphs(report: EdpReport, state: State) -> plain.Table:
+    """Return the subgraphs of the node with most of the metric of the state."""
+    part = node(engine.result(state), state.at)
+    parts = [part] if part.kind == "operator" else part.children
+    ordered = sorted(parts, key=METRICS[state.metric].figure, reverse=True)
+    title = f"Parts with most {metric_word(state.metric)}"
+    return plain.Table("subgraphs", title, NODES, rows(NODES, ordered, "id", "type"), first=FIRST)
 
 
 def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
@@ -297,27 +242,17 @@ def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
 _POWERS = ("average_power", "peak_power", "power_limit", "tdp", "static_power")
 
 
-_ORDER, FEW = "order of the parts (default edp)", columns(Concentration)
-
-
-def _title(what: str) -> Any:
-    return lambda report: f"{what} with most {metric_word(report.metric)}; causes are parts of the share"
-
-
 VERB = declare.Report(
     subject=declare.NODE,
-    options=(options.TOP, options.choice("--metric", METRICS, metavar="METRIC", help=_ORDER)),
-    document=_document,
+    options=(options.choice("--metric", ADDITIVE, metavar="METRIC", help="order of the parts (default edp)"),),
+    document=declare.document_of_estimate(edp_report),
     title="Energy-delay product",
     parts=(
         declare.summary_text(_summary),
         declare.Rows("causes", "By cause", columns(CausePart), key="cause"),
-        declare.Rows("concentration", "How few make how much", FEW, key=lambda row: percent(row.fraction)),
-        declare.Rows("operators", _title("Operators"), NODES, of="top_operators", kind="type"),
-        declare.Rows(
-            "subgraphs", _title("Subgraphs"), NODES, of="top_subgraphs", kind="type",
-            brief={"footer": ("More: --all (how few make how much, operators, fusion off and on)",)},
-        ),
+        declare.Rows("concentration", "How few make how much", columns(Concentration),
+                     key=lambda row: percent(row.fraction)),
+        _subgraphs,
         declare.Rows(
             "executions", "The same software with fusion off and on", columns(ExecutionEdp),
             of=lambda report: (*report.executions, report.saved),
