@@ -1,11 +1,12 @@
-"""Views as one self-contained HTML page: no network, light and dark, sortable tables, trees of `<details>`.
+"""Views as one self-contained HTML page: no network, light and dark, tables that sort or fold.
 
-All text is escaped; the only script is page.js. A table that is wider than the page scrolls, and its names stay.
+All text is escaped; the only script is page.js, without which all rows show. A table that is wider than the page
+scrolls, and its names stay.
 """
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from hwexplorer.version import VERSION
 from hwexplorer.views import layout, plain
 from hwexplorer.views.plot_axis import Axis, axis
 
-BAR, WIDEST = 14, 40  # width of a bar in em, and most characters of a column of a tree
+BAR = 14  # width of a bar in em
 
 
 def _text(value: object) -> str:
@@ -105,18 +106,22 @@ def _prose(view: plain.Text, level: int) -> str:
 
 
 def _table(view: plain.Table) -> str:
+    """Return a table that scrolls if it is wider than the page. Rows with children fold the rows below them, those of
+    less than half of the model at first; other tables sort by a column."""
     texts = columns_as_text(view)
     footers = f"{_lines(view.footer)}{_lines(view.notes, 'note')}"
     if any(isinstance(cell, plain.Stack) for row in view.rows[:1] for cell in row.cells):
         footers += _legend()
-    if is_tree(view):
-        return f'<div class="scroll">{_tree(view, texts)}</div>{footers}'
+    is_tree = any(row.has_children for row in view.rows)
     heads = "".join(
         f'<th scope="col"{_class(column)} title="{_text(column_meaning(column))}">'
-        f"<button>{_text(cells[0])}</button></th>"
+        f"{_text(cells[0]) if is_tree else f'<button>{_text(cells[0])}</button>'}</th>"
         for column, cells in zip(view.columns, texts, strict=True)
     )
-    rows = "".join(_row(view, row, r, texts) for r, row in enumerate(view.rows))
+    has_one_root = sum(row.depth == 0 for row in view.rows) == 1
+    rows = "".join(
+        _row(view, row, [column[r + 1] for column in texts], has_one_root) for r, row in enumerate(view.rows)
+    )
     table = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
     return f'<div class="scroll">{table}</div>{footers}'
 
@@ -125,30 +130,24 @@ def _class(column: Column) -> str:
     return ' class="text"' if column.role in layout.LEFT else ""
 
 
-def _row(view: plain.Table, row: plain.Row, r: int, shown: list[list[str]]) -> str:
+def _row(view: plain.Table, row: plain.Row, texts: list[str], has_one_root: bool) -> str:
     cells = []
-    for c, column in enumerate(view.columns):
-        value = row.cells[c]
-        text = shown[c][r + 1]
-        if column.role == "bar":
-            inside = _bar(value)
-        else:
-            inside = _text(text.strip())
-            if c == 0 and row.depth:
-                inside = f'<span style="padding-left:{row.depth * 1.2:.1f}em">{inside}</span>'
+    for c, (column, value, text) in enumerate(zip(view.columns, row.cells, texts, strict=True)):
+        inside = _bar(value) if column.role == "bar" else _text(text.strip())
+        if row.has_children and not c:
+            inside = f"<button>{inside}</button>"
+        if row.depth and not c:
+            inside = f'<span style="padding-left:{row.depth * 1.2:.1f}em">{inside}</span>'
         key = repr(float(value)) if isinstance(value, int | float) else ("" if value is None else str(value))
         kind = ' class="text bars"' if column.role == "bar" else _class(column)
         cells.append(f'<td{kind} data-v="{_text(key)}">{inside}</td>')
-    dim = ' class="dim"' if row.dim else ""
-    return f"<tr{dim}>{''.join(cells)}</tr>\n"
+    bars = [float(value or 0) for column, value in zip(view.columns, row.cells, strict=True) if column.role == "bar"]
+    is_open = has_one_root and (not row.depth or max(bars, default=0.0) >= 0.5)
+    kinds = "dim " * row.dim + "shut" * (row.has_children and not is_open)
+    return f'<tr data-depth="{row.depth}" class="{kinds}">{"".join(cells)}</tr>\n'
 
 
-# --- bars and trees ---------------------------------------------------------------------------------------
-
-
-def is_tree(view: plain.Table) -> bool:
-    """Return True if rows have children."""
-    return any(row.has_children for row in view.rows)
+# --- bars -------------------------------------------------------------------------------------------------
 
 
 def _legend() -> str:
@@ -159,7 +158,7 @@ def _legend() -> str:
     return f'<p class="legend">time and energy by cause:{samples}</p>'
 
 
-def _bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
+def _bar(value: Cell, full: float = 9.0, unit: str = "em") -> str:
     """Return a bar, by cause for a `Stack`. `full` is the length of the value 1."""
     if isinstance(value, plain.Stack):
         return "".join(
@@ -170,58 +169,6 @@ def _bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
         )
     wide = min(max(float(value), 0.0), 1.0) if isinstance(value, int | float) else 0.0
     return f'<span class="bar" style="width:{wide * full:.2f}{unit}"></span>'
-
-
-def _tree(view: plain.Table, shown: list[list[str]]) -> str:
-    """Return a tree, open where half of the model is. Its rows are grids of the same widths, so columns are aligned."""
-    heads = "".join(
-        f'<span class="{_side(column)}" title="{_text(column_meaning(column))}">{_text(texts[0])}</span>'
-        for column, texts in zip(view.columns, shown, strict=True)
-    )
-    widths = [
-        f"min({BAR}em,30vw)"
-        if column.role == "bar"
-        else f"{min(max(map(len, [*texts[1:], *texts[0].split()])), WIDEST)}ch"
-        for column, texts in zip(view.columns, shown, strict=True)
-    ]
-    name_width = f"min({widths[0]} + 6ch,36vw)"  # leaves room for the figures on a phone
-    style = f"--w:{' '.join([name_width, *widths[1:]])}"
-    head = f'<div class="tree" style="{style}"><div class="row head">{heads}</div>\n'
-    return "".join([head, *_nested(view, shown), "</div>"])
-
-
-def _side(column: Column) -> str:
-    return "text" if column.role in layout.LEFT else "number"
-
-
-def _nested(view: plain.Table, shown: list[list[str]]) -> Iterator[str]:
-    has_one_root = sum(row.depth == 0 for row in view.rows) == 1
-    open_depths: list[int] = []
-    bars = [i for i, column in enumerate(view.columns) if column.role == "bar"]
-    for r, row in enumerate(view.rows):
-        while open_depths and open_depths[-1] >= row.depth:
-            open_depths.pop()
-            yield "</details>\n"
-        cells = _cells(view, row, [column[r + 1] for column in shown])
-        dim = " dim" if row.dim else ""
-        if row.has_children:
-            open_depths.append(row.depth)
-            is_open = has_one_root and (not row.depth or any(float(row.cells[i] or 0) >= 0.5 for i in bars))
-            yield f'<details{" open" * is_open}><summary class="row{dim}">{cells}</summary>\n'
-        else:
-            yield f'<div class="row{dim}">{cells}</div>\n'
-    yield "</details>" * len(open_depths)
-
-
-def _cells(view: plain.Table, row: plain.Row, texts: list[str]) -> str:
-    cells = [f'<span class="text name" style="--depth:{row.depth}">{_text(texts[0].strip())}</span>']
-    for c, (column, value) in enumerate(zip(view.columns, row.cells, strict=True)):
-        if c:
-            if column.role == "bar":
-                cells.append(f'<span class="text stack">{_bar(value, 100.0, "%")}</span>')
-            else:
-                cells.append(f'<span class="{_side(column)}">{_text(texts[c].strip())}</span>')
-    return "".join(cells)
 
 
 # --- cards and steps --------------------------------------------------------------------------------------
