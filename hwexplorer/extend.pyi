@@ -10,7 +10,6 @@ from analysis.model.operators import contractions as contractions, cost_rules as
 
 # Work in a subprocess under limits.
 from analysis.model.process import child_job as child_job
-from analysis.model.process.answering import answer as answer
 
 # Estimates, and what is made of them.
 from analysis import document as document

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.capture.__main__ import capture
+from analysis.capture.capture import capture
 from analysis.model import store
 from analysis.model.ir.workload import Workload, encode
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import refer
 from analysis.model.names.targets import Target
-from analysis.model.process.answering import one_line
+from analysis.model.process.child import one_line
 from hardware.base import file_access
 
 

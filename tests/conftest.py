@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from analysis.model.process.child_job import ModelCapture
+from analysis.model.process.child_job import ChildJob, ModelCapture
 from hwexplorer import answer as answers
 from hwexplorer import engine
 from hwexplorer.answer import Answer
@@ -74,16 +74,13 @@ def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "find_answer", answer)
 
 
-_alone = ModelCapture._command
-
-
 @pytest.fixture
 def quick_captures(forking: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Captures of this test are made by forks of a process that has loaded torch (tests/forks.py)."""
-    monkeypatch.setattr(ModelCapture, "_command", lambda job: (*forking, *_alone(job)[4:]))
+    monkeypatch.setattr(ModelCapture, "command", forking)
 
 
 @pytest.fixture
 def captures_alone(quick_captures: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """But these are about the process of a capture."""
-    monkeypatch.setattr(ModelCapture, "_command", _alone)
+    monkeypatch.setattr(ModelCapture, "command", ChildJob.command)

@@ -1,7 +1,7 @@
 """Captures by forks of one process that has loaded torch: to load it takes a capture alone four seconds.
 
-The subprocess of a capture job asks that process for a fork, whose lines the job reads. The limits of the job (memory,
-time, processes that it leaves) hold for the subprocess alone, so tests of these limits use no forks.
+The subprocess of a capture job asks that process for a fork, whose messages the job reads. The limits of the job
+(memory, time, processes that it leaves) hold for the subprocess alone, so tests of these limits use no forks.
 """
 
 import gc
@@ -43,8 +43,8 @@ def _serve(place: str) -> None:
     sys.dont_write_bytecode = True  # in the cache of a test is what it puts there
     import torch
 
-    from analysis.capture import __main__ as program
     from analysis.capture import torch_settings, user_model
+    from analysis.model.process import child
 
     torch_settings.import_torchvision()
     user_model.capture_module(torch.nn.Linear(2, 2), torch.zeros(1, 2), 0, "warm")
@@ -74,24 +74,23 @@ def _serve(place: str) -> None:
                 os.environ.clear()
                 os.environ.update(variables)
                 sys.path[:0] = [path for path in variables.get("PYTHONPATH", "").split(":") if path not in sys.path]
-                for number, pipe in enumerate((os.open(os.devnull, os.O_RDONLY), *pipes)):
-                    os.dup2(pipe, number)
-                    os.close(pipe)
-                sys.argv[1:] = arguments
-                os._exit(program.main())
+                pipe, output = pipes
+                for number, stream in enumerate((os.open(os.devnull, os.O_RDONLY), output, output)):
+                    os.dup2(stream, number)
+                os._exit(child.answer(pipe, *arguments))
             asking.close()
 
 
-def _ask(place: str, words: list[str]) -> int:
-    """Ours are its streams, folder and environment; the exit code is that of the capture."""
+def _ask(place: str, pipe: int, _parent: str, _limits: str, *words: str) -> int:
+    """Ours are its pipe, folder and environment; the exit code is that of the capture."""
     with socket.socket(socket.AF_UNIX) as asking:
         asking.connect(place)
-        socket.send_fds(asking, [json.dumps((os.getcwd(), dict(os.environ), *words)).encode()], [1, 2])
-        os.close(1)
+        socket.send_fds(asking, [json.dumps((os.getcwd(), dict(os.environ), *words)).encode()], [pipe, 2])
+        os.close(pipe)
         return (asking.recv(1) or b"\1")[0]
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
         _serve(sys.argv[1])
-    sys.exit(_ask(sys.argv[1], sys.argv[2:]))
+    sys.exit(_ask(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))

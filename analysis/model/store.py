@@ -17,8 +17,8 @@ from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
 from analysis.model.names.zoo import Spec
-from analysis.model.reading_budget import Progress
-from hardware.base import file_access
+from analysis.model.reading_budget import Budget, Progress
+from hardware.base import file_access, plugins
 
 if TYPE_CHECKING:
     from analysis.model.process.child_job import WorkloadJob
@@ -129,6 +129,19 @@ def _ready_target(target: Target) -> Workload | None:
         return _read(shipped)
     workload = _read(cache_path(target))
     return workload if workload is not None and workload.name == target.label and is_current(workload) else None
+
+
+def encoded_file(text: str, progress: Progress) -> bytes:
+    """Return the encoded workload of a data file: the work of the subprocess that `FileReading` starts."""
+    target = targets.parse(text)
+    if target is None:
+        raise ValueError(text)
+    budget, path = Budget(progress=progress), targets.source(target)
+    if target.path.endswith(targets.WEIGHTS):
+        from analysis.model.transformer import weight_headers
+
+        return encode(weight_headers.load(path, target.factory, budget))
+    return encode(plugins.load("readers", path.suffix)(path, target.inputs, budget))
 
 
 FILE, PACKAGE = "file ", "package "  # in Workload.versions: `file /home/me/net.py` -> its fingerprint

@@ -23,6 +23,7 @@ from hwexplorer.extend import file_access, group_by, tables, text
 from hwexplorer_annexes.traces import chrome
 from hwexplorer_annexes.traces.chrome import ChromeEvent, RecordedEvents, layer_kind, read_kineto
 from hwexplorer_annexes.traces.trace_record import (
+    ANSWER_MAX,
     NAMES,
     Trace,
     TraceError,
@@ -327,6 +328,14 @@ FORMATS = (
     "PyTorch profiler JSON, ONNX Runtime profile, trtexec --exportProfile, Nsight Systems CSV or SQLite, OpenVINO "
     "detailed counters; each also .gz"
 )
+
+
+def encoded_trace(file: str, _progress: object) -> bytes:
+    """Return the encoded trace in a file: the work of the subprocess that `TraceReading` starts. Raises TraceError."""
+    data = msgspec.msgpack.encode(read_trace(Path(file)))
+    if len(data) > ANSWER_MAX:
+        raise TraceError(f"{Path(file).name}: it is too large to read; trace fewer runs")
+    return data
 
 
 def read_trace(path: Path) -> Trace:

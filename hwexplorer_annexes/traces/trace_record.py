@@ -338,8 +338,8 @@ class TraceReading(child_job.ChildJob[Trace]):
         self.stamp, self._on_end = file_access.stamp(file), on_end
         path = Path(self.stamp[0])
         self.name = path.name
-        words = ("--", str(path.absolute()))
-        super().__init__(f"reading of {path.name}", str(__package__), words, reading_budget.READ_LIMITS)
+        work = f"{__package__}.trace_file:encoded_trace"
+        super().__init__(f"reading of {path.name}", work, (str(path.absolute()),), reading_budget.READ_LIMITS)
         self.progress = (f"reading {path.name}", 0.0)
 
     def _decode(self, answer: bytes) -> Trace:

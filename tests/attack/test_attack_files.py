@@ -11,7 +11,7 @@ import pytest
 from analysis.model import store
 from analysis.model.model_errors import CaptureCancelledError, ModelError, UnreadableError
 from analysis.model.names import targets
-from analysis.model.process.child_job import FileReading, WorkloadJob
+from analysis.model.process.child_job import FileReading
 from analysis.model.reading_budget import STEPS, Budget, ProcessLimits
 from hardware.base import file_access
 from hwexplorer.cli import main
@@ -113,12 +113,7 @@ def test_an_honest_file_says_how_far_it_is(tmp_path: Path) -> None:
 def test_a_limit_of_the_process_holds_where_the_budget_would_not(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(onnx_files.chain(40_000))
-    job = WorkloadJob(
-        "reading",
-        "analysis.model.process.answering",
-        ("--", str(path)),
-        ProcessLimits(seconds=60, memory_bytes=70 << 20),
-    )
+    job = FileReading(targets.Target(str(path)), ProcessLimits(seconds=60, memory_bytes=70 << 20))
     job.start()
     with pytest.raises(ModelError, match=r"memory|MemoryError"):
         job.result(120)

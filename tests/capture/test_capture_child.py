@@ -15,6 +15,7 @@ from analysis.model import store
 from analysis.model.model_errors import CaptureError
 from analysis.model.process import child_job as job_module
 from analysis.model.reading_budget import ProcessLimits
+from tests import mischief
 
 MEBIBYTE = 1 << 20
 SOON = ProcessLimits(seconds=60.0, memory_bytes=128 * MEBIBYTE)
@@ -56,7 +57,7 @@ def runs(pid: int) -> bool:
 
 def refused(monkeypatch: pytest.MonkeyPatch, code: str, limits: ProcessLimits = SOON) -> str:
     """What a capture says whose subprocess runs this code."""
-    monkeypatch.setattr(job_module.ModelCapture, "_command", lambda self: [sys.executable, "-c", code])
+    monkeypatch.setattr(job_module.ModelCapture, "command", mischief.command(code))
     with pytest.raises(CaptureError) as caught:
         store.load("resnet18", 64, limits=limits)
     assert "\n" not in str(caught.value)
@@ -69,16 +70,16 @@ def refused(monkeypatch: pytest.MonkeyPatch, code: str, limits: ProcessLimits = 
 @pytest.mark.parametrize(
     "code",
     [
-        "while True: print('x' * 1000, end='')",
-        'while True: print(\'{"phase": "a", "fraction": 0.5}\')',
-        "print('[' * 60_000)",
-        "print('{\"a\":' * 10_000)",
-        "print('5'); import time; time.sleep(100)",
-        "print('{\"bytes\": 1e400}')",
-        "print('{\"bytes\": -1}')",
-        "print('{\"bytes\": 1000000000000}'); import time; time.sleep(100)",
-        'print(\'{"phase": 5, "fraction": []}\'); import time; time.sleep(100)',
-        "import os; os.write(1, b'\\xff\\xfe\\n'); import time; time.sleep(100)",
+        "while True: os.write(number, b'x' * 1000)",
+        "while True: send(phase='a', fraction=0.5)",
+        "pipe.send_bytes(bytes([0x91]) * 60_000)",
+        "pipe.send_bytes(b'')",
+        "pipe.send(print); time.sleep(100)",
+        "send(answer=5); time.sleep(100)",
+        "send(phase=5, fraction=[]); time.sleep(100)",
+        "os.write(number, struct.pack('!i', -5)); time.sleep(100)",
+        "os.write(number, struct.pack('!iQ', -1, 1 << 60)); time.sleep(100)",
+        "os.write(number, struct.pack('!i', 99) + b'short')",
     ],
 )
 def test_any_content_is_read_and_refused(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
@@ -89,9 +90,9 @@ def test_any_content_is_read_and_refused(monkeypatch: pytest.MonkeyPatch, code: 
 
 
 def test_progress_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = r'{"phase": "\u001b]0;owned\u0007\u009b2J\u202ebuild\n", "fraction": 1e9}'
-    code = f"print({line!r}, flush=True); import time; time.sleep(0.5); raise SystemExit(3)"
-    monkeypatch.setattr(job_module.ModelCapture, "_command", lambda self: [sys.executable, "-c", code])
+    phase = "\u001b]0;owned\u0007\u009b2J\u202ebuild\n"
+    code = f"send(phase={phase!r}, fraction=1e9); time.sleep(0.5); raise SystemExit(3)"
+    monkeypatch.setattr(job_module.ModelCapture, "command", mischief.command(code))
     seen = []
     with pytest.raises(CaptureError, match="code 3") as caught:
         store.load("resnet18", 64, progress=lambda *now: seen.append(now))
@@ -100,8 +101,8 @@ def test_progress_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_reason_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = r'{"error": "no\u001b[2J \u009b such \n thing"}'
-    said = refused(monkeypatch, f"print({line!r})")
+    reason = "no\u001b[2J \u009b such \n thing"
+    said = refused(monkeypatch, f"send(error={reason!r})")
     assert said.endswith(": no\u241b[2J \ufffd such thing")
 
 
@@ -131,7 +132,7 @@ def loose(path: Path, code: str) -> str:
     return LOOSE.format(path=str(path)) + code
 
 
-@pytest.mark.parametrize("then", ["os._exit(3)", "print('nonsense', flush=True); time.sleep(100)", "time.sleep(100)"])
+@pytest.mark.parametrize("then", ["os._exit(3)", "pipe.send(print); time.sleep(100)", "time.sleep(100)"])
 def test_what_it_started_ends_with_it(monkeypatch: pytest.MonkeyPatch, left: Path, then: str) -> None:
     code = loose(left, f"for _ in range(3): loose(lambda: time.sleep(100))\ntime.sleep(0.3)\n{then}")
     refused(monkeypatch, code, ProcessLimits(seconds=3.0))
@@ -145,6 +146,14 @@ for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.sig
 """
     said = refused(monkeypatch, loose(left, stop + "time.sleep(100)"), ProcessLimits(seconds=1.0))
     assert "longer than 1 s" in said
+
+
+def test_a_process_that_leaves_the_group_holds_nobody_up(monkeypatch: pytest.MonkeyPatch, left: Path) -> None:
+    """It holds the pipe, with half a message in it."""
+    escape = "os.write(number, struct.pack('!i', 99))\nloose(lambda: (os.setsid(), time.sleep(8)))\ntime.sleep(0.3)\n"
+    begin = time.monotonic()
+    refused(monkeypatch, loose(left, escape + "os._exit(3)"), ProcessLimits(seconds=2.0))
+    assert time.monotonic() - begin < 7
 
 
 # --- what it takes ----------------------------------------------------------------------------------------
@@ -168,8 +177,8 @@ def test_it_ends_with_its_parent(left: Path) -> None:
     code = loose(left, "sum(range(10 ** 13))")  # holds the GIL
     parent = (
         "import sys, time\nfrom analysis.model.names import model_ref\n"
-        "from analysis.model.process import child_job as job\n"
-        f"job.ModelCapture._command = lambda self: [sys.executable, '-c', {code!r}]\n"
+        "from analysis.model.process import child_job as job\nfrom tests import mischief\n"
+        f"job.ModelCapture.command = mischief.command({code!r})\n"
         "one = job.ModelCapture(model_ref.refer('resnet18', 64)); one.start()\n"
         "print('runs', flush=True); time.sleep(100)"
     )

@@ -1,7 +1,6 @@
 """Shipped captures, cache and capture subprocess: what happens when all is well, and when it is not."""
 
 import os
-import sys
 import threading
 import time
 from concurrent.futures import wait
@@ -15,6 +14,7 @@ from analysis.model.model_errors import CaptureCancelledError, CaptureError
 from analysis.model.names.model_ref import refer
 from analysis.model.process import child_job as job_module
 from analysis.model.reading_budget import ProcessLimits
+from tests import mischief
 from tests.sampling import first
 from tests.waiting import LIMIT_S
 
@@ -116,8 +116,8 @@ def test_cancel_kills_the_subprocess_at_once(cache: Path) -> None:
     job.start()
     while job.progress[0] == "start" and not job.is_done:
         time.sleep(0.01)
-    assert job._child is not None
-    group = job._child.process.pid
+    assert job.process is not None
+    group = job.process.pid
     assert alive(group)
     job.cancel()
     wait([job._future], LIMIT_S)
@@ -133,7 +133,7 @@ def test_cancel_before_start_never_starts() -> None:
     job.cancel()
     job.start()
     assert job.is_done
-    assert job._child is None
+    assert job.process is None
     with pytest.raises(CaptureCancelledError):
         job.result()
 
@@ -151,7 +151,7 @@ def test_a_capture_that_takes_too_long_is_stopped() -> None:
 
 
 def fake_child(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    monkeypatch.setattr(job_module.ModelCapture, "_command", lambda self: [sys.executable, "-c", code])
+    monkeypatch.setattr(job_module.ModelCapture, "command", mischief.command(code))
 
 
 @pytest.mark.parametrize(
@@ -159,10 +159,9 @@ def fake_child(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     [
         ("import sys; sys.exit(7)", "code 7"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "signal 9.*memory"),
-        ("print('flood\\n' * 10)", "unreadable"),
-        ("print('{\"bytes\": 5}')", "ended with code 0"),
-        ("print('{\"bytes\": 5}'); print('short' * 9)", "unreadable"),
-        ('print(\'{"error": "ValueError: no such thing"}\')', "no such thing"),
+        ("send(phase='build')", "ended with code 0"),
+        ("send(answer=b'short' * 9)", "unreadable"),
+        ("send(error='ValueError: no such thing')", "no such thing"),
     ],
 )
 def test_a_child_that_misbehaves_gives_one_line(monkeypatch: pytest.MonkeyPatch, code: str, message: str) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import py_compile
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from analysis.model.model_errors import CaptureError, ModelSpecError
 from analysis.model.names.model_ref import refer
 from analysis.model.process import child_job as job_module
 from hwexplorer import cli, engine
+from tests import mischief
 from tests.capture import altered
 from tests.sampling import for_each
 
@@ -74,8 +74,8 @@ def test_the_capture_of_another_model_counts_as_absent(
 
 def test_a_subprocess_that_gives_nonsense_says_what(whole: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     data = altered.gzip.decompress(altered.altered(whole, altered.BY_HAND["macs negative"]))
-    code = f"import sys; sys.stdout.buffer.write(b'{{\"bytes\": {len(data)}}}\\n' + {data!r})"
-    monkeypatch.setattr(job_module.ModelCapture, "_command", lambda self: [sys.executable, "-c", code])
+    code = f"send(answer={data!r})"
+    monkeypatch.setattr(job_module.ModelCapture, "command", mischief.command(code))
     with pytest.raises(CaptureError, match=r"^capture of resnet18 gave an invalid amount$"):
         store.load("resnet18", 64)
 

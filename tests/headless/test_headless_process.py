@@ -16,6 +16,7 @@ from hwexplorer import engine
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State
 from hwexplorer.tui.session.jobs import ModelCaptureJob
+from tests import mischief
 from tests.headless.conftest import Call
 from tests.waiting import wait_until
 
@@ -132,7 +133,7 @@ def test_the_screen_sees_a_capture_end(cached: Path) -> None:
 
 
 def test_the_screen_sees_a_capture_fail(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_job.ModelCapture, "_command", lambda _self: [sys.executable, "-c", "raise SystemExit(3)"])
+    monkeypatch.setattr(child_job.ModelCapture, "command", mischief.command("raise SystemExit(3)"))
     job = ModelCaptureJob(State(model=MODEL), ScreenQueries(), lambda _: None)
     job.start()
     _wait(job)

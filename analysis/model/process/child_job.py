@@ -1,25 +1,25 @@
-"""Jobs in a subprocess under limits: start, watch, cancel, collect. It answers in lines, then in one block of bytes.
+"""Jobs in a subprocess under limits: start, watch, cancel, collect. `child.py` is the side that works.
 
-No output of the subprocess makes this side hang or run out of memory: the length and number of lines, the answer and
-the time are bounded. Control characters are removed from its messages. This module does not import torch.
+Nothing that the subprocess sends makes this side hang or run out of memory: the length and number of messages and the
+time are bounded, and nothing is unpickled. Control characters are removed from its texts. This module does not import
+torch. `multiprocessing` would import the user's main module again: a script without a guard, or standard input.
 """
 
 import contextlib
 import importlib.util
-import json
 import math
 import os
-import selectors
 import signal
+import socket
 import subprocess
 import sys
 import threading
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -28,179 +28,51 @@ from analysis.model.model_errors import CaptureCancelledError, CaptureError, Mod
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef
 from analysis.model.names.targets import Target
+from analysis.model.process import child
 from analysis.model.reading_budget import READ_LIMITS, USER_LIMITS, ProcessLimits
 from hardware.base.text import safe
 
 # The folder of our outermost package: `analysis`, or `hwexplorer` in an installed wheel, which contains it.
 _PACKAGES = Path(__file__).resolve().parents[__name__.count(".")]
-_LIMITED_COMMAND = str(Path(__file__).with_name("limited_command.py"))
-_LINE_MAX, _LINES_MAX, _ANSWER_MAX = 1 << 16, 10_000, 1 << 27
-_TEXT_MAX = 2000
-_POLL_S = 0.5
-_PATIENCE_S = 1.0  # for the end of a command that closed its pipe
-
-
-class Refusal(ModelError):
-    """The subprocess refused the request; the message is its reason in one line."""
-
-
-class _Message(msgspec.Struct):
-    """A line of the subprocess: progress, an error, or the length of the answer that follows."""
-
-    phase: str = ""
-    fraction: float = 0.0
-    error: str | None = None
-    bytes: int | None = None
-
-
-class Child:
-    """A running command. Construction starts it, in the thread with which it ends, and raises OSError if that fails."""
-
-    def __init__(self, command: Sequence[str], limits: ProcessLimits) -> None:
-        self.limits = limits
-        self.ending = ""  # why it was ended: "answered", "cancelled", "timeout", "unreadable" or "closed"
-        self._lock = threading.Lock()
-        self._until_s = time.monotonic() + limits.seconds
-        paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH", "")])]
-        allowed = {"memory_bytes": limits.memory_bytes, "cpu_s": limits.seconds, "parent": os.getpid()}
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _LIMITED_COMMAND, json.dumps(allowed), *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=None if limits.show_output else subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},  # enough to trace
-            start_new_session=True,
-        )
-
-    def answer(self, report: Callable[[str, float], None]) -> bytes | None:
-        """Return the answer, or None without one. Afterwards its process group is dead. Raises `Refusal`."""
-        over = "answered"
-        try:
-            answer = self._answer(report)
-            if answer is None and not self.ending:
-                over = "" if self._has_ended() else "closed"  # it still runs but closed its pipe
-            return answer
-        except Refusal:
-            raise
-        except (ValueError, OSError, RecursionError, msgspec.DecodeError):
-            over = "unreadable"
-            return None
-        finally:
-            self.end(over)
-            self.process.wait()
-            if self.process.stdout is not None:
-                self.process.stdout.close()
-
-    def end(self, why: str) -> None:
-        """Kill the process group of the command now. Thread-safe; only the first reason is kept."""
-        with self._lock:
-            self.ending = self.ending or why
-            with contextlib.suppress(OSError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-
-    def why(self) -> str:
-        """Return why the answer is missing, as the end of a sentence whose subject is the command."""
-        code = self.process.returncode
-        if self.ending == "timeout":
-            return f"took longer than {self.limits.seconds:g} s and was stopped"
-        if self.ending == "closed":
-            return "closed the pipe for its answer"
-        if self.ending == "unreadable":
-            return "sent something unreadable"
-        if code == -signal.SIGXCPU:
-            return f"took more than {self.limits.seconds:g} s of processor time and was stopped"
-        if code < 0:
-            hint = " (out of memory?)" if code in (-signal.SIGKILL, -signal.SIGABRT) else ""
-            return f"was killed by signal {-code}{hint}"
-        return f"ended with code {code}"
-
-    def _answer(self, report: Callable[[str, float], None]) -> bytes | None:
-        pipe = self.process.stdout
-        assert pipe is not None
-        os.set_blocking(pipe.fileno(), False)
-        with selectors.DefaultSelector() as selector:
-            selector.register(pipe, selectors.EVENT_READ)
-            got = bytearray()
-            for _ in range(_LINES_MAX):
-                while b"\n" not in got:
-                    if len(got) > _LINE_MAX:
-                        raise ValueError("a line that is too long")
-                    if not self._read_more(selector, pipe, got):
-                        return None
-                line, _, rest = bytes(got).partition(b"\n")
-                got[:] = rest
-                message = msgspec.json.decode(line, type=_Message)
-                if message.error is not None:
-                    raise Refusal(_line(message.error))
-                if message.bytes is None:
-                    known = math.isfinite(message.fraction)
-                    report(_line(message.phase), min(max(message.fraction, 0.0), 1.0) if known else 0.0)
-                    continue
-                if not 0 <= message.bytes <= _ANSWER_MAX:
-                    raise ValueError("an answer that is too large")
-                while len(got) < message.bytes:
-                    if not self._read_more(selector, pipe, got):
-                        return None
-                return bytes(memoryview(got)[: message.bytes])
-        raise ValueError("too many lines")
-
-    def _read_more(self, selector: selectors.BaseSelector, pipe: IO[bytes], got: bytearray) -> bool:
-        """Wait for bytes and append them. Return False at the end of the pipe or of the time."""
-        while True:
-            now = time.monotonic()
-            if now > self._until_s:
-                self.end("timeout")
-            if self.ending:
-                return False
-            if selector.select(min(_POLL_S, max(self._until_s - now, 0.0) + 0.01)):
-                data = os.read(pipe.fileno(), _LINE_MAX)
-                got += data
-                return bool(data)
-
-    def _has_ended(self) -> bool:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(_PATIENCE_S)
-        return self.process.returncode is not None
-
-
-def _line(text: str) -> str:
-    return " ".join(safe(text, _TEXT_MAX).split())
-
+_MODEL = __name__.partition(".process.")[0]
+_MESSAGES_MAX, _BYTES_MAX = 10_000, 1 << 27
+_PATIENCE_S = 1.0  # for the end of a subprocess that closed its pipe
 
 Answer = TypeVar("Answer")
 
 
 class ChildJob(ABC, Generic[Answer]):
-    """A job that runs one of our modules in another process. `what` is the subject of its messages."""
+    """A job that calls `work` (`module:function`) in another process. `what` is the subject of its messages."""
 
+    # -P: a folder `analysis` in the user's working directory must not be imported.
+    command: tuple[str, ...] = (sys.executable, "-P", "-m", child.__name__)
     name = ""  # display name of the model
 
     def __init__(
         self,
         what: str,
-        module: str,
+        work: str,
         arguments: tuple[str, ...],
         limits: ProcessLimits,
         on_done: Callable[[Answer], Any] | None = None,
     ) -> None:
         self.progress: tuple[str, float] = ("start", 0.0)
         self.what = what
-        # -P: a folder `analysis` in the user's working directory must not be imported.
-        self._words = (sys.executable, "-P", "-m", module, *arguments)
+        self.process: subprocess.Popen[bytes] | None = None
+        self._words = (work, *arguments)
         self._limits = limits
         self._on_done = on_done
+        self._ending = ""  # why it ended: "answered", "cancelled", "timeout", "unreadable" or "closed"
         self._is_started = False
-        self._child: Child | None = None
         self._future: Future[Answer] = Future()
         self._lock = threading.Lock()
 
     def start(self) -> None:
         """Start the subprocess. A missing library or a failed start is raised by `result`, not here."""
         with self._lock:
-            if self.is_done or self._is_started:
-                return
-            self._is_started = True
-        threading.Thread(target=self._watch, name="capture", daemon=True).start()
+            is_first, self._is_started = not self._is_started, True
+        if is_first:
+            threading.Thread(target=self._watch, name="capture", daemon=True).start()
 
     def run(self, report: Callable[[str, float], None] | None = None) -> Answer:
         """Start the job, wait for it and return its result. Raises the error of the job; an interrupt kills the job."""
@@ -224,10 +96,10 @@ class ChildJob(ABC, Generic[Answer]):
     def cancel(self) -> None:
         """Kill the subprocess and its process group now."""
         with self._lock:
-            if self._child is not None:
-                self._child.end("cancelled")
-            elif not self.is_done:
-                self._finish(error=CaptureCancelledError(f"{self.what} cancelled"))
+            is_unstarted, self._is_started = not self._is_started, True
+        self._end("cancelled")
+        if is_unstarted:
+            self._watch()
 
     def result(self, timeout: float | None = None) -> Answer:
         """Wait for the job and return its result. Raises its error, or CaptureError after `timeout` seconds."""
@@ -239,49 +111,102 @@ class ChildJob(ABC, Generic[Answer]):
     def _decode(self, answer: bytes) -> Answer:
         """Return the result that the bytes of the answer encode. Raises ValueError."""
 
-    def _command(self) -> tuple[str, ...]:
-        return self._words
-
-    def _missing_library(self) -> ModelError | None:
-        return None
+    def _missing_library(self) -> str:
+        """Return what to say about a library that the work needs and this machine lacks, else ''."""
+        return ""
 
     def _explain(self, reason: str) -> ModelError:
         return CaptureError(reason)
 
     def _watch(self) -> None:
-        """Start the subprocess and wait for its end, in one thread: the subprocess ends with the thread."""
-        error = self._missing_library()
-        with self._lock:
-            if self.is_done:  # cancelled
-                return
-            try:
-                self._child = Child(self._command(), self._limits) if error is None else None
-            except OSError as problem:
-                error = CaptureError(f"cannot start a {self.what}: {problem.strerror}")
-            if self._child is None:
-                self._finish(error=error)
-                return
-        self._finish(*self._collect(self._child))
-
-    def _collect(self, child: Child) -> tuple[Answer | None, ModelError | None]:
-        """Return the result of the subprocess, or the error."""
+        """Run the subprocess from start to end, in one thread: on Linux it ends with the thread."""
         result: Answer | None = None
         error: ModelError | None = None
         try:
-            answer = child.answer(self._report)
-            result = self._decode(answer) if answer is not None else None
-        except Refusal as reason:
-            error = self._explain(str(reason))
-        except ValueError as problem:
-            error = CaptureError(f"{self.what} gave {problem}")
-        if child.ending == "cancelled":
-            return None, CaptureCancelledError(f"{self.what} cancelled")
-        if result is None and error is None:
-            error = CaptureError(f"{self.what} {child.why()} during {self.progress[0]}")
-        return result, error
+            result = self._collect()
+        except ModelError as problem:
+            error = problem
+        except OSError as problem:
+            error = CaptureError(f"cannot start a {self.what}: {problem.strerror}")
+        if self._ending == "cancelled":
+            result, error = None, CaptureCancelledError(f"{self.what} cancelled")
+        self._finish(result, error)
 
-    def _report(self, phase: str, fraction: float) -> None:
-        self.progress = (phase, fraction)
+    def _collect(self) -> Answer:
+        """Return the result of the subprocess. Afterwards its process group is dead. Raises ModelError."""
+        if missing := self._missing_library():
+            raise CaptureError(missing)
+        self._ours, theirs = socket.socketpair()
+        with self._ours, theirs, Connection(os.dup(self._ours.fileno())) as pipe:
+            process = self._start_process(theirs)
+            theirs.close()
+            timer = threading.Timer(self._limits.seconds, self._end, ("timeout",))
+            timer.daemon = True
+            timer.start()
+            ending = "unreadable"
+            try:
+                for _ in range(_MESSAGES_MAX):
+                    message = msgspec.msgpack.decode(pipe.recv_bytes(_BYTES_MAX), type=child.Message)
+                    if message.error is not None:
+                        raise self._explain(_line(message.error))
+                    if message.answer is not None:
+                        return self._decode(message.answer)
+                    fraction = min(max(message.fraction, 0.0), 1.0) if math.isfinite(message.fraction) else 0.0
+                    self.progress = (_line(message.phase), fraction)
+            except EOFError:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_PATIENCE_S)
+                ending = "" if process.returncode is not None else "closed"
+            except (OSError, RecursionError, msgspec.MsgspecError):
+                pass
+            except ValueError as problem:
+                raise CaptureError(f"{self.what} gave {problem}") from None
+            finally:
+                timer.cancel()
+                self._end(ending)
+                process.wait()
+        raise CaptureError(f"{self.what} {self._why(process.returncode)} during {self.progress[0]}")
+
+    def _start_process(self, pipe: socket.socket) -> subprocess.Popen[bytes]:
+        allowed = msgspec.json.encode(self._limits).decode()
+        paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH", "")])]
+        output = 2 if self._limits.show_output else subprocess.DEVNULL
+        with self._lock:
+            if self._ending:
+                raise CaptureCancelledError
+            self.process = subprocess.Popen(
+                [*self.command, str(pipe.fileno()), str(os.getpid()), allowed, *self._words],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[pipe.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},  # enough to trace
+                start_new_session=True,
+            )
+        return self.process
+
+    def _end(self, why: str) -> None:
+        """Kill the process group of the subprocess and end the pipe now. Only the first reason is kept."""
+        with self._lock, contextlib.suppress(OSError):
+            self._ending = self._ending or why
+            if self.process is not None:
+                self._ours.shutdown(socket.SHUT_RD)  # a process that left the group may hold the other end
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def _why(self, code: int) -> str:
+        """Return why the answer is missing, as the end of a sentence whose subject is the work."""
+        if self._ending == "timeout":
+            return f"took longer than {self._limits.seconds:g} s and was stopped"
+        if self._ending == "closed":
+            return "closed the pipe for its answer"
+        if self._ending == "unreadable":
+            return "sent something unreadable"
+        if code == -signal.SIGXCPU:
+            return f"took more than {self._limits.seconds:g} s of processor time and was stopped"
+        if code < 0:
+            hint = " (out of memory?)" if code in (-signal.SIGKILL, -signal.SIGABRT) else ""
+            return f"was killed by signal {-code}{hint}"
+        return f"ended with code {code}"
 
     def _finish(self, result: Answer | None = None, error: ModelError | None = None) -> None:
         try:
@@ -297,8 +222,8 @@ class ChildJob(ABC, Generic[Answer]):
                 self._future.set_exception(error)
 
 
-_INSTALL = "pip install torch torchvision"
-_CAPTURE = f"{__name__.partition('.model.')[0]}.capture"
+def _line(text: str) -> str:
+    return " ".join(safe(text, child.TEXT_MAX).split())
 
 
 class WorkloadJob(ChildJob[Workload]):
@@ -321,17 +246,17 @@ class ModelCapture(WorkloadJob):
         self._ref, self.name = ref, ref.label
         if isinstance(ref, Target):
             targets.source(ref)
-        size = () if ref.image_size is None else ("--image-size", str(ref.image_size))
         default = USER_LIMITS if isinstance(ref, Target) else ProcessLimits()
-        arguments = (*size, "--", str(ref))
-        super().__init__(f"capture of {ref.label}", _CAPTURE, arguments, limits or default, on_done)
+        work = f"{_MODEL.removesuffix('.model')}.capture.capture:encoded_capture"
+        words = (str(ref), str(ref.image_size or ""))
+        super().__init__(f"capture of {ref.label}", work, words, limits or default, on_done)
 
-    def _missing_library(self) -> ModelError | None:
+    def _missing_library(self) -> str:
         needs_torchvision = isinstance(self._ref, zoo.Spec) and not self._ref.is_block
         for name in ("torch", "torchvision") if needs_torchvision else ("torch",):
             if importlib.util.find_spec(name) is None:
-                return CaptureError(f"capturing {self._ref.label} needs {name}: {_INSTALL}")
-        return None
+                return f"capturing {self._ref.label} needs {name}: pip install torch torchvision"
+        return ""
 
     def _explain(self, reason: str) -> ModelError:
         at = f" at image size {self._ref.image_size}" if self._ref.image_size else ""
@@ -341,11 +266,10 @@ class ModelCapture(WorkloadJob):
 class FileReading(WorkloadJob):
     """The reading of a data file (`.onnx`). None of it runs, but a malicious file could occupy its reader for long."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, limits: ProcessLimits = READ_LIMITS) -> None:
         targets.source(target)
         self.name = target.label
-        arguments = ("--", str(target))
-        super().__init__(f"reading of {self.name}", f"{__package__}.answering", arguments, READ_LIMITS)
+        super().__init__(f"reading of {self.name}", f"{_MODEL}.store:encoded_file", (str(target),), limits)
 
     def _explain(self, reason: str) -> ModelError:
         return UnreadableError(reason)
