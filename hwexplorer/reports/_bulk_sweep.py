@@ -16,7 +16,6 @@ from typing import Any, BinaryIO
 
 from analysis.estimate.scenario import Scenario
 from analysis.explore import catalogue_sweep
-from analysis.explore.executors import cluster, cores, processes
 from analysis.explore.grid import BATCHES
 from hardware.base import file_access
 from hardware.base.errors import RequestError
@@ -81,9 +80,9 @@ def sweep_all(arguments: argparse.Namespace, lists: dict[str, Any]) -> None:
 def _executor(arguments: argparse.Namespace, count: int) -> AbstractContextManager[Executor | None]:
     """Return what runs the chunks: a cluster, processes, or None for this process alone."""
     if arguments.cluster:
-        return cluster(arguments.cluster)
-    workers = min(arguments.workers or cores(), count)
-    return processes(workers) if workers > 1 else nullcontext()
+        return catalogue_sweep.cluster(arguments.cluster)
+    workers = min(arguments.workers or catalogue_sweep.cores(), count)
+    return catalogue_sweep.processes(workers) if workers > 1 else nullcontext()
 
 
 def _lines(work: Sequence[catalogue_sweep.Chunk], run: Run, done: int = 0) -> Generator[str, None, None]:

@@ -25,7 +25,6 @@ from analysis.estimate.peak_memory import block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.explore import catalogue_sweep, grid
 from analysis.explore.catalogue_sweep import COLUMNS, Chunk, chunks, header, run_chunk
-from analysis.explore.executors import processes
 from hardware.base.errors import RequestError
 from hardware.device_catalog import catalogue_devices
 from hardware.setup import make_setup, runtime_of_mode
@@ -115,7 +114,7 @@ def test_all_as_json_round_trips() -> None:
 def test_processes_give_the_same_text() -> None:
     work = _of_models(SOME[:4], chunks((1,), ("fp16",), DEFAULTS[:2], Scenario(), (), "csv")[0])
     assert len(work) == 2
-    with processes(2) as executor:
+    with catalogue_sweep.processes(2) as executor:
         assert list(executor.map(run_chunk, work)) == [run_chunk(chunk) for chunk in work]
 
 
