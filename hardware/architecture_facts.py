@@ -1,6 +1,6 @@
-"""The facts of an architecture: its events, the numbers of its data file (joined with tables that all share), what
-software reaches on it, and the memories that its device files may state. The rest of the product uses these fields and
-never asks which architecture it has. Published prices between process nodes and capacities are in coefficients.toml.
+"""The facts of an architecture: its events, the numbers of its data file (joined with tables that all share) and what
+software reaches on it. The rest of the product uses these fields and never asks which architecture it has. Published
+prices between process nodes and capacities are in coefficients.toml.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -20,35 +20,6 @@ from hardware.base import file_access
 from hardware.base.file_access import convert_record
 from hardware.base.records import SourcedValue
 from hardware.demand import Floats, OpClass
-
-Kind = Literal["sram", "register"]
-Stationary = Literal["weight", "output", "input", "free"]
-Port = Literal["read", "write", "read write"]
-
-
-class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One memory. Each port takes an access per cycle of the kinds that it names."""
-
-    name: str
-    kind: Kind = "sram"
-    ports: tuple[Port, ...] = ("read", "write")
-
-    def wrong(self) -> str:
-        """Return what is wrong with the level, '' if nothing is."""
-        missing = {"read", "write"} - set(" ".join(self.ports).split())
-        return f"{self.name}: no port takes '{min(missing)}'" if missing else ""
-
-
-class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The `levels`, outermost first. The cells keep `stationary`."""
-
-    stationary: Stationary
-    levels: tuple[Level, ...]
-
-    def level(self, name: str) -> Level:
-        """Return the level of a name."""
-        return next(level for level in self.levels if level.name == name)
-
 
 COEFFICIENTS = Path(__file__).parent / "coefficients.toml"
 Triple = tuple[float, float, float]
@@ -516,11 +487,10 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     times add up. `reduction` says how convolutions run with fewer multiplications. `dispatch_event`, `sampling_event`
     and `instruction_event` are labels of events.
     `has_layouts`: the framework chooses the layout. `places_models`: a whole model is laid out at once.
-    `splits_batches`: compilers run a batch in parts whose activations stay on chip. `describe(hierarchy)` returns the
-    architecture of files with a hierarchy; those without have its `hierarchy`, if it has one. `unit_bandwidth` is the
-    fact of the bytes that a unit moves in a clock, if that may limit the bandwidth of the memory. `misses` are rates by
-    name: (events missed, all events). `count_instruction` returns the events of one instruction, (e,), of those that
-    units execute while they wait."""
+    `splits_batches`: compilers run a batch in parts whose activations stay on chip. `unit_bandwidth` is the fact of the
+    bytes that a unit moves in a clock, if that may limit the bandwidth of the memory. `misses` are rates by name:
+    (events missed, all events). `count_instruction` returns the events of one instruction, (e,), of those that units
+    execute while they wait."""
 
     id: str
     name: str
@@ -545,8 +515,6 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     unit_bandwidth: str = ""
     misses: dict[str, tuple[str, str]] = {}
     count_instruction: Callable[[ArchitectureFacts], Floats] | None = None
-    describe: Callable[[Hierarchy], ArchitectureFacts] | None = None
-    hierarchy: Hierarchy | None = None
     constants_type: type[Constants] = Constants
 
     @cached_property

@@ -79,15 +79,12 @@ def _sram_mm2(device: Device, size_bytes: float, end: str = "value") -> float:
 
 
 def level_mm2(device: Device, name: str, size_bytes: float, end: str = "value") -> float:
-    """Return the mm2 of a level of memory with the bytes of all instances. In the hierarchy of a device file each bank
-    has periphery of its own, and what is smaller as flip-flops is made of these."""
+    """Return the mm2 of a level of memory with the bytes of all instances. Where files may state banks, each has
+    periphery of its own, and what is smaller as flip-flops is made of these."""
     large = _sram_mm2(device, size_bytes, end)
-    hierarchy = device.file.hierarchy or device.arch.hierarchy
-    if hierarchy is None:
+    if f"{name}_banks" not in device.arch.data.facts:
         return large
     flip_flops = 8.0 * size_bytes * _at_node("sram_cell", "um2", device.process_nm) * _rule("flip_flop", end) * _MM2
-    if hierarchy.level(name).kind == "register":
-        return flip_flops
     bank_bytes = device.macro_bytes(name) / device.values.get(f"{name}_banks", 1.0)
     return min(large * (1.0 + _rule("periphery", end) / bank_bytes), flip_flops)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
@@ -20,11 +20,7 @@ from hardware.architecture_facts import (
     ArchitectureFacts,
     Event,
     Field,
-    Hierarchy,
-    Kind,
-    Level,
     Software,
-    Stationary,
     price_table,
 )
 from hardware.base import file_access as storage
@@ -115,7 +111,6 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rates_in: tuple[str, ...] = ()  # formats of the products whose `rates` are known; none: all
     runtimes: dict[str, Runtime] = {}
     trust: tuple[OwnEvidence, ...] = ()
-    hierarchy: Hierarchy | None = None
     format_units: dict[str, Fact] = {}  # units that multiply a format, if not all do: a checkerboard
 
 
@@ -284,10 +279,7 @@ def _check(spec: DeviceFile) -> None:
     if spec.changes:
         raise ValueError("changes: name a changed device by an expression, e.g. h100_sxm{units*2}")
     _check_name("architecture", "architecture", spec.architecture, known_architectures.ALL)
-    try:
-        described = known_architectures.find_architecture(spec.architecture, spec.hierarchy)
-    except ValueError as error:
-        raise ValueError(f"hierarchy: {error}") from None
+    described = known_architectures.get(spec.architecture)
     known, classes = described.data.facts, described.data.software
     if spec.software:
         _check_name("software", "class of software", spec.software, classes)
@@ -302,12 +294,10 @@ def _check(spec: DeviceFile) -> None:
 
 
 def _suggest_name(message: str) -> str:
-    """Return the message of an unknown field or value with the nearest right one."""
-    structs = (DeviceFile, Fact, PowerMode, OwnEvidence, Hierarchy, Level)
-    fields = {name for kind in structs for name in kind.__struct_fields__}
-    words = {word for kind in (Stationary, Kind) for word in get_args(kind)}
-    wrong = re.search(r"(unknown field `|Invalid enum value ')(\w+)", message)
-    near = hint(wrong[2], sorted(fields if wrong[1][0] == "u" else words)) if wrong else ""
+    """Return the message of an unknown field with the nearest right one."""
+    fields = {name for kind in (DeviceFile, Fact, PowerMode, OwnEvidence) for name in kind.__struct_fields__}
+    wrong = re.search(r"unknown field `(\w+)", message)
+    near = hint(wrong[1], sorted(fields)) if wrong else ""
     return f"{message} ({near})" if near else message
 
 
@@ -343,7 +333,7 @@ def _derived(field: Field, factor: float, facts: dict[str, Fact]) -> Fact:
 def complete_facts(spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]:
     """Return stated facts and facts derived by rule, in the order of the architecture's fields. Raises ValueError if
     one is missing or they contradict each other."""
-    data = known_architectures.find_architecture(spec.architecture, spec.hierarchy).data
+    data = known_architectures.get(spec.architecture).data
     software = spec.software or data.software_for(spec.memory_technology)
     facts: dict[str, Fact] = {}
     for name, field in data.facts.items():
@@ -463,7 +453,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def arch(self) -> ArchitectureFacts:
         """The facts of its architecture; `architecture` is its id."""
-        return known_architectures.find_architecture(self.architecture, self.file.hierarchy)
+        return known_architectures.get(self.architecture)
 
     @property
     def unit_name(self) -> str:

@@ -12,8 +12,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from hardware import known_architectures
 from hardware.base import file_access
 from hardware.base.errors import RequestError, fold_name, match_name, nearest, unknown
@@ -23,7 +21,6 @@ from hardware.device import (
     ON_PAPER,
     Device,
     DeviceFile,
-    Fact,
     complete_facts,
     fail,
     read_device_file,
@@ -260,10 +257,7 @@ def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:
     except ValueError as error:
         raise fail(f"{spec.id}.toml", error) from None
     name = spec.name if spec.is_silicon else spec.name + ON_PAPER
-    device = Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, spec, facts)
-    if spec.hierarchy:
-        device = msgspec.structs.replace(device, facts=facts | _buffer_bandwidth(device))
-    return device
+    return Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, spec, facts)
 
 
 def device_as_designed(device: Device) -> Device | None:
@@ -272,20 +266,6 @@ def device_as_designed(device: Device) -> Device | None:
     if DESIGNER not in device.file.power_modes or device.key != device.id:
         return None
     return device_in_mode(device.file, DESIGNER)
-
-
-def _buffer_bandwidth(device: Device) -> dict[str, Fact]:
-    """Return the bandwidth of the outermost memories on chip from the width and ports that the file states for each."""
-    assert device.file.hierarchy is not None
-    level = device.file.hierarchy.levels[0]
-    width = device.values.get(f"{level.name}_width")
-    if width is None or device.facts["last_level_bandwidth"].quality != "derived":
-        return {}
-    memories = device.last_level_bytes / device.macro_bytes(level.name)
-    ports = min(len(level.ports), 2)  # one read, one written
-    rate = width * ports * memories * device.clock_hz
-    why = f"rule: {memories:g} x {ports} accesses of {width:g} bytes a cycle"
-    return {"last_level_bandwidth": Fact(rate, "byte/s", why, "derived")}
 
 
 def catalogue_devices(folders: tuple[Path, ...] = (), on_paper: bool = True) -> list[Device]:

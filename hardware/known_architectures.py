@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hardware.architecture_facts import ArchitectureFacts, Hierarchy
+from hardware.architecture_facts import ArchitectureFacts
 from hardware.base import file_access, plugins
 from hardware.base.errors import unknown
 
@@ -33,16 +33,6 @@ def get(name: str) -> ArchitectureFacts:
     if name not in ALL:
         raise unknown("architecture", name, ALL)
     return ALL[name]
-
-
-def find_architecture(name: str, hierarchy: Hierarchy | None) -> ArchitectureFacts:
-    """Return the architecture of a device file. Raises ValueError if its hierarchy is wrong or not allowed."""
-    found = get(name)
-    if hierarchy is None:
-        return found
-    if found.describe is None:
-        raise ValueError(f"devices of architecture {name} have none")
-    return found.describe(hierarchy)
 
 
 def classes(built_in: bool = False) -> dict[str, str]:

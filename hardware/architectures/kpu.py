@@ -1,15 +1,14 @@
 """KPU, domain flow: tiles execute recurrences; tokens fire cells as they meet, and no instructions are fetched."""
 
 import math
-from functools import lru_cache, partial
+from functools import partial
 from typing import NamedTuple, cast
 
 import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
-from hardware.architecture_facts import UNITS, ChipLevel, Efficiency, Field, Hierarchy, KpuConstants, Level
-from hardware.base.errors import unknown
+from hardware.architecture_facts import UNITS, ChipLevel, Efficiency, KpuConstants
 from hardware.base.text import count_noun, whole
 from hardware.demand import Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
@@ -46,7 +45,6 @@ from hardware.setup import Setup
 _ON_FABRIC = OpClass.POOL, OpClass.NORM, OpClass.ROW_NORM, OpClass.SOFTMAX, OpClass.REDUCTION
 _REDUCES = np.isin(list(OpClass), _ON_FABRIC)  # by class
 _HOP = "network_on_chip.hop"
-_KEPT = {"output": "results", "weight": "weights", "input": "inputs"}  # by `stationary` of a hierarchy
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
@@ -101,13 +99,8 @@ def fabric_of(setup: Setup) -> Fabric:
 
 
 def _width(device: Device, level: str) -> float:
-    """Return the bytes that an instance of a level reads and writes a cycle: an access of its width, or one in two
-    cycles through a single port; infinity if the file does not state a width."""
-    hierarchy = device.file.hierarchy
-    stated = device.values.get(f"{level}_width")
-    if stated is None or hierarchy is None:
-        return math.inf
-    return stated * min(len(hierarchy.level(level).ports), 2) / 2.0
+    """Return the bytes that an instance of a level reads and writes a cycle, infinity if no width is stated."""
+    return device.values.get(f"{level}_width", math.inf)
 
 
 def _hops(device: Device) -> float:
@@ -119,11 +112,7 @@ def _schedules(demand: Demand, setup: Setup, fabric: Fabric) -> Tiling:
     """Return every schedule of each distinct shape of a demand's contractions, (c, u + 1), after a column of zeros."""
     menu, operators = setup.device.arch.data.tiles["matrix"], demand.shapes[0]
     sizes = np.hstack([np.zeros((4, 1)), demand.gemm[:, operators]])
-    every = schedules(sizes, fabric, menu.stretches, menu.splits)
-    stays = setup.device.file.hierarchy.stationary if setup.device.file.hierarchy else "free"
-    if stays != "free":
-        every.seconds[every.stationary != KEPT.index(_KEPT[stays])] = np.inf
-    return every
+    return schedules(sizes, fabric, menu.stretches, menu.splits)
 
 
 def _reduce_on_fabric(demand: Demand, setup: Setup, fabric: Fabric, rates: Efficiency, mapping: Mapping) -> Mapping:
@@ -416,41 +405,6 @@ def _divide_stages(stages: Stages, demand: Demand, setup: Setup, mapping: Mappin
     )  # fmt: skip
 
 
-@lru_cache(maxsize=64)
-def _describe(hierarchy: Hierarchy) -> Architecture:
-    """Return the architecture of files that state levels of memory. Raises ValueError for levels that no KPU has."""
-    known, names = [level.name for level in _HIERARCHY.levels], [level.name for level in hierarchy.levels]
-    if bad := next((name for name in names if name not in known), None):
-        raise ValueError(str(unknown("level of a KPU", bad, known)))
-    if names != [name for name in known if name in names] or known[0] not in names or len(names) < 2:
-        raise ValueError(f"levels: {known[0]} and one or both of {' and '.join(known[1:])}, from the outside in")
-    for level in hierarchy.levels:
-        if wrong := level.wrong():
-            raise ValueError(wrong)
-    data, absent = ARCHITECTURE.data, {f"{name}_bytes" for name in known if name not in names}
-    facts = {name: field for name, field in data.facts.items() if name not in absent}
-    for name in names:
-        facts |= {f"{name}_width": Field(unit="byte"), f"{name}_banks": Field(unit="count")}
-    bandwidth = facts["last_level_bandwidth"]
-    follows = {**bandwidth.follows, f"{known[0]}_width": 1.0}
-    facts["last_level_bandwidth"] = msgspec.structs.replace(bandwidth, follows=follows)
-    levels = tuple(level for level in ARCHITECTURE.levels if level.fact not in absent)
-    kinds = {level.name: level.kind for level in hierarchy.levels}
-    events = tuple(
-        msgspec.structs.replace(event, family="logic", argument=f"register_{event.name}")
-        if "sram" in event.family and kinds[event.category] == "register"
-        else event
-        for event in data.events
-        if "sram" not in event.family or event.category in kinds
-    )
-    described = msgspec.structs.replace(ARCHITECTURE, levels=levels, hierarchy=hierarchy)
-    vars(described)["data"] = msgspec.structs.replace(data, facts=facts, events=events)
-    return described
-
-
-_HIERARCHY = Hierarchy(stationary="free", levels=(
-    Level(name="shared_memory"), Level(name="tile_memory"), Level(name="stream_buffer"),
-))  # fmt: skip
 ARCHITECTURE = Architecture(
     id="kpu",
     name="KPU",
@@ -467,6 +421,4 @@ ARCHITECTURE = Architecture(
     sentence=_sentence,
     execution="fused",
     divide_stages=_divide_stages,
-    describe=_describe,
-    hierarchy=_HIERARCHY,
 )

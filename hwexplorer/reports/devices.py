@@ -145,15 +145,10 @@ def _identity(spec: Device) -> tuple[str, ...]:
 
 
 def _fabric_words(spec: Device) -> tuple[str, ...]:
-    """Return the levels of memory and the checkerboard that the file of a device states."""
+    """Return the checkerboard that the file of a device states."""
     file, units = spec.file, f"{spec.units:g} {spec.unit_name}s"
     formats = [f"{form} on {fact.value:g} of {units}" for form, fact in file.format_units.items()]
-    levels = ", ".join(level.name.replace("_", " ") for level in file.hierarchy.levels) if file.hierarchy else ""
-    stays = f"; what stays: {file.hierarchy.stationary}" if file.hierarchy else ""
-    return (
-        *((f"levels of memory: {levels}{stays}",) if levels else ()),
-        *((f"checkerboard: {', '.join(formats)}",) if formats else ()),
-    )
+    return (f"checkerboard: {', '.join(formats)}",) if formats else ()
 
 
 def _unreachable_peaks(spec: Device) -> tuple[str, ...]:

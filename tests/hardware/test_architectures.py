@@ -38,7 +38,7 @@ def test_no_literal_names_an_architecture_outside_its_module() -> None:
 @pytest.mark.parametrize("name", known_architectures.ALL)
 def test_an_architecture_is_complete(name: str) -> None:
     device = load_device(name)
-    one = known_architectures.find_architecture(name, device.file.hierarchy)
+    one = known_architectures.get(name)
     assert (one.id, device.architecture) == (name, name)
     assert device.arch is one
     assert device.last_level_bytes > 0

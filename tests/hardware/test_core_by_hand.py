@@ -6,8 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from hardware.architecture_facts import Hierarchy, Level
-from hardware.area import PATH, area, level_mm2
+from hardware.area import PATH, area
 from hardware.base import file_access
 from hardware.base.errors import hint
 from hardware.demand import OpClass
@@ -76,17 +75,6 @@ def test_panels_of_a_product_that_does_not_fit_are_read_once_per_part_of_the_oth
     demand = kernel_demand([product], uniform(4.0))
     again = reread(demand, np.array([left + right]), room)
     assert again == pytest.approx([left * (2.0 * right / room - 1.0)])
-
-
-def test_a_register_of_an_accelerator_is_made_of_flip_flops() -> None:
-    device, rules = load_device("kpu_t256"), file_access.shipped(PATH)
-    registers = Hierarchy(
-        stationary="free", levels=(Level(name="shared_memory"), Level(name="stream_buffer", kind="register"))
-    )
-    device = msgspec.structs.replace(device, file=msgspec.structs.replace(device.file, hierarchy=registers))
-    cells = dict(zip(rules["sram_cell"]["nodes"], rules["sram_cell"]["um2"], strict=True))
-    expected = 1000 * 8 * cells[device.process_nm] * rules["rules"]["flip_flop"]["value"] * 1e-6
-    assert level_mm2(device, "stream_buffer", 1000.0) == pytest.approx(expected)
 
 
 def test_a_tile_waits_for_the_values_of_its_rows_and_its_columns() -> None:
