@@ -210,7 +210,7 @@ class Answer(Generic[Document]):
     def command(self) -> str:
         """The command line that gives this answer, without the fields of the state that only the screen shows."""
         split = tuple(key for key in self._state.open if key.endswith(EACH))
-        state = replace(self._state, pane=State().pane, zoom=False, find="", filter="", open=split)
+        state = replace(self._state, pane=State().pane, zoom=False, find="", open=split)
         words = ["hwexplorer", *registry.full_name(self._name).split()]
         words += [quote(format_state(state))] if self._report.subject.has("model") else []
         for option in self._report.options:

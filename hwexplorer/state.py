@@ -23,7 +23,7 @@ from hardware.base.errors import RequestError, split_list, unknown
 from hwexplorer import settings
 from hwexplorer.settings import SETTINGS
 
-PANES = ("models", "compare", "tree", "events", "why", "plot", "knobs")
+PANES = ("compare", "tree", "events", "why", "plot", "knobs")
 METRICS = ADDITIVE
 BYS = ("module", "subgraph", "kind")  # as analysis/estimate/tree_figures.py has them
 PREDICTED_SORTS = ("graph", "share", "latency", "energy", "name")
@@ -43,7 +43,7 @@ class State(msgspec.Struct, frozen=True):
     `devices` are named as `device_catalog.load_device` takes them; `l4*8` is eight that share a load. `on` is
     the device under the cursor and `baseline` what others are compared with, both spelt as in `devices`. `at` is the
     node under the cursor ("" is the model), `open` the expanded nodes, `pin` the setup for deltas while `diff` is on
-    (see `pinned`). `find` searches the tree, `filter` the model list, `rank` orders devices, `heat` shows each of them
+    (see `pinned`). `find` searches the tree, `rank` orders devices, `heat` shows each of them
     in the tree, `limits` are constraints on devices (`L<5ms E<1J`), `trace` is a file of measured times for the tree,
     `fact` the selected knob. A wrong value raises RequestError."""
 
@@ -67,7 +67,6 @@ class State(msgspec.Struct, frozen=True):
     sort: str = "graph"
     descending: bool = True
     find: str = ""
-    filter: str = ""
     plot: str = "roofline"
     open: tuple[str, ...] = ()
     pin: str = ""
@@ -194,7 +193,7 @@ _BY_TYPE: dict[type, tuple[Callable[..., str], Callable[[str], object]]] = {
     tuple: (_join, _split),
 }
 _SHORT = {"fact": "knob"}  # fields that have another key
-_REMOVED = ("fold",)  # keys of earlier versions; reading a state leaves them out
+_REMOVED = ("fold", "filter")  # keys of earlier versions; reading a state leaves them out
 # Key after `?` -> field, how it is written, how it is read.
 _KEYS = {
     _SHORT.get(field, field): (field, *_BY_TYPE[type(default)])

@@ -31,7 +31,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 TOUR = (
-    Step("1/", 0.6),
+    Step("1", 0.6),
     Step("mobilenet_v3_l", 0.6, word=True),
     Step("\r", 1.6),
     Step("2a", 0.8),
@@ -44,7 +44,6 @@ TOUR = (
     Step("w", 2.0),
     *(Step("v", 1.8) for _ in range(2)),
     Step("3", 1.0),
-    Step("D", 1.0),
     Step("?", 2.0),
     Step("\x1b", 0.6),
     Step(":export tour.html", 0.8, word=True),

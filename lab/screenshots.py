@@ -40,7 +40,7 @@ SHOTS = (
     Shot("request", "llama3_8b:in=512,out=128@fp16?by=module&sort=share", keys=("full_stop",)),
     Shot("light", DEEP, theme="light"),
     Shot("ascii", DEEP, ascii=True),
-    Shot("models", "resnet50@b8,fp16?by=module&sort=share&pane=models&filter=net", GRID),
+    Shot("models", "resnet50@b8,fp16?by=module&sort=share", GRID, keys=("1", *"net")),
     Shot("compare", "mobilenet_v2@b64,int8?by=module&sort=share&pane=compare", SMALL),
     Shot("events", "resnet50@b8,fp16?by=module&at=layer3&pane=events", SMALL),
     Shot("families", "resnet50@b8,fp16?by=module&at=layer3&pane=events&zoom=1", (120, 24)),

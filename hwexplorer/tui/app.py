@@ -16,6 +16,7 @@ from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES, Theme
 
 from hardware.base.errors import RequestError, unknown
+from hardware.base.text import safe
 from hwexplorer.process import signals
 from hwexplorer.state import State
 from hwexplorer.tui import palette
@@ -145,14 +146,14 @@ class HwExplorer(App[None]):
         self.exit()
 
     def do_copy(self, what: str) -> None:
-        """Copy `what` (state, command, name or row) in a thread, since a clipboard program may be slow."""
+        """Copy `what` (command or name) in a thread, since a clipboard program may be slow."""
         from hwexplorer.tui import view_export  # not needed to start the screen
-        from hwexplorer.tui.view_export import copy_text
 
         content = self.explorer.panes[self.state.pane].content
         table = content if isinstance(content, TreeTable) else self.explorer.outline
-        command = self.session.provider.command(self.state, self.state.pane) if what == "command" else ""
-        text = copy_text(what, self.state, table.table, table.row, command)
+        name = str(table.row.cells[0]) if table.row is not None else ""
+        text = self.session.provider.command(self.state, self.state.pane) if what == "command" else name
+        text = safe(text, len(text))  # it may be pasted into a terminal
         if not text:
             self.session.say("nothing here to copy", "warn")
             return

@@ -24,7 +24,7 @@ from hwexplorer.state import preferred, replace
 from hwexplorer.tui import palette
 from hwexplorer.tui.keys import EditedLine
 from hwexplorer.tui.session.saved_sessions import SavedSession, SavedSessions
-from hwexplorer.tui.session.session import Session, SheetOpened, TextOpened
+from hwexplorer.tui.session.session import Session, SheetOpened
 from hwexplorer.views import plain
 
 SHELL_ONLY = ("open",)  # verbs that only the shell takes
@@ -163,14 +163,8 @@ def _pin(session: Session, words: list[str]) -> None:
     session.apply(state)
 
 
-def _find_rows(session: Session, words: list[str]) -> None:
-    _apply(session, find=" ".join(words), pane="tree")
-    if words:
-        session.do_find(1)
-
-
 def _show_plot(session: Session, words: list[str]) -> None:
-    kind = {"plot": _one_word(words, "plot memory")} if words else {}
+    kind = {"plot": _one_word(words, "plot batch")} if words else {}
     _apply(session, pane="plot", **kind)
 
 
@@ -187,28 +181,10 @@ def _lay_trace(session: Session, words: list[str]) -> None:
     session.apply(session.provider.under_traced_runtime(state))
 
 
-def _go_to_pane(pane: str, session: Session, words: list[str]) -> None:
-    if words:
-        run_verb(session, [pane, *words])
-    else:
-        _apply(session, pane=pane)
-
-
-def _narrow_models(session: Session, words: list[str]) -> None:
-    if any(word.startswith("-") for word in words):
-        run_verb(session, ["models", *words])
-    else:
-        _apply(session, pane="models", filter=" ".join(words))
-
-
 def _play_wavefront(session: Session, words: list[str]) -> None:
     if words:
         _go_to_node(session, words)
     session.request("wavefront")
-
-
-def _request_action(action: str) -> Run:
-    return lambda session, words: session.request(action)
 
 
 def _set_theme(session: Session, words: list[str]) -> None:
@@ -260,13 +236,6 @@ def _list_sessions(session: Session, words: list[str]) -> None:
     rows = tuple(plain.Row(name, (name, *_session_cells(one)), leads=one.state) for name, one in saved.items())
     sheet = Sheet(f"{len(saved)} saved", "", plain.Table("sessions", "Sessions", SESSION_COLUMNS, rows))
     session.emit(SheetOpened("sessions", sheet, states.parse))
-
-
-def _help(session: Session, words: list[str]) -> None:
-    commands = tuple(f"{c.usage}\t{c.help}" for name, c in COMMANDS.items() if name not in registry.names())
-    verbs = tuple(f"{name}\t{line}" for name, line in registry.helps().items() if name not in SHELL_ONLY)
-    sections = (("On this screen", commands), ("Verbs, run on this state; options as in the shell", verbs))
-    session.emit(TextOpened("commands", "Commands", plain.Text("commands", "Commands", sections)))
 
 
 def run_verb(session: Session, words: list[str]) -> None:
@@ -322,7 +291,7 @@ def _mission_files() -> list[str]:
 
 
 def _models(session: Session) -> list[str]:
-    return [row.key for row in session.cache.view("models", replace(session.state, filter="")).rows]
+    return [row.key for row in session.cache.view("models", session.state).rows]
 
 
 def _catalogue(session: Session) -> list[str]:
@@ -354,18 +323,17 @@ COMMANDS: dict[str, LineCommand] = {
         _compared_devices),
     "at": LineCommand("at NODE", "go to a node of the tree; the end of its path is enough", _go_to_node,
         lambda session: session.index.place),
-    "find": LineCommand("find TEXT", "rows: words, kind:conv share>5 bound:memory", _find_rows),
     "sort": LineCommand("sort KEY", ", ".join(states.SORTS), _set_field("sort", "share"), states.SORTS),
+    "by": LineCommand("by KIND", "divide the tree by: " + ", ".join(states.BYS),
+        lambda session, words: _apply(session, by=_one_word(words, "by module"), at="", open=()), states.BYS),
     "rank": LineCommand("rank KEY", "order of the devices", _set_field("rank", "edp"), states.RANKS),
     "metric": LineCommand("metric M", ", ".join(states.METRICS), _set_field("metric", "energy"), states.METRICS),
-    "heat": LineCommand("heat", "show the metric of every device in the tree, or not", _request_action("heat")),
     "trace": LineCommand("trace [FILE]", "show a measured trace beside the tree; without a file, none", _lay_trace),
     "limits": LineCommand("limits [L<5ms ..]",
         "limits of devices: L latency, E energy, P power, M memory",
         lambda session, words: _apply(session, limits=" ".join(words))),
     "plot": LineCommand("plot [KIND]", ", ".join(states.PLOTS), _show_plot, states.PLOTS),
     "pin": LineCommand("pin [DEV@SETTINGS]", "what deltas are against", _pin, _compared_devices),
-    "swap": LineCommand("swap", "show what is pinned", _request_action("swap")),
     "state": LineCommand("state STRING", "open a screen from its state string",
         lambda session, words: _open_state(session, _one_word(words, "state 'resnet50@b8,fp16'"))),
     "export": LineCommand("export FILE", "write this view; .svg: the screen",
@@ -381,19 +349,10 @@ COMMANDS: dict[str, LineCommand] = {
         lambda session: session.index.place),
     "mission": LineCommand("mission FILE", "run several models at their rates on one module, within its power",
         lambda session, words: run_verb(session, ["mission", *words]), lambda session: _mission_files()),
-    "undo": LineCommand("undo", "undo the last change", _request_action("undo")),
-    "redo": LineCommand("redo", "redo the last undone change", _request_action("redo")),
-    "keys": LineCommand("keys", "all keys", _request_action("help")),
-    "help": LineCommand("help", "these commands", _help),
-    "quit": LineCommand("quit", "leave", _request_action("quit")),
-    **{
-        pane: LineCommand(pane, f"go to the {pane} pane", partial(_go_to_pane, pane))
-        for pane in states.PANES if pane != "plot"
-    },
-    "models": LineCommand("models [TEXT]", "go to the models pane, narrowed to these words", _narrow_models),
+    "quit": LineCommand("quit", "leave", lambda session, words: session.request("quit")),
 }  # fmt: skip
 ALIASES = {
-    "q": "quit", "w": "export", "e": "state", "b": "batch", "p": "precision", "size": "image_size", "filter": "models",
+    "q": "quit", "w": "export", "e": "state", "b": "batch", "p": "precision", "size": "image_size",
 }  # fmt: skip
 
 
@@ -431,7 +390,7 @@ def submit(session: Session, text: str) -> None:
 
 def _run(session: Session, words: list[str]) -> None:
     if words[0] == "hwexplorer":  # a line of the shell
-        words = ["help"] if not words[1:] else words[1:] if registry.is_verb(words[1]) else ["state", *words[1:]]
+        words = words[1:] if registry.is_verb("".join(words[1:2])) else ["state", *words[1:]]
     name = words[0].replace("-", "_")
     name = ALIASES.get(name, name)
     if name in COMMANDS:
@@ -467,7 +426,7 @@ def _fitting(start: str, words: Iterable[str]) -> list[str]:
 def describe(session: Session, text: str) -> str:
     """Return the note for a text: its completions, or the usage and help of its command."""
     if not text.strip():
-        return "tab completes · help lists · batch 32 · on tpu_v4 · at fc · show kernels"
+        return "tab completes · batch 32 · on tpu_v4 · at fc · show kernels"
     lines = completions_by_word(session, text)
     name, space, _ = text.partition(" ")
     command = COMMANDS.get(name)

@@ -12,11 +12,9 @@ import msgspec
 
 from hardware import precision as formats
 from hardware.base.records import group_by
-from hardware.engines.runtime import AUTO, LAYOUTS, LIKE_FOR_LIKE
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import replace
-from hwexplorer.tui import palette
 from hwexplorer.tui.session import state_changes as changes
 
 
@@ -50,14 +48,18 @@ def _action(
 
 
 _FAR = 10**9
-_TABLES = "tree compare events models knobs"
+_TABLES = "tree compare events knobs"
+PANE_KEYS = {name: str(number) for number, name in enumerate(states.PANES, 2)}  # 1 lists the models
 _GROUPS: dict[str, tuple[Action, ...]] = {
     "Panes": (
+        _action("models", "1", "Models", "Choose a model", hint="models"),
         *(
-            _action(f"pane_{name}", str(n), name.title(), f"Go to the {name} pane", changes.show_pane(name),
-                hint=name if name in ("models", "knobs") else "")
-            for n, name in enumerate(states.PANES, 1)
+            _action(f"pane_{name}", key, name.title(), f"Go to the {name} pane", changes.show_pane(name),
+                hint=name if name == "knobs" else "")
+            for name, key in PANE_KEYS.items() if name != "plot"
         ),
+        _action("pane_plot", f"v {PANE_KEYS['plot']}", "Plot", "Go to the plot; there, the next of: "
+            + ", ".join(states.PLOTS), changes.next_plot),
         _action("next_pane", "tab", "Next pane", "Go to the next pane", changes.cycle("pane", states.PANES)),
         _action("previous_pane", "shift+tab", "Pane before", "Go to the previous pane",
             changes.cycle("pane", states.PANES, -1)),
@@ -69,8 +71,8 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
     "Move": (
         _action("down", "j down", "Down", "Move down a row", "move", 1),
         _action("up", "k up", "Up", "Move up a row", "move", -1),
-        _action("page_down", "pagedown ctrl+d", "Page down", "Move down a page", "page", 1),
-        _action("page_up", "pageup ctrl+u", "Page up", "Move up a page", "page", -1),
+        _action("page_down", "pagedown", "Page down", "Move down a page", "page", 1),
+        _action("page_up", "pageup", "Page up", "Move up a page", "page", -1),
         _action("first", "g home", "First", "Go to the first row", "move", -_FAR),
         _action("last", "G end", "Last", "Go to the last row", "move", _FAR),
     ),
@@ -82,16 +84,11 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("open_all", "+", "Open subtree", "Open everything below the cursor", "subtree", 1, panes="tree events"),
         _action("close_all", "-", "Close subtree", "Close everything below the cursor", "subtree", 0,
             panes="tree events"),
-        _action("expand", "o", "Expand all", "Open every branch of the tree", "every", 1),
-        _action("collapse", "O", "Collapse all", "Close every branch of the tree", "every", 0),
         _action("heat", "H", "Devices in tree", "Show the metric of every device side by side, and the winner",
             changes.flip("heat")),
         _action("heaviest", ".", "Heaviest path", "Follow the heaviest path down", hint="heaviest"),
-        _action("by", "t", "Tree by", "Divide the tree by: " + ", ".join(states.BYS),
-            changes.cycle("by", states.BYS, at="", open=()), hint="tree by"),
-        _action("sort", "s", "Sort", "Sort the tree by: " + ", ".join(states.PREDICTED_SORTS),
-            changes.cycle("sort", states.PREDICTED_SORTS, descending=True), hint="sort"),
-        _action("reverse", "S", "Reverse", "Reverse the order of the tree", changes.flip("descending")),
+        _action("sort", "s", "Sort", "Sort the tree, or devices in their pane: each key as usual, then reversed",
+            changes.next_order, hint="sort"),
     ),
     "Knobs": (
         _action("turn_down", "h left", "Turn down", "Turn the fact down a step", "turn", -1, panes="knobs"),
@@ -103,10 +100,6 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("find", "/", "Find", "Show only rows that match: words, kind:conv share>5 bound:memory latency>1ms",
             "prompt", "find", hint="find"),
         _action("find_next", "n", "Next match", "Go to the next match", "find", 1),
-        _action("find_previous", "N", "Match before", "Go to the previous match", "find", -1),
-        _action("filter", "/", "Filter", "Type to narrow the list of models", "prompt", "filter", panes="models",
-            hint="filter"),
-        _action("choose", "enter", "Load", "Load the model under the cursor", panes="models", hint="load"),
     ),
     "Estimate": (
         _action("batch_down", "[", "Halve batch", "Halve the batch, or take the previous load",
@@ -116,37 +109,25 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("precision_down", "{", "Precision before", "The previous precision that a device has", "precision", -1),
         _action("precision_up", "}", "Next precision", "The next precision that a device has, of "
             + ", ".join(formats.KEYS), "precision", 1, hint="precision"),
-        _action("one_format", "f", "One format", "Compare all devices in one number format", hint="one format"),
+        _action("one_format", "f", "One format", "Compare all devices in one number format, or go back",
+            hint="one format"),
         _action("execution", "x", "Execution",
             "Runtime: operators one by one (eager), fused, or the usual one (auto)",
             changes.cycle("execution", settings.EXECUTIONS), hint="execution"),
-        _action("like_for_like", "=", "Like for like",
-            "Run every device by its ahead-of-time compiler, or by its usual runtime",
-            lambda s: replace(s, execution=AUTO if s.execution == LIKE_FOR_LIKE else LIKE_FOR_LIKE)),
         _action("phase", "r", "Phase", "Phase of a language model: prefill, decode, or the whole request",
             hint="phase"),
-        _action("layout", "X", "Layout", "Memory layout: nchw or channels last", changes.cycle("layout", LAYOUTS)),
-        _action("metric", "m", "Metric", "Metric of the shares: EDP, energy or latency",
-            changes.cycle("metric", states.METRICS), hint="metric"),
         _action("undo", "u", "Undo", "Undo the last change of the state", "step", "undo", hint="undo"),
         _action("redo", "U", "Redo", "Redo the last undone change", "step", "redo"),
     ),
     "Compare": (
         _action("pin", "p", "Pin", "Pin this device and its settings: deltas are against them", changes.toggle_pin,
             hint="pin"),
-        _action("diff", "D", "Diff", "Show deltas, or not; with nothing pinned, against the baseline",
-            changes.toggle_diff),
-        _action("swap", "P", "Swap", "Swap what is pinned and what is shown"),
         _action("baseline", "b", "Baseline", "Compare the others with the device under the cursor",
             lambda s: replace(s, baseline=s.on), panes="compare", hint="baseline"),
         _action("devices", "a", "Devices", "Choose devices; limits such as L<5ms E<1J P<30W M<8GB grey out the rest",
             hint="devices"),
         _action("remove", "d delete backspace", "Remove device", "Remove the device under the cursor",
             changes.remove_device, panes="compare", hint="remove"),
-        _action("rank", "s", "Order", "Order the devices by: " + ", ".join(states.RANKS),
-            changes.cycle("rank", states.RANKS, rank_reverse=False), panes="compare", hint="order"),
-        _action("rank_reverse", "S", "Order reversed", "Reverse the order of the devices", changes.flip("rank_reverse"),
-            panes="compare"),
         _action("column_before", "<", "Column before", "Explain the column to the left", "column", -1, panes=_TABLES),
         _action("column_after", ">", "Next column", "Explain the column to the right", "column", 1, panes=_TABLES),
         _action("sheet", "i", "Device sheet", "Show the device under the cursor with the source of every fact"),
@@ -161,14 +142,11 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("explain", "enter", "Why", "Explain the row under the cursor", changes.show_pane("why"),
             panes="tree events"),
         _action("wavefront", "W", "Wavefront", "Play the wavefront of the operator under the cursor on every device"),
-        _action("plot", "v", "Plot", "Go to the plot; there, the next of: " + ", ".join(states.PLOTS), "plot", 1),
-        _action("plot_before", "V", "Plot before", "Go to the plot; there, the previous kind of plot", "plot", -1),
     ),
     "Take away": (
         _action("copy_name", "y", "Copy name", "Copy the name in the row under the cursor", "copy", "name"),
-        _action("copy_row", "Y", "Copy row", "Copy the row under the cursor, tabs between cells", "copy", "row"),
-        _action("copy_command", "c", "Copy command", "Copy the command that prints this view", "copy", "command"),
-        _action("copy_state", "L", "Copy state", "Copy this screen as a state string for hwexplorer", "copy", "state"),
+        _action("copy_command", "c", "Copy command", "Copy the command that prints this view, with its state",
+            "copy", "command"),
         _action("export", "e", "Export", "Write this view, or the screen (.svg)", "prompt", "export",
             hint="export"),
     ),
@@ -178,7 +156,6 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("palette", "ctrl+p", "Palette", "Find anything: a model, device, verb, plot, node, setting, term",
             hint="commands"),
         _action("sessions", "R", "Restore", "Show saved sessions, the last first: enter restores", hint="sessions"),
-        _action("theme", "T", "Theme", "The next of: " + ", ".join(palette.THEMES)),
         _action("quit", "q ctrl+c", "Quit", "Leave", "leave", hint="quit"),
     ),
 }  # fmt: skip
@@ -209,8 +186,8 @@ Hint = tuple[str, str, str]  # id of the action, its keys, its word in the foote
 # The action that goes up -> the one that goes down.
 PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down", "turn_up": "turn_down"}
 _ORDER = (
-    *("help", "palette", "turn_up", "turn_back", "to_tree", "try_it", "choose", "filter", "remove", "baseline", "rank"),
-    *("pane_models", "devices", "phase", "toggle", "batch_up", "quit", "find", "pin", "export", "sessions"),
+    *("help", "palette", "turn_up", "turn_back", "to_tree", "try_it", "remove", "baseline"),
+    *("models", "devices", "phase", "toggle", "batch_up", "quit", "find", "pin", "export", "sessions"),
     *("one_format", "pane_knobs", "zoom", "precision_up", "advise", "undo", "heaviest", "why", "sort", "metric"),
     *("execution",),
 )

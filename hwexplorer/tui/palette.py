@@ -11,7 +11,7 @@ from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.views.plain import LOOKS, NUMBERS, Amount, Row, Table, cells
 from hwexplorer.views.tables import keep_columns, repeats_bar
 
-THEMES = ("dark", "light", "ansi", "contrast", "dusk", "paper")
+THEMES = ("dark", "light", "ansi")
 PLAIN, CURSOR, BLURRED = 0, 1, 2  # a cell's background: normal, the cursor row, a cursor row without focus
 
 
@@ -38,16 +38,12 @@ theme    ground  text    dim          accent  guide        bar     good    bad  
 dark     #11151a #d6dce3 #7d8896      #6cb6ff #3d4753      #4f8fd0 #7fd08a #f58f85 #f0c24f #c4a1ff #254467 #1e2833
 light    #fcfcfa #1f2328 #656d76      #0a5fc0 #c3cad2      #5a97d8 #1a7f37 #b8281d #8a5d00 #7a4fc0 #c9e0fa #e9eef3
 ansi     default default bright_black cyan    bright_black blue    green   red     yellow  magenta default default
-contrast #000000 #ffffff #c0c0c0      #5fd7ff #808080      #00afff #5fff5f #ff8787 #ffff5f #ff87ff #0000af #303030
-dusk     #2e3440 #e5e9f0 #9aa6b8      #88c0d0 #4c566a      #81a1c1 #a3be8c #e08e96 #ebcb8b #b48ead #4a5a78 #3b4252
-paper    #fdf6e3 #3a4a50 #6a787c      #1a6fa8 #cfc8b4      #6c9fc4 #5a7000 #b83030 #8f6400 #7d5fa8 #e3dcc0 #f2ebd6
 """
-_LIGHT = ("light", "paper")
 
 
 def _read_themes(table: str) -> dict[str, Colours]:
     (_, *roles), *rows = (line.split() for line in table.strip().splitlines())
-    return {name: Colours(**dict(zip(roles, colours, strict=True)), dark=name not in _LIGHT) for name, *colours in rows}
+    return {name: Colours(**dict(zip(roles, colours, strict=True)), dark=name != "light") for name, *colours in rows}
 
 
 COLOURS = _read_themes(_TABLE)

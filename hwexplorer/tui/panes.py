@@ -11,6 +11,7 @@ from analysis.estimate.metrics import METRICS
 from hardware.base.errors import RequestError
 from hardware.what_if import split_changes
 from hwexplorer.state import PANES, PLOTS, RANKS, SORTS, State, replace
+from hwexplorer.tui.keys import PANE_KEYS
 from hwexplorer.tui.palette import Palette, plain
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session import Session
@@ -40,7 +41,7 @@ class ViewPane(FramedPane):
     sort_fields: ClassVar[tuple[str, str, bool]] = ("", "", False)  # state's key, direction; first direction
 
     def __init__(self, session: Session, name: str, palette: Palette) -> None:
-        super().__init__(name, PANES.index(name) + 1 if name in PANES else 0, self.make_content(), palette)
+        super().__init__(name, int(PANE_KEYS[name]), self.make_content(), palette)
         self.session = session
 
     @property
@@ -140,9 +141,6 @@ class ViewPane(FramedPane):
         return False
 
 
-BAR_WIDTH = 100  # cells: a pane this wide has room for bars next to a column for each device
-
-
 class ComparePane(ViewPane):
     """The devices side by side; their order is the state's."""
 
@@ -198,26 +196,6 @@ class EventsPane(ViewPane):
         """Open or close everything below the cursor."""
         self.content.unfold(frozenset(r.key for r in self.content.table.rows if r.has_children and opened))
         self.redraw()
-
-
-class HeatPane(ViewPane):
-    """The blocks of the model with the metric on every device, visible if there is room."""
-
-    content: TreeTable
-
-    def fill(self, views: Views) -> None:
-        """Take the blocks, without bars in a narrow pane."""
-        self.content.update(views.heat, hide=("bar", "delta") if self.size.width < BAR_WIDTH else ("delta",))
-        self.content.go(self.state.at)
-        figure = "energy x time" if self.state.metric == "edp" else METRICS[self.state.metric].title
-        self.heading = f"Blocks x devices · {figure}"
-        signs = ("+ 2x", "! 10x") if self.palette.textured else ("yellow 2x", "red 10x")
-        self.remark = f"◂ least · {' · '.join(signs)} as much"
-
-    def click(self, at: FramedPane.Clicked) -> None:
-        """Go to the node of the block that was clicked."""
-        if (key := self.content.key_at(at.y)) is not None:
-            self.session.move_to(key)
 
 
 SPARKS, SPARKS_ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"
@@ -413,54 +391,6 @@ class WhyPane(ViewPane):
         self.redraw()
 
 
-class ModelsPane(ViewPane):
-    """Lists the models that match the filter."""
-
-    content: TreeTable
-
-    def fill(self, views: Views) -> None:
-        """Take the models that the filter leaves, with a mark on the one on screen."""
-        is_new = not self.content.key
-        is_captured = self.session.views is not None
-        names = {row.key for row in views.models.rows}
-        model = self.state.model if self.state.model in names else self.state.model.partition(":")[0]  # its phase cut
-        self.content.mark = model if is_captured else ""
-        self.content.update(views.models, only=self.state.filter.partition(":")[0])  # without a phase
-        if is_new and is_captured:
-            self.content.go(model)
-        total, only = len(self.content.table.rows), self.state.filter
-        if is_captured:
-            narrowed = f"{len(self.content.visible)} of {total} · {only!r}"
-            self.set_title(remark=narrowed if only else f"{total} of {total}")
-
-    def pick(self, at: FramedPane.Clicked) -> bool:
-        """Load the model that was clicked."""
-        is_row = super().pick(at)
-        if is_row and at.times == 1:
-            self.do_choose()
-        return is_row
-
-    def do_find(self, step: int) -> None:
-        """Go to the next or previous model."""
-        self.do_move(step)
-
-    def do_choose(self) -> None:
-        """Load the model under the cursor. If the pane shows only with focus, clear the filter and go to the tree."""
-        session, before = self.session, self.state.model
-        if self.content.row is None:  # no row matches: the filter may be a name with settings, or the user's own file
-            from hwexplorer.tui.commands import submit  # not needed to start the screen
-
-            submit(session, f"model {self.state.filter}")
-            if session.jobs or self.state.model != before:
-                session.apply(replace(self.state, filter="", pane="tree"))
-            return
-        _, colon, asked = self.state.filter.partition(":")
-        state = self.session.with_model(f"{self.content.key}:{asked}" if colon else self.content.key)
-        in_tree = replace(state, pane="tree")
-        is_drawer = self.pane not in self.session.visible_boxes(in_tree)
-        self.session.apply(replace(in_tree, filter="") if is_drawer else state)
-
-
 class TreePane(ViewPane):
     """Shows the tree. Its open branches and its cursor are fields of the state."""
 
@@ -545,5 +475,5 @@ class TreePane(ViewPane):
 
 
 def load_panes(session: Session, palette: Palette) -> dict[str, ViewPane]:
-    """Create all panes, by name. Heat has no number key; it is visible if there is room."""
-    return {name: globals()[f"{name.title()}Pane"](session, name, palette) for name in (*PANES, "heat")}
+    """Create all panes, by name."""
+    return {name: globals()[f"{name.title()}Pane"](session, name, palette) for name in PANES}

@@ -1,4 +1,4 @@
-"""The prompts: find, filter, command, export, and the question whether an export may overwrite a file."""
+"""The prompts: find, command, export, and the question whether an export may overwrite a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from hardware.base.errors import RequestError
 from hwexplorer.export import files
@@ -18,11 +18,10 @@ from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets.status_lines import Prompt
 
 if TYPE_CHECKING:
-    from hwexplorer.tui.panes import ModelsPane, ViewPane
+    from hwexplorer.tui.panes import ViewPane
     from hwexplorer.tui.widgets.tree_table import TreeTable
 
 
-NO_MATCH = "enter opens it · not in the list: net.py:make 1x3x32x32, m.onnx, llama3_8b:decode"
 PICTURE = ".svg"
 SUFFIXES = (*files.SUFFIXES, PICTURE)
 
@@ -71,29 +70,6 @@ class FindPrompt(Prompt):
             session.apply(replace(session.state, find=text))
             if (target := state_changes.next_match(session.index.table, text, session.state.at, 0)) is not None:
                 session.move_to(target)
-
-
-class FilterPrompt(Prompt):
-    """Narrows the list of models by what is typed."""
-
-    label, is_live = "filter", True
-
-    def __init__(self, session: Session, models: ModelsPane) -> None:
-        super().__init__(session, session.state.filter, selected=True)
-        self._models = self.rows = models
-
-    def note(self) -> str:
-        """Return how many models match."""
-        count = len(self._models.content.visible)
-        return f"{count} model{'s' * (count != 1)} · enter loads" if count else NO_MATCH
-
-    def follow(self, text: str) -> None:
-        """Narrow the list of models."""
-        self.session.apply(replace(self.session.state, filter=text))
-
-    def enter(self) -> None:
-        """Load the model under the cursor."""
-        self._models.do_choose()
 
 
 class CommandPrompt(Prompt):
@@ -218,10 +194,8 @@ class OverwritePrompt(Prompt):
 
 
 def make_prompt(kind: str, session: Session, panes: Mapping[str, ViewPane]) -> Prompt:
-    """Create the prompt of a kind: find, filter, command or export."""
+    """Create the prompt of a kind: find, command or export."""
     pane = panes[session.state.pane]
-    if kind == "filter":
-        return FilterPrompt(session, cast("ModelsPane", panes["models"]))
     if kind == "find" and pane.finds_rows:
         return FindPrompt(session, pane, f"find in {pane.pane}")
     kinds: dict[str, Callable[[Session], Prompt]] = {

@@ -127,11 +127,7 @@ class ExplorerScreen(Screen[None]):
         if not self.is_running:
             return
         session, state = self.session, self.state
-        if session.views is None:  # nothing is captured yet, but the models can be listed
-            views = session.cache.views(state)
-            self.panes["models"].fill(views)
-        else:
-            views = session.views
+        if (views := session.views) is not None:
             later = session.later_views(state)
             if all(session.cache.has(name, state) for name in later):
                 self._fill_later(views, later)
@@ -162,8 +158,6 @@ class ExplorerScreen(Screen[None]):
         limits = self.session.limits.describe_no_pass(self.state, views.cards)
         answer = (limits, views.pin_sentence, *views.answer) if "answer" in later else ()
         self.strip.show(views.cards, self.state.on, self.state.metric, tuple(filter(None, answer)))
-        if "heat" in later:
-            self.panes["heat"].fill(views)
         if "next_step" in later:
             pane = self.panes["why"]
             text, room = str(views.next_step or ""), pane.size.width - 6
@@ -189,8 +183,7 @@ class ExplorerScreen(Screen[None]):
             return
         self._fill_later(views, later)
         self.show_lines()
-        for name in ("heat", "why"):
-            self.panes[name].redraw()
+        self.panes["why"].redraw()
 
     def show_lines(self) -> None:
         """Draw the lines around the panes."""
@@ -239,8 +232,8 @@ class ExplorerScreen(Screen[None]):
         self.app.theme, self.colours = f"hw-{theme}", palette.Palette(theme, self.ascii)
         self._is_dimmed = any(job.replaces_model for job in self.session.jobs)
         dimmed = palette.Palette(theme, self.ascii, dimmed=True) if self._is_dimmed else self.colours
-        for name, pane in self.panes.items():
-            pane.palette = self.colours if name == "models" else dimmed
+        for pane in self.panes.values():
+            pane.palette = dimmed
             pane.content.forget()
         for bar in self.bars.values():
             bar.palette = self.colours
@@ -356,8 +349,6 @@ class ExplorerScreen(Screen[None]):
             return
         if state.find and state.pane == "tree":
             state = replace(state, find="")
-        elif state.filter and state.pane == "models":
-            state = replace(state, filter="")
         else:
             state = replace(state, zoom=False) if state.zoom else replace(state, pane="tree")
         self.session.apply(state)
@@ -439,7 +430,7 @@ class ExplorerScreen(Screen[None]):
             self.show_lines()
 
     def do_prompt(self, kind: str) -> None:
-        """Open the prompt of a kind: find, filter, command or export."""
+        """Open the prompt of a kind: find, command or export."""
         from hwexplorer.tui.prompts import make_prompt
 
         self.ask(make_prompt(kind, self.session, self.panes))
@@ -467,6 +458,12 @@ class ExplorerScreen(Screen[None]):
         from hwexplorer.tui.overlays.command_palette import CommandPalette
 
         self.app.push_screen(CommandPalette(self))
+
+    def do_models(self) -> None:
+        """Open the models in the palette."""
+        from hwexplorer.tui.overlays.command_palette import CommandPalette
+
+        self.app.push_screen(CommandPalette(self, has_models_only=True))
 
     def do_devices(self) -> None:
         """Open the catalogue of devices."""

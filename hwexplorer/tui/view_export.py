@@ -1,7 +1,5 @@
 """Views and pictures of the screen written to files, or sent to the browser that shows the screen.
 
-The text that the copy keys put on the clipboard.
-
 Copying through the platform's own clipboard program. Without one, the app uses the terminal's OSC 52.
 """
 
@@ -17,17 +15,12 @@ from typing import Any
 
 from textual.app import App
 
-from analysis.document import Column
 from hardware.base.errors import RequestError
-from hardware.base.text import safe
-from hwexplorer import state as states
 from hwexplorer.export import files
-from hwexplorer.state import State
 from hwexplorer.state import format as format_state
-from hwexplorer.text.number_format import quantity
 from hwexplorer.tui.prompts import PICTURE, OverwritePrompt
 from hwexplorer.tui.session.session import Session
-from hwexplorer.views import layout, plain
+from hwexplorer.views import layout
 
 
 def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwritePrompt], None]) -> None:
@@ -78,32 +71,6 @@ def screenshot(app: App[Any], session: Session, state: str = "") -> str:
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
     return svg.replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")
-
-
-def copy_text(what: str, state: State, table: plain.Table, row: plain.Row | None, command: str = "") -> str:
-    """Return the state, the command, or the name or cells of a row ('' without a row). Control characters are made
-    safe, since the text may be pasted into a terminal."""
-    text = command if what == "command" else _raw_text(what, state, table, row)
-    return "\t".join(safe(cell, len(text)) for cell in text.split("\t"))
-
-
-def _raw_text(what: str, state: State, table: plain.Table, row: plain.Row | None) -> str:
-    if what == "state":
-        return states.format(state)
-    if row is None:
-        return ""
-    return str(row.cells[0]) if what == "name" else row_text(table.columns, row)
-
-
-def row_text(columns: tuple[Column, ...], row: plain.Row) -> str:
-    """Return the cells with their units, tabs between them."""
-    cells = []
-    for column, value in zip(columns, row.cells, strict=True):
-        if value is None or isinstance(value, str | bool):
-            cells.append(str(value or ""))
-        else:
-            cells.append(quantity(value, "%" if column.role in ("bar", "delta") else column.unit))
-    return "\t".join(cells)
 
 
 # A command, and the variable of the environment that it needs.

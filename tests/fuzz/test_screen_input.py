@@ -21,9 +21,9 @@ from tests.tui.fake import Fake
 KEYS = [key for action in ACTIONS for key in action.keys if action.id not in ("quit", "palette")]
 KEYS += [*"abcdefABC019~", "enter", "backspace", "escape", "left", "right", "tab", "delete", "f5", "ctrl+x"]
 COMMANDS = (
-    "batch 32", "batch 0", "precision int8", "on tpu_v4", "remove", "devices h100_sxm,tpu_v4", "at fc/relu", "heat",
-    "find share>5 kind:conv", "find l3c2", "find x>", "plot batch", "theme paper", "model alexnet", "edp", "device",
-    "state resnet50@b8?at=fc/bn&heat=1", "sessions", "help", "nonsense", "'", "metric latency",
+    "batch 32", "batch 0", "precision int8", "on tpu_v4", "remove", "devices h100_sxm,tpu_v4", "at fc/relu",
+    "by kind", "plot batch", "theme light", "model alexnet", "edp", "device",
+    "state resnet50@b8?at=fc/bn&heat=1", "sessions", "nonsense", "'", "metric latency",
 )  # fmt: skip
 SIZES = ((120, 40), (80, 24), (200, 60), (59, 15), (20, 5), (61, 16), (300, 100))
 EVENT = (

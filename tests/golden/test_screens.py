@@ -11,7 +11,7 @@ from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 
 FILES = Path(__file__).with_name("screens")
-PANES = ("tree", "models", "plot", "knobs")
+PANES = ("tree", "plot", "knobs")
 START = "resnet50@b8,fp16?at=layer2.0.conv2/conv&open=layer2.0.conv2"
 SIZES = {"80x24": (80, 24), "200x60": (200, 60)}
 

@@ -11,9 +11,8 @@ from hardware.precision import KEYS
 from hwexplorer.state import PANES, PLOTS, State
 from hwexplorer.tui import view_export
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.keys import ACTIONS, BY_ID, DEFAULT
+from hwexplorer.tui.keys import ACTIONS, BY_ID, DEFAULT, PANE_KEYS
 from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
-from hwexplorer.tui.palette import THEMES
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 from tests.waiting import settle_until
@@ -86,7 +85,6 @@ async def test_action(id: str) -> None:
 STATES: dict[str, tuple[str, tuple[tuple[object, ...], ...]]] = {
     "next_pane": ("resnet50", (("tab", {"pane": "events"}),)),
     "previous_pane": ("resnet50", (("shift+tab", {"pane": "compare"}),)),
-    "by": ("resnet50?at=fc&open=fc", (("t", {"by": "kind", "at": "", "open": ()}),)),
     "up": ("resnet50?at=layer1.0.conv1", (("k up k", {"at": ""}),)),
     "first": ("resnet50?at=fc", (("g", {"at": ""}),)),
     "last": ("resnet50", (("G", {"at": "fc"}),)),
@@ -94,8 +92,6 @@ STATES: dict[str, tuple[str, tuple[tuple[object, ...], ...]]] = {
     "close": ("resnet50?at=conv1/bn", (("h", {"at": "conv1"}), ("l h left", {"at": "", "open": ()}))),
     "close_all": ("resnet50?open=conv1,fc", (("-", {"open": ()}),)),
     "find_next": ("resnet50?find=layer3&at=layer3.0.conv1", (("n", {"at": "layer3.0.conv1/conv"}),)),
-    "find_previous": ("resnet50?find=fc", (("N", {"at": "fc/relu"}),)),
-    "choose": ("resnet50?pane=models&at=fc&open=conv1", (("g enter", {"model": "alexnet", "at": "", "open": ()}),)),
     "batch_down": ("resnet50@b8", (("[", {"batch": 4}), ("[ [ [", {"batch": 1}))),
     "precision_up": (
         "resnet50@int8",
@@ -103,25 +99,14 @@ STATES: dict[str, tuple[str, tuple[tuple[object, ...], ...]]] = {
     ),
     "precision_down": ("resnet50@fp16", (("{", {"precision": "tf32"}),)),
     "execution": ("resnet50", (("x", {"execution": "eager"}),)),
-    "like_for_like": ("resnet50", (("=", {"execution": "fused"}), ("=", {"execution": "auto"}))),
-    "metric": ("resnet50", (("m", {"metric": "energy"}),)),
-    "swap": (
-        "resnet50@b8?pin=tpu_v4@fp16",
-        (
-            ("P", {"on": "tpu_v4", "batch": 1, "precision": "fp16", "pin": "h100_sxm@b8"}),
-            ("P", {"on": "h100_sxm", "batch": 8, "pin": "tpu_v4@fp16"}),
-        ),
-    ),
     "baseline": ("resnet50?pane=compare&on=tpu_v4", (("b", {"baseline": "tpu_v4"}),)),
     "to_tree": ("resnet50?pane=compare", (("enter", {"pane": "tree"}),)),
     "why": ("resnet50", (("w", {"pane": "why"}),)),
     "explain": ("resnet50", (("enter", {"pane": "why"}),)),
-    "layout": ("resnet50", (("X", {"layout": "channels_last"}, "channels last"),)),
     "phase": ("resnet50", (("r", {}, "only a language model"),)),  # test_ten_tasks.py has one with phases
     "sessions": ("resnet50", (("R", {}, "no session is saved yet"),)),
     "undo": ("resnet50", (("] x u", {"batch": 2, "execution": "auto"}), ("u u", {"batch": 1}, "nothing to undo"))),
     "redo": ("resnet50", (("] u U", {"batch": 2}), ("U", {}, "nothing to redo"))),
-    "plot_before": ("resnet50?pane=plot", (("V", {"plot": PLOTS[-1]}),)),
 }
 
 
@@ -144,17 +129,29 @@ for _id in STATES:
 # --- panes ------------------------------------------------------------------------------------------------
 
 
-def _pane_case(number: int, name: str) -> None:
+def _pane_case(key: str, name: str) -> None:
     async def run(app: HwExplorer, pilot: Pilot[None]) -> None:
-        await pilot.press("1" if number != 1 else "2", str(number))
+        await pilot.press("2" if key != "2" else "3", key)
         assert app.state.pane == name
         assert [n for n, p in app.explorer.panes.items() if p.active] == [name]
 
     CASES[f"pane_{name}"] = ("resnet50", run)
 
 
-for _number, _name in enumerate(PANES, 1):
-    _pane_case(_number, _name)
+for _name, _key in PANE_KEYS.items():
+    _pane_case(_key, _name)
+
+
+@case("models")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("1")
+    assert over(app).content.row.cells[0] == "Open resnet50"  # the model on screen
+    await pilot.press(*"res")
+    assert len(over(app).content.visible) == 2
+    await pilot.press("down", "up", "enter")
+    assert (app.state.model, app.state.pane, app.explorer.overlay) == ("resnet18", "tree", "")
+    await pilot.press("1", *"resnet18@b8", "enter")  # in no list: what the `:` line takes
+    assert app.state.batch == 8
 
 
 @case("try_it", "resnet50?pane=why")
@@ -210,8 +207,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("2", "j")
     assert app.state.on == "tpu_v4"
     assert "TPU v4" in app.explorer.panes["tree"].heading
-    await pilot.press("1", "j", "4", "j", "5", "j")
-    assert app.explorer.panes["models"].content.key == "vit_b_16"
+    await pilot.press("4", "j", "5", "j")
     assert app.explorer.panes["events"].content.cursor == 1
     await pilot.press("6", "j")
     assert app.state.at == "layer1.0.conv1/conv"
@@ -263,31 +259,16 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("sort")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("s")
-    assert app.state.sort == "share"
+    assert (app.state.sort, app.state.descending) == ("graph", False)
+    await pilot.press("s")
+    assert (app.state.sort, app.state.descending) == ("share", True)
     assert "share" in app.explorer.panes["tree"].remark
-
-
-@case("reverse", "resnet50?sort=name")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    first = app.explorer.outline.table.rows[1].key
-    await pilot.press("S")
-    assert app.explorer.outline.table.rows[1].key != first
-
-
-@case("expand", "resnet50?at=conv1")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("o")
-    assert len(app.explorer.outline.visible) == len(app.explorer.outline.table.rows)
-
-
-@case("collapse", "resnet50?at=conv1/bn&open=conv1,fc")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("O")
-    assert (app.state.open, app.state.at) == ((), "conv1")
-    assert {row.depth for row in map(app.explorer.outline.table.rows.__getitem__, app.explorer.outline.visible)} == {
-        0,
-        1,
-    }
+    await pilot.press("2", "s")
+    assert app.explorer.panes["compare"].content.table.rows[0].key == "kpu_t256"
+    await pilot.press("s")
+    assert (app.state.rank, app.state.rank_reverse) == ("latency", False)
+    assert "by latency" in screen_text(app)
+    assert app.explorer.panes["compare"].content.key == app.state.on
 
 
 @case("heat")
@@ -314,16 +295,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.find == "layer3"
 
 
-@case("filter")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("1", "/", *"res")
-    assert len(app.explorer.panes["models"].content.visible) == 2
-    await pilot.press("down", "up", "enter")
-    assert (app.state.model, app.state.filter, app.state.pane) == ("resnet18", "", "tree")  # the drawer has closed
-    await pilot.press("1", "escape")
-    assert app.state.filter == ""
-
-
 # --- what is estimated ------------------------------------------------------------------------------------
 
 
@@ -337,10 +308,12 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.batch == 4096
 
 
-@case("one_format")
+@case("one_format", "resnet50@int8")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("f")
-    await settle_until(pilot, lambda: "all devices run in fp32" in screen_text(app))
+    await settle_until(pilot, lambda: app.state.precision == "fp32")  # what this model has by default
+    await pilot.press("f")
+    assert app.state.precision == "int8"
 
 
 @case("column_after")
@@ -373,16 +346,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.pin == ""
 
 
-@case("diff")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("2", "j", "D")
-    assert app.state.pin == "h100_sxm"
-    assert "Δ EDP" in screen_text(app)
-    await pilot.press("D")
-    assert app.state.pin
-    assert "Δ EDP" not in screen_text(app)
-
-
 @case("devices")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("a", *"tpu")
@@ -412,21 +375,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert len(app.state.devices) == 2
 
 
-@case("rank", "resnet50?pane=compare")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("s")
-    assert app.state.rank == "latency"
-    assert "by latency" in screen_text(app)
-    assert app.explorer.panes["compare"].content.key == app.state.on
-
-
-@case("rank_reverse", "resnet50?pane=compare")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("S")
-    assert app.explorer.panes["compare"].content.table.rows[0].key == "kpu_t256"
-    assert app.explorer.panes["compare"].content.key == app.state.on
-
-
 @case("sheet")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("i")
@@ -445,7 +393,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert "advise of resnet50" in screen_text(app)
 
 
-@case("plot")
+@case("pane_plot")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("v")
     assert app.state.pane == "plot"
@@ -471,20 +419,10 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert await _copied(app, pilot, "y") == "layer1.0.conv1"
 
 
-@case("copy_row", "resnet50?at=layer1.0.conv1")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    assert (await _copied(app, pilot, "Y")).startswith("layer1.0.conv1\t4.0 %\t30.0 µs\t")
-
-
 @case("copy_command", "resnet50@b8,fp16?at=conv1&pane=events")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     told = await _copied(app, pilot, "c")
     assert told == "hwexplorer show events 'resnet50@b8,fp16?at=conv1'"
-
-
-@case("copy_state", "resnet50@b8,fp16?at=conv1")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    assert await _copied(app, pilot, "L") == "resnet50@b8,fp16?at=conv1"
 
 
 @case("export")
@@ -516,6 +454,11 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press(":", *"batch 32", "enter")
     assert app.state.batch == 32
     assert app.session.command_history == ["batch 32"]
+    for key, look in (("escape", "dark"), ("enter", "light")):
+        await pilot.press(*":theme light")
+        assert app.theme == "hw-light"
+        await pilot.press(key)
+        assert app.theme == f"hw-{look}"
 
 
 @case("palette")
@@ -533,18 +476,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("W")
     assert app.explorer.overlay == "wavefront"
-
-
-@case("theme")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    for look in (*THEMES[1:], THEMES[0]):
-        await pilot.press("T")
-        assert app.explorer.theme_name == look
-    for key, look in (("escape", THEMES[0]), ("enter", "light")):
-        await pilot.press(*":theme light")
-        assert app.theme == "hw-light"
-        await pilot.press(key)
-        assert app.theme == f"hw-{look}"
 
 
 @case("quit")
@@ -605,7 +536,7 @@ async def test_delete_removes_the_device_under_the_cursor_in_compare() -> None:
 async def test_a_capture_shows_progress_and_old_numbers_until_it_is_done() -> None:
     provider = Fake(holds=True)
     async with on_screen(State(), provider) as (app, pilot):
-        await pilot.press("1", "G", "enter")
+        await pilot.press("1", *"slow", "enter")
         assert app.session.jobs
         assert app.state.model == "resnet50"
         await pilot.press("]")  # the screen stays in use meanwhile
@@ -619,12 +550,12 @@ async def test_a_capture_shows_progress_and_old_numbers_until_it_is_done() -> No
 async def test_a_capture_can_be_cancelled_or_fail() -> None:
     provider = Fake(holds=True)
     async with on_screen(State(), provider) as (app, pilot):
-        await pilot.press("1", "G", "enter", "escape")
+        await pilot.press("1", *"slow", "enter", "escape")
         assert not app.session.jobs
         job = provider.job
         assert job is not None
         await settle_until(pilot, lambda: job.is_cancelled)  # by a thread
-        await pilot.press("enter")
+        await pilot.press("1", *"slow", "enter")
         assert provider.job is not None
         provider.job.failure, provider.job.is_held = "torch is not installed\nat all", False
         await settle_until(pilot, lambda: not app.session.jobs)
@@ -679,10 +610,8 @@ async def test_only_what_is_in_sight_is_made_and_a_wide_screen_shows_all() -> No
     async with on_screen(State(), Fake(), size=(200, 60)) as (app, pilot):
         await pilot.pause()
         shown = screen_text(app)
-        for title in ("1 Models", " log ", "3 Tree", "4 Events", "5 Why", "6 Plot", "Blocks x devices"):
+        for title in (" log ", "3 Tree", "4 Events", "5 Why", "6 Plot"):
             assert title in shown
-        await pilot.click("#heat", offset=(8, 3))
-        assert app.state.at in {row.key for row in app.explorer.panes["heat"].content.table.rows}
 
 
 def test_the_help_and_the_hints_come_from_the_registry() -> None:

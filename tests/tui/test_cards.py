@@ -163,7 +163,7 @@ def test_a_limit_does_not_hide_that_a_service_falls_behind() -> None:
     assert told.endswith("> 1 s)")
 
 
-@pytest.mark.parametrize("key", ["up", "m"])
+@pytest.mark.parametrize("key", ["up", "x"])
 async def test_on_a_small_screen_no_best_device_is_hidden_and_hidden_ones_are_named(key: str) -> None:
     devices = "xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,a100_sxm4_80gb,l40s,t4,l4"
     async with on_screen(f"resnet50@b1,fp16/{devices}", size=(80, 24)) as (app, pilot):

@@ -40,12 +40,10 @@ SETS = {
     "sort share": "resnet50@b8?sort=share",
     "rank edp": "resnet50@b8?rank=edp",
     "metric energy": "resnet50@b8?metric=energy",
-    "heat": "resnet50@b8?heat=1",
+    "by kind": "resnet50@b8?by=kind",
     "plot batch": "resnet50@b8?pane=plot&plot=batch",
     "pin tpu_v4@b8": "resnet50@b8?pin=tpu_v4@b8",
     "state alexnet@fp16": "alexnet@fp16",
-    "models res": "resnet50@b8?pane=models&filter=res",
-    "events": "resnet50@b8?pane=events",
 }
 
 
@@ -111,8 +109,7 @@ async def test_tab_completes_and_up_recalls() -> None:
 
 async def test_every_command_completes_and_has_a_help_line() -> None:
     async with HwExplorer(parse(START), Fake()).run_test(size=GRID) as pilot:
-        app = await typed(pilot, "help")
-        assert "inputs at once" in screen_text(app)
+        app: HwExplorer = pilot.app  # type: ignore[assignment]
         for name, command in COMMANDS.items():
             assert command.usage.split()[0] == name
             assert command.help

@@ -53,6 +53,7 @@ async def test_it_finds_and_does(text: str, field: str, value: object) -> None:
         ("batch", "Change the batch .."),
         ("compare", "Compare the devices"),
         ("export", "Export this view .."),
+        ("color", "Change the colours .."),
         ("MobileNetV2", "Open mobilenet_v2"),
         ("mobv2", "Open mobilenet_v2"),
         ("4090", "Add NVIDIA GeForce RTX 4090, or go to it"),
@@ -72,7 +73,7 @@ async def test_a_limit_is_typed_where_it_is_read() -> None:
 
 async def test_terms_and_verbs_are_found_by_their_help() -> None:
     async with on_screen("resnet18") as (app, pilot):
-        await chosen(app, pilot, "energy-delay product")
+        await chosen(app, pilot, "term: EDP")
         assert app.explorer.overlay == "help"
         await pilot.press("escape")
         await chosen(app, pilot, "roofline")

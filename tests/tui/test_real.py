@@ -26,7 +26,7 @@ def nothing_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 async def test_the_main_job() -> None:
     """A model by typing, a device by moving, the heaviest operator, a batch, a pin, a file read back."""
     async with on_screen(State()) as (app, pilot):
-        await pilot.press("1", "/", *"resnet18", "enter")
+        await pilot.press("1", *"resnet18", "enter")
         assert app.state.model == "resnet18"
         await pilot.press("2", "k", "enter", ".")  # the device of the rank above
         assert app.state.on == "tpu_v4"

@@ -127,7 +127,6 @@ async def test_every_action_answers() -> None:
         for keys, says in (
             ("]", "batch 2 vs batch 1: "),
             ("x", "eager vs usual runtime: "),
-            ("m", "shares are of"),
             ("p", "pinned h100_sxm"),
             ("u", 'undid "pin h100_sxm'),
         ):
@@ -143,7 +142,7 @@ async def test_every_action_answers() -> None:
         await pilot.press(":", *"batch 64", "enter")
         assert "the rate" in app.session.message[0]
         assert "less energy" in app.session.message[0]
-        for line in ("batch 64", "on h100_sxm", "model resnet18", "metric energy", "baseline h100_sxm"):
+        for line in ("batch 64", "on h100_sxm", "model resnet18", "metric edp", "baseline h100_sxm"):
             await pilot.press(":", *line, "enter")
             assert app.session.message[0] == f"{line}: already so"
         await pilot.press(":", *"batch 1", "enter", "[")

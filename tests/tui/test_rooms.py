@@ -70,7 +70,7 @@ async def main():
         assert pane.active and pane.content.row.key == app.state.at, (pane.content.row, app.state)
         app.session.do_heaviest()
         await pilot.press("tab")
-        assert app.state.pane == "models"
+        assert app.state.pane == "compare"
         assert app.session.failures == []
 
 asyncio.run(main())

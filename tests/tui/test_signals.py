@@ -141,7 +141,7 @@ def test_a_terminal_that_takes_nothing_holds_up_nothing(screens: Callable[..., S
     screen = screens()
     screen.get_to("main screen")
     for _ in range(300):
-        screen.program.type(b"T")  # the next theme: a whole screen
+        screen.program.type(b"z")  # the zoom: a whole screen
         time.sleep(0.005)
     os.kill(screen.program.pid, signal.SIGTERM)
     wait_until(lambda: not screen.left())

@@ -45,7 +45,6 @@ STATES = st.builds(
     sort=st.sampled_from(states.SORTS),
     descending=st.booleans(),
     find=TEXT,
-    filter=TEXT,
     open=st.lists(TEXT.filter(bool), max_size=4).map(tuple),
     pin=st.sampled_from(["", "tpu_v4@b8,fp16", "h100_sxm", "resnet18/gpu@int8,i64", "a%2Fb@b2", "l4@50W@b2"]),
     diff=st.booleans(),

@@ -25,15 +25,16 @@ from hwexplorer.views import plain
 
 COLUMNS = (Column("what", "Command", role="text", keep=0), Column("help", "What it does", role="text", keep=0))
 # Commands that would list all devices once more, and commands that the user completes with a text.
-_REPEAT = ("devices", "add", "remove", "baseline", "device")
-_TAKES_TEXT = ("limits", "trace")
+_REPEAT = ("model", "devices", "add", "remove", "baseline", "device")
+_TAKES_TEXT = ("model", "limits", "trace")
 # Scores of how well a text fits (0 to 1), and what each kind of item adds: tasks come before terms.
 IS_IT, BEGINS, HAS_WORDS, HOLDS, IN_HELP, IS_LIKE = 1.0, 0.9, 0.8, 0.6, 0.4, 0.3
 RECENT_MAX = 5  # items that the palette shows again, the last one first
 TASK, ACTION, LINE, TERM = 0.6, 0.3, 0.2, -0.3
+OWN_MODEL = "a model with its settings, or your own: net.py:make 1x3x32x32, m.onnx, llama3_8b:decode"
 # Common tasks: title, further search words, and an action or the beginning of a `:` line.
 TASKS = (
-    ("Open a model ..", "load another network llm", "filter"),
+    ("Open a model ..", "load another network llm", "models"),
     ("Open a model of your own ..", "load file.py:factory pytorch torch onnx gguf pt2 hf file mine", ":model "),
     ("Add a device ..", "choose remove chip accelerator gpu cpu tpu hardware", "devices"),
     ("Set a limit ..", "limits budget at most maximum power memory latency energy constraint", "devices"),
@@ -52,6 +53,7 @@ TASKS = (
     ("Run a mission: several models on one module ..", "drone robot battery hours watt deadlines rates", ":mission "),
     ("Find an operator ..", "search layer row node", "find"),
     ("Lay a measured trace beside the tree ..", "profile profiler kineto measured", ":trace "),
+    ("Change the colours ..", "color colour look scheme", ":theme "),
     ("Export this view ..", "save file json csv html svg picture report write", "export"),
     ("Restore a session ..", "saved last load state", "sessions"),
 )
@@ -97,8 +99,8 @@ class PaletteItems:
     """Tasks, actions, terms, and the `:` lines with every completion: models, devices, verbs, plots, nodes, settings,
     themes, sessions."""
 
-    def __init__(self, session: Session, keymap: Keymap, ask: Callable[[Prompt], None]) -> None:
-        self._session = session
+    def __init__(self, session: Session, keymap: Keymap, ask: Callable[[Prompt], None], has_models_only: bool) -> None:
+        self._session, self._has_models_only = session, has_models_only
         self._ask = lambda line: ask(CommandPrompt(session, line))  # a text to be completed
         pane = session.state.pane
         here = [action for action in keymap.actions if not action.panes or pane in action.panes]
@@ -107,15 +109,24 @@ class PaletteItems:
 
     @cached_property
     def _all(self) -> list[PaletteItem]:
-        return [*self._first, *_term_items(self._session), *_line_items(self._session, self._ask)]
+        models = _model_items(self._session)
+        if self._has_models_only:
+            return models
+        return [*self._first, *_term_items(self._session), *models, *_line_items(self._session, self._ask)]
 
     def find(self, typed: str) -> list[PaletteItem]:
-        """Return the items that fit a text, the best first; if it is empty, the last ones done, tasks and actions."""
-        if not typed.strip():
+        """Return the items that fit a text, the best first; if it is empty, the last ones done, tasks and actions. A
+        text that fits nothing may be a model with settings, or the user's own file."""
+        typed = typed.strip()
+        if self._has_models_only and not typed:
+            return self._all
+        if not typed:
             recent = [item for title in self._session.recent for item in self._all if item.title == title]
             return [*recent, *(item for item in self._first if item not in recent)] if recent else self._first
-        scored = [(item.score(typed.strip()), item) for item in self._all]
-        return [item for score, item in sorted(scored, key=lambda one: -one[0]) if score]
+        scored = [(item.score(typed), item) for item in self._all]
+        fitting = [item for score, item in sorted(scored, key=lambda one: -one[0]) if score]
+        open_it = partial(commands.submit, self._session, f"model {typed.removeprefix('model ')}")
+        return fitting or [PaletteItem(f"Open {typed}", OWN_MODEL, open_it)]
 
 
 def _task_items(session: Session, keymap: Keymap, ask: Callable[[str], None]) -> list[PaletteItem]:
@@ -155,7 +166,7 @@ def _term_items(session: Session) -> Iterator[PaletteItem]:
 
 def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[PaletteItem]:
     """Yield items for commands, their completions, and verbs. A command that takes a text opens the `:` line."""
-    captions = {**_model_captions(session), **_device_captions(session)}
+    captions = _device_captions(session)
     helps: dict[str, str] = {}
     for name in names():
         if (known := COMMANDS.get(name)) is None:
@@ -173,17 +184,19 @@ def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[Palett
         yield PaletteItem(title, about, partial(commands.submit, session, line), line, LINE)
 
 
-def _model_captions(session: Session) -> dict[str, tuple[str, str]]:
-    """Return title and help for each line that opens a model: its name, then parameters and MACs."""
-    table = session.cache.view("models", replace(session.state, filter=""))
+def _model_items(session: Session) -> list[PaletteItem]:
+    """Return an item for each model, with its parameters and MACs."""
+    table = session.cache.view("models", session.state)
     columns = {column.key: place for place, column in enumerate(table.columns)}
-    captions = {}
+    items = []
     for row in table.rows:
         figures = (("parameters", "SI", " parameters"), ("macs", "MAC", ""))
         cells = [(row.cells[columns[key]], unit, word) for key, unit, word in figures if key in columns]
         known = [quantity(float(cell), unit) + word for cell, unit, word in cells if isinstance(cell, plain.NUMBERS)]
-        captions[f"model {row.key}"] = f"Open {row.key}", ", ".join(known)
-    return captions
+        line = f"model {row.key}"
+        open_it = partial(commands.submit, session, line)
+        items.append(PaletteItem(f"Open {row.key}", ", ".join(known), open_it, line, LINE))
+    return items
 
 
 def _device_captions(session: Session) -> dict[str, tuple[str, str]]:
@@ -200,11 +213,13 @@ def _device_captions(session: Session) -> dict[str, tuple[str, str]]:
 class CommandPalette(OverlayScreen):
     """Lists what fits the typed words. Its keys are the keys of its prompt; enter or a click does the item."""
 
-    def __init__(self, host: Host) -> None:
+    content: TreeTable
+
+    def __init__(self, host: Host, has_models_only: bool = False) -> None:
         self.content = TreeTable(tree=False)
         super().__init__(host, "palette", self.content)
-        self._items = PaletteItems(host.session, host.keymap, host.ask)
-        self.pane.heading = "Commands"
+        self._items = PaletteItems(host.session, host.keymap, host.ask, has_models_only)
+        self.pane.heading = "Models" if has_models_only else "Commands"
         self.prompt = PalettePrompt(self)
         self.fill("")
 
@@ -212,23 +227,23 @@ class CommandPalette(OverlayScreen):
         """Show the items that fit a text, with the cursor on the best."""
         self._found = self._items.find(typed)
         rows = tuple(plain.Row(str(place), (item.title, item.help)) for place, item in enumerate(self._found))
-        self.content.update(plain.Table("palette", "Commands", COLUMNS, rows), only=typed * (not rows))
-        self.content.go("0")
+        self.content.update(plain.Table("palette", "Commands", COLUMNS, rows))
+        words, shown = [item.words for item in self._found], f"model {self.session.state.model.partition(':')[0]}"
+        self.content.go(str(words.index(shown)) if not typed and shown in words else "0")
         self.pane.remark = f"{len(rows)} found" if typed else ""
         self.pane.redraw()
 
     @property
-    def item(self) -> PaletteItem | None:
+    def item(self) -> PaletteItem:
         """The item under the cursor."""
-        return self._found[self.content.cursor] if self._found else None
+        return self._found[self.content.cursor]
 
     def run_item(self) -> None:
         """Close the palette, then do the item under the cursor."""
         self.close()
-        if (item := self.item) is not None:
-            recent = self.session.recent
-            recent[:] = [item.title, *(title for title in recent if title != item.title)][:RECENT_MAX]
-            item.run()
+        item, recent = self.item, self.session.recent
+        recent[:] = [item.title, *(title for title in recent if title != item.title)][:RECENT_MAX]
+        item.run()
 
     def click(self, at: FramedPane.Clicked) -> None:
         """Do the item that was clicked."""
@@ -248,8 +263,7 @@ class PalettePrompt(Prompt):
 
     def note(self) -> str:
         """Return the whole help of the item, which its row may cut."""
-        item = self._palette.item
-        return f"enter: {item.help}" if item is not None else "nothing has these words · esc closes"
+        return f"enter: {self._palette.item.help}"
 
     def follow(self, text: str) -> None:
         """List the items that fit the words."""

@@ -17,6 +17,7 @@ from analysis.model.names.model_ref import phases
 from hardware.base.errors import RequestError
 from hardware.what_if import with_unchanged
 from hwexplorer import state as states
+from hwexplorer.settings import default_precision
 from hwexplorer.state import PANES, State, replace
 from hwexplorer.tui.session import state_changes, view_cache
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
@@ -243,13 +244,6 @@ class Session:
         else:
             self.apply(history.present, history)
 
-    def do_swap(self) -> None:
-        """Show the pinned state and pin the present one."""
-        if not self.state.pin:
-            self.say("nothing is pinned yet: p pins this screen", "warn")
-        else:
-            self.apply(state_changes.swap_pin(self.state))
-
     def formats(self, state: State) -> set[str]:
         """Return the formats in which the devices of a state multiply."""
         return {card.format for card in self.cache.view("cards", state)}
@@ -259,8 +253,12 @@ class Session:
         self.apply(state_changes.step_format(self.state, step, self.formats))
 
     def do_one_format(self) -> None:
-        """Compare all devices in the first format in which all of them multiply."""
+        """Compare all devices in the first format in which all of them multiply; if they do, go back to what was asked
+        for before."""
         state = state_changes.find_one_format(self.state, self.formats)
+        if state == self.state:
+            past = (before.precision for before in reversed(self.history.past) if before.precision != state.precision)
+            state = replace(state, precision=next(past, default_precision(state.model)))
         if state is None:
             self.say("these devices have no format in common", "warn")
         elif not self.apply(state):
@@ -276,12 +274,6 @@ class Session:
                 self.say(f"{state_changes.current_phase(self.state.model)}: {self.provider.length_words(self.state)}")
         else:
             self.say("only a language model has phases: prefill, decode, request", "dim")
-
-    def do_plot(self, step: int) -> None:
-        """Go to the plot pane; there, to another kind of plot."""
-        state = self.state
-        place = states.PLOTS.index(state.plot) + step * (state.pane == "plot")
-        self.apply(replace(state, pane="plot", plot=states.PLOTS[place % len(states.PLOTS)]))
 
     def do_try_it(self) -> None:
         """Apply the setting that the why pane offers for the node."""
@@ -324,11 +316,6 @@ class Session:
     def move_to(self, key: str) -> None:
         """Put the tree's cursor on a node and open its ancestors."""
         self.apply(state_changes.move_to(self.state, key, self.index))
-
-    def do_every(self, opened: int) -> None:
-        """Open or close all branches."""
-        change = state_changes.open_all if opened else state_changes.close_all
-        self.apply(change(self.state, self.index))
 
     def do_heaviest(self) -> None:
         """Follow the heaviest path down."""

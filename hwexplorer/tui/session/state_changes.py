@@ -114,14 +114,12 @@ def narrow_tree(table: plain.Table, text: str) -> tuple[plain.Table, str]:
 
 
 Box = tuple[int, int, int, int]  # x, y, width, height
-_MAIN = ("models", "compare", "tree")  # the tree, and panes that are never to the right of it
+_MAIN = ("compare", "tree")  # the tree, and panes that are never to the right of it
 KNOBS_HEIGHT = 18  # a screen this high has a line for the device above its knobs, which name it too
 CARD_WIDTH = 40  # a screen this wide has room for a device and two of its figures in a line
 GAP_HEIGHT = 30  # a screen this high has a line to spare before the devices on paper
 EVENTS_HEIGHT = 34  # a body this high has room for a plot below all kinds of events
 TREE_EDGES = 6  # lines of a tree that are no rows: its frame, heads and remarks
-HEAT_MAX = 14  # lines that show the blocks of most models
-HEAT_WIDTH, HEAT_HEIGHT = 64, 26  # a tree this large has room below it for its blocks on every device
 
 
 def answer_lines(width: int, height: int, devices: int) -> int:
@@ -136,10 +134,10 @@ def strip_lines(width: int, height: int, devices: int) -> int:
 
 
 def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, split: int = 0) -> dict[str, Box]:
-    """Return the boxes of the visible panes and of `head`, `cards`, `heat`, `tabs` and `foot`. From 80x20 on, cards are
+    """Return the boxes of the visible panes and of `head`, `cards`, `tabs` and `foot`. From 80x20 on, cards are
     above the tree and the panes that explain it. A smaller or zoomed screen has one pane under tabs; below 60x16 it has
-    one pane under the cards if the screen is GAP_HEIGHT high, else under a line of figures. The models (except on a
-    large screen) and the table of devices are visible only with focus. The tree is `split` cells wider than usual."""
+    one pane under the cards if the screen is GAP_HEIGHT high, else under a line of figures. The table of
+    devices is visible only with focus. The tree is `split` cells wider than usual."""
     if width < 60 or height < 16:
         return _tiny(width, height, pane, devices)
     around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
@@ -149,23 +147,13 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, sp
         above = 2 + lines
         around |= {"tabs": (0, 1, width, 1)} | ({"cards": (0, 2, width, lines)} if lines else {})
         return {**around, pane: (0, above, width, height - above - 1)}
-    top = 1 if pane == "models" and height < GAP_HEIGHT else strip_lines(width, height, devices)
-    is_large = width >= 180 and height >= 50
+    top = strip_lines(width, height, devices)
     if pane == "compare":  # all devices, and as many lines about them as there is room for
         top = min(devices + 10, (height - 2) // 2)
     around["compare" if pane == "compare" else "cards"] = (0, 1, width, top)
-    x = 0
-    if pane == "models" or is_large:
-        x = max(30, min(44, width // (5 if is_large else 2)))
-        around["models"] = (0, 1 + top, x, height - 2 - top)
-    body = (x, 1 + top, width - x, height - 2 - top)
+    body = (0, 1 + top, width, height - 2 - top)
     is_grid = body[2] >= 76 and body[3] >= (20 if width >= 100 else 40)
-    boxes = around | (_grid(body, pane, split) if is_grid else _small(body, pane, split))
-    x, y, wide, tall = boxes["tree"]
-    if devices > 1 and wide >= HEAT_WIDTH and tall >= HEAT_HEIGHT:  # the heat pane takes a part of the tree's box
-        matrix = min(HEAT_MAX, tall // 3)
-        boxes |= {"tree": (x, y, wide, tall - matrix), "heat": (x, y + tall - matrix, wide, matrix)}
-    return boxes
+    return around | (_grid(body, pane, split) if is_grid else _small(body, pane, split))
 
 
 def _tiny(width: int, height: int, pane: str, devices: int) -> dict[str, Box]:
@@ -239,6 +227,23 @@ def cycle(field: str, values: tuple[str, ...], step: int = 1, **others: object) 
     return change
 
 
+def next_order(state: State) -> State:
+    """Sort the tree, or devices in their pane, by the same key reversed, then by the next key."""
+    field, keys, way, usual = (
+        ("rank", states.RANKS, "rank_reverse", False)
+        if state.pane == "compare"
+        else ("sort", states.PREDICTED_SORTS, "descending", True)
+    )
+    if getattr(state, way) == usual:
+        return replace(state, **{way: not usual})
+    return cycle(field, keys, **{way: usual})(state)
+
+
+def next_plot(state: State) -> State:
+    """Go to the plot; there, to the next kind of plot."""
+    return cycle("plot", states.PLOTS)(state) if state.pane == "plot" else replace(state, pane="plot")
+
+
 def scale_batch(state: State, double: bool) -> State:
     """Double or halve the batch within its limits. For a load, scale its clients or take the next rate instead."""
     if state.load:
@@ -286,21 +291,6 @@ def toggle_pin(state: State) -> State:
     return replace(state, pin="" if state.pin == pin else pin, diff=True)
 
 
-def toggle_diff(state: State) -> State:
-    """Show or hide the deltas; with nothing pinned, compare with the baseline device."""
-    if state.pin:
-        return replace(state, diff=not state.diff)
-    return replace(state, pin=states.pin_string(replace(state, on=state.baseline)), diff=True)
-
-
-def swap_pin(state: State) -> State:
-    """Return the pinned state, with this state as its pin. Without a pin, return the state unchanged."""
-    there = states.pinned(state)
-    if there is None:
-        return state
-    return replace(there, pin=states.pin_string(state), diff=True)
-
-
 def remove_device(state: State) -> State:
     """Remove the device under the cursor; the cursor goes to the next one. The last device stays."""
     place = state.devices.index(state.on)
@@ -346,18 +336,7 @@ def open_heaviest(state: State, index: plain.TreeIndex, box: Box | None) -> Stat
         opened.add(max(fitting, key=index.share))
 
 
-def open_all(state: State, tree: plain.TreeIndex) -> State:
-    """Open every branch."""
-    return replace(state, open=tuple(sorted(tree.branches(tree.place) - {""})))
-
-
-def close_all(state: State, tree: plain.TreeIndex) -> State:
-    """Close every branch; the cursor goes to the outermost branch that it was in."""
-    above = [key for key in tree.ancestors(state.at) if key]
-    return replace(state, open=(), at=min(above, key=len) if above else state.at)
-
-
-NAVIGATION = frozenset({"at", "on", "pane", "zoom", "open", "find", "filter", "fact"})
+NAVIGATION = frozenset({"at", "on", "pane", "zoom", "open", "find", "fact"})
 
 
 MODEL_FIELDS = frozenset({"model", "image_size", "load", "trace"})  # what may have to be captured or read first

@@ -7,7 +7,7 @@ read the cursor, and going back to a batch or a device costs nothing.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
@@ -22,19 +22,16 @@ if TYPE_CHECKING:
 
 ALWAYS_SHOWN = ("cards", "tree", "status", "verdict")  # whatever panes are visible
 # Views that are drawn after the others, and the part of the screen that each adds to.
-SHOWN_LATER = {"answer": "cards", "heat": "heat", "next_step": "why"}
+SHOWN_LATER = {"answer": "cards", "next_step": "why"}
 VIEWS_MAX = 160  # fewer if they are long, so that large models do not fill the memory
 VIEWS_MIN = 60  # enough for the state on screen and its neighbours
 ROWS_MAX = 12_000
-BLOCK_SHARE_MAX = 0.5  # a share of the model: a larger part says little as one block
 
 
 class Views:
     """The views of one state. Each is computed when it is first asked for, so views of hidden panes never are."""
 
     tree: plain.Table
-    heat: plain.Table
-    models: plain.Table
     compare: plain.Table
     cards: tuple[plain.Card, ...]
     answer: tuple[str, ...]
@@ -143,21 +140,10 @@ class ViewCache:
         return self._keep(self._key(name, state, fields), view)
 
     def _make(self, name: str, state: State) -> Any:
-        if name == "heat":
-            return self._make_blocks(state)
         if name == "plot":
             state = replace(state, at="")  # the plot is drawn without its cursor
         make = getattr(self.provider, name, None)
         return make(state) if make is not None else self.provider.report(name, state)
-
-    def _make_blocks(self, state: State) -> plain.Table:
-        """Return the blocks of the model (`_blocks`) with the metric on every device."""
-        table = self.provider.tree(replace(state, heat=True, diff=False, sort="share", descending=True, open=()))
-        index = plain.TreeIndex(table)
-        rows = [table.rows[index.place[key]] for key in sorted(_blocks(index, ""), key=index.share, reverse=True)]
-        return replace(
-            table, rows=tuple(replace(row, depth=0, has_children=False) for row in rows), footer=(), notes=()
-        )
 
     def forget(self, name: str) -> None:
         """Drop the views of a name, since more is known now."""
@@ -181,13 +167,6 @@ class ViewCache:
         while len(self._kept) > VIEWS_MAX or (self._rows > ROWS_MAX and len(self._kept) > VIEWS_MIN):
             self._rows -= _row_count(self._kept.popitem(last=False)[1])
         return view
-
-
-def _blocks(index: plain.TreeIndex, key: str) -> Iterator[str]:
-    """Yield the descendants of a row that are not too large or cannot be divided."""
-    for child in index.children(key):
-        is_large = index.share(child) > BLOCK_SHARE_MAX and index.children(child)
-        yield from _blocks(index, child) if is_large else (child,)
 
 
 def _row_count(view: Any) -> int:

@@ -16,9 +16,9 @@ from rich.style import Style
 from textual.strip import Strip
 
 from hwexplorer.settings import labels
-from hwexplorer.state import PANES, State, pinned
+from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import safe
-from hwexplorer.tui.keys import LENGTH_MAX, PAIRS, EditedLine, Hint, edit_line
+from hwexplorer.tui.keys import LENGTH_MAX, PAIRS, PANE_KEYS, EditedLine, Hint, edit_line
 from hwexplorer.tui.palette import CAUSE, CLICK, CURSOR, PLAIN, Palette, bar
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.state_changes import current_phase
@@ -74,7 +74,7 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
 
     phase, named = current_phase(state.model, state.load), current_phase(state.model)
     name = state.model.removesuffix(f":{named}").replace(f":{named},", ":")
-    chip("title", " " + layout.shorten(safe(name), max(8, width // 3), True), "pane_models", " " if phase else "  ")
+    chip("title", " " + layout.shorten(safe(name), max(8, width // 3), True), "models", " " if phase else "  ")
     if phase:
         chip("text", phase, "phase", "  ")
     *most, last = labels(state)
@@ -89,7 +89,7 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
         )
         text = f"{safe(pin.on)} {settings_text(pin) if is_changed else ''}".strip()
         row.add(("dim", "  vs "))
-        chip("warn", text if state.diff else f"({text})", "swap", "")
+        chip("warn", text if state.diff else f"({text})", "", "")
     rest = width - row.width - 3
     if row.width > width:
         return [*Strip(row.segments).crop(0, width - 1), Segment("…", palette.get("dim"))]
@@ -118,8 +118,8 @@ def tab_line(state: State, width: int, palette: Palette) -> list[Segment]:
     """Return the panes as tabs."""
     row = _Row(palette)
     row.add(("dim", " "))
-    space = " " * (1 + sum(len(name) + 4 for name in PANES) <= width)  # between tabs
-    for number, name in enumerate(PANES, 1):
+    space = " " * (1 + sum(len(name) + 4 for name in PANE_KEYS) <= width)  # between tabs
+    for name, number in PANE_KEYS.items():
         is_current = name == state.pane
         text = f"[{number} {name.title()}]" if is_current else f"{space}{number} {name.title()} "
         row.add(("title" if is_current else "dim", text), action=f"pane_{name}")
