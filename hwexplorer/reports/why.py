@@ -1,7 +1,6 @@
 """Explain a cost: of a node, of one device, state or file against another, or of a model on several devices in turn."""
 
 import math
-import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,6 @@ from analysis.explore.outcome import Outcome, evaluate_rules, parse_rule
 from analysis.model.ir.workload import Ints
 from analysis.text import bound_reasons
 from analysis.text.headline import ratio, work_word
-from hardware.architecture_facts import price_table
 from hardware.base.errors import RequestError
 from hardware.base.text import count_noun, percent, quantity, whole
 from hardware.execute import BOUNDS, POWER
@@ -39,40 +37,27 @@ from hwexplorer.state import format as format_state
 from hwexplorer.views import answer_lines, captions, plain, tree_view
 from hwexplorer.views.tables import keep_columns, merge_names, name_pattern, rows
 
-TOP = 6
-MORE = "More: --all (requests over time, kernels by limit, largest events)"
+MORE = "More: --all (requests over time, kernels by limit)"
 NOTHING = 1e-9  # fraction of the latency below which a step is left out
 
 # Names of the steps of analysis/estimate/causes.py.
-STEP_NAMES = ("ideal (roofline)", "+ tiles and waves", "+ memory wait", "+ launch", "+ power limit")
+STEP_NAMES = ("roofline", "+ partly filled", "+ memory wait", "+ launch", "+ power limit")
 
 
 class NodeGain(msgspec.Struct, frozen=True):
-    """The gain of a node from a setting, which is spelt as in states (`b32`, `int8`, `fused`), and in words in `name`.
-    `work` is what an inference is called: a token, a request."""
+    """The gain of a node from a setting, which is spelt as in states (`b32`, `int8`, `fused`), and in words in `name`:
+    of its rate and its energy per inference. `latency_ratio` is its price: the latency of the batch over that now."""
 
     setting: str
     name: str
-    work: str
     speedup: float
     energy_ratio: float
-
-    @property
-    def is_batch(self) -> bool:
-        """Return True if the setting is another batch."""
-        return self.setting[0] == "b" and self.setting[1:].isdigit()
-
-    @property
-    def short(self) -> str:
-        """Return `try b16: 6.6x as fast/inf`, of a token `/tok`, of a request `/req`."""
-        short_name = self.setting if self.name.startswith("batch") else self.name.replace(" requests", "")
-        return str(self).replace(self.name, short_name).replace(f" per {self.work}", f"/{self.work[:3]}")
+    latency_ratio: float
 
     def __str__(self) -> str:
-        """Return `try batch 16: 6.6x as fast per inference, 3.7x less energy`."""
-        faster = f"as fast per {self.work}" if self.is_batch else "faster"
-        gains = ((self.speedup, faster), (self.energy_ratio, "less energy"))
-        return f"try {self.name}: " + ", ".join(f"{ratio(gain)} {words}" for gain, words in gains if gain >= WORTH)
+        """Return `batch 16: 6.6x rate, 2.4x latency, 2.5x less energy`."""
+        gains = ((self.speedup, "rate"), (self.latency_ratio, "latency"), (self.energy_ratio, "less energy"))
+        return f"{self.name}: " + ", ".join(f"{ratio(gain)} {words}" for gain, words in gains if gain >= WORTH)
 
 
 _HOST = ("The device waits while the host prepares a step: the call, the scheduler, sampling.",)
@@ -107,7 +92,8 @@ def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
         return None
     gain = gain_per_inference(result, best.result, members)
     name = best.change if best.kind == "batch" else best.setting
-    return NodeGain(best.setting, name, work_word(result), gain.speedup, gain.energy_ratio)
+    larger = best.result.scenario.batch / result.scenario.batch
+    return NodeGain(best.setting, name, gain.speedup, gain.energy_ratio, larger / (gain.speedup or 1.0))
 
 
 def next_step(state: State) -> NodeGain | None:
@@ -120,8 +106,8 @@ def next_step(state: State) -> NodeGain | None:
 
 def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain.Text:
     """Explain the node under the cursor on the device under the cursor, also against the pin if there is one.
-    `is_whole` adds the sources of event prices as footnotes. `says_setting` adds the setting that helps most, which
-    takes further estimates."""
+    `is_whole` adds all sections of a request. `says_setting` adds the setting that helps most, which takes further
+    estimates."""
     outcome = engine.outcome(state)
     whole, extra = outcome.estimate, () if state.at else outcome.sections
     result = tree_figures.estimate_of_node(whole, state.at)
@@ -140,7 +126,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain
     if times := _trace_times(state, whole):
         first.append(("Measured", tree_view.trace_annex().node_lines(times, members)))
         waterfall = tree_view.add_measured_step(times, members, waterfall)
-    if change := answer_lines.lines(state):
+    if change := _against_pin(state, whole):
         first.append((f"Against the pin{f', {state.at}' if state.at else ''}", change))
     lower: list[plain.Section] = [
         ("Time", _time(figures, kind, index, members)),
@@ -148,17 +134,24 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain
     ]
     if len(members) == 1 and (parts := bound_reasons.attention_parts(result, int(members[0]))):
         lower.insert(0, ("Inside", parts))
-    if kind == "operator":
-        lower.append(("EDP", _edp(figures, index)))
     if kind == "model" and (coverage := (*_gaps(result), *result.workload.notes)):
         lower.append(("Coverage", coverage))
     if notes := describe_deviations(result):
         lower.append(("Notes", notes))
-    if is_whole or not extra:
-        lower += _largest_events(whole, state.at, is_whole)
-    else:
+    if extra and not is_whole:
         lower = [*lower[1:], ("", (MORE,))]
     return plain.Text("why", captions.place_in_words(state), (*first, *lower), waterfall, len(first))
+
+
+def _against_pin(state: State, here: Estimate) -> tuple[str, ...]:
+    """Explain the node under the cursor against the pin; nothing without one, a line if its model is another one."""
+    pinned_state = pinned(state) if state.diff else None
+    if pinned_state is None:
+        return ()
+    there = engine.result(pinned_state)
+    if not attribution.is_comparable(here, there):
+        return (answer_lines.verdict(state),)
+    return attribution.explain(there, here, state.metric, state.at).reasons
 
 
 def _trace_times(state: State, result: Estimate) -> tree_view.MeasuredTimes | None:
@@ -193,9 +186,7 @@ def _actual(figures: tree_figures.TreeFigures, kind: str, members: Ints, best: N
         if head != result.workload.operators.path[int(members[0])]:
             lines[0] += f", inside the kernel of {head}"
     if best is not None:
-        saves = f" and take {ratio(best.energy_ratio)} less energy" if best.energy_ratio >= WORTH else ""
-        name = best.name[0].upper() + best.name[1:] if best.is_batch else best.name
-        lines.append(f"{name} would be {ratio(best.speedup)} as fast per {best.work}{saves}")
+        lines.append(f"{str(best)[0].upper()}{str(best)[1:]}" if best.name.startswith("batch") else str(best))
     return tuple(lines)
 
 
@@ -342,49 +333,6 @@ def _energy(figures: tree_figures.TreeFigures, kind: str, members: Ints) -> tupl
     return tuple(lines)
 
 
-def _edp(figures: tree_figures.TreeFigures, i: int) -> tuple[str, ...]:
-    level, result = figures.operators, figures.estimate
-    how = "fused with others in one kernel" if result.execution != "eager" else "in one kernel with others"
-    separate = how if figures.fused[i] else "a kernel of its own"
-    benefit = float(level.fusion_benefit_js[i])
-    modifier, parts = tree_figures.modifier_or_none(float(level.modifier[i])), causes.shares(result, "edp")[:, i]
-    main = f"{percent(parts.max() / (parts.sum() or 1.0))} of it {plain.LOOKS[int(parts.argmax())].name}"
-    paid = "almost no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}, {main}"
-    return (
-        f"attributed {_js(float(level.share[i]) * result.edp_js)} = share {percent(level.share[i], 2)} x "
-        f"{_js(result.edp_js)}",
-        f"base {_js(float(level.base_edp_js[i]))} {paid} ({separate})",
-        f"fusion {'saves' if benefit >= 0 else 'adds'} {_js(abs(benefit))}",
-    )
-
-
-def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[plain.Section]:
-    """Return the largest events with the quality of their prices; `is_whole` adds the sources as numbered footnotes."""
-    members, result = tree_figures.operators_of(result, path), tree_figures.estimate_of_node(result, path)
-    counts, energies = causes.sum_events(result, members)
-    lines, footnotes = [], dict[str, int]()
-    for i in (-energies).argsort(kind="stable")[:TOP].tolist():
-        count, energy_j = float(counts[i]), float(energies[i])
-        if energy_j <= 0:
-            continue
-        event, price = result.events[i], result.run.prices.rows[i]
-        marks = [str(footnotes.setdefault(source, len(footnotes) + 1)) for source in price.source.split("; ")]
-        backing = f"{price.quality} {', '.join(marks)}" if is_whole else price.quality
-        amount = _s(count) if event.count == "s" else f"{quantity(count, 'SI')} {event.count}"
-        lines.append(
-            f"{_percent(energy_j / float(energies.sum()))} {captions.category_words(event.category)}: "
-            f"{event.name}, {amount} x "
-            f"{quantity(energy_j / count, 'W' if event.count == 's' else 'J')} "
-            f"({price.low_j / price.value_j:.2g}-{price.high_j / price.value_j:.2g}x) [{backing}]".replace("_", " ")
-        )
-    sections: list[plain.Section] = [("Largest events", tuple(lines))]
-    if is_whole:
-        titles = {key: text.partition(": ")[0] for key, text in price_table()["sources"].items()}
-        texts = (re.sub(rf"\b({'|'.join(titles)})\b", lambda key: titles[key[1]], source) for source in footnotes)
-        sections.append(("Sources", tuple(f"{number} {source}" for number, source in enumerate(texts, 1))))
-    return sections
-
-
 def _percent(fraction: float) -> str:
     """Write whole percents, aligned to the right; a positive share below 0.5 % is `<1 %`."""
     return " <1 %" if 0 < fraction < 0.005 else f"{fraction * 100:3.0f} %"
@@ -400,7 +348,7 @@ _TITLES = {
     "family": "By event family",
     "subgraph": "By subgraph",
     "cause": "By cause",
-    "step": "By step from the roofs: ideal, tiles and waves, memory wait, launch, power limit",
+    "step": "By step: roofline, partly filled tiles and waves, memory wait, launch, power limit",
     "kind": "By kind of memory",
     "live at the peak": "What is live at the peak",
     "factor": "How much is time, how much energy (each difference times the mean of the other factor)",

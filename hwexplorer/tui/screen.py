@@ -161,7 +161,7 @@ class ExplorerScreen(Screen[None]):
         if "next_step" in later:
             pane = self.panes["why"]
             text, room = str(views.next_step or ""), pane.size.width - 6
-            text = whole(text, room, ", ") or whole(views.next_step.short if views.next_step else "", room, ", ")
+            text = whole(text, room, ", ")
             pane.caption = [Segment(text, self.colours.get("text"))] if text else []
 
     def _show_limits(self) -> None:

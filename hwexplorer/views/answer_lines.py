@@ -1,19 +1,16 @@
-"""Verdicts in words: the best device; and the state against the pin, in one line with the change, its largest cause,
-and the subgraph that changed most.
+"""Verdicts in a line: the best device; and the state against the pin, with the change, its largest cause, and the
+subgraph that changed most.
 
 `h100_sxm b8 vs tpu_v4 b8: EDP +29 %, 81 % of it DRAM energy, largest change in layer3.0.conv1`.
 """
 
-from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.tree_figures import operators_of
 from analysis.explore.attribution import attribute, is_comparable
 from hardware.base.text import percent
 from hwexplorer import engine
 from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import delta
-from hwexplorer.views import plain
 from hwexplorer.views.captions import metric_word
 from hwexplorer.views.tree_view import trace_warning
 
@@ -44,27 +41,6 @@ def verdict(state: State) -> str:
     if abs(change) < LEAST:
         return head
     return head + _largest_parts(result, base, state.metric, change)
-
-
-def lines(state: State) -> tuple[str, ...]:
-    """Return the change of the node against the pin, in total and by cause, in % of the pinned figure. Return only the
-    verdict if the models cannot be compared, nothing without a pin."""
-    line = verdict(state)
-    pinned_state = pinned(state)
-    if not line or pinned_state is None:
-        return ()
-    this, pin = engine.result(state), engine.result(pinned_state)
-    if not is_comparable(this, pin):
-        return (line,)
-    metric = METRICS[state.metric]
-    members = operators_of(this, state.at)
-    now, pinned_s = (
-        shares(result, state.metric)[:, members].sum(axis=1) * metric.figure(result) for result in (this, pin)
-    )
-    base = float(pinned_s.sum()) or 1.0
-    head = _head(state, this, pin, float(now.sum()) / base - 1) if state.at else line
-    parts = sorted(zip(((now - pinned_s) / base).tolist(), plain.LOOKS, strict=True), key=lambda pair: -abs(pair[0]))
-    return (head, *(f"{part * 100:+,.1f} %\t{look.name}" for part, look in parts if abs(part) > LEAST))
 
 
 def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:

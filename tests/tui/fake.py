@@ -251,7 +251,7 @@ class Fake(ScreenQueries):
         return Text("why", f"Why · {state.at or state.model}", sections)
 
     def next_step(self, state: State) -> NodeGain | None:
-        return NodeGain(f"b{state.batch * 4}", f"batch {state.batch * 4}", "inference", 3.0, 2.0)
+        return NodeGain(f"b{state.batch * 4}", f"batch {state.batch * 4}", 3.0, 2.0, 4 / 3)
 
     def plot(self, state: State) -> Plot:
         rows = self.tree(state).rows[1:]

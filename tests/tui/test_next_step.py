@@ -18,8 +18,8 @@ SMALL = (80, 24)
 async def test_first_screen_says_what_to_try_and_what_colours_and_signs_mean() -> None:
     async with on_screen("resnet50", size=SMALL, opens_heaviest=True) as (app, pilot):
         await pilot.pause()
-        lower_edge = next(line for line in screen_text(app).splitlines() if "try b" in line)
-        assert "as fast/inf" in lower_edge
+        lower_edge = next(line for line in screen_text(app).splitlines() if "x rate" in line)
+        assert "batch 16: " in lower_edge
         assert "DRAM" in lower_edge
         heads = next(line for line in screen_text(app).splitlines() if "vs h100_sxm" in line)
         assert "≈ similar  ○ sheet" in heads
@@ -44,7 +44,7 @@ async def test_a_click_on_what_to_try_sets_it_and_one_on_a_row_is_drawn_once() -
         assert (app.state.pane, app.state.at) == ("tree", "layer1.0.conv1")
         assert events.count(Changed("state")) == 1
         app._click_chain_last_time = None
-        x, y = place_of(app, "why", "try b")
+        x, y = place_of(app, "why", "batch 8: ")
         await pilot.click("#why", offset=(x, y))
         assert app.state.batch == 8
 
