@@ -28,7 +28,7 @@ from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.peak_memory import allocation_bytes, lifetimes
 from analysis.estimate.tree_figures import HOST, estimate_of_node, find_node, host_branches, operators_of
 from analysis.model.ir.workload import Floats
-from analysis.text.headline import name_with_format, short_name
+from analysis.text.headline import CHANGES, describe_change, name_with_format, short_name
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import Unit, count_noun, percent, quantity
@@ -39,12 +39,10 @@ from hardware.precision import rate_unit
 EXPLAINED = (*ADDITIVE, "memory")
 SAME_COST = 0.001  # a smaller difference, as a fraction, is none
 WORTH_NAMING = 0.1  # share of the difference from which a cause is named
-CANCELLING = 2.0  # times the whole difference: larger parts are stated as amounts
 WORTH_SAYING = 0.05  # deviation from 1 of a ratio by software that is worth naming
 TIMES = (*RESOURCES, "launch", "power limit")
 _ROUNDING = 1e-12  # relative difference that counts as zero
 _TEXTS = Path(__file__).with_suffix(".toml")
-_NOUNS = {"energy": "energy", "latency": "time", "memory": "memory", "edp": "energy-delay product"}
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -205,11 +203,6 @@ def _list_parts(names: Sequence[str], unit: Unit, a: Floats, b: Floats, is_sorte
     return _sorted_parts(names, unit, a, b, difference, total, is_sorted)
 
 
-def parts_cancel(parts: Sequence[Part]) -> bool:
-    """Return True if a part is so much larger than the whole difference that its share means nothing."""
-    return any(abs(part.fraction) > CANCELLING for part in parts)
-
-
 def _sorted_parts(
     names: Sequence[str], unit: Unit, a: Floats, b: Floats, difference: Floats, total: float, is_sorted: bool = True
 ) -> tuple[Part, ...]:
@@ -337,13 +330,12 @@ class SoftwareShare(msgspec.Struct, frozen=True):
         factors = ((self.chip, "chip"), (self.software, self.cause))
         changes = [(1.0 / ratio if of_quicker else ratio, name) for ratio, name in factors]
         return ", ".join(
-            f"{name} {_speed_words(ratio)}" for ratio, name in sorted(changes, key=lambda one: one[0] < 1.0)
+            f"{name} {_describe_speed(ratio)}" for ratio, name in sorted(changes, key=lambda one: one[0] < 1.0)
         )
 
 
-def _speed_words(ratio: float) -> str:
-    times = quantity(max(ratio, 1.0 / ratio), "x", digits=2)
-    return "as fast" if times == "1.0x" else f"{times} {'slower' if ratio > 1.0 else 'faster'}"
+def _describe_speed(ratio: float) -> str:
+    return describe_change(ratio, *CHANGES["latency"]) or "as fast"
 
 
 def attribute_to_software(a: Estimate, b: Estimate, path: str = "") -> SoftwareShare | None:
@@ -385,39 +377,32 @@ def _reasons(
     more, less = (b, a) if is_second else (a, b)
     high, low = max(values), min(values)
     unit, ratio = METRICS[metric].unit, high / low if low else float("inf")
-    names = _name_side(more, less), _name_side(less, more)
+    names, noun = (_name_side(more, less), _name_side(less, more)), METRICS[metric].noun
     amounts = f"{quantity(high, unit)} against {quantity(low, unit)}"
-    lines = [f"{names[0]} takes {quantity(ratio, 'x')} the {_NOUNS[metric]} of {names[1]}: {amounts}"]
+    lines = [f"{names[0]} takes {quantity(ratio, 'x')} the {noun} of {names[1]}: {amounts}"]
     if ratio < 1.0 + SAME_COST:
-        lines = [f"{names[0]} and {names[1]} take the same {_NOUNS[metric]}, {quantity(high, unit)}"]
+        lines = [f"{names[0]} and {names[1]} have the same {noun}, {quantity(high, unit)}"]
     if metric == "memory":
         return (*lines, *_memory_sentences(groups, is_second))
     main = groups["family"] if metric == "energy" else groups["cause"]
-    sign, cancel = 1.0 if is_second else -1.0, parts_cancel(main)
-    # If parts cancel, their sum is no measure of them, and the largest part is.
-    whole = max(abs(p.difference) for p in main) if cancel else abs(values[1] - values[0])
-
-    def size(part: Part) -> str:
-        """Return a part as a share of the difference, or as an amount if the parts cancel."""
-        return quantity(abs(part.difference), unit) if cancel else f"{percent(abs(part.fraction))}"
-
+    sign = 1.0 if is_second else -1.0
+    least = WORTH_NAMING * max(abs(values[1] - values[0]), *(abs(part.difference) for part in main))
+    if ratio < 1.0 + SAME_COST:
+        least = float("inf")
     for part in sorted(main, key=lambda p: -sign * p.difference):
-        if sign * part.difference < WORTH_NAMING * whole or ratio < 1.0 + SAME_COST:
-            break
+        difference = sign * part.difference
         is_time = metric == "latency" or part.name.startswith("time: ")
         name = part.name.removeprefix("energy: ").removeprefix("time: ")
-        if sentence := _difference_sentence(more, less, name, "time" if is_time else "energy"):
-            lines.append(f"{size(part)}: {sentence}")
-    opposing_parts = [p for p in main if -sign * p.difference > WORTH_NAMING * whole]
-    lines.extend(
-        f"against it, {part.name} favours {names[0]} by {size(part)}{'' if cancel else ' of the difference'}"
-        for part in sorted(opposing_parts, key=lambda p: p.fraction)
-    )
+        if difference >= least:
+            if sentence := _difference_sentence(more, less, name, "time" if is_time else "energy"):
+                lines.append(f"+{quantity(difference, unit)} {sentence}")
+        elif difference <= -least:
+            lines.append(f"-{quantity(-difference, unit)} {name}")
     if metric in ("latency", "edp"):
         if software is not None:
             slower = max((more, less), key=lambda side: side.latency_s)
             lines.append(
-                f"{short_name(slower.device)} takes {quantity(software.ratio, 'x')} the time: {software.describe()} "
+                f"{short_name(slower.device)} is {_describe_speed(software.ratio)}: {software.describe()} "
                 f"({software.runtimes})"
             )
         lines.extend(_under_utilisation(more, less))

@@ -168,17 +168,7 @@ def _deviations() -> float:
 
 def ratio_band(sides: Sequence[tuple[float, tuple[float, float]]], correlated: float) -> tuple[float, float]:
     """Return the band of the first of two figures over the second, each with its band."""
-    first, second = (middle_and_spread(*side) for side in sides)
-    return _band_of_less(first, second, correlated)
-
-
-def metric_ratio_band(a: Estimate, b: Estimate, metric: str) -> tuple[float, float]:
-    """Return the band of a metric of `a` over that of `b`."""
-    return _band_of_less(_logarithm(a, metric), _logarithm(b, metric), correlation(a, b))
-
-
-def _band_of_less(a: tuple[float, float], b: tuple[float, float], correlated: float) -> tuple[float, float]:
-    (middle_a, spread_a), (middle_b, spread_b) = a, b
+    (middle_a, spread_a), (middle_b, spread_b) = (middle_and_spread(*side) for side in sides)
     half = _deviations() * sqrt(max(spread_a**2 + spread_b**2 - 2.0 * correlated * spread_a * spread_b, 0.0))
     return exp(middle_a - middle_b - half), exp(middle_a - middle_b + half)
 
@@ -298,12 +288,11 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, metric: str, 
     if rival is None:
         return f"{name} is the only device here that exists and can run it."
     change = METRICS[metric].figure(best) / (METRICS[metric].figure(rival) or 1.0)
-    less = "faster" if metric == "latency" else f"less {METRICS[metric].noun}"
-    gap = headline.describe_change(change, less, "") or f"hardly {less}"
+    gap = headline.describe_metric(metric, change, names[rival.device.key])
     known = f"{percent(odds)} sure{', from its data sheet alone' * (not headline.is_backed(best.trust))}"
     start = f"{name} leads" if odds >= SURE else f"{name} probably leads"
     start = f"Too close to call, {name} is ahead" if odds < LIKELY else start
-    return f"{start}: {gap} than {names[rival.device.key]} ({known})."
+    return f"{start}: {gap} ({known})."
 
 
 def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimate, metric: str) -> str:

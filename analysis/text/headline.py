@@ -42,6 +42,18 @@ def describe_change(change: float, less: str, more: str, times: str = "", factor
     return f"{ratio(factor) if is_factor else percent(abs(change - 1))} {words}"
 
 
+# What a lower and a higher figure are called against another.
+CHANGES = {"energy": ("less energy", "more energy"), "latency": ("faster", "slower"), "edp": ("less EDP", "more EDP")}
+
+
+def describe_metric(metric: str, change: float, other: str = "") -> str:
+    """Describe a metric that is `change` times that of another: `3.8x less EDP`, `4.8x slower than TPU v4`."""
+    noun = METRICS[metric].noun
+    words = describe_change(change, *CHANGES.get(metric, (f"less {noun}", f"more {noun}")))
+    than = f" {'than' if words else 'as'} {other}" if other else ""
+    return (words or f"the same {noun}") + than
+
+
 def short_name(device: Device) -> str:
     """Return the name of a device without its maker, with its power mode, its changes, and the mark of a design."""
     return device.label.removeprefix(f"{device.vendor} ") or device.id
@@ -123,8 +135,8 @@ def _parts(result: Estimate, rank: str, reference: Estimate, metric: str) -> lis
 def compare_factors(result: Estimate, other: Estimate, more_energy: str) -> list[str]:
     """Write the ratios of speed and energy between two devices. Ratios within SAME are left out."""
     changes = (
-        (result.latency_s / (other.latency_s or 1.0), "faster", "slower", ""),
-        (result.energy_j / (other.energy_j or 1.0), "less energy", "more energy", more_energy),
+        (result.latency_s / (other.latency_s or 1.0), *CHANGES["latency"], ""),
+        (result.energy_j / (other.energy_j or 1.0), *CHANGES["energy"], more_energy),
     )
     return [describe_change(*change) for change in changes if not 1 / SAME < change[0] < SAME]
 

@@ -484,7 +484,6 @@ def _part_columns(found: difference.Difference, explained: attribution.Explanati
         Column("a", labels[0], unit, role="quantity", keep=0, of="a"),
         Column("b", labels[1], unit, role="quantity", keep=0, of="b"),
         Column("difference", title, unit, role="quantity", keep=0, of="difference"),
-        Column("fraction", "Of difference", "%", keep=0, help="negative parts work against it"),
     )
 
 
@@ -495,13 +494,11 @@ def _part_table(
     group: Sequence[attribution.Part],
     *footer: str,
 ) -> plain.Table:
-    shown, words = _part_columns(found, explained), list(footer)
-    if attribution.parts_cancel(group):
-        shown, whole = shown[:-1], quantity(explained.difference, explained.unit)
-        words.append(f"The parts cancel to {whole}, so shares of it say nothing")
+    shown = _part_columns(found, explained)
     if name == "cause" and explained.metric == "edp":
-        words.append("Attributed: difference in one factor times the mean of the other, not that of the two columns")
-    return plain.Table(name, _TITLES[name], shown, rows(shown, group), footer=tuple(words))
+        note = "Attributed: difference in one factor times the mean of the other, not that of the two columns"
+        footer = (*footer, note)
+    return plain.Table(name, _TITLES[name], shown, rows(shown, group), footer=footer)
 
 
 def _whole_table(found: difference.Difference, explained: attribution.Explanation, name: str) -> plain.Table:
