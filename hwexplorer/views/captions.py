@@ -125,11 +125,6 @@ def amount_of_one(value_j: float, unit: str) -> plain.Amount:
     return plain.Amount(value_j, "W" if unit == "s" else "J")
 
 
-def category_words(category: str) -> str:
-    """Return the name of a category of events. `compute` becomes `arithmetic`, since `compute` names a cause."""
-    return "arithmetic" if category == "compute" else category.replace("_", " ")
-
-
 def chain(names: Sequence[str], most: int = 12) -> str:
     """Write a path, `a > b > c`, without its middle if it has more than `most` names."""
     if len(names) <= most:

@@ -363,7 +363,7 @@ def rows_below(rows: Sequence[Row], place: int) -> tuple[Row, ...]:
 
 
 _ADD_UP = ("s", "J", "Js", "byte", "MAC", "FLOP", "count")
-_SHARES = ("share", "bar")
+_SHARES = ("share", "bar", "fraction")
 MORE = "~more"  # suffix of the key of a row that sums several small rows
 ALONE = 0.95  # share of a row from which its heaviest child says nothing new
 
@@ -398,7 +398,8 @@ def fold_rows(table: Table, percent: float) -> Table:
 def _row(table: Table, parent: str, members: list[Row], adds: list[bool]) -> Row:
     cells: list[Cell] = [f"{len(members)} more"]
     for index, column in enumerate(table.columns[1:], 1):
-        numbers = [v for row in members if isinstance(v := row.cells[index], NUMBERS)]
+        values = [row.cells[index] for row in members]
+        numbers = [v for v in values if isinstance(v, NUMBERS) and not isinstance(v, Amount)]
         stacks = [v for v in numbers if isinstance(v, Stack)]
         if adds[index] and numbers:
             cells.append(Stack.sum(stacks) if len(stacks) == len(numbers) else sum(numbers))

@@ -6,10 +6,10 @@ import pytest
 
 from analysis.estimate.alternatives import WORTH, best_batch, best_setting, gain_per_inference, larger_batches
 from analysis.estimate.tree_figures import operators_of
+from hardware.base.text import quantity
 from hwexplorer import engine
 from hwexplorer.answer import Answer
 from hwexplorer.state import parse, with_setting
-from hwexplorer.text.number_format import delta
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,7 @@ def test_against_a_pin_the_difference_is_of_the_node() -> None:
     section = told.partition("Against the pin, layer3")[2].partition("\nTime\n")[0]
     state = parse("resnet50@b8,fp16?at=layer3&pin=h100_sxm@b1,fp16")
     here, there = engine.result(state), engine.result(parse("resnet50@fp16"))
-    now, before = (
-        float(0.5 * (each.run.energy_j[m].sum() / each.energy_j + each.run.latency_s[m].sum() / each.latency_s))
-        * each.edp_js
-        for each, m in ((here, operators_of(here, "layer3")), (there, operators_of(there, "layer3")))
-    )
-    assert f"EDP {delta(now / before - 1)}" in section
+    before, now = (run.energy_j[m].sum() / b * run.latency_s[m].sum() for run, b, m in (
+        (there.run, 1, operators_of(there, "layer3")), (here.run, 8, operators_of(here, "layer3"))
+    ))  # fmt: skip
+    assert f"takes {quantity(before / now, 'x')} the EDP" in section

@@ -7,7 +7,7 @@ from analysis.estimate.causes import FAMILIES
 from hwexplorer import engine
 from hwexplorer.reports.show import events
 from hwexplorer.screen_queries import ScreenQueries
-from hwexplorer.state import PLOTS, parse, pinned, replace
+from hwexplorer.state import PLOTS, parse, pinned
 from hwexplorer.views import tree_view
 from hwexplorer.views.answer_lines import verdict
 from hwexplorer.views.plain import Plot
@@ -45,7 +45,6 @@ def test_events_of_two_architectures_are_compared_by_common_families() -> None:
     state = parse("resnet18@b8/h100_sxm,tpu_v4?pin=tpu_v4@b8")
     families = [row.cells[0] for row in events.view(state).rows if not row.depth]
     assert set(families) == set(FAMILIES)
-    assert "arithmetic" in [row.cells[0] for row in events.view(replace(state, diff=False)).rows if not row.depth]
 
 
 def test_heat_columns_are_what_each_device_has() -> None:

@@ -1,6 +1,7 @@
 """Count hardware events (operations, bytes, cycles) and their energy."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -10,11 +11,10 @@ from analysis.document import Column, column, columns, record
 from analysis.estimate import causes, tree_figures
 from analysis.estimate.estimate import Estimate, weighted_mean
 from analysis.estimate.figures import Head, head_fields
-from analysis.text.headline import work_word
 from hardware.architecture_facts import Event
-from hardware.base import text
 from hardware.base.errors import RequestError
-from hardware.base.records import group_by, memoize
+from hardware.base.records import memoize
+from hardware.base.text import percent
 from hardware.demand import Ints
 from hardware.event_prices import Coefficient
 from hardware.map_demand import architecture_of
@@ -23,9 +23,9 @@ from hwexplorer import declare, engine
 from hwexplorer.reports import why
 from hwexplorer.state import State, pinned
 from hwexplorer.views import captions, plain
-from hwexplorer.views.tables import empty_cell, keep_columns, rows
+from hwexplorer.views.tables import keep_columns, rows
 
-MOST = 12  # events in brief text
+FOLD = 1.0  # share in % below which brief text merges the events of a family
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,14 +160,35 @@ def event_rates(result: Estimate, members: Ints) -> dict[str, float]:
 # --- the verb ---------------------------------------------------------------------------------------------------------
 
 
+class PinnedEvent(msgspec.Struct, frozen=True):
+    """An event that only the pinned device has."""
+
+    category: str
+    event: str
+    component: str
+
+
 class EventGroup(msgspec.Struct, frozen=True):
-    """The sum of the events of a category or family: a row above the rows of its events."""
+    """The sum of the events of a family: a row above the rows of its events, the largest first."""
 
     name: str
-    energy_j: float
-    energy_j_per_inference: float
-    fraction: float
-    events: list[EventRow]
+    batch: int
+    events: list[EventRow | PinnedEvent]
+
+    @property
+    def energy_j(self) -> float:
+        """The energy of all its events."""
+        return float(sum(getattr(event, "energy_j", 0.0) for event in self.events))
+
+    @property
+    def energy_j_per_inference(self) -> float:
+        """The same of one inference."""
+        return self.energy_j / self.batch
+
+    @property
+    def fraction(self) -> float:
+        """The share of the node's energy."""
+        return float(sum(getattr(event, "fraction", 0.0) for event in self.events))
 
     @property
     def component(self) -> str:
@@ -175,8 +196,8 @@ class EventGroup(msgspec.Struct, frozen=True):
         return self.events[0].component
 
 
-def _name(row: EventRow | EventGroup) -> str:
-    return row.event.replace("_", " ") if isinstance(row, EventRow) else captions.category_words(row.name)
+def _name(row: EventRow | PinnedEvent | EventGroup) -> str:
+    return row.name if isinstance(row, EventGroup) else row.event.replace("_", " ")
 
 
 def _spread(row: EventRow) -> plain.Band:
@@ -186,11 +207,11 @@ def _spread(row: EventRow) -> plain.Band:
 
 def _by_cause(row: EventRow | EventGroup) -> plain.Stack:
     if isinstance(row, EventGroup):
-        return plain.Stack.sum(_by_cause(event) for event in row.events)
+        return plain.Stack.sum(_by_cause(event) for event in row.events if isinstance(event, EventRow))
     return plain.Stack([row.fraction * (row.cause == cause) for cause in causes.CAUSES])
 
 
-def _key(row: EventRow | EventGroup) -> str:
+def _key(row: EventRow | PinnedEvent | EventGroup) -> str:
     return row.name if isinstance(row, EventGroup) else f"{row.category}.{row.event}"
 
 
@@ -208,8 +229,6 @@ COLUMNS = (
     Column("source", "Source", role="text", keep=8, of=lambda row: f"{row.quality}: {row.source}"),
     *columns(EventRow, "energy"),
 )  # fmt: skip
-_RATES = {"units_busy": "units with work", "dynamic_fraction": "energy that is not static"}
-DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="energy per inference against the pinned state")
 
 
 def document(state: State) -> EventReport:
@@ -218,104 +237,60 @@ def document(state: State) -> EventReport:
 
 
 def view(state: State) -> plain.Table:
-    """Return the events of the state. With a pin, more columns have the energy of the pinned state and the change.
-    Events are grouped by category if both devices have one architecture, else by the families common to all."""
+    """Return the events of the state in the families that all architectures share, the largest energy first. With a
+    pin, more columns have the energy of the pinned state and the change."""
+    report, there = document(state), _pinned_report(state)
+    groups: dict[str, list[EventRow | PinnedEvent]] = defaultdict(list)
+    for row in sorted(report.events, key=lambda row: -row.energy_j):
+        groups[row.family].append(row)
+    columns = COLUMNS
+    if there is not None:
+        energies: dict[str, float] = defaultdict(float)
+        own_keys = set(map(_key, report.events))
+        for row in there.events:
+            energies[_key(row)] += row.energy_j_per_inference
+            energies[row.family] += row.energy_j_per_inference
+            if _key(row) not in own_keys:
+                groups[row.family].append(PinnedEvent(row.category, row.event, row.component))
+        place = next(i for i, column in enumerate(COLUMNS) if column.key == "energy_per_inference") + 1
+        name = "pin" if there.device == report.device else str(there.device)
+        columns = (*COLUMNS[:place], *_columns_of_pin(energies, name), *COLUMNS[place:])
+    families = [EventGroup(name, report.batch, events) for name, events in groups.items()]
+    families.sort(key=lambda group: -group.energy_j)
+    result = engine.result(state)
+    names = {"units_busy": f"active {result.device.unit_name}s", "dynamic_fraction": "dynamic energy"}
+    rates = (f"{names.get(name, name).replace('_', ' ')} {percent(value)}" for name, value in report.rates.items())
+    table_rows = rows(columns, families, key=_key, kind="component", children=lambda group: group.events)
+    place_in_words = captions.place_in_words(state)
+    return captions.name_work(plain.Table("events", place_in_words, columns, table_rows, (", ".join(rates),)), result)
+
+
+def _pinned_report(state: State) -> EventReport | None:
+    """Return the events of the pinned state; None without a pin, or if its model does not have the node."""
     base = pinned(state) if state.diff else None
-    if base is None:
-        return _event_table(state)
-    pinned_run = engine.result(base)
-    try:
-        tree_figures.find_node(pinned_run, state.at)
-    except RequestError:  # another model, without this node
-        return _event_table(state)
-    group = "category" if pinned_run.device.arch is engine.result(state).device.arch else "family"
-    name = "pin" if base.on == state.on else pinned_run.device.id
-    return _join_pinned(_event_table(state, group), _event_table(base, group), name)
+    with suppress(RequestError):
+        return event_report(engine.result(base), state.at) if base is not None else None
+    return None
 
 
-def _event_table(state: State, by: str = "category") -> plain.Table:
-    """Return the categories or families at depth 0 and their events at depth 1, the largest energy first."""
-    report = document(state)
-    largest_first = sorted(report.events, key=lambda row: -row.energy_j)
-    members: dict[str, list[EventRow]] = group_by(largest_first, lambda row: getattr(row, by))
-    sums = ((name, _sum(events, "energy_j"), _sum(events, "fraction"), events) for name, events in members.items())
-    groups = [EventGroup(name, energy, energy / report.batch, share, events) for name, energy, share, events in sums]
-    groups.sort(key=lambda group: -group.energy_j)
-    rates = ", ".join(
-        f"{_RATES.get(name, name).replace('_', ' ')} {text.percent(value)}" for name, value in report.rates.items()
-    )
-    overhead = report.overhead_j / report.total_j if report.total_j else 0.0
-    total = captions.energy_words(report.total_j, report.batch, 4, work_word(engine.result(state)))
-    footer = (
-        f"{len(report.events)} events add up to the node's {total}",
-        f"{text.percent(overhead)} of the energy is registers, control, launches and waiting units; {rates}",
-    )
-    table_rows = rows(COLUMNS, groups, key=_key, kind="component", children=lambda group: group.events)
-    table = plain.Table("events", captions.place_in_words(state), COLUMNS, table_rows, footer=footer)
-    return captions.name_work(table, engine.result(state))
+def _columns_of_pin(energies: dict[str, float], name: str) -> tuple[Column, Column]:
+    def change(row: EventRow | EventGroup) -> float | None:
+        """Return the change from the pinned energy, if there is one."""
+        base = energies.get(_key(row))
+        return row.energy_j_per_inference / base - 1.0 if base else None
 
-
-def _sum(events: Iterable[EventRow], field: str) -> float:
-    return float(sum(getattr(event, field) for event in events))
+    return (
+        Column(
+            "there", name, "J", keep=0, of=lambda row: energies.get(_key(row)), scale="energy_per_inference",
+            help="the same on the pinned device",
+        ),
+        Column("delta", "vs pin", "%", role="delta", keep=0, of=change, help="against the pinned state"),
+    )  # fmt: skip
 
 
 def brief(state: State) -> plain.Table:
-    """Return the events with most energy below their groups; the footer has the share of the other events."""
-    table = view(state)
-    place = {column.key: index for index, column in enumerate(table.columns)}
-    sides = [place[key] for key in ("energy_per_inference", "there") if key in place]
-
-    def energy(row: plain.Row) -> float:
-        """Return the larger energy of both sides."""
-        values = [value for side in sides if isinstance(value := row.cells[side], float)]
-        return max(values, default=0.0)
-
-    events = sorted((row for row in table.rows if row.depth), key=energy, reverse=True)
-    largest_keys = {row.key for row in events[:MOST] if energy(row)}
-    brief_rows: list[plain.Row] = []
-    for row in reversed(table.rows):  # a group precedes its events
-        if row.key in largest_keys or (not row.depth and brief_rows and brief_rows[-1].depth):
-            brief_rows.append(row)
-    rest = [row for row in events if row.key not in largest_keys]
-    share = sum(value for row in rest if isinstance(value := row.cells[place["fraction"]], float))
-    hidden = (f"{text.count_noun(len(rest), 'event')} more, {text.percent(share, 1)}: --all",) if rest else ()
-    return msgspec.structs.replace(table, rows=tuple(reversed(brief_rows)), footer=(*hidden, *table.footer))
-
-
-# --- against the pin ----------------------------------------------------------------------------------------
-
-
-def _join_pinned(here: plain.Table, there: plain.Table, name: str) -> plain.Table:
-    """Return the table with the energy of the other one and the change beside its own. What only the other table has
-    follows in its group, by name and energy."""
-    place = next(i for i, column in enumerate(here.columns) if column.key == "energy_per_inference") + 1
-    energy = {row.key: row.cells[place - 1] for row in there.rows}
-    keys = {row.key for row in here.rows}
-    blank = tuple(empty_cell(column) for column in here.columns[1:])
-    missing = [row for row in there.rows if row.key not in keys]
-    only_there = (msgspec.structs.replace(row, cells=(row.cells[0], *blank)) for row in missing)
-    group_of = {row.key: group for table in (there, here) for group, row in _with_groups(table.rows)}
-    members = group_by((*here.rows, *only_there), lambda row: group_of[row.key])
-    rows = []
-    for row in (row for group in members.values() for row in group):
-        energy_here, energy_there = row.cells[place - 1], energy.get(row.key)
-        change = None
-        if isinstance(energy_here, float) and isinstance(energy_there, float) and energy_there:
-            change = energy_here / energy_there - 1
-        cells = (*row.cells[:place], energy_there, change, *row.cells[place:])
-        rows.append(msgspec.structs.replace(row, cells=cells))
-    column = Column("there", name, "J", keep=0, help="the same on the pinned device", scale="energy_per_inference")
-    columns = (*here.columns[:place], column, DELTA, *here.columns[place:])
-    footer = (here.footer[0], f"{name}: {there.footer[0]}", *here.footer[1:])
-    return msgspec.structs.replace(here, columns=columns, rows=tuple(rows), footer=footer)
-
-
-def _with_groups(rows: Iterable[plain.Row]) -> Iterator[tuple[str, plain.Row]]:
-    """Yield each row with the key of the group above it, or its own if it is one."""
-    group = ""
-    for row in rows:
-        group = group if row.depth else row.key
-        yield group, row
+    """Return the events with the small ones of each family merged."""
+    return plain.fold_rows(view(state), FOLD)
 
 
 def _pane(state: State) -> plain.Table:
