@@ -577,17 +577,19 @@ def _family_table(document: difference.Progression) -> plain.Table:
         f"{quantity(side.energy_j_per_inference, 'J')}, {side.precision_run}, {side.runtime}"
         for side in sides
     )
+    names = [engine.marked_key(side.device) for side in sides]
     shown = [Column("family", "Events", role="text", keep=0, of=str)]
-    for side in sides:
-        title = engine.marked_key(side.device)
-        shown.append(Column(side.device, title, "J", role="quantity", keep=0, of=partial(energy, side)))
-        shown.append(Column(f"{side.device}_bar", "", "%", role="bar", keep=1, of=partial(bar, side)))
+    for side, name in zip(sides, names, strict=True):
+        shown.append(Column(side.device, name, "J", keep=0, of=partial(energy, side), scale=sides[0].device))
+    for side, name in zip(sides, names, strict=True):
+        shown.append(Column(f"{side.device}_bar", name, "%", role="bar", keep=1, of=partial(bar, side)))
     return plain.Table(
         "families",
         f"Energy per inference of {document.node or document.model} by event family",
         tuple(shown),
         rows(shown, families, key=str),
-        footer=("Shares are of the largest amount, on one scale for all devices", *runs),
+        footer=("Bars are of the largest amount, on one scale for all devices", *runs),
+        is_stacked=True,
     )
 
 
