@@ -35,6 +35,7 @@ from hwexplorer.reports import check
 from hwexplorer.state import State, is_result, pinned, replace, split_settings
 from hwexplorer.state import format as format_state
 from hwexplorer.views import answer_lines, captions, plain, tree_view
+from hwexplorer.views.layout import shorten
 from hwexplorer.views.tables import keep_columns, merge_names, name_pattern, rows
 
 MORE = "More: --all (requests over time, kernels by limit)"
@@ -578,11 +579,12 @@ def _family_table(document: difference.Progression) -> plain.Table:
         for side in sides
     )
     names = [engine.marked_key(side.device) for side in sides]
-    shown = [Column("family", "Events", role="text", keep=0, of=str)]
+    shown = [Column("family", "Events", role="text", keep=0, of=captions.family_words)]
     for side, name in zip(sides, names, strict=True):
-        shown.append(Column(side.device, name, "J", keep=0, of=partial(energy, side), scale=sides[0].device))
-    for side, name in zip(sides, names, strict=True):
-        shown.append(Column(f"{side.device}_bar", name, "%", role="bar", keep=1, of=partial(bar, side)))
+        shown.append(Column(side.device, name, "J", keep=2, of=partial(energy, side), scale=sides[0].device))
+    for side in sides:  # heads of one width, so that the bars have one scale
+        title = shorten(side.device, 10, middle=True)
+        shown.append(Column(f"{side.device}_bar", title, "%", role="bar", keep=1, of=partial(bar, side)))
     return plain.Table(
         "families",
         f"Energy per inference of {document.node or document.model} by event family",

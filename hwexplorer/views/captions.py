@@ -125,6 +125,11 @@ def amount_of_one(value_j: float, unit: str) -> plain.Amount:
     return plain.Amount(value_j, "W" if unit == "s" else "J")
 
 
+def family_words(family: str) -> str:
+    """Return the name of a family of events for a narrow column."""
+    return family.removesuffix(" and control")
+
+
 def chain(names: Sequence[str], most: int = 12) -> str:
     """Write a path, `a > b > c`, without its middle if it has more than `most` names."""
     if len(names) <= most:

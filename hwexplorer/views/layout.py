@@ -176,9 +176,8 @@ def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int
         slack = sum(max(0, measures[i].least - measures[i].narrow[0]) for i in places if measures[i].narrow)
         if worst == 1 and least() - slack <= total:
             break  # a shorter bar says more than a missing figure
-        worst_place = max(i for i in droppable if measures[i].column.keep == worst)
-        is_bar = measures[worst_place].column.role == "bar"  # bars of several devices go together
-        places = [i for i in places if i != worst_place and not (is_bar and measures[i].column.role == "bar")]
+        dropped = measures[max(i for i in droppable if measures[i].column.keep == worst)].column
+        places = [i for i in places if not _go_together(measures[i].column, dropped)]
     widths = [measures[i].least if i in places else 0 for i in range(len(measures))]
     spare = total - least()
     if spare < 0:  # the columns left have no room: bars become numbers, then the name is cut
@@ -200,6 +199,13 @@ def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int
     for index in bars:
         widths[index] += max(0, min(spare // len(bars), measures[index].most - widths[index]))
     return widths
+
+
+def _go_together(column: Column, dropped: Column) -> bool:
+    """Return True for the dropped column, and for others of several devices: bars, and figures of one scale."""
+    if column.role == dropped.role == "bar":
+        return True
+    return column is dropped or (bool(dropped.scale) and (column.scale, column.keep) == (dropped.scale, dropped.keep))
 
 
 def fit_places(columns: Sequence[Column], widths: Sequence[int], total: int, is_stacked: bool = False) -> list[int]:

@@ -197,7 +197,7 @@ class EventGroup(msgspec.Struct, frozen=True):
 
 
 def _name(row: EventRow | PinnedEvent | EventGroup) -> str:
-    return row.name if isinstance(row, EventGroup) else row.event.replace("_", " ")
+    return captions.family_words(row.name) if isinstance(row, EventGroup) else row.event.replace("_", " ")
 
 
 def _spread(row: EventRow) -> plain.Band:
