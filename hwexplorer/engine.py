@@ -261,13 +261,14 @@ def _estimate(reference: ModelRef, scenario: Scenario, name: str) -> Estimate:
 def is_ready(state: State) -> bool:
     """Return False for a model that must be captured first, which takes seconds and torch."""
     reference = ref(state)
+    is_stored = store.is_ready(reference)
     if _is_file_replaced(reference):
-        if not store.is_ready(reference):
+        if not is_stored:
             return False
         _MODELS.captured.pop(reference, None)
         _MODELS.read.pop(reference)
         _forget_models()
-    return reference in _MODELS.captured or (reference not in _MODELS.again and store.is_ready(reference))
+    return reference in _MODELS.captured or (is_stored and reference not in _MODELS.again)
 
 
 def _is_file_replaced(reference: ModelRef) -> bool:
@@ -305,8 +306,9 @@ def capture(state: State, progress: Progress | None = None) -> None:
 def capture_job(state: State) -> WorkloadJob:
     """Return a capture to start, watch and cancel; the model is ready after `keep` of its result."""
     reference = ref(state)
+    limits = capture_limits(reference)
     _MODELS.reading[reference] = _stamp(reference)
-    return store.capture_job(reference, limits=capture_limits(reference))
+    return store.capture_job(reference, limits=limits)
 
 
 def keep(state: State, captured: Workload) -> None:
@@ -352,7 +354,8 @@ def _stamp(reference: ModelRef) -> tuple[int, int, int]:
     that is replaced by one of equal size and modification time has another change time."""
     if not isinstance(reference, Target) or reference.runs_code:
         return (0, 0, 0)
-    return file_access.stamp(str(targets.source(reference)))[1:]
+    path = targets.source(reference)
+    return file_access.stamp(str(path))[1:]
 
 
 def split_count(name: str) -> tuple[str, int]:

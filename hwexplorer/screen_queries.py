@@ -48,7 +48,7 @@ class ScreenQueries:
 
     def ready(self, state: State) -> bool:
         """Return False for a model that must be captured first, or a trace that must be read."""
-        return engine.is_ready(state) and is_read(state.trace)
+        return is_read(state.trace) and engine.is_ready(state)
 
     def capture(self, state: State) -> Any:
         """Return the job that makes the model of a state, or else its trace, ready."""
