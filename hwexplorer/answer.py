@@ -17,24 +17,21 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_type_hint
 
 import msgspec
 
-from analysis.model.ir.workload import Workload, coverage, uncovered_note
-from analysis.model.names.model_ref import configuration_of_weights, user_target
-from analysis.model.reading_budget import USER_LIMITS, ProcessLimits
+from analysis.model import reading_budget
+from analysis.model.ir import workload as workloads
+from analysis.model.names import model_ref
 from hardware import known_architectures as architectures
 from hardware.base.errors import RequestError, split_list, unknown
-from hwexplorer import engine, registry, user_code
-from hwexplorer.declare import Report, Rows, Subject
+from hwexplorer import declare, engine, registry, user_code
+from hwexplorer import state as states
 from hwexplorer.export.files import SUFFIXES
 from hwexplorer.export.render import json_schema
 from hwexplorer.options import Option
 from hwexplorer.process import output
-from hwexplorer.process.output import OutputError, Progress, say
 from hwexplorer.settings import default_precision
-from hwexplorer.state import EACH, State, is_result, parse, preferred, reading_note, replace, split_settings
-from hwexplorer.state import format as format_state
+from hwexplorer.state import State, replace
 from hwexplorer.text.number_format import to_ascii
-from hwexplorer.views.captions import headline_of_state, place_in_words
-from hwexplorer.views.plain import Page, View
+from hwexplorer.views import captions, plain
 
 if TYPE_CHECKING:
     from hwexplorer.views.device_rows import LimitsCheck
@@ -44,7 +41,7 @@ Document = TypeVar("Document")
 TITLE_MAX = 96  # characters of a title and its subject: with ` of ` they fit in one line of 100
 
 
-def _applicable_options(declared: Report, state: State, given: dict[str, Any]) -> dict[str, Any]:
+def _applicable_options(declared: declare.Report, state: State, given: dict[str, Any]) -> dict[str, Any]:
     """Return the options that apply to a state: to its load, or to its batch. Raises RequestError for another one."""
     unwanted = "batch" if state.load else "load"
     options = {option.name: option for option in declared.options if option.applies_to == unwanted}
@@ -61,7 +58,7 @@ class Answer(Generic[Document]):
     def __init__(self, name: str, state: State, folders: Sequence[Path] | None = None, **options: Any) -> None:
         """`folders` hold devices of this answer alone; None means those in use."""
         declared = registry.load(name)
-        if not isinstance(declared, Report):
+        if not isinstance(declared, declare.Report):
             raise unknown("report", name, registry.names())
         self._name, self._report, self._folders = name, declared.about(state), folders
         report = self._report
@@ -76,7 +73,7 @@ class Answer(Generic[Document]):
 
     def __setstate__(self, known: dict[str, Any]) -> None:
         declared = registry.load(known["_name"])  # its functions are not pickled
-        assert isinstance(declared, Report)
+        assert isinstance(declared, declare.Report)
         vars(self).update(known, _report=declared.about(known["_state"]))
 
     def __getattr__(self, name: str) -> Any:
@@ -102,7 +99,10 @@ class Answer(Generic[Document]):
         if not self._report.subject.options:
             return ""
         states = [state for state in self._report.states(self._state, **self._options) if engine.is_ready(state)]
-        gaps = {(model := engine.captured_model(state)).name: uncovered_note(model, state.batch) for state in states}
+        gaps = {
+            (model := engine.captured_model(state)).name: workloads.uncovered_note(model, state.batch)
+            for state in states
+        }
         notes = "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
         if notes or (self._report.view is not None and self._report.fails is None):  # a view that needs no document
             return notes
@@ -133,7 +133,7 @@ class Answer(Generic[Document]):
         """The structs of the main table, or the rows of CSV as dictionaries if it does not show structs."""
         parts = self._report.parts
         main = next((part for part in parts if getattr(part, "name", None) == self._report.main), (*parts, None)[-1])
-        rows = main.items(self.document) if isinstance(main, Rows) else getattr(self.document, "rows", None)
+        rows = main.items(self.document) if isinstance(main, declare.Rows) else getattr(self.document, "rows", None)
         if rows is not None:
             return tuple(rows)
         from hwexplorer.export.delimited import grid
@@ -177,7 +177,7 @@ class Answer(Generic[Document]):
 
         return to_contract(self.document, self.missing_rules, self.limits_check)
 
-    def view(self, is_whole: bool = True, form: str = "text") -> View | Page:
+    def view(self, is_whole: bool = True, form: str = "text") -> plain.View | plain.Page:
         """Return the view for people: the brief view of the report, if it has one, unless `is_whole`, or its view for
         HTML. The title of an incomplete answer says so first."""
         self._find_devices()
@@ -187,7 +187,7 @@ class Answer(Generic[Document]):
         title = ". ".join(filter(None, (self.missing_rules, title)))
         return replace(page, title=title) if title != page.title else page
 
-    def _view(self, is_whole: bool) -> View | Page:
+    def _view(self, is_whole: bool) -> plain.View | plain.Page:
         report = self._report
         if report.view is not None:
             return report.view(self._state, **self._options)
@@ -196,27 +196,27 @@ class Answer(Generic[Document]):
             return parts[0]
         parts = tuple(part for part in parts if getattr(part, "sections", True) or getattr(part, "steps", False))
         main = [part.name for part in parts].index(report.main) if report.main and is_whole else -1
-        return Page(self._name, self._title(), parts, main=main)
+        return plain.Page(self._name, self._title(), parts, main=main)
 
     def _title(self) -> str:
         title = self._report.title
         if callable(title):
             return title(self.document, self._state)
-        describe = headline_of_state if self._report.subject.several else place_in_words
+        describe = captions.headline_of_state if self._report.subject.several else captions.place_in_words
         subject = describe(self._state)
         return f"{title} of {subject}" if title and len(title) + len(subject) <= TITLE_MAX else subject
 
     @property
     def command(self) -> str:
         """The command line that gives this answer, without the fields of the state that only the screen shows."""
-        split = tuple(key for key in self._state.open if key.endswith(EACH))
+        split = tuple(key for key in self._state.open if key.endswith(states.EACH))
         state = replace(self._state, pane=State().pane, zoom=False, find="", open=split)
         words = ["hwexplorer", *registry.full_name(self._name).split()]
-        words += [quote(format_state(state))] if self._report.subject.has("model") else []
+        words += [quote(states.format(state))] if self._report.subject.has("model") else []
         for option in self._report.options:
             value = self._options.get(option.name, option.default)
             if isinstance(value, tuple) and option.is_word:
-                words += [quote(format_state(word) if isinstance(word, State) else str(word)) for word in value]
+                words += [quote(states.format(word) if isinstance(word, State) else str(word)) for word in value]
             elif value not in ((), option.default, option.in_shell) and isinstance(value, str | int | float | tuple):
                 words += [option.flags[0]] if value is True else [option.flags[0], quote(option.write(value))]
         return " ".join(words)
@@ -244,7 +244,7 @@ def _flatten(value: Any, name: str = "") -> dict[str, Any]:
     }
 
 
-def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> State:
+def state_from_arguments(arguments: argparse.Namespace, subject: declare.Subject) -> State:
     """Return the state that the model (or state string) and options describe. An option named like a field sets it."""
     values = vars(arguments)
     text = values.get("model")
@@ -252,10 +252,10 @@ def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> Sta
     if text is not None:
         if not text.strip():
             raise RequestError("the model name is empty (hwexplorer models lists them)")
-        model_name = text if is_result(text) else _user_model_name(text, arguments)
-        state = State(model=model_name, precision=default_precision(model_name)) if model_name else parse(text)
-        if not model_name and (note := reading_note(text)):
-            say(note)
+        model_name = text if states.is_result(text) else _user_model_name(text, arguments)
+        state = State(model=model_name, precision=default_precision(model_name)) if model_name else states.parse(text)
+        if not model_name and (note := states.reading_note(text)):
+            output.say(note)
         for name in () if model_name else state.devices:  # a wrong device is an error even if --on names others
             engine.device(name)
     changes = {
@@ -277,12 +277,12 @@ def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
     its code to run; a state string does so only with --run-code."""
     if engine.is_adopted(model):
         return model
-    model = configuration_of_weights(model)
-    is_target = user_target(model) is not None
+    model = model_ref.configuration_of_weights(model)
+    is_target = model_ref.user_target(model) is not None
     inputs = arguments.input or ()
-    limits = ProcessLimits(
-        arguments.time_limit or USER_LIMITS.seconds,
-        arguments.memory_limit or USER_LIMITS.memory_bytes,
+    limits = reading_budget.ProcessLimits(
+        arguments.time_limit or reading_budget.USER_LIMITS.seconds,
+        arguments.memory_limit or reading_budget.USER_LIMITS.memory_bytes,
         arguments.show_output,
     )
     if is_target or inputs or arguments.batch_dim is not None:
@@ -291,11 +291,11 @@ def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
     if model.startswith("hf:") and not any(mark in model for mark in "@?%"):
         return model
     if arguments.run_code:
-        user_code.allow(parse(model).model, limits)
+        user_code.allow(states.parse(model).model, limits)
     return ""
 
 
-def option_value(option: Option, arguments: argparse.Namespace, subject: Subject) -> Any:
+def option_value(option: Option, arguments: argparse.Namespace, subject: declare.Subject) -> Any:
     """Return the value of an option. If it names another model, return the state of that model in the same scenario.
     Several words, or devices after --on, are those of sides to compare."""
     value = option.value_in(arguments)
@@ -312,11 +312,11 @@ def option_value(option: Option, arguments: argparse.Namespace, subject: Subject
 
 def _is_device(text: str) -> bool:
     with suppress(RequestError):
-        return bool(engine.device(split_settings(text)[0]))
+        return bool(engine.device(states.split_settings(text)[0]))
     return False
 
 
-def _devices(given: dict[str, Any], state: State, subject: Subject) -> dict[str, Any]:
+def _devices(given: dict[str, Any], state: State, subject: declare.Subject) -> dict[str, Any]:
     """Return the fields that `--on` and `--baseline` change."""
     changes: dict[str, Any] = {}
     devices = state.devices
@@ -341,7 +341,7 @@ def _devices(given: dict[str, Any], state: State, subject: Subject) -> dict[str,
 
 def _first_gpu(devices: tuple[str, ...]) -> str:
     """Return the default baseline: the preferred device if it is a GPU, else the first GPU; '' without one."""
-    candidates = (preferred(devices), *devices) if devices else ()
+    candidates = (states.preferred(devices), *devices) if devices else ()
     return next((name for name in candidates if engine.device(name).architecture == architectures.BASELINE), "")
 
 
@@ -368,12 +368,12 @@ def prepare_models(states: Iterable[State], strict: bool = False) -> None:
                 raise RequestError(f"{known_name!r} and {name!r} are the same device: name it once")
         capture_model(state)
         if strict and (gap := uncovered_text(engine.captured_model(state))):
-            raise OutputError(gap)
+            raise output.OutputError(gap)
 
 
 def with_fixed_batch(state: State, arguments: argparse.Namespace) -> State:
     """Return the state at its model's only batch if no other was asked for. Raises RequestError for a wrong length."""
-    if is_result(state.model) or not engine.is_ready(state):
+    if states.is_result(state.model) or not engine.is_ready(state):
         return state
     lengths = engine.captured_model(state).defaults
     for name in ("sequence", "kv"):
@@ -388,7 +388,7 @@ def capture_model(state: State) -> None:
     """Capture the model if it must be, with progress on a terminal."""
     if engine.is_ready(state):
         return
-    with Progress() as progress:
+    with output.Progress() as progress:
 
         def show(phase: str, fraction: float) -> None:
             """Show the phase of a capture with its percentage."""
@@ -397,9 +397,9 @@ def capture_model(state: State) -> None:
         engine.capture(state, show if progress.is_shown else None)
 
 
-def uncovered_text(model: Workload) -> str:
+def uncovered_text(model: workloads.Workload) -> str:
     """Return in one line which operators have no cost rule; '' if all have one."""
-    missing = coverage(model).missing
+    missing = workloads.coverage(model).missing
     if not missing:
         return ""
     missing_words = ", ".join(f"{name} ({count}x)" for name, count in missing[:8])
@@ -410,7 +410,7 @@ def uncovered_text(model: Workload) -> str:
 def find_answer(name: str, arguments: argparse.Namespace, progress: output.Progress) -> Answer[Any]:
     """Return the answer of a report about the state of the arguments. Capture its models if necessary."""
     report = registry.load(name)
-    assert isinstance(report, Report)
+    assert isinstance(report, declare.Report)
     state = state_from_arguments(arguments, report.subject)
     options_of_report = [option for option in report.options if option.name not in State.__struct_fields__]
     options = {option.name: option_value(option, arguments, report.subject) for option in options_of_report}
@@ -434,7 +434,7 @@ def print_schema(name: str) -> None:
     """Print the JSON schema of a report, and of the report that replaces it under a load."""
     kinds = list[Any]()
     declared = registry.load(name)
-    assert isinstance(declared, Report)
+    assert isinstance(declared, declare.Report)
     for report in (declared, declared if declared.served is None else declared.served(declared)):
         union = get_type_hints(report.document)["return"]
         kinds += get_args(union) if isinstance(union, UnionType) else [union]

@@ -19,11 +19,8 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.outcome import Outcome
 from analysis.model import store
-from analysis.model.ir import workload as batch_limits
-from analysis.model.ir.workload import Workload
+from analysis.model.ir import workload as workloads
 from analysis.model.names import model_ref, targets
-from analysis.model.names.model_ref import ModelRef, refer
-from analysis.model.names.targets import Target
 from analysis.model.reading_budget import Progress
 from hardware import device_catalog
 from hardware.base import file_access
@@ -49,12 +46,12 @@ class _Models:
         self.folders: tuple[Path, ...] = ()
         self.revision = 0
         # Captures of this process: they stay usable if the cache on disk cannot be written.
-        self.captured: dict[ModelRef, Workload] = {}
-        self.adopted: dict[str, Workload] = {}  # workloads from Python, by their names here
-        self.again: set[ModelRef] = set()  # models to capture again although a capture is stored
+        self.captured: dict[model_ref.ModelRef, workloads.Workload] = {}
+        self.adopted: dict[str, workloads.Workload] = {}  # workloads from Python, by their names here
+        self.again: set[model_ref.ModelRef] = set()  # models to capture again although a capture is stored
         # Model files that are read, not captured: the stamp (see _stamp) of each from before it was read.
-        self.read: dict[ModelRef, tuple[int, int, int]] = {}
-        self.reading: dict[ModelRef, tuple[int, int, int]] = {}
+        self.read: dict[model_ref.ModelRef, tuple[int, int, int]] = {}
+        self.reading: dict[model_ref.ModelRef, tuple[int, int, int]] = {}
 
 
 _MODELS = _Models()
@@ -113,14 +110,14 @@ def device_key(name: str) -> str:
     return f"{device(device_name).key}*{count}" if count else device(device_name).key
 
 
-def ref(state: State) -> ModelRef:
+def ref(state: State) -> model_ref.ModelRef:
     """Return the reference of the model of a state, under its load."""
-    reference = refer(state.model, state.image_size)
+    reference = model_ref.refer(state.model, state.image_size)
     return model_ref.with_load(reference, state.load) if state.load else reference
 
 
 @lru_cache(maxsize=8)
-def model(reference: ModelRef) -> Workload:
+def model(reference: model_ref.ModelRef) -> workloads.Workload:
     """Return a model that is ready. Raises RequestError if it must be captured first."""
     if reference.load is not None:
         return _model_of_load(reference)
@@ -133,10 +130,12 @@ def model(reference: ModelRef) -> Workload:
         if reference.runs_code:
             _MODELS.captured[reference] = workload  # its file may change while it is on the screen
     # A user's model also needs the words that name it (`asked`): its name is only the name of a file.
-    return msgspec.structs.replace(workload, asked=reference.words) if isinstance(reference, Target) else workload
+    if isinstance(reference, targets.Target):
+        workload = msgspec.structs.replace(workload, asked=reference.words)
+    return workload
 
 
-def captured_model(state: State) -> Workload:
+def captured_model(state: State) -> workloads.Workload:
     """Return the model of a state at any batch. Raises RequestError if it must be captured first."""
     return model(ref(state))
 
@@ -145,14 +144,14 @@ def fixed_batch(state: State) -> int | None:
     """Return the only batch of a state's model (1 under a load); None if it takes any. The model must be ready."""
     if state.load:
         return 1
-    return batch_limits.fixed_batch(captured_model(state))
+    return workloads.fixed_batch(captured_model(state))
 
 
-def workload(state: State) -> Workload:
+def workload(state: State) -> workloads.Workload:
     """Return the model of a state at its lengths. Raises RequestError if it is not ready, or fixed at another
     batch."""
     workload = captured_model(state).bound(sequence=state.sequence, kv=state.kv)
-    batch_limits.check_batch(workload, state.batch)
+    workloads.check_batch(workload, state.batch)
     return workload
 
 
@@ -171,7 +170,7 @@ def outcome(state: State, device: str = "") -> Outcome:
     except DoesNotFitError as error:
         return ServedOutcome(device, _estimate(reference, scene, device), error)
     step = msgspec.structs.replace(scene, batch=max(round(run.row.mean_batch), 1))
-    estimate = _estimate(refer(run.server.layout.name_of(reference)), step, device)
+    estimate = _estimate(model_ref.refer(run.server.layout.name_of(reference)), step, device)
     return ServedOutcome(device, estimate, run)
 
 
@@ -180,9 +179,9 @@ def result(state: State, device: str = "") -> Estimate:
     return outcome(state, device).estimate
 
 
-def _model_of_load(reference: Request) -> Workload:
+def _model_of_load(reference: Request) -> workloads.Workload:
     """Return the model of a load: one of its requests, under the name of the load."""
-    request = model(refer(reference.spell("request", *reference.lengths)))
+    request = model(model_ref.refer(reference.spell("request", *reference.lengths)))
     renamed = msgspec.structs.replace(request, name=reference.text)
     share_memos(request, renamed)
     return renamed
@@ -238,7 +237,7 @@ def server_in_layout(
     """Return devices in a layout, ready to serve requests of at most `longest` tokens. Raises DoesNotFitError."""
     from analysis.serving.deployment import arrange
 
-    base = refer(reference.spell("prefill", without=("tp", "ep")))
+    base = model_ref.refer(reference.spell("prefill", without=("tp", "ep")))
     room = 1 << (longest - 1).bit_length()  # a power of two: similar lengths share their estimates
     stage = _open_stage(base, layout.worker, scenario, device, room)
     return arrange(stage, layout, reference.config.hidden, longest, reference.load)
@@ -254,7 +253,7 @@ def _open_stage(base: Request, shards: ParallelDegrees, scenario: Scenario, name
 # A screen needs up to 18: six devices, each with its pin and without its changes (for the costs of knobs). For the
 # largest model each has half a megabyte.
 @lru_cache(maxsize=20)
-def _estimate(reference: ModelRef, scenario: Scenario, name: str) -> Estimate:
+def _estimate(reference: model_ref.ModelRef, scenario: Scenario, name: str) -> Estimate:
     return estimate(model(reference), device(name), scenario)
 
 
@@ -271,7 +270,7 @@ def is_ready(state: State) -> bool:
     return reference in _MODELS.captured or (is_stored and reference not in _MODELS.again)
 
 
-def _is_file_replaced(reference: ModelRef) -> bool:
+def _is_file_replaced(reference: model_ref.ModelRef) -> bool:
     """Return True if a model file was written again since it was read; False if it is gone."""
     with suppress(RequestError):
         return _MODELS.read.get(reference, (0, 0, 0)) not in ((0, 0, 0), _stamp(reference))
@@ -311,17 +310,17 @@ def capture_job(state: State) -> WorkloadJob:
     return store.capture_job(reference, limits=limits)
 
 
-def keep(state: State, captured: Workload) -> None:
+def keep(state: State, captured: workloads.Workload) -> None:
     """Use this workload for the model of a state from now on."""
     _keep(ref(state), captured)
 
 
-def adopt(workload: Workload) -> str:
+def adopt(workload: workloads.Workload) -> str:
     """Make a workload from Python a model of this process. Return the name of the model."""
     name = f"{re.sub(r'[^A-Za-z0-9_-]', '_', workload.name)}.{id(workload):x}{targets.STORED}"
     if name not in _MODELS.adopted:  # which also keeps it alive: no other gets its id
         _MODELS.adopted[name] = workload
-        _keep(refer(name), workload)
+        _keep(model_ref.refer(name), workload)
     return name
 
 
@@ -330,7 +329,7 @@ def is_adopted(name: str) -> bool:
     return name in _MODELS.adopted
 
 
-def _keep(reference: ModelRef, captured: Workload) -> None:
+def _keep(reference: model_ref.ModelRef, captured: workloads.Workload) -> None:
     _MODELS.again.discard(reference)
     _MODELS.captured[reference] = captured
     _MODELS.read[reference] = _MODELS.reading.pop(reference, (0, 0, 0))
@@ -349,10 +348,10 @@ def _forget_models() -> None:
         function.cache_clear()
 
 
-def _stamp(reference: ModelRef) -> tuple[int, int, int]:
+def _stamp(reference: model_ref.ModelRef) -> tuple[int, int, int]:
     """Return the times (ns) of a model file that is read, not captured, and its size; zeros for other models. A file
     that is replaced by one of equal size and modification time has another change time."""
-    if not isinstance(reference, Target) or reference.runs_code:
+    if not isinstance(reference, targets.Target) or reference.runs_code:
         return (0, 0, 0)
     path = targets.source(reference)
     return file_access.stamp(str(path))[1:]

@@ -16,8 +16,8 @@ from hardware.base.errors import split_list as split_list
 from hardware.base.text import exact_amount, parse_limit, parse_whole
 from hardware.base.text import parse_amount as parse_amount
 from hardware.engines.runtime import LIKE_FOR_LIKE, runtimes
+from hwexplorer import settings as scenario_settings
 from hwexplorer.export.files import FORMATS, SCREEN
-from hwexplorer.settings import BATCH_MAX, SETTINGS, LoadSetting, NumberSetting, PrecisionSetting, Setting
 from hwexplorer.views import layout
 
 WIDTH = 96  # characters of a note in help
@@ -145,7 +145,7 @@ def list_runtimes() -> str:
     return "".join(f"{name:23} {software:45} {places}\n" for name, software, places in rows)
 
 
-def whole(least: int = 1, most: int = BATCH_MAX) -> Callable[[str], int]:
+def whole(least: int = 1, most: int = scenario_settings.BATCH_MAX) -> Callable[[str], int]:
     """Return a converter of whole numbers from `least` to `most`."""
     return lambda text: parse_whole(text, least, most)
 
@@ -207,11 +207,13 @@ _MODEL_HELP = "a model (`hwexplorer models` lists them), a file of your own, or 
 MODEL = option("model", help=_MODEL_HELP, is_model=True)
 
 
-def _of_setting(setting: Setting) -> Option:
+def _of_setting(setting: scenario_settings.Setting) -> Option:
     """Return the option of a setting. Its help also lists the choices that the setting's help does not mention."""
     listing = ""
     settings: dict[str, Any] = {"metavar": setting.metavar, "dest": setting.name}
-    if isinstance(setting, NumberSetting | PrecisionSetting | LoadSetting):
+    if isinstance(
+        setting, scenario_settings.NumberSetting | scenario_settings.PrecisionSetting | scenario_settings.LoadSetting
+    ):
         settings["type"] = setting.parse
     else:
         settings["choices"] = setting.choices()
@@ -222,7 +224,7 @@ def _of_setting(setting: Setting) -> Option:
     return Option(flags, help, settings, setting.group or "what is evaluated")
 
 
-_OF_SETTINGS = {name: _of_setting(setting) for name, setting in SETTINGS.items()}
+_OF_SETTINGS = {name: _of_setting(setting) for name, setting in scenario_settings.SETTINGS.items()}
 PRECISION, IMAGE_SIZE = _OF_SETTINGS["precision"], _OF_SETTINGS["image_size"]
 LIKE = option(
     "--like-for-like", dest="execution", action="store_const", const=LIKE_FOR_LIKE, group="what is evaluated",

@@ -21,7 +21,6 @@ from analysis.estimate.metrics import ADDITIVE
 from hardware import precision as formats
 from hardware.base.errors import RequestError, split_list, unknown
 from hwexplorer import settings
-from hwexplorer.settings import SETTINGS
 
 PANES = ("compare", "tree", "events", "why", "plot", "knobs")
 METRICS = ADDITIVE
@@ -53,9 +52,9 @@ class State(msgspec.Struct, frozen=True):
     kv: int | None = None
     load: str = ""
     batch: int = 1
-    precision: str = SETTINGS["precision"].default
-    execution: str = SETTINGS["execution"].default
-    layout: str = SETTINGS["layout"].default
+    precision: str = settings.SETTINGS["precision"].default
+    execution: str = settings.SETTINGS["execution"].default
+    layout: str = settings.SETTINGS["layout"].default
     devices: tuple[str, ...] = DEFAULT_DEVICES
     on: str = PREFERRED_DEVICE
     baseline: str = PREFERRED_DEVICE
@@ -98,7 +97,7 @@ class State(msgspec.Struct, frozen=True):
             if load:  # `llama3_8b:serve,rate=5` states a load by its name
                 msgspec.structs.force_setattr(self, "model", model)
                 msgspec.structs.force_setattr(self, "load", load)
-        for name, setting in SETTINGS.items():
+        for name, setting in settings.SETTINGS.items():
             msgspec.structs.force_setattr(self, name, setting.check(getattr(self, name)))
         for what, allowed in _CHOICES.items():
             if getattr(self, what) not in allowed:
@@ -198,7 +197,7 @@ _REMOVED = ("fold", "filter")  # keys of earlier versions; reading a state leave
 _KEYS = {
     _SHORT.get(field, field): (field, *_BY_TYPE[type(default)])
     for field, default in msgspec.structs.asdict(_DEFAULT).items()
-    if field not in ("model", "devices", *SETTINGS)
+    if field not in ("model", "devices", *settings.SETTINGS)
 } | {"limits": ("limits", lambda value: _encode(value.replace(" ", ","), ",<>="), _decode)}
 
 

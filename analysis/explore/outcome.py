@@ -198,11 +198,6 @@ class Outcome(msgspec.Struct, frozen=True):
         return serving(self.estimate), self.estimate
 
     @property
-    def per_unit(self) -> Estimate:
-        """The estimate that money and carbon are counted from. Raises RequestError if the model does not fit."""
-        return self.estimate
-
-    @property
     def answer(self) -> tuple[str, ...]:
         """The lines that state the outcome, if the reasons for the parts do not."""
         return ()

@@ -178,23 +178,6 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
         """True if it keeps up with the load within its limits."""
         return not self.row.lag_per_s and self.excess <= 1
 
-    @property
-    def output_token(self) -> Estimate:
-        """An output token as an estimate: its share of the time and of the energy of all devices, idle time included.
-        The time is exact if the server keeps up with arrivals; else it has the band of throughput."""
-        row, step = self.row, self.server.first
-        time_s = row.devices / step.workload.devices / row.tokens_per_s
-        low, high = (rate / row.tokens_per_s for rate in row.throughput_band)
-        least, most = row.energy_band_j_per_token
-        return msgspec.structs.replace(
-            step,
-            latency_s=time_s,
-            latency_band_s=(time_s / high, time_s / low),
-            energy_j=row.energy_j_per_token,
-            energy_factors=(least / row.energy_j_per_token, most / row.energy_j_per_token),
-            throughput_per_s=row.tokens_per_s,
-        )
-
 
 def serve_load(server: Server, key: str, asked: AskedLoad) -> Served:
     """Serve a load on a server that is spelt `key`. Random arrivals are numerous enough that filling and draining the
@@ -540,12 +523,6 @@ class ServedOutcome(Outcome, frozen=True):
     @property
     def sources(self) -> tuple[object, ...]:
         return self.row, *super().sources
-
-    @property
-    def per_unit(self) -> Estimate:
-        if isinstance(self.served, DoesNotFitError):
-            raise self.served
-        return self.served.output_token
 
     @property
     def answer(self) -> tuple[str, ...]:
