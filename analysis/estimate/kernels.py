@@ -14,23 +14,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.operator_facts import (
-    Values,
-    collective_links,
-    dispatches,
-    expert_rows,
-    fixed_weight_bytes,
-    is_expert,
-    is_interpreted,
-    mean_work,
-    op_classes,
-    partition,
-    right_roles,
-    roles,
-    row_lags,
-    select_values,
-    windows,
-)
+from analysis.estimate import operator_facts as facts
+from analysis.estimate.operator_facts import Values
 from analysis.model.ir.workload import BUFFER, KINDS, WEIGHT, Bools, Floats, Ints, Workload
 from hardware.base.records import memoize
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers, distinct_shapes
@@ -114,7 +99,7 @@ def usual_joins(workload: Workload, execution: str) -> str:
 def _group(workload: Workload, execution: str) -> list[list[int]]:
     """Return the operators of each kernel, in the order in which kernels run. The first operator is the head."""
     if execution == "fused":
-        return [list(members) for members in partition(workload).members]
+        return [list(members) for members in facts.partition(workload).members]
     if execution in ("compiled", "clamped"):
         return _compile(workload, execution == "clamped")
     if execution == "served":
@@ -134,7 +119,7 @@ def _compile(workload: Workload, clamps: bool) -> list[list[int]]:
     keys and values of one module) are one."""
     ops, kinds = workload.operators, workload.operators.kind
     runs: list[list[int]] = []
-    for members in partition(workload).members:
+    for members in facts.partition(workload).members:
         current: list[int] = []
         for i in members:
             leaves = kinds[i] in _SMOOTH if clamps else kinds[i] != "bias"
@@ -193,7 +178,7 @@ class _Walk:
         self.local: list[tuple[int, int, int]] = []
         self.touched: dict[int, list[int]] = {}
         self.read_inside: set[int] = set()
-        self.op_class, self.parts = op_classes(workload), np.ones(workload.n_operators)
+        self.op_class, self.parts = facts.op_classes(workload), np.ones(workload.n_operators)
         self._find_reads(joins_cache=execution in ("modules", "awaited"))
         self._find_writes(_PARTS.get(execution, {}))
 
@@ -201,7 +186,7 @@ class _Walk:
         """Find what operators read. A tensor made in the kernel, or read in it before, is exchanged. A framework that
         `joins_cache` copies a cache that grows."""
         ops, tensors, kernel = self.workload.operators, self.workload.tensors, self.kernel
-        role_of, of_tensor, producer = tensors.role.tolist(), roles(self.workload), tensors.producer.tolist()
+        role_of, of_tensor, producer = tensors.role.tolist(), facts.roles(self.workload), tensors.producer.tolist()
         in_ptr, in_tensor = ops.in_ptr.tolist(), ops.in_tensor.tolist()
         for k, i in self.order:
             for e in range(in_ptr[i], in_ptr[i + 1]):
@@ -266,13 +251,15 @@ def structure(workload: Workload, execution: str) -> Structure:
             op=np.array([i for i, _, _ in walk.local], dtype=np.intp),
             numel=numel[np.array([row for _, _, row in walk.local], dtype=np.int64)],
             fixed_bytes=tensors.fixed_bytes[inside],
-            precision_role=roles(workload)[inside],
+            precision_role=facts.roles(workload)[inside],
         ),
-        weights=select_values(workload, np.flatnonzero(np.bincount(moves.tensor[moves.is_weight])).astype(np.int32)),
+        weights=facts.select_values(
+            workload, np.flatnonzero(np.bincount(moves.tensor[moves.is_weight])).astype(np.int32)
+        ),
         elements=written,
         begins=_begins(workload, runs),
         prompts=_prompts(workload),
-        dispatched=dispatches(workload, awaits=execution == "awaited"),
+        dispatched=facts.dispatches(workload, awaits=execution == "awaited"),
         parts=walk.parts,
         times=_times(workload, kernel),
     )
@@ -301,7 +288,7 @@ def _moves(workload: Workload, rows: list[_Move], numel: Floats) -> Moves:
         wraps=np.array(wraps, dtype=np.bool_),
         numel=numel[np.array(row, dtype=np.int64)],
         fixed_bytes=workload.tensors.fixed_bytes[tensor],
-        precision_role=roles(workload)[tensor],
+        precision_role=facts.roles(workload)[tensor],
     )
 
 
@@ -337,7 +324,12 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
 def _batch_independent(workload: Workload, execution: str) -> dict[str, Any]:
     """Return the attributes that all demands of these operators share. Equal polynomials are equal shapes."""
     ops, n = workload.operators, workload.n_operators
-    kinds = op_classes(workload), windows(workload)[6], right_roles(workload), fixed_weight_bytes(workload)
+    kinds = (
+        facts.op_classes(workload),
+        facts.windows(workload)[6],
+        facts.right_roles(workload),
+        facts.fixed_weight_bytes(workload),
+    )
     polynomials = np.column_stack([ops.gemm.reshape(n, -1), ops.macs, *kinds])
     shapes = distinct_shapes(polynomials.T, (ops.gemm[:, 0] != 0).any(axis=1))
     return _evaluate(workload, 1, uniform(1.0), execution).batch_independent | {"shapes": shapes}
@@ -350,7 +342,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
     inside = s.inside.size_bytes(point, widths)
     activations = np.bincount(moves.kernel, np.where(moves.is_weight, 0.0, moved), minlength=s.n_kernels)
     macs, elements = ops.macs @ point, s.elements @ point
-    gemm, shape = (ops.gemm.reshape(4 * n, len(point)) @ point).reshape(n, 4).T.copy(), windows(workload)
+    gemm, shape = (ops.gemm.reshape(4 * n, len(point)) @ point).reshape(n, 4).T.copy(), facts.windows(workload)
     return Demand(
         op_class=s.op_class,
         kernel=s.kernel,
@@ -372,21 +364,23 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
             begins=s.begins,
             sequences=s.begins * attended,
             prompts=s.prompts,
-            interpreted=s.prompts * is_interpreted(workload),
+            interpreted=s.prompts * facts.is_interpreted(workload),
             dispatched=s.dispatched,
             parts=s.parts,
         ),
-        links=collective_links(workload, elements * widths.activations),
-        right_bytes=np.maximum(np.array(widths.by_role)[right_roles(workload)], fixed_weight_bytes(workload)),
+        links=facts.collective_links(workload, elements * widths.activations),
+        right_bytes=np.maximum(
+            np.array(widths.by_role)[facts.right_roles(workload)], facts.fixed_weight_bytes(workload)
+        ),
         unpack_ops=_unpack_ops(moves, point, widths, n),
         model=np.zeros(s.n_kernels, dtype=np.intp),
         batch=np.full(n, attended),
-        lag=row_lags(workload),
+        lag=facts.row_lags(workload),
         windows=shape[:6],
         patches=gemm[1] * shape[6],
-        is_expert=is_expert(workload),
-        mean_work=mean_work(workload, batch, s.prompts),
-        expert_rows=expert_rows(workload, batch, s.prompts),
+        is_expert=facts.is_expert(workload),
+        mean_work=facts.mean_work(workload, batch, s.prompts),
+        expert_rows=facts.expert_rows(workload, batch, s.prompts),
     )
 
 

@@ -115,10 +115,11 @@ class BreakEven(msgspec.Struct, frozen=True):
 
 
 class Bill(msgspec.Struct, frozen=True, kw_only=True):
-    """State what a million inferences of one model cost on several devices: `rows` by device, which costs least, and for
-    which no price is known."""
+    """State what one model costs on several devices, per million of what is `counted`: `rows` by device, which costs
+    least, and for which no price is known."""
 
     cheapest: str
+    counted: str
     assumptions: tuple[Assumption, ...]
     prices: tuple[DevicePrice, ...]
     rows: dict[str, Cost]
@@ -225,9 +226,9 @@ def _deviation(result: Estimate, paid: Mapping[str, float | None], known: Sequen
     return away
 
 
-def bill_of(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -> Bill:
-    """Compute the cost of one model on several devices. Without `on_paper`, design targets are left out of break-even.
-    Raises RequestError for a price of a device that is not compared."""
+def bill_of(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True, counted: str = "inferences") -> Bill:
+    """Compute the cost of one model on several devices, per million of what is `counted`. Without `on_paper`, design
+    targets are left out of break-even. Raises RequestError for a price of a device that is not compared."""
     keys = [result.device.key for result in results]
     for name in (*by.hourly, *by.purchase):
         if name not in keys:
@@ -240,7 +241,8 @@ def bill_of(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True
         if all(prices(one, by) for one in (a, b)) and any(_purchase_usd(one, by) is not None for one in (a, b))
     ]
     return Bill(
-        cheapest=_cheapest(results, rows, rivals, by),
+        cheapest=_cheapest(results, rows, rivals, by, counted),
+        counted=counted,
         assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
         prices=tuple(price for result in results for price in prices(result, by)),
         rows=rows,
@@ -254,7 +256,7 @@ def _purchase_usd(result: Estimate, by: CostSettings) -> float | None:
 
 
 def _cheapest(
-    results: Sequence[Estimate], rows: Mapping[str, Cost], rivals: Sequence[Estimate], by: CostSettings
+    results: Sequence[Estimate], rows: Mapping[str, Cost], rivals: Sequence[Estimate], by: CostSettings, counted: str
 ) -> str:
     priced = {one.device.key: rows[one.device.key] for one in rivals if prices(one, by)}
     unpriced = [one.device.key for one in results if not prices(one, by)]
@@ -267,7 +269,7 @@ def _cheapest(
         ends = " to ".join(map(plain_number, (least.total_low_usd, least.total_high_usd)))
         which = "is the cheapest of those with a price" if unpriced else "is cheapest"
         parts.append(
-            f"{name} {which}: {plain_number(least.total_usd)} USD per million inferences ({ends}; pays for "
+            f"{name} {which}: {plain_number(least.total_usd)} USD per million {counted} ({ends}; pays for "
             f"{least.pays_for})."
         )
         if others:

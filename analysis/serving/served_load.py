@@ -21,18 +21,9 @@ from analysis.explore.cost import S_PER_HOUR
 from analysis.explore.odds import LIKELY, SURE, correlation, describe_measurement, middle_and_spread, odds_of_less
 from analysis.explore.outcome import Outcome, RuledFigure
 from analysis.model.ir.workload import Floats
+from analysis.serving import request_load as loads
 from analysis.serving.deployment import DoesNotFitError, Server
-from analysis.serving.request_load import (
-    MOST_OPEN,
-    ROUNDS,
-    AskedLoad,
-    Lengths,
-    Limits,
-    Load,
-    closed_load,
-    open_load,
-    reuse_prefixes,
-)
+from analysis.serving.request_load import AskedLoad, Lengths, Limits, Load
 from analysis.serving.simulation import Run, Wait, list_waits, timeline
 from analysis.text.headline import describe_change, is_backed
 from hardware.base import file_access
@@ -182,13 +173,13 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
 def serve_load(server: Server, key: str, asked: AskedLoad) -> Served:
     """Serve a load on a server that is spelt `key`. Random arrivals are numerous enough that filling and draining the
     server takes only a small part of the run."""
-    load, rate = reuse_prefixes(asked.load, server.costs.cache_tokens * server.layout.dp), asked.spec.rate
+    load, rate = loads.reuse_prefixes(asked.load, server.costs.cache_tokens * server.layout.dp), asked.spec.rate
     run, full = server.serve(load), None
     if rate and (rate > NEAR * server.capacity_per_s(load) or _lag(load, run)):
         full = _serve_full(server, load, run, asked)
     inside = rate * float((run.end_s - run.arrival_s).mean())
-    if ROUNDS * inside > load.requests and (full is None or rate <= full[0]):
-        load = open_load(rate, asked.lengths, min(int(ROUNDS * inside), MOST_OPEN))
+    if loads.ROUNDS * inside > load.requests and (full is None or rate <= full[0]):
+        load = loads.open_load(rate, asked.lengths, min(int(loads.ROUNDS * inside), loads.MOST_OPEN))
         run = server.serve(load)
     return Served(row=_row(server, key, asked, load, run, full), asked=asked, load=load, run=run, server=server)
 
@@ -198,7 +189,7 @@ def _serve_full(server: Server, load: Load, run: Run, asked: AskedLoad) -> tuple
     requests per second of all replicas, at least the rate of `run`, and the run of all replicas."""
     copies = server.layout.dp
     one = msgspec.structs.replace(server, layout=msgspec.structs.replace(server.layout, dp=1))
-    clients = closed_load(math.ceil(WAITING * server.sequences(load) * one.layout.workers), asked.lengths)
+    clients = loads.closed_load(math.ceil(WAITING * server.sequences(load) * one.layout.workers), asked.lengths)
     full = one.serve(clients)
     whole = {name: copies * getattr(full, name) for name in ("busy_s", "step_j", "idle_j", "sequence_seconds")}
     served = clients.requests - clients.concurrency  # the first and the last request of each client are cut short
@@ -246,7 +237,7 @@ def _row(
     per_token_j = power_w / tokens_per_s
     is_good = (ttft_s <= asked.limits.ttft_s) & (tpot_s <= asked.limits.tpot_s)
     if steady_run is not run:  # the simulated requests of an endless queue begin in batches that are not yet full
-        cut = len(steady_run.end_s) // ROUNDS
+        cut = len(steady_run.end_s) // loads.ROUNDS
         tpot_s = time_per_token_s(steady_run)[cut:-cut]
         tpot_p50_s = float(np.median(tpot_s))
     hire_usd = server.hire_usd
@@ -440,11 +431,11 @@ def highest_rate(server: Server, lengths: Lengths, limits: Limits) -> float:
 
     def holds(rate: float) -> bool:
         """Return True if 99 % of the requests stay within the limits at a rate."""
-        run = server.serve(open_load(rate, lengths))
+        run = server.serve(loads.open_load(rate, lengths))
         ttft_s, tpot_s = run.first_s - run.arrival_s, time_per_token_s(run)
         return limits.excess(float(np.percentile(ttft_s, 99)), float(np.percentile(tpot_s, 99))) <= 1
 
-    alone = server.serve(closed_load(1, lengths))
+    alone = server.serve(loads.closed_load(1, lengths))
     low = 0.01 * alone.output_tokens / lengths.output / alone.end_of_run_s
     if not holds(low):
         return 0.0

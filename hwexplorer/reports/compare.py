@@ -282,7 +282,7 @@ def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Tabl
     if (bill := find_bill(state, asks_for_paper(state, on_paper), **costs)) is not None:
         devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
         table = by_device(state, devices, (*_brief_columns(devices)[:2], *cost_columns(bill, is_whole=False)))
-        return _page(state, on_paper, replace(table, title="Per million inferences"), bill)
+        return _page(state, on_paper, replace(table, title=f"Per million {bill.counted}"), bill)
     return _page(state, on_paper, _brief_table(device_rows.device_rows(state, state.baseline)))
 
 
