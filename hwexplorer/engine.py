@@ -77,14 +77,9 @@ def devices_changed() -> None:
         function.cache_clear()
 
 
-def user_folder() -> Path:
-    """Return the user's own folder of device files, where `calibrate` writes. It need not exist."""
-    return file_access.devices_folder()
-
-
 def folders() -> tuple[Path, ...]:
     """Return the named folders, and the user's own if there is one."""
-    user = user_folder()
+    user = file_access.devices_folder()  # where `calibrate` writes; it need not exist
     return (*_MODELS.folders, user) if user.is_dir() and user not in _MODELS.folders else _MODELS.folders
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from analysis.document import Cell, Column
+from analysis.document import Column
 from analysis.estimate.figures import describe_deviations
 from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.workload import Workload, uncovered_note
@@ -20,6 +20,7 @@ from hwexplorer.views.captions import length_words
 from hwexplorer.views.tree_view import is_read, trace_annex
 
 if TYPE_CHECKING:
+    from analysis.explore.point import Point
     from analysis.explore.wavefront_phases import Wavefront
     from hwexplorer.export.sheet import Sheet
     from hwexplorer.reports.why import NodeGain
@@ -113,17 +114,13 @@ class ScreenQueries:
         sections = [(head, tuple(_FACT.sub(r"\1\t\2 ", line) for line in lines)) for head, lines in text.sections]
         return replace(text, sections=tuple(sections))
 
-    def figures(self, state: State, device: str) -> tuple[Cell, ...]:
-        """Return the evidence, latency (s), energy per inference (J), power (W) and memory (bytes) on a device; the
-        figures are None if the model does not fit."""
-        from analysis.estimate.estimate import estimate
-        from analysis.text.headline import evidence_word
+    def point(self, state: State, device: str) -> Point:
+        """Return the figures of the model of a state on a device. Raises RequestError if it cannot run there."""
+        from analysis.explore import grid  # not needed to start the screen
 
-        ran = estimate(engine.workload(state), engine.device(device), engine.scenario(state))
-        if not ran.fits:
-            return ("does not fit", *(None,) * 4)
-        figures = ran.latency_s, ran.energy_j_per_inference, ran.average_power_w, float(ran.memory.peak_bytes)
-        return evidence_word(ran), *figures
+        chips = (engine.device(device),)
+        axes = grid.Axes((engine.workload(state),), chips, (state.batch,), (state.precision,), engine.scenario(state))
+        return grid.evaluate(axes)[0]
 
     def operators_below(self, state: State) -> frozenset[str]:
         """Return the operators of the row `state.at`; if it merges blocks, the operators of every block."""

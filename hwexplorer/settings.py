@@ -206,19 +206,15 @@ DEFAULTS: dict[str, Any] = {setting.name: setting.default for setting in SETTING
 def default_precision(model: str) -> str:
     """Return the default precision of a model: the format that it is stored in, if known. Otherwise it is the usual
     format of checkpoints for a language model, and formats.DEFAULT for any other."""
-    return _default_precision(model, _file_stamp(model))
-
-
-def _file_stamp(model: str) -> float:
-    """Return the change time of a file of weights, whose format may change; 0 for other models."""
+    changed_s = 0.0
     with suppress(OSError, ValueError):
-        if ".gguf" in model:
-            return Path(model.rpartition(":")[0] or model).stat().st_ctime
-    return 0.0
+        if ".gguf" in model:  # the format of a file of weights may change
+            changed_s = Path(model.rpartition(":")[0] or model).stat().st_ctime
+    return _default_precision(model, changed_s)
 
 
 @lru_cache(maxsize=256)
-def _default_precision(model: str, stamp: float) -> str:
+def _default_precision(model: str, changed_s: float) -> str:
     from analysis.model.names.model_ref import phases, stored_precision  # not needed to start the screen
 
     return stored_precision(model) or (formats.LANGUAGE if phases(model) else formats.DEFAULT)

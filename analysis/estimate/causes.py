@@ -13,7 +13,6 @@ first kernel of each call, and `divide_host_work` divides an estimate in two tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 
 import msgspec
@@ -137,13 +136,8 @@ def family_of(event: Event) -> str:
 
 def family_energy(result: Estimate) -> Floats:
     """Return the energy of each family in J, shape (7,)."""
-    return sum_by_family(result.events, result.event_j)
-
-
-def sum_by_family(events: Sequence[Event], energy_j: Floats) -> Floats:
-    """Return the sums of the energy of events, (e,), over each family, shape (7,)."""
-    index = [FAMILIES.index(family_of(event)) for event in events]
-    return np.bincount(index, energy_j, minlength=len(FAMILIES)).astype(np.float64)
+    index = [FAMILIES.index(family_of(event)) for event in result.events]
+    return np.bincount(index, result.event_j, minlength=len(FAMILIES)).astype(np.float64)
 
 
 def sum_events(result: Estimate, members: Ints) -> tuple[Floats, Floats]:
@@ -221,13 +215,8 @@ def _prices_by_cause(result: Estimate) -> Floats:
     """Return the price of each event in the row of its cause, (6, e)."""
     rows = np.zeros((len(CAUSES), len(result.events)))
     for place, (event, price) in enumerate(zip(result.events, result.run.prices.value.tolist(), strict=True)):
-        rows[cause_of_event(event), place] = price
+        rows[cause_of_family(family_of(event)), place] = price
     return rows
-
-
-def cause_of_event(event: Event) -> int:
-    """Return the index in CAUSES that an event's energy belongs to."""
-    return cause_of_family(family_of(event))
 
 
 def cause_of_family(family: str) -> int:

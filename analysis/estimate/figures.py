@@ -9,7 +9,7 @@ from analysis.document import YES_NO, column, record
 from analysis.estimate.estimate import Estimate, largest_batch
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.trust import Trust
-from analysis.model.ir.workload import Workload, steps
+from analysis.model.ir.workload import steps
 from hardware import precision
 from hardware.demand import OpClass
 from hardware.engines.runtime import AUTO, MODES, format_rule, runtimes
@@ -164,19 +164,14 @@ def serving(result: Estimate) -> Serving | None:
 
 def head_fields(result: Estimate, on_device: bool = False) -> dict[str, Any]:
     """Return the fields of a Head. `on_device` adds the device, and the mode, runtime and format that run on it."""
-    scenario = result.scenario
-    head = model_head_fields(result.workload, scenario.batch, scenario.precision)
+    scenario, workload = result.scenario, result.workload
+    head = {"model": workload.name, "batch": scenario.batch, "precision": scenario.precision}
+    head |= {"image_size": workload.image_size, **workload.defaults}
     head |= {"execution": scenario.execution, "layout": scenario.layout}
     if on_device:
         head |= {"device": result.device.key, "execution_run": result.execution, "runtime": result.runtime.name}
         head["precision_run"] = result.precision_run
     return head
-
-
-def model_head_fields(workload: Workload, batch: int, precision: str) -> dict[str, Any]:
-    """Return the fields of a Head about a model alone."""
-    head = {"model": workload.name, "batch": batch, "precision": precision, "image_size": workload.image_size}
-    return head | workload.defaults
 
 
 _WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models",

@@ -22,16 +22,11 @@ from hardware.demand import OpClass
 from hardware.execute import RESOURCES
 
 
-def contraction(result: Estimate) -> tuple[str, str]:
-    """Return the unit that most of the contractions run on, and its format."""
-    runs = result.plan
-    return runs.convolution if result.precision_run == runs.convolution[1] else runs.contraction
-
-
 def main_peak(result: Estimate) -> tuple[str, float]:
     """Return the unit and format that most of the contractions run on (`matrix.fp16`), and its FLOP/s. If the
     device has no rate for it, return its fastest unit and format."""
-    peaks, (unit, form) = result.device.peaks, contraction(result)
+    peaks, plan = result.device.peaks, result.plan
+    unit, form = plan.convolution if result.precision_run == plan.convolution[1] else plan.contraction
     if (unit, form) not in peaks:
         unit, form = max(peaks, key=lambda key: peaks[key])
     return f"{unit}.{form}", peaks[unit, form]

@@ -39,10 +39,6 @@ class Metric(msgspec.Struct, frozen=True):
         value: float = getattr(run, self.key)
         return value
 
-    def is_figure_of(self, run: object) -> bool:
-        """Return True if an object has this figure."""
-        return hasattr(run, self.key) or (self.formula is not None and not self.is_of_load)
-
 
 METRICS = {
     "energy": Metric(

@@ -123,7 +123,9 @@ def peak_memory(workload: Workload, batch: int, widths: Widths, execution: str, 
     kernel = structure(workload, execution).kernel
     lives = lifetimes(workload, execution)
     size = allocation_bytes(workload, lives, batch, widths)
-    timeline = live_bytes(lives, size, int(kernel.max(initial=-1)) + 1)[kernel]
+    after = int(kernel.max(initial=0)) + 2
+    change = np.bincount(lives.first, size, minlength=after) - np.bincount(lives.last + 1, size, minlength=after)
+    timeline = change.cumsum()[kernel]
     scratch = workspace(workload, batch, widths.activations, block) if block else np.zeros(len(kernel))
     weights = weight_bytes(workload, batch, widths)
     if not len(kernel):
@@ -157,14 +159,6 @@ def cache_bytes(workload: Workload, batch: int, widths: Widths) -> float:
     if workload.kind == "request":
         which &= workload.tensors.role == INPUT
     return float(select_values(workload, which).size_bytes(workload.value_at(batch=batch), widths).sum())
-
-
-def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:
-    """Return the bytes of the allocations that are live while each kernel runs, shape (k,)."""
-    n = max(n_kernels, 1)
-    change = np.bincount(lives.first, size, minlength=n + 1) - np.bincount(lives.last + 1, size, minlength=n + 1)
-    held: Floats = change.cumsum()[:n_kernels]
-    return held
 
 
 @memoize(shared=True)

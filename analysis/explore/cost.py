@@ -97,11 +97,6 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         column("In a lifetime", "SI", key="lifetime", role="quantity", keep=6, help="inferences one device can run"),
     ]
 
-    @property
-    def running_usd(self) -> float:
-        """Hire, which includes power, or else electricity."""
-        return self.electricity_usd if self.hire_usd is None else self.hire_usd
-
 
 class BreakEven(msgspec.Struct, frozen=True):
     """Up to `inferences`, `first` costs less, and above it `then`; None means that `first` always costs less. `reached`
@@ -290,9 +285,11 @@ def _assumption(name: str, value: float, given: bool) -> Assumption:
 
 def break_even(a: Estimate, b: Estimate, by: CostSettings) -> BreakEven:
     """Return the volume from which the device that costs less to run has repaid its purchase price."""
-    sides = [  # purchase price, USD per inference without it
-        (_purchase_usd(side, by) or 0.0, find_cost(side, by).running_usd / MILLION, side) for side in (a, b)
-    ]
+    sides = []  # purchase price, USD per inference without it: hire, which includes power, or electricity
+    for side in (a, b):
+        cost = find_cost(side, by)
+        running_usd = cost.electricity_usd if cost.hire_usd is None else cost.hire_usd
+        sides.append((_purchase_usd(side, by) or 0.0, running_usd / MILLION, side))
     (low, dear, first), (high, cheap, then) = sorted(sides, key=lambda side: side[:2])
     names = first.device.key, then.device.key
     if dear <= cheap:

@@ -240,7 +240,7 @@ class Outcome(msgspec.Struct, frozen=True):
     def ruled_figure(self, name: str) -> RuledFigure:
         """Return the figure that a rule names. Raises RequestError for a figure of a load."""
         result = self.estimate
-        if not METRICS[name].is_figure_of(result):
+        if METRICS[name].is_of_load:
             raise RequestError(f"{name} is a figure of a load, e.g. of llama3_8b:serve,in=1024,out=256,rate=5")
         words = f"{name} of {result.workload.name} on {result.device.key}"
         evidence = describe_evidence(result.trust) if METRICS[name].band else ""
@@ -314,20 +314,15 @@ def check(rules: Sequence[Constraint], find_outcome: FindOutcome) -> Findings:
     names = dict.fromkeys(name for rule in rules for name in _devices(rule) or ("",))
     results = [find_outcome(name).estimate for name in names]
     evaluated += coverage_findings(results[0].coverage, results[0].rule_coverage.gap)
+    verdicts = {finding.verdict for finding in evaluated}
     return Findings(
         **head_fields(results[0]),
-        verdict=worst_verdict(evaluated),
+        verdict=next((verdict for verdict in (FAIL, UNKNOWN) if verdict in verdicts), PASS),
         holds=all(finding.holds for finding in evaluated),
         devices=tuple(dict.fromkeys(result.device.key for result in results)),
         runtimes=tuple(dict.fromkeys(result.runtime.name for result in results)),
         findings=evaluated,
     )
-
-
-def worst_verdict(findings: Sequence[Finding]) -> str:
-    """Return FAIL if one rule fails, else UNKNOWN if one is unknown, else PASS."""
-    verdicts = {finding.verdict for finding in findings}
-    return next((verdict for verdict in (FAIL, UNKNOWN) if verdict in verdicts), PASS)
 
 
 def coverage_findings(share: float, gap: str) -> tuple[Finding, ...]:

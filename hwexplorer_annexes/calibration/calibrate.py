@@ -19,6 +19,7 @@ from hwexplorer.extend import (
     device_toml,
     document,
     engine,
+    file_access,
     files,
     options,
     output,
@@ -77,7 +78,7 @@ def _document(
         rows, skipped = device_fit.interpret_rows(table, nearest)
     with output.Progress() as progress:
         made = device_fit.fit_rows(rows, nearest, name, skipped, progress.show)
-    return _keep_device(made, to or engine.user_folder())
+    return _keep_device(made, to or file_access.devices_folder())
 
 
 def _timed_row(

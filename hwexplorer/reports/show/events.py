@@ -91,7 +91,7 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
             coefficient_j=(each_j := energy / count if count else price.value_j),
             coefficient_low_j=each_j * _relative(price.low_j, price),
             coefficient_high_j=each_j * _relative(price.high_j, price),
-            cause=causes.CAUSES[causes.cause_of_event(event)],
+            cause=causes.CAUSES[causes.cause_of_family(causes.family_of(event))],
             family=causes.family_of(event),
             is_dynamic=event.is_dynamic,
             waits=_idle_share(result, members, event, count),

@@ -11,16 +11,17 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from analysis.document import Cell, Column
-from analysis.explore.outcome import Constraint, parse_limits
+from analysis.estimate.metrics import METRICS
+from analysis.explore.outcome import parse_limits
 from analysis.text.headline import EVIDENCE
 from hardware.base.errors import RequestError
 from hwexplorer.settings import SCENARIO_FIELDS
 from hwexplorer.state import State, replace
 from hwexplorer.tui.session import state_changes
-from hwexplorer.tui.session.state_changes import changed_fields
 from hwexplorer.views import plain
 
 if TYPE_CHECKING:
+    from analysis.explore.point import Point
     from hwexplorer.tui.session.view_cache import ViewCache
 
 COLUMNS = (
@@ -30,10 +31,6 @@ COLUMNS = (
     Column("power", "Power", "W", role="quantity", keep=0),
     Column("memory", "Memory", "byte", role="quantity", keep=0),
 )
-_PLACES = {"latency": 3, "energy": 4, "power": 5, "memory": 6}  # index of a figure in a row's cells
-_RUN = SCENARIO_FIELDS | {"model"}
-_UNKNOWN: tuple[Cell, ...] = (None,) * len(COLUMNS)
-BACKED = (EVIDENCE["measured"], EVIDENCE["siblings"])  # only a device with such evidence can be the best
 SLICE_S = 0.01  # computing time between two looks at the keyboard
 
 
@@ -43,37 +40,40 @@ class DeviceLimits:
     def __init__(self, cache: ViewCache) -> None:
         self._cache, self._provider = cache, cache.provider
         self._state: State | None = None
-        self._figures: dict[str, tuple[Cell, ...]] = {}
+        self._points: dict[str, Point | None] = {}  # None for a device that cannot run the model
         self._summary: tuple[object, str] = (None, "")
 
     def _forget_other_scenario(self, state: State) -> None:
-        if self._state is None or changed_fields(self._state, state) & _RUN:
-            self._state, self._figures = state, {}  # the figures belong to another scenario
+        if self._state is None or state_changes.changed_fields(self._state, state) & (SCENARIO_FIELDS | {"model"}):
+            self._state, self._points = state, {}
 
     def apply(self, state: State, table: plain.Table, text: str) -> plain.Table:
         """Return `table` with figures: the devices within the limits of `text` first, the best on top, the others dim.
         The title says how many pass and which is best. Raises RequestError for a wrong limit."""
         self._forget_other_scenario(state)
-        rows = [replace(row, cells=(*row.cells[:2], *(self._figures.get(row.key) or _UNKNOWN))) for row in table.rows]
-        with_figures = replace(table, columns=(*table.columns[:2], *COLUMNS), rows=tuple(rows))
         words = set(text.split()) - set(state_changes.plain_words(text))
-        limits = [limit for limit in parse_limits(" ".join(words)) if limit.figure in _PLACES]
-        dimmed = [replace(row, dim=not all(_holds(limit, row) for limit in limits)) for row in rows]
-        ordered = tuple(sorted(dimmed, key=_rank))
-        return replace(with_figures, title=self._headline(ordered), rows=ordered)
+        limits = [limit for limit in parse_limits(" ".join(words)) if not METRICS[limit.figure].is_of_load]
+        ranked = list[tuple[tuple[bool, bool, float], plain.Row]]()
+        for row in table.rows:
+            point = self._points.get(row.key)
+            passes = point is not None and point.fits and all(one.holds(point.figure(one.figure)) for one in limits)
+            rank = (False, not point.silicon, point.edp_js) if point is not None and passes else (True, False, 0.0)
+            ranked.append((rank, replace(row, cells=(*row.cells[:2], *_cells(point)), dim=not passes)))
+        rows = tuple(row for _, row in sorted(ranked, key=lambda pair: pair[0]))
+        return replace(table, columns=(*table.columns[:2], *COLUMNS), title=self._headline(rows), rows=rows)
 
     def _headline(self, rows: Sequence[plain.Row]) -> str:
         """Return `28 of 85 pass; best: l4; predicted better: tpu_v4`, or `..` while figures are missing. A device
         without measurements of it or of similar chips is predicted, never the best."""
-        if any(row.key not in self._figures for row in rows):
+        if any(row.key not in self._points for row in rows):
             return ".."
-        passing = [row for row in rows if not row.dim]
-        parts = [f"{len(passing)} of {sum(bool(self._figures[row.key]) for row in rows)} pass"]
-        best = next((row for row in passing if row.cells[2] in BACKED), None)
+        passing = [row.key for row in rows if not row.dim]
+        parts = [f"{len(passing)} of {len(rows)} pass"]
+        best = next((key for key in passing if (point := self._points[key]) is not None and point.is_measured), None)
         if best:
-            parts.append(f"best: {best.key}")
-        if passing and passing[0] is not best:
-            parts.append(f"predicted {'better' if best else 'best'}: {passing[0].key}")
+            parts.append(f"best: {best}")
+        if passing and passing[0] != best:
+            parts.append(f"predicted {'better' if best else 'best'}: {passing[0]}")
         parts.append("only devices and designs that can run it count")
         return "; ".join(parts)
 
@@ -82,23 +82,23 @@ class DeviceLimits:
         self._forget_other_scenario(state)
         if devices is None:
             devices = [row.key for row in self._cache.view("devices", state).rows]
-        missing = [device for device in devices if device not in self._figures]
+        missing = [device for device in devices if device not in self._points]
         end = perf_counter() + SLICE_S
         for device in missing:
             try:
-                self._figures[device] = self._provider.figures(state, device)
+                self._points[device] = self._provider.point(state, device)
             except RequestError:  # the device cannot run the model, so it passes no limit
-                self._figures[device] = _UNKNOWN
+                self._points[device] = None
             if perf_counter() > end:
                 break
         return len(missing) > 0
 
     def summary(self, state: State) -> str:
         """Return `limits L<5ms E<1J: 3 of 74 pass; best: l4`."""
-        if any(limit.figure not in _PLACES for limit in parse_limits(state.limits)):  # a limit on figures of a load
+        if any(METRICS[limit.figure].is_of_load for limit in parse_limits(state.limits)):
             return f"limits {state.limits}"
         self._forget_other_scenario(state)
-        key = (state.limits, state.devices, len(self._figures), id(self._state))
+        key = (state.limits, state.devices, len(self._points), id(self._state))
         if key != self._summary[0]:
             table = self.apply(state, self._cache.view("devices", state), state.limits)
             self._summary = key, f"limits {state.limits}: {table.title}"
@@ -110,15 +110,9 @@ class DeviceLimits:
         return "" if is_passed else f"No device shown passes; {self.summary(state)}."
 
 
-def _holds(limit: Constraint, row: plain.Row) -> bool:
-    """Return True if a device is known to be within a limit."""
-    value = row.cells[_PLACES[limit.figure]]
-    return isinstance(value, plain.NUMBERS) and limit.holds(value)
-
-
-def _rank(row: plain.Row) -> tuple[bool, bool, float]:
-    """Return the sort key: devices within the limits first, designs on paper last among them, then energy x latency."""
-    evidence, latency, energy = row.cells[2:5]
-    if row.dim or not isinstance(latency, plain.NUMBERS) or not isinstance(energy, plain.NUMBERS):
-        return row.dim, False, 0.0
-    return False, evidence == EVIDENCE["design_target"], float(latency) * float(energy)
+def _cells(point: Point | None) -> tuple[Cell, ...]:
+    """Return the cells of COLUMNS; without figures if the model does not fit, or no figure is known."""
+    if point is None or not point.fits:
+        return (None if point is None else "does not fit", *(None,) * (len(COLUMNS) - 1))
+    figures = point.latency_s, point.energy_j_per_inference, point.average_power_w, point.peak_memory_bytes
+    return EVIDENCE[point.trust.level], *figures
