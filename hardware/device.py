@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -24,7 +23,7 @@ from hardware.architecture_facts import (
     price_table,
 )
 from hardware.base import file_access as storage
-from hardware.base.errors import RequestError, hint, unknown
+from hardware.base.errors import RequestError, unknown
 from hardware.base.text import parse_amount
 from hardware.demand import OpClass
 from hardware.engines.runtime import MODES, Runtime, runtimes
@@ -250,12 +249,13 @@ def read_device_file(path: Path) -> DeviceFile:
     except OSError as error:
         raise fail(path.name, f"cannot be read ({error.strerror})") from None
     try:
-        spec = msgspec.convert(data, DeviceFile)
+        spec = storage.convert_record(path, "", data, DeviceFile)
+    except ValueError as error:
+        raise RequestError(f"device file {error}") from None
+    try:
         _check(spec)
         if spec.id != path.stem:
             raise ValueError(f"id: is {spec.id!r}, must equal the file name {path.stem!r}")
-    except msgspec.ValidationError as error:
-        raise fail(path.name, _suggest_name(_located(data, error))) from None
     except ValueError as error:
         raise fail(path.name, error) from None
     return spec
@@ -291,32 +291,6 @@ def _check(spec: DeviceFile) -> None:
     for mode, point in spec.power_modes.items():
         _check_facts(f"power_modes.{mode}.facts", known, point.facts)
     _check_peaks(spec, complete_facts(spec, spec.facts))
-
-
-def _suggest_name(message: str) -> str:
-    """Return the message of an unknown field with the nearest right one."""
-    fields = {name for kind in (DeviceFile, Fact, PowerMode, OwnEvidence) for name in kind.__struct_fields__}
-    wrong = re.search(r"unknown field `(\w+)", message)
-    near = hint(wrong[1], sorted(fields)) if wrong else ""
-    return f"{message} ({near})" if near else message
-
-
-def _located(data: dict[str, Any], error: msgspec.ValidationError) -> str:
-    """Return the validation message with the name of the fact it is about, which msgspec leaves out."""
-    message = str(error).replace("`$.", "`").replace("$.", "")
-    if "[...]" not in message:
-        return message
-    tables = {name: data.get(name) for name in ("facts", "peak_flops", "coefficients")}
-    groups = data.get("fma_per_clock")
-    if isinstance(groups, dict):
-        tables |= {f"fma_per_clock.{unit}": table for unit, table in groups.items()}
-    for where, table in tables.items():
-        for name, fact in table.items() if isinstance(table, dict) else ():
-            try:
-                msgspec.convert(fact, Fact)
-            except msgspec.ValidationError as inner:
-                return f"{where}.{name}: {str(inner).replace('`$.', '`')}"
-    return message
 
 
 def _derived(field: Field, factor: float, facts: dict[str, Fact]) -> Fact:

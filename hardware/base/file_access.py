@@ -238,10 +238,19 @@ def convert_record(path: Path, record: str, data: dict[str, Any], kind: type[T])
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        unknown = re.search(r"unknown field `(\w+)`$", str(error))
-        near = f" ({hint(unknown[1], getattr(kind, '__struct_fields__', ()))})" if unknown else ""
+        unknown = re.search(r"unknown field `(\w+)`", str(error))
+        known = {*getattr(kind, "__struct_fields__", ()), *_keys(data)} - {unknown[1] if unknown else ""}
+        near = f" ({right})" if unknown and (right := hint(unknown[1], sorted(known))) else ""
         places = (path.name, record, _wrong_row(data, kind, str(error)))
         raise ValueError(f"{': '.join(filter(None, places))}: {error}{near}") from None
+
+
+def _keys(data: dict[str, Any]) -> Iterator[str]:
+    """Yield the keys of a table and of the tables in it."""
+    for key, value in data.items():
+        yield key
+        if isinstance(value, dict):
+            yield from _keys(value)
 
 
 def _wrong_row(data: dict[str, Any], kind: type[Any], error: str) -> str:
