@@ -2,8 +2,8 @@
 
 A node is compared by its energy per inference, its latency, and the product of both, so a device that loses both wins
 nothing. (Its part of the EDP of the model, which depends on the totals of the device, is `edp_js`.) An operator that a
-kernel hides behind another takes no time of its own: where several devices hide it, the least energy has the least
-product. Equal figures are a tie without a winner.
+kernel hides behind another takes no time of its own: if one device hides it, all are compared by energy. Equal figures
+are a tie without a winner.
 """
 
 from collections.abc import Mapping, Sequence
@@ -344,22 +344,6 @@ class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
     bound: str
     ratio_to_baseline: dict[str, float | None]
 
-    @property
-    def is_hidden(self) -> bool:
-        """True if the node takes energy but no time: a kernel does other work meanwhile."""
-        return self.latency_s == 0.0 < self.energy_j
-
-
-def _order(node: NodeFigures, metric: str) -> tuple[float, float]:
-    """Return what devices are sorted by in a metric: products without time are sorted by their energy."""
-    figure = node_figure(node, metric)
-    return figure, node.energy_j_per_inference if metric == "edp" and not figure else 0.0
-
-
-def node_figure(node: NodeFigures, metric: str) -> float:
-    """Return the figure by which a node is compared in a metric."""
-    return node.own_edp_js if metric == "edp" else METRICS[metric].figure(node)
-
 
 class ComparedNode(msgspec.Struct, frozen=True, kw_only=True):
     """One node on every device, by device key. By metric, `winner` is the device with the least, '' in a tie; `margin`
@@ -371,6 +355,21 @@ class ComparedNode(msgspec.Struct, frozen=True, kw_only=True):
     devices: dict[str, NodeFigures]
     winner: dict[str, str]
     margin: dict[str, float | None]
+
+    def figures(self, metric: str) -> dict[str, float]:
+        """Return the figures by which devices are compared, by key."""
+        return node_figures(self.devices, metric)
+
+
+def node_figures(devices: Mapping[str, NodeFigures], metric: str) -> dict[str, float]:
+    """Return the figures by which devices are compared in a metric, of their own and not attributed: their energies
+    where one of them does the work inside a kernel, without time of its own."""
+    if metric == "edp":
+        products = {key: node.own_edp_js for key, node in devices.items()}
+        if all(products.values()):
+            return products
+        metric = "energy"
+    return {key: METRICS[metric].figure(node) for key, node in devices.items()}
 
 
 class Levels(Head, frozen=True, kw_only=True):
@@ -420,7 +419,8 @@ def _count_passed_over(compared: Sequence[ComparedNode], metric: str, designs: S
     """Count the nodes on which each of the designs has less than every other device."""
     counts = dict.fromkeys(designs, 0)
     for row in compared if designs else ():
-        least = min(row.devices, key=lambda key: _order(row.devices[key], metric))
+        figures = row.figures(metric)
+        least = min(figures, key=figures.__getitem__)
         if least in counts:
             counts[least] += 1
     return {key: count for key, count in counts.items() if count}
@@ -444,7 +444,7 @@ def _node_figures(result: Estimate, baseline: Estimate, level: str) -> tuple[Nod
         "latency": (figures.latency_s, reference.latency_s),
     }
     ratios = [list(map(_times, ours.tolist(), base.tolist())) for ours, base in pairs.values()]
-    are_hidden = (figures.latency_s == 0.0) & (reference.latency_s == 0.0)
+    are_hidden = (figures.latency_s == 0.0) | (reference.latency_s == 0.0)
     ratios[0] = [
         energy if hidden else edp for hidden, edp, energy in zip(are_hidden.tolist(), *ratios[:2], strict=True)
     ]
@@ -464,17 +464,19 @@ def _times(more: float, less: float) -> float | None:
 
 def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[dict[str, str], dict[str, float | None]]:
     """Return winner and margin by metric."""
-    found = {name: find_winner({key: _order(devices[key], name) for key in fitting}) for name in ADDITIVE}
+    found = {}
+    for name in ADDITIVE:
+        figures = node_figures(devices, name)
+        found[name] = find_winner({key: figures[key] for key in fitting})
     return {name: key for name, (key, _) in found.items()}, {name: margin for name, (_, margin) in found.items()}
 
 
-def find_winner(costs: Mapping[str, tuple[float, float]]) -> tuple[str, float | None]:
+def find_winner(costs: Mapping[str, float]) -> tuple[str, float | None]:
     """Return the device with the least cost, '' in a tie, and the ratio of the next device to it: None if its cost is
-    0, 1 in a tie or without rivals. A cost is a figure, and the energy that decides where the figure of both is 0."""
-    by_cost = sorted(costs, key=lambda key: (*costs[key], key))
+    0, 1 in a tie or without rivals."""
+    by_cost = sorted(costs, key=lambda key: (costs[key], key))
     if len(by_cost) < 2:
         return next(iter(by_cost), ""), 1.0
     least, second = (costs[key] for key in by_cost[:2])
-    place = 0 if second[0] else 1  # 1: both are hidden
-    is_ahead = second[place] > least[place] * (1.0 + _SAME)
-    return (by_cost[0], _times(second[place], least[place])) if is_ahead else ("", 1.0)
+    is_ahead = second > least * (1.0 + _SAME)
+    return (by_cost[0], _times(second, least)) if is_ahead else ("", 1.0)

@@ -20,7 +20,6 @@ from hardware.base.text import plain_number, quantity
 from hwexplorer import engine, options
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report, Rows
-from hwexplorer.export.text import columns_as_text
 from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
 from hwexplorer.views import captions, device_rows, plain
@@ -273,12 +272,12 @@ def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> pl
 
 
 def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table | plain.Page:
-    """Return the answer with a row and a line for each device; with level `detailed`, a paragraph for each device; with
+    """Return the answer with a row and a line for each device; with level `detailed`, all columns; with
     costs, a row with the cost of each."""
     if level in ("subgraph", "operator"):
         return replace(_view(state, level, on_paper), first=NODES)
     if level == "detailed":
-        return _page(state, on_paper, _device_pages(_sorted_devices(state, level, SUMMARY), _steps(state)))
+        return _view(state, level, on_paper, **costs)
     if (bill := find_bill(state, asks_for_paper(state, on_paper), **costs)) is not None:
         devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
         table = by_device(state, devices, (*_brief_columns(devices)[:2], *cost_columns(bill, is_whole=False)))
@@ -390,20 +389,9 @@ def _deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:
     return (*(f"{', '.join(device_names)}: {mark}" for mark, device_names in names.items()), *results[0].workload.notes)
 
 
-def _device_pages(table: plain.Table, steps: tuple[str, ...]) -> plain.Text:
-    """Return a paragraph per device, with a figure in each line, and the next commands."""
-    names, *columns = columns_as_text(table)
-    width = max(len(column[0]) for column in columns)
-    pages = [
-        (name, tuple(f"{column[0]:<{width}}  {column[place].strip()}" for column in columns if column[place].strip()))
-        for place, name in enumerate(names[1:], 1)
-    ]
-    return plain.Text("devices", "Device by device", (*pages, ("", steps)))
-
-
 # --- node by node -----------------------------------------------------------------------------------------
 
-_HIDDEN = "J: hidden in a kernel without time of its own, so compared by energy"
+_HIDDEN = "J: without time of its own in a kernel of a device, so compared by energy"
 
 
 def _by_node(state: State, found: comparison.Levels) -> plain.Table:
@@ -428,7 +416,7 @@ def _by_node(state: State, found: comparison.Levels) -> plain.Table:
         f"{engine.marked_key(key)} has the least {noun} in {least} of {count}, on paper: not counted"
         for key, least in found.passed_over[metric].items()
     ]
-    if metric == "edp" and any(node.is_hidden for row in found.rows for node in row.devices.values()):
+    if metric == "edp" and any(map(_is_hidden, found.rows)):
         footer.append(_HIDDEN)
     return plain.Table(
         "compare",
@@ -444,21 +432,23 @@ def _winner(node: comparison.ComparedNode, metric: str) -> str:
 
 
 def _columns_of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
+    def amount(node: comparison.ComparedNode) -> float:
+        """Return the figure of the device, an energy if a device hides the node."""
+        value = node.figures(metric)[key]
+        return plain.Amount(value, "J") if metric == "edp" and _is_hidden(node) else value
+
     return (
-        Column(key, engine.marked_key(key), metrics.METRICS[metric].unit, role="quantity", keep=2,
-               of=lambda node: _node_amount(node.devices[key], metric)),
+        Column(key, engine.marked_key(key), metrics.METRICS[metric].unit, role="quantity", keep=2, of=amount),
         Column(f"{key}_ratio", "ratio", "x", keep=6, of=lambda node: node.devices[key].ratio_to_baseline[metric],
                help=f"to {baseline}"),
         Column(f"{key}_bound", "Limit", role="text", keep=7,
-               of=lambda node: "hidden" if node.devices[key].is_hidden else node.devices[key].bound,
-               help="what limits the kernel; hidden: other work of its kernel takes as long"),
+               of=lambda node: node.devices[key].bound if node.devices[key].latency_s else "fused",
+               help="what limits the kernel; fused: other work of its kernel takes as long"),
     )  # fmt: skip
 
 
-def _node_amount(node: comparison.NodeFigures, metric: str) -> float:
-    """Return the figure by which a node is compared: the energy of work that takes no time of its own."""
-    is_by_energy = metric == "edp" and node.is_hidden
-    return plain.Amount(node.energy_j_per_inference, "J") if is_by_energy else comparison.node_figure(node, metric)
+def _is_hidden(node: comparison.ComparedNode) -> bool:
+    return not all(figures.own_edp_js for figures in node.devices.values())
 
 
 def _tally(found: comparison.Levels, metric: str) -> str:

@@ -496,9 +496,8 @@ def heat(table: plain.Table, state: State) -> plain.Table:
         branch for _, branch in tree_figures.draw_outline(engine.result(state), state.by, state.split_branches).walk()
     ]
     keys, names = [branch.key for branch in branches], with_unchanged(state.devices)
-    figures = {
-        name: dict(zip(keys, _figures(replace(state, devices=names, on=name), branches), strict=True)) for name in names
-    }
+    figures = {name: costs_by_node(replace(state, devices=names, on=name), branches) for name in names}
+    places = {key: place for place, key in enumerate(keys)}
     fitting = [name for name in names if engine.result(state, name).fits]
     silicon = [name for name in fitting if engine.device(name).silicon]
     on_paper = [name for name in fitting if name not in silicon]
@@ -507,7 +506,10 @@ def heat(table: plain.Table, state: State) -> plain.Table:
     wins: Counter[str] = Counter()
     compared_rows = []
     for row in table.rows:
-        values = {name: figures[name].get(row.key) for name in names}
+        values = {name: costs[state.metric][places[row.key]] for name, costs in figures.items()}
+        if state.metric == "edp" and 0.0 in values.values():  # a kernel hides the work somewhere: it has no product
+            energies = {name: costs["energy"][places[row.key]] for name, costs in figures.items()}
+            values = {name: plain.Amount(joules or 0.0, "J") for name, joules in energies.items()}
         winner = _least(values, silicon)
         if row.depth == 1:
             wins[winner] += 1
@@ -529,15 +531,6 @@ def heat(table: plain.Table, state: State) -> plain.Table:
     return replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)
 
 
-def _figures(state: State, branches: list[tree_figures.Branch]) -> list[float | None]:
-    """Return the figure of each node. Work that takes no time of its own has no product: its energy is compared."""
-    costs = costs_by_node(state, branches)
-    return [
-        plain.Amount(energy or 0.0, "J") if figure == 0.0 and state.metric == "edp" else figure
-        for figure, energy in zip(costs[state.metric], costs["energy"], strict=True)
-    ]
-
-
 def _column(name: str, state: State, order: Sequence[str]) -> Column:
     """Return the column of a device. The only one with changed facts is named by its braces."""
     base, changes = split_changes(name)
@@ -553,14 +546,12 @@ def _column(name: str, state: State, order: Sequence[str]) -> Column:
 def _least(values: Mapping[str, float | None], among: list[str]) -> str:
     """Return the device with the least value, `TIE` if several have it, '' if none has a value."""
     known = {name: value for name in among if (value := values[name]) is not None}
-    costs = {name: (0.0, value) if isinstance(value, plain.Amount) else (value, 0.0) for name, value in known.items()}
-    return find_winner(costs)[0] or TIE * bool(costs)
+    return find_winner(known)[0] or TIE * bool(known)
 
 
 def _target(values: Mapping[str, float | None], target: str, winner: str) -> str:
     """Write a design target and its ratio to the winner: `kpu_t256 3.1x less`."""
     target_value, winner_value = values.get(target), values.get(winner)
-    is_mixed = isinstance(target_value, plain.Amount) != isinstance(winner_value, plain.Amount)
-    if not target_value or not winner_value or is_mixed:
+    if not target_value or not winner_value:
         return target
     return f"{target} {describe_change(target_value / winner_value, 'less', 'more') or 'the same'}"

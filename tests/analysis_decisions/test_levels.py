@@ -12,7 +12,7 @@ from analysis.estimate.figures import figures
 from analysis.estimate.metrics import ADDITIVE
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import HOST
-from analysis.explore.comparison import LEVELS, compare_levels, next_steps, node_figure
+from analysis.explore.comparison import LEVELS, compare_levels, next_steps
 from hardware.base.errors import RequestError
 from hwexplorer.reports.tree.tree import Node, node
 from hwexplorer.text.next_command import command
@@ -36,9 +36,9 @@ def test_winners_tally_and_sums(level: str, batch: int, on_paper: bool) -> None:
     for metric in ADDITIVE:
         assert sum(found.tally[metric].values()) + found.ties[metric] == len(found.rows)
         for row in found.rows:
-            values = {key: node_figure(figures, metric) for key, figures in row.devices.items() if key in judged}
-            if metric == "edp" and sorted(values.values())[1] == 0.0:  # hidden by several devices: by energy
-                values = {key: row.devices[key].energy_j_per_inference for key in values if not values[key]}
+            values = {key: value for key, value in row.figures(metric).items() if key in judged}
+            if metric == "edp" and not all(figures.latency_s for figures in row.devices.values()):  # hidden: by energy
+                assert values == {key: row.devices[key].energy_j_per_inference for key in values}
             least, second = sorted(values.values())[:2]
             winner, margin = row.winner[metric], row.margin[metric]
             assert winner == ("" if second <= least * (1 + 1e-9) else min(values, key=values.__getitem__))
