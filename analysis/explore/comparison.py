@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from analysis.document import column, record, records
-from analysis.estimate.alternatives import Alternative, best_setting, widest_that_fits
+from analysis.estimate.alternatives import best_setting, widest_that_fits
 from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, figures, head_fields, serving
@@ -21,14 +21,14 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import TreeLevel, tree_without_host
 from analysis.explore.attribution import attribute_to_software
 from analysis.explore.cost import Bill
-from analysis.explore.odds import Odds, Verdict, odds, odds_sentence, verdict
+from analysis.explore.odds import Odds, Verdict, odds, verdict
 from analysis.model.ir.workload import Workload
 from analysis.model.names import zoo
 from analysis.text import headline
 from hardware.area import area
 from hardware.base.errors import RequestError, unknown
 from hardware.base.records import memoize
-from hardware.base.text import count_noun, percent, plain_number, quantity
+from hardware.base.text import count_noun, percent, quantity
 from hardware.device import Device
 from hardware.device_catalog import device_as_designed
 from hardware.precision import FORMATS, WIDE, parse
@@ -173,18 +173,25 @@ _AIMS = {
 
 def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]:
     """Return sentences that a reader should notice, with their numbers."""
-    lines = [line for result in results if (line := _request_sentence(result))]
-    chances = odds(results, reference)
-    for result in results:
-        if result is not reference and result.energy_j > 0 and result.fits and reference.fits:
-            chance = odds_sentence([one for one in chances if one.device == result.device.key])
-            software = attribute_to_software(reference, result)
-            words = ""
-            if software is not None:
-                words = f"{software.describe(result.latency_s < reference.latency_s)} ({software.runtimes})"
-            lines.append(_comparison_sentence(result, reference, words, chance))
-    lines += (_design_price_sentence(result, designed) for result in results if (designed := as_designed(result)))
-    return (*lines, *(line for result in results for line in _device_sentences(result)))
+    phrases = headline.headlines(results, reference, headline.rank_words(results, "edp"))
+    devices = (device_sentence(*pair, reference) for pair in zip(results, phrases, strict=True))
+    return (*devices, *(line for result in results for line in _device_sentences(result)))
+
+
+def device_sentence(result: Estimate, phrase: str, reference: Estimate) -> str:
+    """Say how a device ranks (`phrase`), how much of that is software, and which setting helps most; or what it lacks
+    for the model."""
+    parts = [phrase.removeprefix("on paper: ").removeprefix("hypothetical: ").replace(" · ", ", ")]
+    if (request := serving(result)) is not None and result.fits:
+        parts.append(f"{request.largest_batch} such requests fit at once")
+    elif not result.fits:
+        parts.append(f"does not fit {fitting_format(result)}".rstrip())
+    else:
+        software = attribute_to_software(reference, result) if reference.fits else None
+        if software is not None:
+            parts.append(software.describe(result.latency_s < reference.latency_s))
+        parts.append(setting_hint(result))
+    return f"{headline.short_name(result.device)}: {'; '.join(filter(None, parts))}"
 
 
 @memoize()
@@ -214,49 +221,16 @@ def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[NextSte
 # --- sentences ---------------------------------------------------------------------------------------------
 
 
-def _request_sentence(result: Estimate) -> str:
-    """Describe a request as its users do, by its first and following tokens; '' for anything else."""
-    request = serving(result) if result.fits else None
-    if request is None:
-        return ""
-    return (
-        f"{result.device.name}: first token after {quantity(request.time_to_first_token_s, 's')}, then one every "
-        f"{quantity(request.time_per_output_token_s, 's')}: {plain_number(request.tokens_per_s)} tokens/s, "
-        f"{quantity(request.energy_j_per_token, 'J')} per token; {request.largest_batch} such requests fit at once"
-    )
-
-
-def _comparison_sentence(result: Estimate, reference: Estimate, software: str, odds: str) -> str:
-    """Compare energy and speed of two devices. `software` and `odds` are added at the end, if not ''."""
-    factors = ", ".join(headline.compare_factors(result, reference, "the energy")) or "about the same"
-    how = f"; in time {software}" if software else ""
-    return f"{result.device.name} against {reference.device.name}: {factors}{how}{odds and f'; {odds}'}"
-
-
-def _design_price_sentence(result: Estimate, as_designed: Estimate) -> str:
-    """Compare the energy of a design target at event prices of its process node and at its designer's prices."""
-    return (
-        f"{result.device.name}: {quantity(result.energy_j, 'J')} at prices of silicon of its node, "
-        f"{quantity(as_designed.energy_j, 'J')} at its designer's ({as_designed.device.key})"
-    )
-
-
 def _device_sentences(result: Estimate) -> list[str]:
-    """Describe what keeps a model from using a device well, and the setting that helps most."""
-    lines = []
-    static = result.static_fraction
-    name = result.device.name
+    """Describe what keeps a model from using a device well."""
+    lines, static, name = [], result.static_fraction, result.device.name
     if result.bound == "launch":
         busy = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
         kernels = count_noun(result.demand.n_kernels, "kernel")
         lines.append(f"{name} is launch bound: busy {percent(busy)} of the time with {kernels}")
-    if (best := best_setting(result)) is not None:
-        lines.append(_setting_sentence(result, best))
     if static > 0.5:
         saved = quantity(static * result.energy_j, "J")
         lines.append(f"{percent(static)} of the energy on {name} is static: finishing sooner saves up to {saved}")
-    if not result.fits:
-        lines.append(f"{result.workload.name} does not fit on {name} {fitting_format(result)}".rstrip())
     return lines
 
 
@@ -265,25 +239,11 @@ def setting_hint(result: Estimate) -> str:
     best = best_setting(result)
     if best is None:
         return ""
-    return f"{best.change}: {_energy_change(result, best.result)}"
-
-
-def _energy_change(before: Estimate, after: Estimate) -> str:
-    change = after.energy_j_per_inference / before.energy_j_per_inference
-    energy = f"energy per {headline.work_word(before)}"
-    return headline.describe_change(change, f"less {energy}", f"more {energy}") or f"the same {energy}"
-
-
-def _setting_sentence(result: Estimate, other: Alternative) -> str:
-    """Describe what a changed setting does to utilisation, energy and throughput."""
-    changed_run = other.result
-    rate = changed_run.throughput_per_s / (result.throughput_per_s or 1.0)
-    faster = headline.describe_change(rate, "lower throughput", "higher throughput", "the throughput")
-    gains = " and ".join(filter(None, (_energy_change(result, changed_run), faster)))
-    if other.kind == "precision":
-        return f"{result.device.name} in {other.setting}: {gains}; {accuracy_note(other.setting)}"
-    peak = f"{percent(result.utilization, 1)} of its peak: {other.change} makes it {percent(changed_run.utilization)}"
-    return f"{result.device.name} reaches {peak}, {gains}"
+    change = best.result.energy_j_per_inference / result.energy_j_per_inference
+    energy = f"energy per {headline.work_word(result)}"
+    gain = headline.describe_change(change, f"less {energy}", f"more {energy}") or f"the same {energy}"
+    check = f" ({accuracy_note(best.setting)})" if best.kind == "precision" else ""
+    return f"{best.change}: {gain}{check}"
 
 
 def fitting_format(result: Estimate) -> str:

@@ -12,7 +12,6 @@ from analysis.estimate import figures, metrics
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.explore import comparison
-from analysis.explore.attribution import attribute_to_software
 from analysis.explore.cost import Bill, BreakEven, Cost, bill_of, settings
 from analysis.text.headline import describe_evidence, short_name
 from hardware.base.errors import RequestError
@@ -280,7 +279,7 @@ def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Tabl
         return _view(state, level, on_paper, **costs)
     if (bill := find_bill(state, asks_for_paper(state, on_paper), **costs)) is not None:
         devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
-        table = by_device(state, devices, (*_brief_columns(devices)[:2], *cost_columns(bill, is_whole=False)))
+        table = by_device(state, devices, (*_brief_columns(devices)[:3], *cost_columns(bill, is_whole=False)))
         return _page(state, on_paper, replace(table, title=f"Per million {bill.counted}"), bill)
     return _page(state, on_paper, _brief_table(device_rows.device_rows(state, state.baseline)))
 
@@ -332,7 +331,8 @@ def _brief_columns(rows: Sequence[device_rows.DeviceRow]) -> tuple[Column, ...]:
     """Return the columns of a comparison in brief: rank, figures with their bands, software and evidence."""
     return (
         Column("device", "Device", role="text", keep=0, of="run.device.key"),
-        Column("verdict", _rank_title(rows[0].metric), role="text", keep=0),
+        Column("place", "Rank", role="text", keep=0),
+        Column("ratio", _ratio_title(rows[0]), "x", keep=0, help="over that of the baseline"),
         *device_rows.figure_columns(rows),
         Column("software", "Software", role="text", keep=3,
                of=lambda row: f"{row.run.runtime.name.removesuffix(' compiler')} ({row.run.precision_run})"),
@@ -340,18 +340,16 @@ def _brief_columns(rows: Sequence[device_rows.DeviceRow]) -> tuple[Column, ...]:
     )  # fmt: skip
 
 
-def _rank_title(metric: str) -> str:
-    word = captions.metric_word(metric)
-    return f"{word[0].upper()}{word[1:]} rank"
+def _ratio_title(row: device_rows.DeviceRow) -> str:
+    word = captions.metric_word(row.metric)
+    return f"{word[0].upper()}{word[1:]} / {row.reference.device.id}"
 
 
 def _brief_table(rows: Sequence[device_rows.DeviceRow]) -> plain.Table:
     """Return a row for each device with its bands, the best first and designs on paper last. Footers describe each."""
     ordered = sorted(rows, key=lambda row: row.order)
     extra = (replace(column, keep=3) for column in SUMMARY if column.key in ("utilization", "memory"))
-    columns, noun = (*_brief_columns(rows), *extra), metrics.METRICS[rows[0].metric].noun
-    legend = f"{columns[1].title}: rank by {noun}, and {noun} over that of {rows[0].reference.device.key} (1x)"
-    lines = (legend, *map(_device_line, ordered), MORE)
+    columns, lines = (*_brief_columns(rows), *extra), (*map(_device_line, ordered), MORE)
     return plain.Table(
         "compare", "Devices", columns, make_rows(columns, ordered, "key"), lines, _brief_notes(ordered), is_stacked=True
     )
@@ -364,20 +362,7 @@ def _brief_notes(rows: Sequence[device_rows.DeviceRow]) -> tuple[str, ...]:
 
 
 def _device_line(row: device_rows.DeviceRow) -> str:
-    """Say how a device ranks, and how much of its ratio is software, or which setting helps most."""
-    run, reference = row.run, row.reference
-    parts = [row.phrase.removeprefix("on paper: ").removeprefix("hypothetical: ").replace(" · ", ", ")]
-    if (serving_figures := figures.serving(run)) is not None and run.fits:
-        parts.append(f"{serving_figures.largest_batch} such requests fit at once")
-    elif not run.fits:
-        parts.append(f"does not fit {comparison.fitting_format(run)}".rstrip())
-    elif run is not reference and reference.fits:
-        software = attribute_to_software(reference, run)
-        if software is not None:  # a column names it
-            parts.append(software.describe(run.latency_s < reference.latency_s))
-    else:
-        parts.append(comparison.setting_hint(run))
-    return f"{short_name(run.device)}: {'; '.join(filter(None, parts))}"
+    return comparison.device_sentence(row.run, row.phrase, row.reference)
 
 
 def _deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:

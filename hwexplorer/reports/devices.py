@@ -13,7 +13,7 @@ import msgspec
 
 from analysis.document import Column, record
 from hardware import device_catalog, event_prices, known_architectures
-from hardware.area import Area, area
+from hardware.area import area
 from hardware.base.text import of_fact, percent, quantity
 from hardware.demand import OpClass
 from hardware.device import Device, Fact
@@ -175,7 +175,7 @@ def _short_sheet(spec: Device) -> plain.Text:
     sections = (
         ("", _identity(spec)),
         ("Facts and dense peaks", tuple(lines)),
-        ("", ("--all: the source of each, prices, die, exceptions",)),
+        ("", ("--all: the source of each, prices, exceptions",)),
     )
     return plain.Text("device", spec.name, sections)
 
@@ -204,9 +204,6 @@ def _sheet(spec: Device) -> plain.Text:
             f"{_line(name, fact)}; here {_effective_price(spec, name)}" for name, fact in file.coefficients.items()
         )
         sections.append(("Energies stated for this device", (*lines, *_as_designed(spec))))
-    sections.append(
-        ("Estimated die area: compute and memories only, a third to a half of a graphics chip", _die(area(spec)))
-    )
     if file.exceptions:
         sections.append(("Exceptions", tuple(f"{key}: {why}" for key, why in file.exceptions.items())))
     sections.append(("Sources", tuple(f"{key}: {text}" for key, text in file.sources.items())))
@@ -227,17 +224,6 @@ def _as_designed(spec: Device) -> tuple[str, ...]:
     return (
         f"{rule}; {designed.key} has its designer's, and {designed.active_w:.3g} W by time while "
         f"busy where it has {spec.active_w:.3g} W here",
-    )
-
-
-def _die(die: Area) -> tuple[str, ...]:
-    parts = {"arithmetic": die.compute_mm2, "memories": die.memory_mm2, "PHYs": die.phy_mm2, "other": die.uncore_mm2}
-    dies = f"{die.dies} dies, " if die.dies > 1 else ""
-    return (
-        f"{die.total_mm2:.0f} mm2 ({die.low_mm2:.0f}-{die.high_mm2:.0f}): "
-        + ", ".join(f"{name} {mm2:.0f}" for name, mm2 in parts.items()),
-        f"{dies}{percent(die.yield_share)} good, {die.cost_usd:.0f} USD "
-        f"({die.cost_low_usd:.0f}-{die.cost_high_usd:.0f}) of silicon: no memory, package, test, design or margin",
     )
 
 

@@ -64,14 +64,15 @@ class DeviceRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return _order(self.outcome, self.metric)
 
     @property
-    def verdict(self) -> str:
-        """The rank, and the ratio of the metric to that of the reference: `1st 0.42x`."""
-        if not self.run.fits:
-            return "does not fit"
+    def place(self) -> str:
+        """The rank: `1st`, `paper`, `does not fit`."""
+        return self.rank_word.removeprefix("on ") if self.run.fits else "does not fit"
+
+    @property
+    def ratio(self) -> float | None:
+        """The metric over that of the reference; None if the model does not fit."""
         figure = METRICS[self.metric].figure
-        share = figure(self.run) / (figure(self.reference) or 1.0)
-        ratio = "1x" if self.run is self.reference else quantity(share, "x", digits=2)
-        return " ".join(filter(None, (self.rank_word.removeprefix("on "), ratio)))
+        return figure(self.run) / (figure(self.reference) or 1.0) if self.run.fits else None
 
 
 def device_rows(state: State, reference: str) -> tuple[DeviceRow, ...]:

@@ -25,7 +25,7 @@ from analysis.text import bound_reasons
 from hardware.base.text import count_noun, percent, plain_number, quantity
 from hardware.map_demand import architecture_of
 from hardware.mapping import common
-from hardware.precision import BASE, rate_unit
+from hardware.precision import rate_unit
 from hwexplorer import declare, engine
 from hwexplorer.reports.show.structure import count_in_ranges
 from hwexplorer.state import State
@@ -78,9 +78,7 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `attainable_flop_per_s` is the roof at its intensity, `efficiency` the achieved fraction of it. `blocks` of work go
     to `units` in `waves`. A block has `tile_m` x `tile_n` results (0 unless it is a tiled product), with K divided
-    `split` ways. `occupancy` is None except on GPUs. Lanes run along `vectorizable_dim`, of `vectorizable_size`;
-    `vector_width` is the values of `format` that a unit's lanes take per clock, None below one. `recommended_mapping`
-    describes the mapping that is estimated."""
+    `split` ways. `occupancy` is None except on GPUs. `sentence` describes the mapping."""
 
     id: Annotated[str, column("Kernel", key="kernel")]
     type: str
@@ -113,10 +111,6 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     units: Annotated[float, column("Units", "count", keep=2)]
     units_fraction: Annotated[float, column("Active", "%", keep=2)]
     occupancy: Annotated[float | None, column("Occ", "%", keep=3, help="resident warps over the maximum")]
-    vectorizable_dim: Annotated[str, column("Vector along", keep=7, help="dimension along which vector lanes run")]
-    vectorizable_size: float
-    vector_width: Annotated[float | None, column("Lanes", "count", keep=7, help="values of a vector unit per clock")]
-    recommended_mapping: str
     sentence: Annotated[str, column("What it does", keep=6)]
     flips: Annotated[str, column("Another bound with", keep=6)]
     parts: tuple[KernelPart, ...]
@@ -228,9 +222,6 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
     per_block = device.arch.constants.elements_per_block
     blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
     sentences = [architecture_of(device).sentence(demand, result.setup, mapping, i) for i in head.tolist()]
-    lanes = device.file.fma_per_clock["vector"]
-    widths = {name: (lanes[name] if name in lanes else lanes[BASE]).value for name in (plan.vector_mac, plan.vector)}
-    width = np.where(is_product, widths[plan.vector_mac], widths[plan.vector])
     parts = _parts(result)
     return records(
         KernelRow,
@@ -253,10 +244,6 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
         units=mapping.units[head],
         units_fraction=mapping.units[head] / total,
         occupancy=resident,
-        vectorizable_dim=np.where(is_product, "columns", "elements"),
-        vectorizable_size=np.where(is_product, demand.gemm[2, head], demand.elements[head]),
-        vector_width=none_unless(width >= 1.0, width),
-        recommended_mapping=[sentence.partition(": ")[2] or sentence for sentence in sentences],
         sentence=sentences,
         flips=[bound_reasons.bound_change(result, k) for k in chosen.tolist()],
         parts=[tuple(parts[i] for i in inside) for inside in (rows.members[k] for k in chosen)],
@@ -291,7 +278,8 @@ _FIGURES = ("energy_j", "flops", "dram_bytes", "overhead_s")  # of a kernel
 
 
 def run_timeline(result: Estimate) -> dict[str, Any]:
-    """Return kernels and operators as slices, watts and joules as counters. Repeated operators are one slice each."""
+    """Return the host's start, kernels and operators as slices, watts and joules as counters. Repeated operators are
+    one slice each."""
     scenario, figures = result.scenario, ("latency_s", "energy_j", "latency_band_s", "energy_band_j")
     data = {
         "origin": "predicted by hwexplorer, not measured",
@@ -305,25 +293,34 @@ def run_timeline(result: Estimate) -> dict[str, Any]:
     return {"traceEvents": list(_events(result)), "displayTimeUnit": "ns", "otherData": data}
 
 
-def _events(result: Estimate) -> Iterator[dict[str, Any]]:
+def _events(whole: Estimate) -> Iterator[dict[str, Any]]:
+    result, host = divide_host_work(whole)
     rows, run, operators = kernel_rows.kernels(result), result.run, result.workload.operators
     yield {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": f"predicted: {result.device.name_in_mode}"}}
     for tid, track in enumerate(_TRACKS, 1):
         yield {"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": {"name": track}}
-    order = np.concatenate(rows.members)
+    order, start_s, joules = np.concatenate(rows.members), 0.0, 0.0
+    if host is not None:
+        start_s, joules = float(host.run.latency_s.sum()), float(host.run.energy_j.sum())
     # Whole steps, so that a slice ends where the next one begins: viewers nest slices that overlap.
-    edges = np.rint(1e6 * _STEPS * np.concatenate(([0.0], np.cumsum(run.latency_s[order])))).astype(np.int64)
+    ends_s = start_s + np.concatenate(([0.0], np.cumsum(run.latency_s[order])))
+    edges = np.rint(1e6 * _STEPS * ends_s).astype(np.int64)
     for place, i in enumerate(order.tolist()):
         figures = {"energy_j": float(run.energy_j[i])}
         yield _slice(2, operators.path[i], operators.kind[i], edges[place : place + 2], figures)
     edges = edges[np.concatenate(([0], np.cumsum(rows.operators)))]
+    if host is not None:
+        for track in (1, 2):
+            yield _slice(track, host_branches(whole)[0].name, "host", np.array([0, edges[0]]), {"energy_j": joules})
+        yield _counter("power", 0, {"W": joules / start_s})
+        yield _counter("energy", edges[0], {"J": joules})
     power_w = rows.energy_j / np.maximum(rows.latency_s, 1e-12)
-    for k, joules in enumerate(np.cumsum(rows.energy_j).tolist()):
+    for k, sum_j in enumerate((joules + np.cumsum(rows.energy_j)).tolist()):
         figures = {name: float(getattr(rows, name)[k]) for name in _FIGURES}
         reasons = {"bound": rows.bound[k], "resource": rows.resource[k]}
         yield _slice(1, rows.id[k], rows.type[k], edges[k : k + 2], figures | reasons)
         yield _counter("power", edges[k], {"W": float(power_w[k])})
-        yield _counter("energy", edges[k + 1], {"J": joules})
+        yield _counter("energy", edges[k + 1], {"J": sum_j})
     yield _counter("power", edges[-1], {"W": 0.0})
 
 
@@ -389,7 +386,7 @@ KERNELS = (
     _RUNS_ON,
     *columns(KernelRow, "blocks"),
     _TILE,
-    *columns(KernelRow, "split waves units units_fraction occupancy sentence vectorizable_dim vector_width flips"),
+    *columns(KernelRow, "split waves units units_fraction occupancy sentence flips"),
 )
 
 
