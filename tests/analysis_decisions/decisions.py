@@ -17,9 +17,7 @@ MODELS = (
     "resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "efficientnet_b0", "densenet121", "inception_v3",
     "squeezenet1_1", "convnext_tiny",
 )  # fmt: skip
-DEFAULTS = tuple(
-    known_architectures.classes()[one.id] for one in known_architectures.ALL.values() if one.describe is None
-)
+DEFAULTS = tuple(known_architectures.classes()[name] for name in ("cpu", "gpu", "tpu", "kpu"))
 
 
 @cache

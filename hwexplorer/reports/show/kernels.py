@@ -305,15 +305,15 @@ def _events(whole: Estimate) -> Iterator[dict[str, Any]]:
     # Whole steps, so that a slice ends where the next one begins: viewers nest slices that overlap.
     ends_s = start_s + np.concatenate(([0.0], np.cumsum(run.latency_s[order])))
     edges = np.rint(1e6 * _STEPS * ends_s).astype(np.int64)
-    for place, i in enumerate(order.tolist()):
-        figures = {"energy_j": float(run.energy_j[i])}
-        yield _slice(2, operators.path[i], operators.kind[i], edges[place : place + 2], figures)
-    edges = edges[np.concatenate(([0], np.cumsum(rows.operators)))]
     if host is not None:
         for track in (1, 2):
             yield _slice(track, host_branches(whole)[0].name, "host", np.array([0, edges[0]]), {"energy_j": joules})
         yield _counter("power", 0, {"W": joules / start_s})
         yield _counter("energy", edges[0], {"J": joules})
+    for place, i in enumerate(order.tolist()):
+        figures = {"energy_j": float(run.energy_j[i])}
+        yield _slice(2, operators.path[i], operators.kind[i], edges[place : place + 2], figures)
+    edges = edges[np.concatenate(([0], np.cumsum(rows.operators)))]
     power_w = rows.energy_j / np.maximum(rows.latency_s, 1e-12)
     for k, sum_j in enumerate((joules + np.cumsum(rows.energy_j)).tolist()):
         figures = {name: float(getattr(rows, name)[k]) for name in _FIGURES}
