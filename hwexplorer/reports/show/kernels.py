@@ -306,8 +306,8 @@ def _events(whole: Estimate) -> Iterator[dict[str, Any]]:
     ends_s = start_s + np.concatenate(([0.0], np.cumsum(run.latency_s[order])))
     edges = np.rint(1e6 * _STEPS * ends_s).astype(np.int64)
     if host is not None:
-        for track in (1, 2):
-            yield _slice(track, host_branches(whole)[0].name, "host", np.array([0, edges[0]]), {"energy_j": joules})
+        for tid in (1, 2):
+            yield _slice(tid, host_branches(whole)[0].name, "host", np.array([0, edges[0]]), {"energy_j": joules})
         yield _counter("power", 0, {"W": joules / start_s})
         yield _counter("energy", edges[0], {"J": joules})
     for place, i in enumerate(order.tolist()):
