@@ -15,7 +15,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import operators_of, tree
 from analysis.explore.grid import BATCHES
 from analysis.model.ir.workload import Floats, Ints, batches_of
-from analysis.text.bound_reasons import describe_launch_dominated
+from analysis.wording import describe_launch_dominated
 from hardware.precision import rate_unit
 from hwexplorer import engine
 from hwexplorer.state import State, replace

@@ -28,7 +28,7 @@ from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.peak_memory import allocation_bytes, lifetimes
 from analysis.estimate.tree_figures import HOST, estimate_of_node, find_node, host_branches, operators_of
 from analysis.model.ir.workload import Floats
-from analysis.text.headline import CHANGES, describe_change, name_with_format, short_name
+from analysis.wording import CHANGES, describe_change, name_with_format, short_name
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import Unit, count_noun, percent, quantity

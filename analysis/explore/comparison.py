@@ -11,6 +11,7 @@ from typing import Annotated
 
 import msgspec
 
+from analysis import wording
 from analysis.document import column, record, records
 from analysis.estimate.alternatives import best_setting, widest_that_fits
 from analysis.estimate.causes import causes, values_by_cause
@@ -24,7 +25,6 @@ from analysis.explore.cost import Bill
 from analysis.explore.odds import Odds, Verdict, odds, verdict
 from analysis.model.ir.workload import Workload
 from analysis.model.names import zoo
-from analysis.text import headline
 from hardware.area import area
 from hardware.base.errors import RequestError, unknown
 from hardware.base.records import memoize
@@ -107,7 +107,7 @@ def compare(
     workload = results[0].workload
     point = workload.value_at(batch=scenario.batch)
     macs = workload.total(workload.operators.macs, batch=scenario.batch)
-    ranks = headline.rank_words(results, "edp")
+    ranks = wording.rank_words(results, "edp")
     return Comparison(
         **head_fields(results[0]),
         baseline=reference.device.key,
@@ -126,7 +126,7 @@ def compare(
         next=next_steps(results, scenario),
         rows=tuple(
             device_figures(result, reference, words)
-            for result, words in zip(results, headline.headlines(results, reference, ranks), strict=True)
+            for result, words in zip(results, wording.headlines(results, reference, ranks), strict=True)
         ),
     )
 
@@ -173,7 +173,7 @@ _AIMS = {
 
 def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]:
     """Return sentences that a reader should notice, with their numbers."""
-    phrases = headline.headlines(results, reference, headline.rank_words(results, "edp"))
+    phrases = wording.headlines(results, reference, wording.rank_words(results, "edp"))
     devices = (device_sentence(*pair, reference) for pair in zip(results, phrases, strict=True))
     return (*devices, *(line for result in results for line in _device_sentences(result)))
 
@@ -191,7 +191,7 @@ def device_sentence(result: Estimate, phrase: str, reference: Estimate) -> str:
         if software is not None:
             parts.append(software.describe(result.latency_s < reference.latency_s))
         parts.append(setting_hint(result))
-    return f"{headline.short_name(result.device)}: {'; '.join(filter(None, parts))}"
+    return f"{wording.short_name(result.device)}: {'; '.join(filter(None, parts))}"
 
 
 @memoize()
@@ -240,8 +240,8 @@ def setting_hint(result: Estimate) -> str:
     if best is None:
         return ""
     change = best.result.energy_j_per_inference / result.energy_j_per_inference
-    energy = f"energy per {headline.work_word(result)}"
-    gain = headline.describe_change(change, f"less {energy}", f"more {energy}") or f"the same {energy}"
+    energy = f"energy per {wording.work_word(result)}"
+    gain = wording.describe_change(change, f"less {energy}", f"more {energy}") or f"the same {energy}"
     check = f" ({accuracy_note(best.setting)})" if best.kind == "precision" else ""
     return f"{best.change}: {gain}{check}"
 
@@ -271,7 +271,7 @@ def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
     traffic = [float(side.run.mapping.traffic.dram_bytes.sum()) / side.scenario.batch for side in (before, after)]
     if abs(traffic[1] / (traffic[0] or 1.0) - 1.0) > NOTICEABLE:
         moved = " to ".join(quantity(bytes_moved, "byte") for bytes_moved in traffic)
-        parts.append(f"DRAM {moved} per {headline.work_word(before)}")
+        parts.append(f"DRAM {moved} per {wording.work_word(before)}")
     parts.append(f"static {percent(before.static_fraction)} to {percent(after.static_fraction)} of the energy")
     if before.bound != after.bound:
         parts.append(f"{before.bound} bound to {after.bound} bound")

@@ -22,7 +22,7 @@ from analysis.estimate.tree_figures import host_branches, operators_of
 from analysis.explore.attribution import Explanation, estimate_of_work, explain, is_comparable
 from analysis.explore.odds import LIKELY, probability
 from analysis.explore.outcome import Finding, coverage_findings
-from analysis.text.headline import CHANGES, describe_metric, short_name
+from analysis.wording import CHANGES, describe_metric, short_name
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import Unit, percent

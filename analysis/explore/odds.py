@@ -17,11 +17,11 @@ from statistics import NormalDist
 
 import msgspec
 
+from analysis import wording
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.model.transformer import transformer_request
 from analysis.model.transformer.transformer_request import LoadSpec
-from analysis.text import headline
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.text import percent
@@ -245,8 +245,8 @@ def verdict(
     best = rivals[0]
     rival = min(rivals[1:], key=lambda one: probability(best, one, metric), default=None)
     odds = probability(best, rival, metric) if rival is not None else 1.0
-    backed = next((run for run in rivals if headline.is_backed(run.trust)), None)
-    is_predicted = not headline.is_backed(best.trust)
+    backed = next((run for run in rivals if wording.is_backed(run.trust)), None)
+    is_predicted = not wording.is_backed(best.trust)
     run = _run_to_measure(best, rival, metric) if rival is not None and (is_predicted or odds < SURE) else ""
     names = _names(results)
     lines = [_sentence(best, rival, odds, metric, names)] if rival is not None or not hypothetical else []
@@ -257,9 +257,9 @@ def verdict(
         lines.append(f"Formats differ: {', '.join(f'{name} {form}' for name, form in formats.items())}.")
     if is_predicted and backed is not None:
         name = names[backed.device.key]
-        lines.append(f"{name} leads those with measured relatives ({headline.describe_evidence(backed.trust)}).")
+        lines.append(f"{name} leads those with measured relatives ({wording.describe_evidence(backed.trust)}).")
     if designs and (on_paper or figure(designs[0]) < figure(best)):
-        design = f"{names[designs[0].device.key]}, {headline.advantage(designs[0], best)} {names[best.device.key]}"
+        design = f"{names[designs[0].device.key]}, {wording.advantage(designs[0], best)} {names[best.device.key]}"
         lines.append(f"On paper: {design}; designs are not ranked.")
     return Verdict(
         metric=metric,
@@ -275,9 +275,9 @@ def verdict(
 
 def _names(results: Sequence[Estimate]) -> dict[str, str]:
     """Return the name of each device by key, short if no other result has it."""
-    short = [headline.plain_name(result.device) for result in results]
+    short = [wording.plain_name(result.device) for result in results]
     return {
-        result.device.key: name if short.count(name) == 1 else headline.short_name(result.device).removesuffix(ON_PAPER)
+        result.device.key: name if short.count(name) == 1 else wording.short_name(result.device).removesuffix(ON_PAPER)
         for result, name in zip(results, short, strict=True)
     }
 
@@ -288,8 +288,8 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, metric: str, 
     if rival is None:
         return f"{name} is the only device here that exists and can run it."
     change = METRICS[metric].figure(best) / (METRICS[metric].figure(rival) or 1.0)
-    gap = headline.describe_metric(metric, change, names[rival.device.key])
-    known = f"{percent(odds)} sure{', from its data sheet alone' * (not headline.is_backed(best.trust))}"
+    gap = wording.describe_metric(metric, change, names[rival.device.key])
+    known = f"{percent(odds)} sure{', from its data sheet alone' * (not wording.is_backed(best.trust))}"
     start = f"{name} leads" if odds >= SURE else f"{name} probably leads"
     start = f"Too close to call, {name} is ahead" if odds < LIKELY else start
     return f"{start}: {gap} ({known})."
@@ -305,11 +305,11 @@ def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimat
     parts = []
     if base is not None:
         change = f"{figure(one) / (figure(base) or 1.0) * 100 - 100:+.0f} %"
-        parts.append(f"{METRICS[metric].title} {change} against {headline.short_name(base.device)}")
+        parts.append(f"{METRICS[metric].title} {change} against {wording.short_name(base.device)}")
     factor = figure(one) / (figure(best) or 1.0)
     if base is None or base is not best:
-        winner = headline.short_name(best.device)
-        gap = headline.describe_change(min(factor, 1 / factor), "less", "")
+        winner = wording.short_name(best.device)
+        gap = wording.describe_change(min(factor, 1 / factor), "less", "")
         words = f"{winner} still has {gap}" if factor > 1 else f"{gap} than {winner}"
         parts.append(words if gap else f"the same as {winner}")
     if factor < 1:
@@ -319,5 +319,5 @@ def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimat
 
 def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:
     """Say what to run to settle a doubt: on the device without measurements, else on the one with the wider band."""
-    side = wider_band((best, rival), metric) if headline.is_backed(best.trust) else best
+    side = wider_band((best, rival), metric) if wording.is_backed(best.trust) else best
     return describe_measurement(side, metric)

@@ -25,7 +25,7 @@ from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.estimate.tree_figures import tree
 from analysis.explore import odds
 from analysis.model.ir import workload
-from analysis.text.headline import describe_evidence, work_word
+from analysis.wording import describe_evidence, work_word
 from hardware.base import text as texts
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import Unit, percent, quantity

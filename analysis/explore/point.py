@@ -12,7 +12,7 @@ from analysis.explore.cost import Cost, CostSettings, find_cost
 from analysis.explore.odds import odds_below
 from analysis.explore.outcome import Constraint
 from analysis.model.names import zoo
-from analysis.text.headline import EVIDENCE, is_backed
+from analysis.wording import EVIDENCE, is_backed
 
 
 class Point(Figures, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from analysis.model.transformer.transformer_workload import build
 from analysis.serving.request_load import Load
 from analysis.serving.simulation import Run, simulate, simulate_split
 from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLine, StepModel, speculate, step_costs
-from analysis.text.headline import short_name
+from analysis.wording import short_name
 from hardware.base.errors import RequestError
 from hardware.base.file_access import read_records
 from hardware.base.records import memoize

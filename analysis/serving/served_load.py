@@ -25,7 +25,7 @@ from analysis.serving import request_load as loads
 from analysis.serving.deployment import DoesNotFitError, Server
 from analysis.serving.request_load import AskedLoad, Lengths, Limits, Load
 from analysis.serving.simulation import Run, Wait, list_waits, timeline
-from analysis.text.headline import describe_change, is_backed
+from analysis.wording import describe_change, is_backed
 from hardware.base import file_access
 from hardware.base.text import count_noun, percent, plain_number, quantity
 from hardware.device import ON_PAPER

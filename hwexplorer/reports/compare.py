@@ -13,7 +13,7 @@ from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.explore import comparison
 from analysis.explore.cost import Bill, BreakEven, Cost, bill_of, settings
-from analysis.text.headline import describe_evidence, short_name
+from analysis.wording import describe_evidence, short_name
 from hardware.base.errors import RequestError
 from hardware.base.text import plain_number, quantity
 from hwexplorer import engine, options

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from analysis import wording
 from analysis.estimate.figures import describe_deviations, head_fields
 from analysis.explore import comparison
-from analysis.text import headline
-from analysis.text.bound_reasons import model_reason
+from analysis.wording import model_reason
 from hardware.base.text import percent, plain_number, quantity
 from hwexplorer import declare, engine, plots, registry
 from hwexplorer.answer import Answer
@@ -24,12 +24,12 @@ BLOCKS = 7  # rows of brief text
 
 def _summary(state: State) -> plain.Text:
     result = engine.result(state)
-    what = headline.work_word(result)
+    what = wording.work_word(result)
     memory, capacity = quantity(result.memory.peak_bytes, "byte"), quantity(result.device.memory_bytes, "byte")
     band = captions.band_words(result.latency_band_s, result.latency_s)
     band += " for a chip left out of the fit" * (result.trust.level == "siblings")
     figures = [
-        f"latency {quantity(result.latency_s, 's')}, band {band}; evidence: {headline.describe_evidence(result.trust)}",
+        f"latency {quantity(result.latency_s, 's')}, band {band}; evidence: {wording.describe_evidence(result.trust)}",
         f"energy {captions.energy_words(result.energy_j, result.scenario.batch, what=what)}, "
         f"band {captions.band_words(result.energy_band_j, result.energy_j)}; {percent(result.static_fraction)} static",
         f"EDP {quantity(result.edp_js, 'Js')}; {plain_number(result.throughput_per_s)} {what}s per second",

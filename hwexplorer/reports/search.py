@@ -10,7 +10,7 @@ from analysis.explore.grid import Points, evaluate
 from analysis.explore.odds import describe_odds
 from analysis.explore.outcome import Constraint
 from analysis.explore.point import Point, point_columns
-from analysis.text.headline import describe_evidence
+from analysis.wording import describe_evidence
 from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
 from hardware.precision import SWEEP

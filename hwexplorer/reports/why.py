@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from analysis import wording
 from analysis.document import Column, columns, record
 from analysis.estimate import causes, tree_figures
 from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inference
@@ -22,8 +23,7 @@ from analysis.explore import attribution, difference
 from analysis.explore.difference import read_result
 from analysis.explore.outcome import Outcome, evaluate_rules, parse_rule
 from analysis.model.ir.workload import Ints
-from analysis.text import bound_reasons
-from analysis.text.headline import ratio, work_word
+from analysis.wording import ratio, work_word
 from hardware.base.errors import RequestError
 from hardware.base.text import count_noun, percent, quantity, whole
 from hardware.execute import BOUNDS, POWER
@@ -133,7 +133,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain
         ("Time", _time(figures, kind, index, members)),
         ("Energy", _energy(figures, kind, members)),
     ]
-    if len(members) == 1 and (parts := bound_reasons.attention_parts(result, int(members[0]))):
+    if len(members) == 1 and (parts := wording.attention_parts(result, int(members[0]))):
         lower.insert(0, ("Inside", parts))
     if kind == "model" and (coverage := (*_gaps(result), *result.workload.notes)):
         lower.append(("Coverage", coverage))
@@ -235,14 +235,12 @@ def _explain_node(state: State) -> NodeExplanation:
 def _reason(figures: tree_figures.TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:
     result = figures.estimate
     if kind == "model":
-        return (bound_reasons.model_reason(result),)
+        return (wording.model_reason(result),)
     if kind == "operator":
-        return (bound_reasons.operator_reason(figures, index),)
+        return (wording.operator_reason(figures, index),)
     count = len(_kernels(result, members))
     reason = (
-        bound_reasons.members_reason(result, members, count)
-        if kind == "group"
-        else bound_reasons.subgraph_reason(figures, index)
+        wording.members_reason(result, members, count) if kind == "group" else wording.subgraph_reason(figures, index)
     )
     return (*_main_work(result, members), reason)
 
@@ -312,7 +310,7 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
         *([f"power limit {limit}: throttled to {_s(run.kernel_s[k])}"] if run.bound[k] == POWER else []),
         f"{quantity(rows.flops[k], 'FLOP')} at {percent(run.utilization[k], 1)} of the peak; "
         f"{quantity(rows.dram_bytes[k], 'byte')} of the {quantity(rows.chip_bytes[k], 'byte')} moved cross DRAM",
-        f"another bound with {bound_reasons.bound_change(result, k)}",
+        f"another bound with {wording.bound_change(result, k)}",
     )
 
 

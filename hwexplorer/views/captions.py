@@ -9,7 +9,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import METRICS
 from analysis.model.names import zoo
-from analysis.text.headline import work_word
+from analysis.wording import work_word
 from hardware.base.text import count_noun, quantity
 from hardware.engines.runtime import AUTO
 from hwexplorer import engine

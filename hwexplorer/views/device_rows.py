@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from analysis import wording
 from analysis.document import Column
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.explore.outcome import Outcome, figure_band, parse_limits
-from analysis.text import headline
 from hardware.base.text import Unit, decimals_for, fixed, prefix_for, quantity
 from hardware.what_if import split_changes, with_unchanged
 from hwexplorer import engine
@@ -49,7 +49,7 @@ class DeviceRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     @property
     def evidence(self) -> str:
         """The word for the evidence of its figures."""
-        return headline.evidence_word(self.run)
+        return wording.evidence_word(self.run)
 
     @cached_property
     def figures(self) -> Compared:
@@ -80,9 +80,9 @@ def device_rows(state: State, reference: str) -> tuple[DeviceRow, ...]:
     outcomes = [engine.outcome(state, name) for name in state.devices]
     results, reference_run = [outcome.estimate for outcome in outcomes], engine.result(state, reference)
     values = [outcome.aim(state.metric) for outcome in outcomes]
-    ranks = headline.rank_values(values, [outcome.competes for outcome in outcomes])
-    words = headline.rank_words(results, state.metric)
-    lines = headline.headlines(results, reference_run, words, state.metric)
+    ranks = wording.rank_values(values, [outcome.competes for outcome in outcomes])
+    words = wording.rank_words(results, state.metric)
+    lines = wording.headlines(results, reference_run, words, state.metric)
     return tuple(
         DeviceRow(
             key=outcome.key, outcome=outcome, reference=reference_run, metric=state.metric, value=value, rank=rank,

@@ -19,7 +19,7 @@ from analysis.estimate.figures import describe_deviations
 from analysis.estimate.metrics import METRICS
 from analysis.explore.comparison import find_winner
 from analysis.model.ir.workload import Floats, Ints
-from analysis.text.headline import SAME, describe_change
+from analysis.wording import SAME, describe_change
 from hardware.base import plugins
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import count_noun, percent, quantity

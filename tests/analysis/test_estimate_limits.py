@@ -5,7 +5,7 @@ import pytest
 
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import tree
-from analysis.text.bound_reasons import operator_reason
+from analysis.wording import operator_reason
 from hardware.base.text import quantity
 from hardware.demand import OpClass
 from hardware.device import Device

@@ -10,7 +10,7 @@ from analysis.estimate.causes import causes
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import find_node, operators_of, tree
-from analysis.text.bound_reasons import attention_parts, kernel_reason, model_reason, operator_reason, subgraph_reason
+from analysis.wording import attention_parts, kernel_reason, model_reason, operator_reason, subgraph_reason
 from hardware.base.errors import RequestError
 from hardware.base.text import quantity
 from hardware.device_catalog import load_device

@@ -10,7 +10,7 @@ import pytest
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import tree
-from analysis.text.bound_reasons import operator_reason
+from analysis.wording import operator_reason
 from hardware.demand import Demand
 from hardware.execute import execute
 from tests.sampling import for_each

@@ -9,7 +9,7 @@ from analysis.estimate.causes import STATIC
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.kernel_rows import kernels
 from analysis.estimate.tree_figures import HOST, count_making, tree
-from analysis.text.bound_reasons import bound_change
+from analysis.wording import bound_change
 from hardware.execute import LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.mapping.common import units_in_all
 from hwexplorer import engine

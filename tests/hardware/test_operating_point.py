@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.cost import prices, settings
-from analysis.text.headline import rank_words
+from analysis.wording import rank_words
 from hardware.base.errors import RequestError
 from hardware.device import Device, least_cap_w, power_caps
 from hardware.device_catalog import catalogue_devices, load_device

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.text.headline import describe_change, ratio
+from analysis.wording import describe_change, ratio
 from hwexplorer.state import parse, replace
 from hwexplorer.tui.palette import TRACE, Palette, stacked
 from hwexplorer.tui.widgets.card_strip import CardStrip, shorter_names

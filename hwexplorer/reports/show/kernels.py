@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis import wording
 from analysis.document import Column, column, columns, none_unless, records
 from analysis.estimate import causes, kernel_rows
 from analysis.estimate.causes import divide_host_work
@@ -21,7 +22,6 @@ from analysis.estimate.estimate import Estimate, ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree_figures import host_branches
 from analysis.model.ir.workload import Floats, Ints
-from analysis.text import bound_reasons
 from hardware.base.text import count_noun, percent, plain_number, quantity
 from hardware.map_demand import architecture_of
 from hardware.mapping import common
@@ -245,7 +245,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
         units_fraction=mapping.units[head] / total,
         occupancy=resident,
         sentence=sentences,
-        flips=[bound_reasons.bound_change(result, k) for k in chosen.tolist()],
+        flips=[wording.bound_change(result, k) for k in chosen.tolist()],
         parts=[tuple(parts[i] for i in inside) for inside in (rows.members[k] for k in chosen)],
     )
 
@@ -348,7 +348,7 @@ def _summary(report: KernelReport, state: State) -> list[str]:
     count = count_noun(len(report.kernels), "kernel")
     moved = "no bytes leave the chip" if intensity is None else f"{plain_number(intensity)} FLOP per byte of memory"
     lines = [
-        bound_reasons.describe_launch_dominated(report.launch_dominated, len(report.kernels)),
+        wording.describe_launch_dominated(report.launch_dominated, len(report.kernels)),
         f"{count} in {quantity(report.latency_s - report.host_s, 's')}, by what limits each, with the share of the "
         f"time: {bounds}",
         f"{percent(report.average_utilization, 1)} of the peak is used on average over time; the mean of the kernels "

@@ -17,7 +17,7 @@ from analysis.estimate.estimate import Estimate, ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.model.ir.workload import Floats
-from analysis.text.headline import work_word
+from analysis.wording import work_word
 from hardware.base.text import percent, quantity
 from hardware.demand import READ_WEIGHT, WRITE
 from hwexplorer import declare, engine, options

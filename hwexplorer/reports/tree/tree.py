@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from analysis import wording
 from analysis.document import record
 from analysis.estimate import tree_figures
 from analysis.estimate.causes import causes, divide_host_work, values_by_cause
@@ -15,7 +16,6 @@ from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import head_fields
 from analysis.estimate.tree_figures import HOST, Branch, attention_parts, draw_outline
 from analysis.model.ir.workload import Floats, Ints
-from analysis.text import bound_reasons
 from hardware.base.records import memoize
 from hwexplorer import declare, engine, options
 from hwexplorer.state import BYS, State, replace
@@ -103,7 +103,7 @@ def _model(figures: tree_figures.TreeFigures) -> Node:
         base_edp_js=result.edp_js,
         is_fused=result.execution == "fused",
         fusion_benefit_js=figures.fusion_benefit_js,
-        reason=bound_reasons.model_reason(result),
+        reason=wording.model_reason(result),
     )
 
 
@@ -117,7 +117,7 @@ def _subgraph(figures: tree_figures.TreeFigures, s: int) -> Node:
         share_of_parent=float(figures.subgraphs.share[s]),
         is_fused=result.execution == "fused" and len(parts.members[s]) > 1,
         bound=figures.subgraph_bound[s],
-        reason=bound_reasons.subgraph_reason(_reasons(result), s),
+        reason=wording.subgraph_reason(_reasons(result), s),
         children=tuple(_operator(figures, i) for i in parts.members[s]),
         **_by_cause(divide_host_work(result)[0], np.array(parts.members[s])),
         **_columns(figures.subgraphs, s, result.scenario.batch) | {"cumulative": float(_running_shares(result)[s])},
@@ -135,7 +135,7 @@ def _operator(figures: tree_figures.TreeFigures, i: int) -> Node:
         share_of_parent=float(share / parent) if parent else 0.0,
         is_fused=bool(figures.fused[i]),
         bound=figures.operator_bound[i],
-        reason=bound_reasons.operator_reason(_reasons(figures.estimate), i),
+        reason=wording.operator_reason(_reasons(figures.estimate), i),
         children=_parts(figures, i),
         **_by_cause(divide_host_work(figures.estimate)[0], np.array([i])),
         **_columns(figures.operators, i, figures.estimate.scenario.batch),
@@ -186,8 +186,8 @@ def _nodes(
         bound, reason = "launch", "the device waits for the host"
         if branch.kind != "host":
             kernels = len(np.unique(result.demand.kernel[branch.members]))
-            bound = bound_reasons.bound_of_most_time(result, branch.members)
-            reason = bound_reasons.members_reason(result, branch.members, kernels)
+            bound = wording.bound_of_most_time(result, branch.members)
+            reason = wording.members_reason(result, branch.members, kernels)
         return Node(
             id=branch.key,
             name=branch.name,

@@ -1,7 +1,7 @@
 """The message after an action: what it changed, in a few words."""
 
 from analysis.estimate.metrics import METRICS
-from analysis.text.headline import describe_change
+from analysis.wording import describe_change
 from hardware.what_if import split_changes
 from hwexplorer.settings import SCENARIO_FIELDS, labels
 from hwexplorer.state import State

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from analysis.document import Cell, Column
 from analysis.estimate.metrics import METRICS
 from analysis.explore.outcome import parse_limits
-from analysis.text.headline import EVIDENCE
+from analysis.wording import EVIDENCE
 from hardware.base.errors import RequestError
 from hwexplorer.settings import SCENARIO_FIELDS
 from hwexplorer.state import State, replace

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from analysis.text.headline import FORM, MEMORY
+from analysis.wording import FORM, MEMORY_SIZE
 from hardware.base.text import percent, quantity
 from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import Palette, stacked
@@ -35,8 +35,8 @@ def shorter_names(name: str) -> tuple[str, ...]:
     """Return a name in shorter and shorter forms: without form factor, memory size and product line, then with short
     names of changed facts. The model number and the changed amounts always stay."""
     name, brace, changes = name.partition(" {")
-    model = [name, *(re.sub(rf" (?:{words})(?= |$)", "", name) for words in (FORM, rf"{FORM}|{MEMORY}"))]
-    first, *rest = re.sub(rf" (?:{FORM}|{MEMORY})(?= |$)|(?<=\d) (?=W|MHz)|[()]", "", name).split()
+    model = [name, *(re.sub(rf" (?:{words})(?= |$)", "", name) for words in (FORM, rf"{FORM}|{MEMORY_SIZE}"))]
+    first, *rest = re.sub(rf" (?:{FORM}|{MEMORY_SIZE})(?= |$)|(?<=\d) (?=W|MHz)|[()]", "", name).split()
     shortest = " ".join((first, *([word for word in rest if re.search(r"\d", word)] or rest))) + brace
     shorter = [
         re.sub(rf"([a-z]{{{letters}}})\w{{2,}}(?=[*=])", r"\1…", changes) if changes else "" for letters in (6, 3)
