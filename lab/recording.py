@@ -55,7 +55,7 @@ TOUR = (
 # A product in each machine's own time, frame by frame, then all machines on one clock.
 WAVEFRONT = (
     Step("W ", 1.0),
-    Step("0", 0.3),
+    Step("0c", 0.3),
     *(Step("lll", 0.1) for _ in range(33)),
     Step("0c", 0.6),
     *(Step("llll", 0.1) for _ in range(24)),

@@ -295,9 +295,17 @@ class KnobsPane(ViewPane):
         self.set_title(views.device_name(self.state.on))
 
     def _evaluate(self) -> None:
-        """Evaluate the effects of the knobs now, if they are not sorted by them yet."""
-        while not self.content.table.rows and self.session.provider.evaluate_knob(self.state) is not None:
-            self.session.refresh_view("knobs")
+        """Wait for the list of knobs, so that no key means another one than the list will show."""
+        is_new: bool | None = False
+        while not self.content.table.rows and is_new is not None:
+            is_new = self.session.provider.evaluate_knob(self.state)
+            if is_new is not False:  # something is complete, or was already
+                self.session.refresh_view("knobs")
+
+    def do_turn(self, by: int) -> None:
+        """Turn the knob under the cursor up (1) or down (-1), or put it back (0)."""
+        self._evaluate()
+        self.session.do_turn(by)
 
     def do_move(self, by: int) -> None:
         """Move by rows."""

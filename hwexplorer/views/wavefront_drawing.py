@@ -116,7 +116,11 @@ def _energy(machine: WavefrontMachine, state: WavefrontState, width: int) -> Lin
     peak_j = max(phase.joules_per_cycle for phase in machine.phases)
     level = round(_BAR * state.joules_per_cycle / peak_j) if peak_j else 0
     so_far = percent(state.energy_j / machine.energy_j if machine.energy_j else 0.0)
-    words = f"{quantity(state.joules_per_cycle, 'J')}/cycle", f"{so_far} of {quantity(machine.energy_j, 'J')}"
+    is_done = state.moment >= 1.0 and machine.cycles
+    rate = (
+        f"mean {quantity(machine.energy_j / machine.cycles, 'J')}" if is_done else quantity(state.joules_per_cycle, "J")
+    )
+    words = f"{rate}/cycle", f"{so_far} of {quantity(machine.energy_j, 'J')}"
     return [("█" * level, "accent"), ("." * (_BAR - level) + " ", "dim"), *_text(words, width - _BAR - 1)]
 
 

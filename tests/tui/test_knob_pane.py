@@ -143,3 +143,9 @@ async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> 
         assert app.session.message is not None
         change = app.session.message[0].partition("EDP ")[2].partition(" against")[0]
         assert change in next(line for line in screen_text(app).splitlines() if "┃ EDP" in line)
+
+
+async def test_what_is_typed_before_the_list_waits_for_it() -> None:
+    async with on_screen("alexnet/l4") as (app, pilot):
+        await pilot.press("7", "/", *"bandwidth", "enter", "l")
+        assert app.state.on == "l4{memory_bandwidth*1.25}"

@@ -44,7 +44,7 @@ async def test_keys_play_pause_and_step(size: tuple[int, int]) -> None:
         await settle_until(pilot, lambda: content.at > before)
         await pilot.press("+", "+", "-", "space")
         assert (player.speed, player.is_playing) == (2.0, False)
-        await pilot.press("c")
+        assert "first done: " in screen_text(app)
         shares = [state.seconds for state in content.states()]
         assert content.one_clock
         assert max(shares) <= max(machine.latency_s for machine in content.machines) * content.at * (1 + 1e-9)

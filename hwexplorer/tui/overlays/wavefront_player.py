@@ -7,10 +7,12 @@ from rich.segment import Segment
 from textual.binding import Binding, BindingType
 
 from analysis.explore.wavefront_phases import WavefrontMachine, WavefrontState, machine_state
-from hardware.base.text import percent
+from hardware.base.text import percent, quantity
+from hwexplorer import engine
 from hwexplorer.tui.overlays import overlay_screen
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.framed_pane import Content, FramedPane
+from hwexplorer.views import layout
 from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines, fit_machines
 
 FRAME_S = 0.1
@@ -20,11 +22,15 @@ FASTEST = 8.0
 
 
 class MachineGrid(Content):
-    """Machines at a moment, as many as have room. With `one_clock` all have the time of the slowest."""
+    """Machines at a moment, as many as have room, under a line that says which finishes first. With `one_clock` all
+    have the time of the slowest, else each is at the same part of its own."""
 
     def __init__(self, machines: tuple[WavefrontMachine, ...]) -> None:
-        self.machines, self.first, self.at, self.one_clock = machines, 0, 0.0, False
+        self.machines, self.first, self.at, self.one_clock = machines, 0, 0.0, True
         self._lines: list[list[Segment]] | None = None
+        timed = sorted((each for each in machines if each.latency_s), key=lambda each: each.latency_s)
+        names = [f"{engine.marked_key(each.device)} {quantity(each.latency_s, 's')}" for each in timed]
+        self._order = f"first done: {', '.join(names)}" if len(names) > 1 else ""
 
     def forget(self) -> None:
         """Drop the drawing."""
@@ -33,7 +39,7 @@ class MachineGrid(Content):
     @property
     def visible(self) -> tuple[WavefrontMachine, ...]:
         """The machines on screen."""
-        columns, rows = fit_machines(len(self.machines), self.width, self.height)
+        columns, rows = fit_machines(len(self.machines), self.width, self.height - 1)
         return self.machines[self.first : self.first + columns * rows]
 
     def states(self) -> list[WavefrontState]:
@@ -48,13 +54,14 @@ class MachineGrid(Content):
         """Return line `y` of the drawings."""
         if self._lines is None:
             pairs = list(zip(self.visible, self.states(), strict=True))
-            lines = draw_machines(pairs, self.width, self.height)
+            order = layout.whole(self._order, self.width, ", ")
+            lines = [[(order, "strong")], *draw_machines(pairs, self.width, self.height - 1)]
             self._lines = [[Segment(text, palette.get(role)) for text, role in line] for line in lines]
         return self._lines[y] if y < len(self._lines) else []
 
 
 class WavefrontPlayer(overlay_screen.OverlayScreen):
-    """Plays the time of an operator: each machine its own, or all on one clock."""
+    """Plays the time of an operator: all machines on one clock, or each in its own time."""
 
     content: MachineGrid
     words: tuple[str, ...] = ("show", "wavefront")
