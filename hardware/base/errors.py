@@ -29,7 +29,7 @@ def unknown(what: str, given: object, allowed: Iterable[str], *, listing: str = 
 
 ONE_MARK = str.maketrans("-. ", "___")
 _NO_MARK = str.maketrans("", "", "-_. ")
-_FAR = 0.3  # least similarity of a single suggestion if no name is near
+_FAR = 0.45  # least similarity of a single suggestion if no name is near
 
 
 def fold_name(name: str) -> str:

@@ -47,7 +47,7 @@ class FindPrompt(Prompt):
     def note(self) -> str:
         """Return how many rows match."""
         if not self.text:
-            return state_changes.HINT
+            return "words" if self._finder else state_changes.HINT
         table = self._finder.content.table if self._finder else self.session.index.table
         try:
             count = len(state_changes.matching_rows(table, self.text))
@@ -57,7 +57,7 @@ class FindPrompt(Prompt):
 
     def offers(self) -> dict[str, str]:
         """Return examples of conditions."""
-        return self._append_words(state_changes.HINT.split()[2:])
+        return {} if self._finder else self._append_words(state_changes.HINT.split()[2:])
 
     def follow(self, text: str) -> None:
         """Go to the first row that matches."""

@@ -113,7 +113,7 @@ WRONG = {
     "tpu_v4{array*2}": "expected rows and columns",
     "h100_sxm{memory_bus_bits*2,memory_bandwidth*3}": "over 3 % off",
     "h100{units*2}x": "end with a brace",
-    "l4{array=1x1}": "fact or event of l4 'array': did you mean l",
+    "l4{array=1x1}": "fact or event of l4 'array'",
     "l4{units=\u0661}": "does not start with a number",
     "h101{units*2}": "unknown device",
     "h100_sxm{" + "units*1," * 65 + "}": "65 changes",

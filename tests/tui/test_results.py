@@ -197,7 +197,7 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
             t, e = row.cells[latency], row.cells[energy]
             within = isinstance(t, float) and isinstance(e, float) and t < 1e-3 and e < 0.1
             assert row.dim != within
-        assert f" {len(passing)} pass · " in screen_text(app).splitlines()[-1]
+        assert f" {len(passing)} of " in screen_text(app).splitlines()[-1]
 
 
 async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:

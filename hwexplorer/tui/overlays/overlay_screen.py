@@ -480,8 +480,7 @@ class DevicesPrompt(Prompt):
             return f"no device is like {self.text.strip()!r} · esc cancels"
         counted, enter = f"{count} device{'s' * (count != 1)}", "adds it" if self._picker.enter_adds else "done"
         if self._picker.has_limits:
-            passing = sum(not row.dim for row in content.table.rows)
-            counted, enter = f"{passing} pass", "keeps the limits"
+            counted, enter = content.table.title.partition(";")[0], "keeps the limits"
         space = " · space adds or removes" * self._picker.picks
         return f"{counted}{space} · enter {enter} · {' '.join(EXAMPLES)}"
 

@@ -63,10 +63,11 @@ class DeviceLimits:
         return replace(table, columns=(*table.columns[:2], *COLUMNS), title=self._headline(rows), rows=rows)
 
     def _headline(self, rows: Sequence[plain.Row]) -> str:
-        """Return `28 of 85 pass; best: l4; predicted better: tpu_v4`, or `..` while figures are missing. A device
-        without measurements of it or of similar chips is predicted, never the best."""
-        if any(row.key not in self._points for row in rows):
-            return ".."
+        """Return `28 of 85 pass; best: l4; predicted better: tpu_v4`, or `counting 20 of 85` while figures are missing.
+        A device without measurements of it or of similar chips is predicted, never the best."""
+        known = sum(row.key in self._points for row in rows)
+        if known < len(rows):
+            return f"counting {known} of {len(rows)}"
         passing = [row.key for row in rows if not row.dim]
         parts = [f"{len(passing)} of {len(rows)} pass"]
         best = next((key for key in passing if (point := self._points[key]) is not None and point.is_measured), None)

@@ -54,8 +54,9 @@ def _column(table: plain.Table, name: str) -> int:
     for index, column in enumerate(table.columns):
         if (wanted == "share" and column.role == "bar") or column.key == f"{wanted}_per_inference":
             return index
+    shares = ["share"] * any(column.role == "bar" for column in table.columns)
     known = [column.key for column in table.columns[1:] if column.role != "bar"]
-    raise unknown("column", name, ["kind", "share", *known])
+    raise unknown("column", name, ["kind", *shares, *known])
 
 
 def _condition(table: plain.Table, name: str, sign: str, wanted: str) -> Test:
