@@ -112,17 +112,6 @@ class TransformerBlock(nn.Module):  # type: ignore[misc]
         return x + self.mlp(self.ln2(x))
 
 
-class Gemm(nn.Module):  # type: ignore[misc]
-    """A product with a matrix of `inner` x `columns` weights."""
-
-    def __init__(self, inner: int, columns: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(inner, columns))
-
-    def forward(self, a: Any) -> Any:
-        return torch.matmul(a, self.weight)
-
-
 # The module of a block, its parameters, and the shape of its input without the batch, by the names of zoo.toml.
 _BLOCKS: dict[str, tuple[Callable[..., Any], str, str]] = {
     "mlp": (Mlp, "in hidden out", "in"),
@@ -134,7 +123,6 @@ _BLOCKS: dict[str, tuple[Callable[..., Any], str, str]] = {
     "layer_norm": (lambda width: Chain(norm=nn.LayerNorm(width)), "width", "sequence width"),
     "batch_norm": (lambda channels: Chain(norm=nn.BatchNorm2d(channels)), "channels", "channels size size"),
     "transformer_block": (TransformerBlock, "width heads mlp", "sequence width"),
-    "gemm": (Gemm, "K N", "M K"),
 }
 
 
@@ -154,7 +142,7 @@ def capture(spec: zoo.Spec, progress: Progress = lambda phase, fraction: None) -
     with without_weights():
         if spec.is_block:
             module, shape = build(spec.name, dict(spec.parameters))
-            examples, names = [torch.empty(2, *shape, device="meta")], ["a" if spec.name == "gemm" else "x"]
+            examples, names = [torch.empty(2, *shape, device="meta")], ["x"]
         else:
             info = zoo.table()[zoo.architecture(spec.name)]
             module = adapt(_torchvision(info, spec.image_size), info)

@@ -221,7 +221,8 @@ class TableRow:
             symbols["seen"] = symbols["p"] + (symbols["q"] + 1) / 2 if is_causal else symbols["l"]
         shapes: Any
         if isinstance(self.results, str):
-            shapes = _shapes_of_pattern(self.results, symbols, several)
+            terms = _terms(self.results)[1]
+            shapes = [tuple(size for word in term for size in _sizes(word, symbols, several)) for term in terms]
         else:
             shapes = self.results(op) if self.results else infer(op, self.like)
         kinds = self.dtype.split()
@@ -284,10 +285,6 @@ def _bind_all(pattern: str, op: OnnxOp, symbols: Symbols, several: dict[str, Sha
         if op.has_input(place):
             _bind(term, op.shape(place), symbols, several)
     symbols.update({name: product(shape) for name, shape in several.items()})
-
-
-def _shapes_of_pattern(pattern: str, symbols: Symbols, several: dict[str, Shape]) -> list[Shape]:
-    return [tuple(size for word in term for size in _sizes(word, symbols, several)) for term in _terms(pattern)[1]]
 
 
 def _bind(term: list[str], shape: Shape, symbols: Symbols, several: dict[str, Shape]) -> None:

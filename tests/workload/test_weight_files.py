@@ -134,8 +134,7 @@ def test_safetensors_open_by_the_configuration_beside_them(tmp_path: Path, capsy
     header, file = json.dumps(tensors).encode(), tmp_path / "model.safetensors"
     file.write_bytes(struct.pack("<Q", len(header)) + header + bytes(64))
     assert main(["capture", str(file)]) == 2
-    assert "put its config.json beside it" in (said := capsys.readouterr().err)
-    assert "it holds 32 parameters (32 bf16) in 1 tensors" in said
+    assert "put its config.json beside it" in capsys.readouterr().err
     sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": 256, **sizes}))
     assert main(["capture", f"{file}:decode,kv=64", "--format", "json"]) == 0

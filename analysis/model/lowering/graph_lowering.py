@@ -375,14 +375,9 @@ class Lowering:
                     amount = cost.first_read
                 so_far = read.get(tensor)
                 if so_far is not None:
-                    amount = smaller(so_far + amount, self._extent(tensor))
+                    amount = smaller(so_far + amount, self.tensors[_root(self.tensors, tensor)].numel)
                 read[tensor] = amount
         return list(read.items())
-
-    def _extent(self, tensor: int) -> Poly:
-        while self.tensors[tensor].shares is not None:
-            tensor = self.tensors[tensor].shares or 0
-        return self.tensors[tensor].numel
 
     def _write(self, row: OperatorRow, storage: int, meta: Meta, position: int, shares: int | None = None) -> None:
         scopes = frozenset(scope.key for scope in row.scopes)

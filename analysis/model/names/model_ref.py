@@ -12,7 +12,6 @@ import re
 from contextlib import suppress
 from functools import lru_cache, partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from analysis.model.model_errors import ModelError, ModelSpecError, UnknownModelError
@@ -199,8 +198,7 @@ def _refuse_file(text: str) -> None:
     if not suffix:
         raise ModelSpecError(f"{text[:80]} is a folder with a config.json: hf:{text[:80]} opens it")
     if (instead := weight_headers.table()["instead"].get(suffix[0])) is not None:
-        content = weight_headers.describe_safetensors(Path(text)) if suffix[0] == ".safetensors" else ""
-        raise ModelSpecError(f"{text[:80]} is {instead}{content}")
+        raise ModelSpecError(f"{text[:80]} is {instead}")
 
 
 def configuration_of_weights(text: str) -> str:

@@ -7,6 +7,7 @@ import os
 import re
 from collections import Counter
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -373,11 +374,15 @@ def stored_precision(where: str) -> str:
 def parse_config(raw: Raw) -> Config:
     """Return the configuration that a `config.json` describes. Raises a `ModelSpecError`."""
     stated = _kind(raw)
-    kind = stated if stated in TABLE["types"] else _nearest_kind(raw, stated)
-    if not kind:
-        raise ModelSpecError(_unsupported(stated, raw))
+    kind, unread = (stated, []) if stated in TABLE["types"] else _nearest_kind(raw, stated)
+    if not kind or unread:
+        raise ModelSpecError(_unsupported(stated, raw, kind, unread))
+    instead = (
+        f"model_type {stated[:40]!r} is unknown here: read as {kind}, which has all its fields; norms and gates that "
+        "no field states are not counted"
+    )
     try:
-        notes = _notes(raw) if kind == stated else [_note_of_kind(stated, kind), *_notes(raw)]
+        notes = _notes(raw) if kind == stated else [instead, *_notes(raw)]
         fields = config_fields(raw, kind)
         fields |= {"notes": notes, "wide": _wide_parts(raw, fields["layers"]), "wide_role": _wide_role(raw)}
         return msgspec.convert(fields, Config)
@@ -400,12 +405,11 @@ def _kind(raw: Raw) -> str:
     return match_name(str(named[0]).lower().partition("for")[0], TABLE["types"]) or kind
 
 
-def _unsupported(kind: str, raw: Raw) -> str:
+def _unsupported(kind: str, raw: Raw, nearest: str, unread: list[str]) -> str:
     shown = kind[:40] or "nothing"
     if raw.get("is_encoder_decoder") is True:
         known = "transformers:t5_base, transformers:whisper_base and transformers:whisper_large_v3 are here without it"
         return f"config.json: {shown!r} is an encoder-decoder: install transformers to capture it ({known})"
-    nearest, unread = _nearest_unread(raw, kind)
     if unread:
         names = ", ".join(unread[:4]) + (", .." if len(unread) > 4 else "")
         right = f"the nearest, {nearest}, has no {names}"
@@ -455,14 +459,9 @@ def _notes(raw: Raw) -> list[str]:
 # --- the nearest known type ---------------------------------------------------------------------------------
 
 
-def _nearest_kind(raw: Raw, stated: str) -> str:
-    """Return the known type that reads all fields of a configuration, first of those whose names begin alike; '' if
-    there is none."""
-    return next((kind for kind in _candidates(raw, stated) if not _unread_keys(raw, kind)), "")
-
-
-def _nearest_unread(raw: Raw, stated: str) -> tuple[str, list[str]]:
-    """Return the type that leaves the fewest fields of a configuration unread, and these fields."""
+def _nearest_kind(raw: Raw, stated: str) -> tuple[str, list[str]]:
+    """Return the known type that leaves the fewest fields of a configuration unread, first of those whose names begin
+    alike, and these fields; '' if no type is like it."""
     unread = {kind: _unread_keys(raw, kind) for kind in _candidates(raw, stated)}
     return min(unread.items(), key=lambda entry: len(entry[1]), default=("", []))
 
@@ -470,26 +469,14 @@ def _nearest_unread(raw: Raw, stated: str) -> tuple[str, list[str]]:
 def _candidates(raw: Raw, stated: str) -> list[str]:
     if raw.get("is_encoder_decoder") or not all(raw.get(key) for key in TABLE["usual"]["needs"]):
         return []
-    alike = {kind: _letters_alike(kind, stated) for kind in TABLE["types"]}
+    letters = {kind: zip(kind, stated, strict=False) for kind in TABLE["types"]}
+    alike = {kind: len([*takewhile(lambda pair: pair[0] == pair[1], pairs)]) for kind, pairs in letters.items()}
     nearest = max(alike, key=lambda kind: (alike[kind], -abs(len(kind) - len(stated))))
     first = [nearest] if alike[nearest] >= _ALIKE else []
     kinds = [kind for kind in dict.fromkeys((*first, *TABLE["usual"]["types"])) if _has_keys(raw, kind)]
     if raw.get("hidden_act") in TABLE["usual"]["ungated"]:  # their FFNs have no gate
         kinds = [kind for kind in kinds if row(raw, kind).get("gated", True) in (False, ["", False])]
     return kinds
-
-
-def _letters_alike(one: str, other: str) -> int:
-    pairs = zip(one, other, strict=False)
-    return next((i for i, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
-
-
-def _note_of_kind(stated: str, kind: str) -> str:
-    """Return the note that names the type by which an unknown configuration is read."""
-    return (
-        f"model_type {stated[:40]!r} is unknown here: read as {kind}, which has all its fields; norms and gates that "
-        "no field states are not counted"
-    )
 
 
 def _has_keys(raw: Raw, kind: str) -> bool:
@@ -503,11 +490,10 @@ def _unread_keys(raw: Raw, kind: str) -> list[str]:
     """Return the keys of a configuration that may change its structure and that the row of a type does not read."""
     required, optional = keys_of(row(raw, kind))
     read = required | optional | {*TABLE["layers"]["kinds"], *TABLE["layers"]["sizes"], *TABLE["usual"]["read"]}
-    return sorted(key for key, value in raw.items() if value and key not in read and not _is_plain(key))
-
-
-def _is_plain(key: str) -> bool:
-    return key.startswith("_") or any(fnmatchcase(key, pattern) for pattern in TABLE["usual"]["ignored"])
+    plain = ("_*", *TABLE["usual"]["ignored"])
+    return sorted(
+        key for key, value in raw.items() if value and key not in read and not any(fnmatchcase(key, p) for p in plain)
+    )
 
 
 # --- formats of the weights -------------------------------------------------------------------------------

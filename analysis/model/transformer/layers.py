@@ -51,12 +51,10 @@ def _by_heads(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> 
         compress_tokens(step, "compressor", x, c.head_dim, caches)
     if c.index_heads:
         index_tokens(step, x, low, caches, layer)
-    return _attend_all(step, shape, heads) if c.encoder else _cached(step, shape, heads, caches, layer)
-
-
-def _attend_all(step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Tensor]) -> Tensor:
-    target, (query, key, value) = "aten.scaled_dot_product_attention.default", heads
-    return step.w.call_in("sdpa", "ScaledDotProduct", target, shape, query=query, key=key, value=value)
+    if c.encoder:
+        given = dict(zip(("query", "key", "value"), heads, strict=True))
+        return w.call_in("sdpa", "ScaledDotProduct", "aten.scaled_dot_product_attention.default", shape, **given)
+    return _cached(step, shape, heads, caches, layer)
 
 
 def _projected(step: StepWriter, x: Tensor, low: Tensor) -> list[Tensor]:

@@ -21,7 +21,6 @@ from hardware.base.errors import hint
 from hardware.precision import find
 
 _TEXT_MAX = 1 << 20
-_HEADER_MAX = 100 << 20  # bytes of a header of safetensors, by its specification
 _SHOWN = 4
 _FEWEST = 4  # tensors of a layer
 _STEPS = 5  # steps of the budget per read
@@ -91,21 +90,6 @@ def _header(path: Path, budget: Budget) -> WeightHeader:
         if isinstance(error, ModelError):
             raise
         raise UnreadableError(f"{path.name} is not a GGUF file, or is damaged") from None
-
-
-def describe_safetensors(path: Path) -> str:
-    """Write what the header of a safetensors file says of its tensors; '' if it cannot be read."""
-    formats = Counter[str]()
-    try:
-        with file_access.open_regular(path) as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            tensors = msgspec.json.decode(file.read(min(length, _HEADER_MAX)))
-        tensors.pop("__metadata__", None)
-        for tensor in tensors.values():
-            formats[tensor["dtype"].lower()] += _elements(tensor["shape"])
-    except (*_BROKEN, msgspec.DecodeError):
-        return ""
-    return f"; it holds {WeightHeader(dict(formats), {}, {})} in {len(tensors):,} tensors"
 
 
 def _raw(path: Path, held: WeightHeader) -> dict[str, Any]:
