@@ -32,7 +32,7 @@ UNRANKED = ("on paper", "hypothetical")
 SAME = 1.05  # ratio below which two figures count as equal
 FACTOR_MIN = 1.095  # ratio from which a difference is a factor, `1.1x less`; a smaller one is in percent
 NOTICEABLE = 0.005  # difference, a fraction, below which two figures read the same
-FORM, MEMORY_SIZE = r"SXM\d*|PCIe|OAM|NVL|HGX", r"\d+ ?[GM]B"  # parts of a device's name
+_LEFT_OUT = re.compile(r" (?:SXM\d*|PCIe|OAM|NVL|HGX|Platinum|Gold|\d+ ?[GM]B)(?= |$)")  # of a device's name
 WAIT_MIN = 0.4  # share of the latency from which a device is said to wait on a cause
 _WAITS = {
     COMPUTE: "computing",
@@ -78,8 +78,16 @@ def short_name(device: Device) -> str:
 
 def plain_name(device: Device) -> str:
     """Return the short name without the mark of a design, form factor and memory size, as people say it: `H100`."""
-    name = short_name(device).removesuffix(ON_PAPER)
-    return re.sub(rf" (?:{FORM}|{MEMORY_SIZE})(?= |$)", "", name)
+    return _LEFT_OUT.sub("", short_name(device).removesuffix(ON_PAPER))
+
+
+def distinct_names(devices: Sequence[Device]) -> list[str]:
+    """Return the plain name of each device, or its short name if another device has that plain name."""
+    names = [plain_name(device) for device in devices]
+    return [
+        name if names.count(name) == 1 else short_name(device).removesuffix(ON_PAPER)
+        for device, name in zip(devices, names, strict=True)
+    ]
 
 
 def name_with_format(name: str, result: Estimate, others: Sequence[Estimate]) -> str:
@@ -186,7 +194,7 @@ def work_word(result: Estimate) -> str:
 # --- evidence ---------------------------------------------------------------------------------------------
 
 # The words for each level of evidence: here for a table, below for a sentence.
-EVIDENCE = {"measured": "measured", "siblings": "similar chip", "engineering": "data sheet", "design_target": "paper"}
+EVIDENCE = {"measured": "measured", "siblings": "similar chips", "engineering": "data sheet", "design_target": "design"}
 _SENTENCES = {
     "measured": "measured on it",
     "siblings": "similar chips",

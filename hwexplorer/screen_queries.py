@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from analysis.document import Column
-from analysis.estimate.figures import describe_deviations
 from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.workload import Workload, uncovered_note
 from hardware.base.text import percent
@@ -72,11 +71,13 @@ class ScreenQueries:
         return why.next_step(state)
 
     def status(self, state: State) -> str:
-        """Return in a short line the deviations from the request and the work without a cost rule."""
+        """Return in a short line the lengths, the work without a cost rule, and what the devices are compared with."""
         result = engine.result(state)
         note = f"only {percent(result.coverage, 1)} covered" if result.coverage < 1 else ""
         note = uncovered_note(result.workload, state.batch) or note
-        return "; ".join(filter(None, (length_words(state), *describe_deviations(result), note)))
+        examples = "four chips as examples" if state.devices == State().devices else ""
+        baseline = f"{state.baseline} is the baseline" if len(state.devices) > 1 else ""
+        return "; ".join(filter(None, (length_words(state), note, examples, baseline)))
 
     def evaluate_knob(self, state: State) -> bool | None:
         """Evaluate one more knob, in some milliseconds. Return True if there is something new to show, None if nothing

@@ -25,7 +25,6 @@ from analysis.model.transformer.transformer_request import LoadSpec
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.text import percent
-from hardware.device import ON_PAPER
 
 _PATH = Path(__file__).with_name("measurement_tools.toml")
 _ANSWER = 128  # tokens that a tool generates to time one
@@ -248,7 +247,8 @@ def verdict(
     backed = next((run for run in rivals if wording.is_backed(run.trust)), None)
     is_predicted = not wording.is_backed(best.trust)
     run = _run_to_measure(best, rival, metric) if rival is not None and (is_predicted or odds < SURE) else ""
-    names = _names(results)
+    devices = [run.device for run in results]
+    names = dict(zip([device.key for device in devices], wording.distinct_names(devices), strict=True))
     lines = [_sentence(best, rival, odds, metric, names)] if rival is not None or not hypothetical else []
     lines += [_against_unchanged(run, results, best, metric) for run in hypothetical]
     lines += [f"To be sure: {run}."] * bool(run)
@@ -271,15 +271,6 @@ def verdict(
         measurement=run,
         lines=tuple(lines),
     )
-
-
-def _names(results: Sequence[Estimate]) -> dict[str, str]:
-    """Return the name of each device by key, short if no other result has it."""
-    short = [wording.plain_name(result.device) for result in results]
-    return {
-        result.device.key: name if short.count(name) == 1 else wording.short_name(result.device).removesuffix(ON_PAPER)
-        for result, name in zip(results, short, strict=True)
-    }
 
 
 def _sentence(best: Estimate, rival: Estimate | None, odds: float, metric: str, names: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, partial
+from math import inf, log
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,12 +18,14 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.explore.outcome import Outcome, figure_band, parse_limits
 from hardware.base.text import Unit, decimals_for, fixed, prefix_for, quantity
+from hardware.device import ON_PAPER
 from hardware.what_if import split_changes, with_unchanged
 from hwexplorer import engine
 from hwexplorer.state import RANKS, State, replace
 from hwexplorer.text.number_format import header, scale_for
 from hwexplorer.views import plain
 from hwexplorer.views.captions import band_words
+from hwexplorer.views.tables import keep_columns
 
 if TYPE_CHECKING:
     from analysis.explore.comparison import Compared
@@ -222,19 +225,25 @@ _EXCESS = {
 
 def cards(state: State) -> tuple[plain.Card, ...]:
     """Return the cards by rank, then cards without a rank, then designs on paper."""
-    reference = split_changes(state.baseline)[0]  # the baseline without its changes
-    rows = rank_rows(state, reference)
+    rows = rank_rows(state, split_changes(state.baseline)[0])  # against the baseline without its changes
+    names = wording.distinct_names([row.run.device for row in rows])
     figures = zip(*(_figures(figure, rows) for figure in FIGURES[rows[0].outcome.work]), strict=True)
-    return tuple(_card(state, row, own_figures, reference) for row, own_figures in zip(rows, figures, strict=True))
+    return tuple(
+        _card(state, row, own_figures, name) for row, own_figures, name in zip(rows, figures, names, strict=True)
+    )
 
 
-def _card(state: State, row: DeviceRow, figures: tuple[plain.CardFigure, ...], reference: str) -> plain.Card:
+def _card(state: State, row: DeviceRow, figures: tuple[plain.CardFigure, ...], name: str) -> plain.Card:
     outcome, result = row.outcome, row.run
     exceeded_limits = _exceeded_limits(state, outcome)
     is_behind = bool(exceeded_limits and outcome.figure("lag_per_s"))  # which comes before what it exceeds
+    over = ("falls behind", *exceeded_limits[:-1]) if is_behind else exceeded_limits
+    phrase = exceeded_limits[-1] if is_behind else row.phrase
+    count = f" x {outcome.devices}" * (outcome.devices > 1)
     return plain.Card(
         key=row.key,
-        name=_name(outcome),
+        name=f"{wording.short_name(result.device).removesuffix(ON_PAPER)}{count}",
+        short=f"{name}{count}",
         evidence=row.evidence,
         runtime=result.runtime.name,
         format=result.precision_run,
@@ -249,10 +258,57 @@ def _card(state: State, row: DeviceRow, figures: tuple[plain.CardFigure, ...], r
         band=_band(result, state.metric, row.value),
         is_unchanged=row.key not in state.devices,
         fits=outcome.fits,
-        over=("falls behind", *exceeded_limits[:-1]) if is_behind else exceeded_limits,
-        phrase=exceeded_limits[-1] if is_behind else row.phrase,
-        reference="" if outcome.is_simulated else reference,
+        over=over,
+        note=" · ".join((*over, *[phrase] * (is_behind or outcome.is_simulated or not outcome.fits))),
+        phrase=phrase,
     )
+
+
+def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
+    """Return the cards as a table: software, figures, the metric by cause and with its band, and evidence."""
+    shown = [place for place, figure in enumerate(cards[0].figures) if figure.label != "rate"]
+    ends = [end for card in cards for end in (*card.band, card.value) if 0.0 < end < inf] or [1.0]
+    least, decades = min(ends), log(max(ends) / min(ends)) or 1.0
+
+    def place(value: float) -> float:
+        """Return the place of a value on the logarithmic axis."""
+        return log(min(max(value, least), max(ends)) / least) / decades
+
+    axis = "  log  ".join(quantity(end, "J", digits=1).rstrip("J").strip() for end in (least, max(ends)))
+    heads = [(place, cards[0].figures[place]) for place in shown]
+    columns = (
+        Column("device", "  Device", role="text", keep=0),
+        Column("runs", "Runs", role="text", keep=4, help="software and the format most multiply-accumulates run in"),
+        *(
+            Column(f"figure{place}", f"{figure.label[:1].upper()}{figure.label[1:]} {figure.unit}".strip(),
+                   keep=place * (place < len(cards[0].figures) - 1))
+            for place, figure in heads
+        ),
+        Column("note", "", role="text", keep=2),
+        Column("causes", "by cause", role="bar", keep=6, help=f"{METRICS[metric].title} by cause: {plain.HELP}"),
+        Column("band", axis, role="bar", keep=7, help=f"{METRICS[metric].title} and its band, on a logarithmic scale"),
+        Column("evidence", "Evidence", role="text", keep=5, help="what the figures rest on"),
+    )  # fmt: skip
+    rows = [
+        plain.Row(
+            card.key,
+            (
+                f"{card.rank or ' '} {card.short}",
+                f"{card.runtime} {card.format}",
+                *(card.figures[place].text for place in shown),
+                card.note,
+                card.bar,
+                plain.Span(*map(place, (card.band[0], card.value, card.band[1]))),
+                card.evidence,
+            ),
+            dim=card.on_paper or card.is_unchanged or not card.fits or bool(card.over),
+        )
+        for card in cards
+    ]
+    table = plain.Table(metric, "", columns, tuple(rows))
+    if any(card.note for card in cards):
+        return table
+    return keep_columns(table, [place for place, column in enumerate(columns) if column.key != "note"])
 
 
 def _figures(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> list[plain.CardFigure]:
@@ -290,14 +346,6 @@ def _as_stated(amount: float, unit: Unit) -> str:
     """Write a limit with the digits that the user gave: `5 ms`."""
     factor, label = prefix_for(amount, unit)
     return f"{amount / factor:g} {label}"
-
-
-def _name(outcome: Outcome) -> str:
-    """Return the name of a device without its vendor, which is long and says little, and with its changes and count."""
-    device = outcome.estimate.device
-    name = device.name_in_mode.removeprefix(f"{device.vendor} ")
-    count = f" x {outcome.devices}" * (outcome.devices > 1)
-    return f"{name or device.id} {device.changes}".strip() + count
 
 
 def _band(result: Estimate, metric: str, value: float) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from hwexplorer.text.number_format import ASCII, Scale, delta, header, safe, sca
 from hwexplorer.views import plain
 
 LEFT = ("text", "bar")  # roles whose cells are left-aligned
+SMALL_PART = 1e-3  # fraction of the largest figure of a tree
 
 
 def width_of(text: str) -> int:
@@ -142,6 +143,8 @@ class Measure(msgspec.Struct, frozen=True):
         role = self.column.role
         if role == "text" or isinstance(value, str):
             return "" if value is None else safe(value)
+        if isinstance(value, plain.Worded):
+            return value.word
         number = value if isinstance(value, plain.NUMBERS) else None
         if role == "delta":
             return delta(number)
@@ -149,11 +152,18 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 def measure(columns: Sequence[Column], place: int, rows: Sequence[plain.Row]) -> Measure:
-    """Return the scale and the head of a column of these rows."""
+    """Return the scale and the head of a column of these rows. In a tree, small parts ask for no more digits."""
     column = columns[place]
     if column.role != "number":
         return Measure(column, header=column.title)
-    scale = scale_for(plain.scale_values(columns, place, rows), column.unit)
+    values = plain.scale_values(columns, place, rows)
+    is_tree = column.unit in ("s", "J", "Js") and any(row.depth for row in rows)
+    if is_tree:
+        least = SMALL_PART * max(max(values, default=0.0), -min(values, default=0.0))
+        values = [value for value in values if value >= least or value <= -least]
+    scale = scale_for(values, column.unit)
+    if is_tree:
+        scale = msgspec.structs.replace(scale, is_wide=True)
     return Measure(column, scale, header(column.title, scale.label))
 
 

@@ -48,6 +48,31 @@ class Stack(float):
         return cls([sum(parts) for parts in zip(*(stack.parts for stack in stacks), strict=True)])
 
 
+class Span(float):
+    """A place on an axis, a fraction of it, between the fractions `low` and `high`; bars show all three."""
+
+    __slots__ = ("high", "low")
+    low: float
+    high: float
+
+    def __new__(cls, low: float, place: float, high: float) -> Span:
+        span = super().__new__(cls, place)
+        span.low, span.high = low, high
+        return span
+
+
+class Worded(float):
+    """A number that reads as a `word`: a time of 0 that reads `fused`."""
+
+    __slots__ = ("word",)
+    word: str
+
+    def __new__(cls, value: float, word: str) -> Worded:
+        worded = super().__new__(cls, value)
+        worded.word = word
+        return worded
+
+
 class Amount(float):
     """A number with another unit than its column, such as a power among energies."""
 
@@ -183,13 +208,15 @@ class CardFigure(msgspec.Struct, frozen=True):
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """A card of a device. `figures` are shown from left to right. `phrase` compares the device with the `reference`.
-    `rank` is its place among existing devices, 0 if it cannot win. `over` are the exceeded limits of the state.
-    `value` is the metric of the state, `band` its ends, and `bar` its fractions by cause. `is_unchanged`: it is not in
-    the state, but stands below the same device with changed facts."""
+    """A card of a device; `short` is a name that no other card has. `figures` are shown from left to right. `phrase`
+    compares the device with the baseline. `rank` is its place among existing devices, 0 if it cannot win. `over` are
+    the exceeded limits of the state, `note` is all that disqualifies the device. `value` is the metric of the state,
+    `band` its ends, and `bar` its fractions by cause. `is_unchanged`: it is not in the state, but stands below the same
+    device with changed facts."""
 
     key: str
     name: str
+    short: str
     evidence: str
     runtime: str
     format: str
@@ -204,8 +231,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     band: tuple[float, float]
     fits: bool
     over: tuple[str, ...] = ()
+    note: str = ""
     phrase: str
-    reference: str = ""
     is_unchanged: bool = False
 
 

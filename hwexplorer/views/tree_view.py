@@ -137,21 +137,16 @@ def add_measured_fields(node: dict[str, Any], times: MeasuredTimes, result: Esti
 
 _MODIFIER = "EDP divided by the EDP of its arithmetic and bytes alone; blank without work"
 COLUMNS = (
-    Column("name", "Node", role="text", keep=0, help="×6: six alike, added up; +2: with two more in its kernel"),
-    Column("bar", "Share", "%", role="bar", keep=0, help=f"share of the metric of the model, by cause: {plain.HELP}"),
+    Column("name", "Node", role="text", keep=0, help="×6: six alike, added up; 2 fused: two more in its kernel"),
+    Column("bar", "EDP share", "%", role="bar", keep=0, help=f"share of the model, by cause: {plain.HELP}"),
     Column("share", "%", "%", keep=0),
+    Column("latency", "Time", "s", keep=0),
+    Column("energy_per_inference", "Energy/inf", "J", keep=1),
     Column(
-        "edp",
-        "EDP part J·s",
-        "Js",
-        role="quantity",
-        keep=0,
-        short="EDP part",
+        "edp", "EDP share", "Js", keep=3,
         help="part of the model's EDP: parts of a level add up, energy x time of rows does not",
     ),
-    Column("latency", "Latency s", "s", role="quantity", keep=1, short="time s"),
-    Column("energy_per_inference", "Energy/inf J", "J", role="quantity", keep=1),
-    Column("bound", "Limit", role="text", keep=1, help="memory: DRAM; on-chip: memory on the chip"),
+    Column("bound", "Limit", role="text", keep=2, help="memory: DRAM; on-chip: memory on the chip"),
     Column("cumulative", "Cum %", "%", keep=3, help="cumulative share, with the level sorted by share"),
     Column("kind", "Kind", role="text", keep=4),
     Column("fused", "Kernel", role="text", keep=5, help="fused with others, its own, or part of one"),
@@ -159,8 +154,8 @@ COLUMNS = (
     Column("macs", "MAC", "MAC", keep=6),
     Column("dram", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
     Column("modifier", "Modifier", "x", role="quantity", keep=8, help=_MODIFIER),
-    Column("benefit", "Fusion J·s", "Js", role="quantity", keep=9, help="EDP that fusion saves in this node"),
-)
+    Column("benefit", "Saved by fusion", "Js", keep=9, help="EDP that fusion saves in this node"),
+)  # fmt: skip
 HALF, NAMED = 0.5, 3  # the footer counts the fewest parts with this share of the model, and names so many
 MEASURED = (
     Column("measured", "Measured s", "s", role="quantity", keep=0, short="Measured", help="from the state's trace"),
@@ -175,8 +170,7 @@ DELTA = Column(
     keep=0,
     help="change of the row's own energy, time or their product against the pinned state",
 )
-METRIC_TITLE = {"edp": "Share", "energy": "Energy share", "latency": "Latency share"}
-FIGURES = {"edp": "edp", "latency": "latency", "energy": "energy_per_inference"}  # column by metric
+METRIC_TITLE = {"edp": "EDP share", "energy": "Energy share", "latency": "Time share"}
 DELTA_TITLE = {"edp": "Δ EDP", "energy": "Δ energy", "latency": "Δ time"}  # against the pin
 
 
@@ -192,7 +186,11 @@ def tree(state: State) -> plain.Table:
     parts = _shares_by_cause(result, add_up, state.metric)
     is_falling = state.descending != (state.sort in ("graph", "name"))
     is_summed = state.sort in ("share", "graph") and state.descending  # in order of share, or as in JSON
-    columns = tuple(column for column in _columns(state.metric) if column.key != "cumulative" or is_summed)
+    columns = tuple(
+        msgspec.structs.replace(column, title=METRIC_TITLE[state.metric]) if column.key == "bar" else column
+        for column in COLUMNS
+        if column.key != "cumulative" or is_summed
+    )
     deltas = _deltas(state, branches)
     trace_cells, notes_of_trace = _trace_cells(state, result, branches)
     are_separate, without_rule = _any_of(add_up, ~figures.fused, ~result.workload.operators.has_rule)
@@ -246,18 +244,6 @@ def _sorted_places(
         waiting += (
             sorted(children[i], key=ranks.__getitem__, reverse=is_falling)[::-1] if children[i][1:] else children[i]
         )
-
-
-def _columns(metric: str) -> tuple[Column, ...]:
-    """Return the columns with the figure of the metric before the other figures; a narrow screen keeps only it."""
-    by_key = {column.key: column for column in COLUMNS}
-    by_key["bar"] = msgspec.structs.replace(by_key["bar"], title=METRIC_TITLE[metric])
-    main_figures = FIGURES[metric]
-    figures = (main_figures, *(key for key in FIGURES.values() if key != main_figures))
-    for key in figures:
-        by_key[key] = msgspec.structs.replace(by_key[key], keep=int(key != main_figures))
-    rest = (key for key in by_key if key not in (*figures, "name", "bar", "share"))
-    return tuple(by_key[key] for key in ("name", "bar", "share", *figures, *rest))
 
 
 def _trace_cells(
@@ -330,15 +316,16 @@ def _title(state: State, result: Estimate, node: str = "") -> str:
     return "; ".join(filter(None, (trace_warning(state, result), place_in_words(state, at=node))))
 
 
-def _names(nodes: list[tuple[int, tree_figures.Branch]]) -> list[str]:
-    """Return the names of nodes. ` +2` is the number of further operators of a subgraph; ` ×6` is the number of blocks
-    that a node merges, unless the node above it merges the same number."""
+def _names(figures: tree_figures.TreeFigures, nodes: list[tuple[int, tree_figures.Branch]]) -> list[str]:
+    """Return the names of nodes. ` (2 fused)` is the number of further operators in the kernel of a subgraph; ` ×6` is
+    the number of blocks that a node merges, unless the node above it merges the same number."""
     names, counts = [], [1]
     for depth, branch in nodes:
         del counts[depth + 1 :]
-        is_joined = branch.kind == "subgraph" and branch.count == counts[-1] == 1 and len(branch.members) > 1 and depth
-        suffix = f" +{len(branch.members) - 1}" if is_joined else ""
-        names.append(branch.name + suffix + (f" ×{branch.count}" if branch.count != counts[-1] else ""))
+        others = len(branch.members) // branch.count - 1 if branch.kind == "subgraph" and depth else 0
+        how = "fused" if others and figures.fused[branch.members].any() else "more"
+        times = f" ×{branch.count}" if branch.count != counts[-1] else ""
+        names.append(branch.name + times + f" ({others} {how})" * (others > 0))
         counts.append(branch.count)
     return names
 
@@ -410,18 +397,22 @@ def _cells(
     bound = add_up(bound_s, of_host).argmax(axis=0)
     modifier = level.modifier.copy()
     modifier[0] = 1.0
+    is_fused = [_fused(figures, branch, is_separate) for (_, branch), is_separate in zip(nodes, apart, strict=True)]
     return {
-        "name": _names(nodes),
+        "name": _names(figures, nodes),
         "bar": list(map(plain.Stack, parts.T.tolist(), share.tolist())),
         "share": share.tolist(),
         "edp": level.edp_js.tolist(),
-        "latency": level.latency_s.tolist(),
+        "latency": [
+            time_s if time_s or how != "fused" else plain.Worded(0.0, "fused")
+            for time_s, how in zip(level.latency_s.tolist(), is_fused, strict=True)
+        ],
         "energy_per_inference": (level.energy_j / result.scenario.batch).tolist(),
         # A fused operator that adds no time has no limit.
         "bound": [causes.LIMITS[b] if s else "" for b, s in zip(bound.tolist(), level.latency_s.tolist(), strict=True)],
         "cumulative": _running(np.array([depth for depth, _ in nodes]), share).tolist(),
         "kind": [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
-        "fused": [_fused(figures, branch, is_separate) for (_, branch), is_separate in zip(nodes, apart, strict=True)],
+        "fused": is_fused,
         "utilization": level.utilization.tolist(),
         "macs": level.macs.tolist(),
         "dram": level.dram_bytes.tolist(),

@@ -139,6 +139,7 @@ class Fake(ScreenQueries):
             Card(
                 key=name,
                 name=DEVICES[name][0],
+                short=DEVICES[name][0],
                 evidence="measured",
                 runtime="compiler",
                 format=state.precision,

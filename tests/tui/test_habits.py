@@ -66,7 +66,7 @@ async def test_the_heaviest_path_is_open_at_the_start() -> None:
     async with app.run_test(size=GRID):
         shares = {r.key: r.cells[1] for r in app.session.index.table.rows if r.depth == 1}
         heaviest = max(shares, key=lambda key: float(shares[key]))  # type: ignore[arg-type]
-        assert (app.state.at, app.state.open) == (f"{heaviest}/conv", (heaviest,))
+        assert (app.state.at, app.state.open) == (heaviest, ())
         assert app.explorer.outline.key == app.state.at
     app = HwExplorer(parse("resnet50?at=fc"), Fake(), opens_heaviest=True)
     assert app.state.at == "fc"

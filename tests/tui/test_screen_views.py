@@ -32,7 +32,7 @@ def test_the_verdict_names_cause_and_place(text: str, metric: str) -> None:
     assert "\n" not in told
     assert " vs " in told
     assert " alone " in told or " of it " in told  # more or less than the change itself
-    assert told.rpartition("largest change in ")[2] in (*here.partition.id, "host: start of a run")
+    assert told.rpartition("largest change in ")[2] in (*here.partition.id, "start of the run")
 
 
 def test_the_verdict_of_equals_and_of_other_models() -> None:

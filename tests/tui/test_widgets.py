@@ -34,12 +34,12 @@ def test_the_tree_table() -> None:
     assert lines(tree(), 72, 8) == [
         "  name              share %        latency µs  energy mJ  cum %  bound",
         "▾ resnet50          100.0 ███████      753        176     100.0  memory",
-        "├ ▾ conv1             1.2 ▉              9.00       2.10    1.2  memory",
+        "├ ▾ conv1             1.2 ▉              9.00       2.10    1.2",
         "│ ├   conv            1.0 ▋              7.20       1.68         compute",
         "│ ├   bn              0.2 ▏              1.35       0.31         compute",
         "│ └   relu            0.1 ▏              0.45       0.10         compute",
-        "├ ▸ layer1.0.conv1    4.0 ██▊           30.0        7.00    5.2  memory",
-        "├ ▸ layer1.0.conv2    6.8 ████▊         51.0       11.9    12.0  memory",
+        "├ ▸ layer1.0.conv1    4.0 ██▊           30.0        7.00    5.2",
+        "├ ▸ layer1.0.conv2    6.8 ████▊         51.0       11.9    12.0",
     ]
 
 

@@ -190,7 +190,7 @@ class Session:
 
     def _at_heaviest(self, state: State) -> State:
         index = plain.index_tree(self.cache.view("tree", state))
-        return state_changes.open_heaviest(state, index, self.visible_boxes(state).get("tree"))
+        return state_changes.open_heaviest(state, index)
 
     def fit_to_screen(self, size: tuple[int, int]) -> None:
         """Take the size of the screen, and open as many branches as have room unless a state was asked for."""

@@ -118,20 +118,18 @@ Box = tuple[int, int, int, int]  # x, y, width, height
 _MAIN = ("compare", "tree")  # the tree, and panes that are never to the right of it
 KNOBS_HEIGHT = 18  # a screen this high has a line for the device above its knobs, which name it too
 CARD_WIDTH = 40  # a screen this wide has room for a device and two of its figures in a line
-GAP_HEIGHT = 30  # a screen this high has a line to spare before the devices on paper
+GAP_HEIGHT = 30  # a screen this high has a third line for the answer
 EVENTS_HEIGHT = 34  # a body this high has room for a plot below all kinds of events
-TREE_EDGES = 6  # lines of a tree that are no rows: its frame, heads and remarks
 
 
 def answer_lines(width: int, height: int, devices: int) -> int:
     """Return the height of the answer above the devices; 0 for one device, which leaves no choice."""
-    return 0 if devices == 1 else 2 if height < 24 else 3 if width >= 100 else 4 if width >= 60 else 6
+    return 0 if devices == 1 else 2 + (width < 80 or height >= GAP_HEIGHT)
 
 
 def strip_lines(width: int, height: int, devices: int) -> int:
     """Return the height of the strip: the answer, the heads, a line for each device."""
-    lines = answer_lines(width, height, devices) + 1 + devices
-    return lines if devices == 1 else min(lines + (height >= GAP_HEIGHT), height // 3 + 2)
+    return min(answer_lines(width, height, devices) + 1 + devices, height // 3 + 2)
 
 
 def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, split: int = 0) -> dict[str, Box]:
@@ -144,7 +142,8 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, sp
     around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
     if width < 80 or height < 20 or zoom:
         has_line = pane != "knobs" or height >= KNOBS_HEIGHT
-        lines = strip_lines(width, height, devices) if height >= GAP_HEIGHT and not zoom else int(has_line)
+        lines = 3 if height >= 20 and devices > 1 and not zoom else int(has_line)
+        lines = strip_lines(width, height, devices) if height >= GAP_HEIGHT and not zoom else lines
         above = 2 + lines
         around |= {"tabs": (0, 1, width, 1)} | ({"cards": (0, 2, width, lines)} if lines else {})
         return {**around, pane: (0, above, width, height - above - 1)}
@@ -324,17 +323,12 @@ def move_to(state: State, key: str, tree: plain.TreeIndex) -> State:
     return replace(state, at=key, open=(*state.open, *sorted(tree.ancestors(key) - set(state.open) - {""})))
 
 
-def open_heaviest(state: State, index: plain.TreeIndex, box: Box | None) -> State:
-    """Go to the heaviest leaf. Open as many other branches, the heaviest first, as the `box` of the tree can show."""
-    leaf, room = index.heaviest(""), box[3] - TREE_EDGES if box is not None else 0
-    opened = {*index.ancestors(leaf), ""}
-    while True:
-        shown = [child for key in opened for child in index.children(key)]
-        room_left = room - 1 - len(shown)
-        fitting = [key for key in shown if key not in opened and 0 < len(index.children(key)) <= room_left]
-        if not fitting:
-            return replace(state, at=leaf, open=tuple(sorted(opened - {""})))
-        opened.add(max(fitting, key=index.share))
+def open_heaviest(state: State, index: plain.TreeIndex) -> State:
+    """Go to the block or kernel at the end of the heaviest path. Nothing below it is open."""
+    at = index.heaviest("")
+    while (above := index.parent[at]) and index.table.rows[index.place[above]].kind != "group":
+        at = above
+    return replace(state, at=at, open=tuple(sorted(index.ancestors(at) - {""})))
 
 
 NAVIGATION = frozenset({"at", "on", "pane", "zoom", "open", "find", "fact"})

@@ -93,8 +93,9 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
     rest = width - row.width - 3
     if row.width > width:
         return [*Strip(row.segments).crop(0, width - 1), Segment("…", palette.get("dim"))]
-    text = layout.whole(safe(status), rest, "; ") or layout.shorten(safe(status), rest)
-    row.add(("text", " " * (rest + 2 - layout.width_of(text))), ("warn" if text.startswith("Warning") else "dim", text))
+    is_warning = status.startswith("Warning")
+    text = layout.whole(safe(status), rest, "; ") or (layout.shorten(safe(status), rest) if is_warning else "")
+    row.add(("text", " " * (rest + 2 - layout.width_of(text))), ("warn" if is_warning else "dim", text))
     return row.segments
 
 

@@ -29,7 +29,7 @@ from hwexplorer.tui.palette import (
 )
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views.layout import LEFT, Measure, fit, measure, pad, shorten, whole, width_of, wrap
-from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Amount, Row, Stack, Table
+from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Amount, Row, Span, Stack, Table
 
 GAP = 1
 BAR_MIN, BAR_MAX = 6, 24
@@ -61,7 +61,10 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         return Measure(replace(column, keep=0), header=column.title, least=least, most=most)
     as_written, values = measure(table.columns, index, table.rows), {row.cells[index] for row in table.rows}
     if column.role == "bar":
-        title = header(column.title, "%")
+        title = header(column.title, column.unit)
+        if not column.unit:  # a bar without its number
+            least, is_axis = max(BAR_MIN, width_of(title)), isinstance(next(iter(values), None), Span)
+            return replace(as_written, header=title, least=least, most=least if is_axis else max(least, BAR_MAX))
         first = table.rows[0].cells[index] if table.rows else None
         is_stack = isinstance(first, Stack) and sum(part > 0 for part in first.parts) > 1
         least = max(PERCENT + 1 + (STACK_MIN if is_stack else BAR_MIN), width_of(title))
@@ -79,6 +82,8 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
     short = column.short or re.sub(r"^Energy(/\w{3})\w* (\w+)$", r"\2\1", as_written.header)
     forms = as_written, replace(as_written, short=short).at_width(0)
     need = as_written.scale.width if column.role == "number" else _amount_width(as_written, values)
+    if not column.unit:  # numbers that are text already
+        need = max([need, *(width_of(value) for value in values if isinstance(value, str))])
     with_unit = len(forms[1].write(1e-6)) - len(forms[0].write(1e-6))  # cells have the unit that the short head lacks
     most, least = (max(need + unit, width_of(form.header)) for form, unit in zip(forms, (0, with_unit), strict=True))
     return replace(as_written, least=min(least, most), most=most, short=short if least < most else "")
@@ -527,7 +532,10 @@ class TreeTable(TableHeads):
         base = "dim" if row.dim else "text"
         role = measure.column.role
         if role == "bar":
-            return self._bar(value, width, palette, ground, base)
+            is_bare = not measure.column.unit
+            return self._bar(value, width, palette, ground, base, is_bare)
+        if self.tree and measure.column.key == "bound" and row.depth and value == self.table.rows[0].cells[index]:
+            value = ""  # the limit of the model: only others are named
         text, sense, number = plain(measure.write(value), palette), base, value if isinstance(value, NUMBERS) else None
         if role == "delta":
             sense = "dim" if not number or abs(number) < 0.0005 else "bad" if number > 0 else "good"
@@ -538,19 +546,36 @@ class TreeTable(TableHeads):
             text += sign
         return [Segment(pad(text, width, role not in LEFT), palette.get(sense, ground))]
 
-    def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
+    def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str, is_bare: bool) -> list[Segment]:
+        """Return the number of a bar and the bar; a bar of a column without a unit `is_bare`."""
         fraction = float(value) if isinstance(value, NUMBERS) else 0.0
-        text = "" if value is None or isinstance(value, str) else self._percent(fraction)
-        number = Segment(pad(text, min(width, PERCENT), True), palette.get(base, ground))
-        room = width - PERCENT - 1
-        if room < 1:
-            return [Segment(" " * max(0, width - PERCENT), palette.get(base, ground)), number]
-        space = Segment(" ", palette.get("text", ground))
+        if isinstance(value, Span):
+            return _span(value, width, palette, ground, base)
+        if is_bare:
+            numbered, room = list[Segment](), width
+        else:
+            text = "" if value is None or isinstance(value, str) else self._percent(fraction)
+            number = Segment(pad(text, min(width, PERCENT), True), palette.get(base, ground))
+            room = width - PERCENT - 1
+            if room < 1:
+                return [Segment(" " * max(0, width - PERCENT), palette.get(base, ground)), number]
+            numbered = [number, Segment(" ", palette.get("text", ground))]
         if isinstance(value, Stack):
-            return [number, space, *stacked([part / self._bar_full for part in value.parts], room, palette, ground)]
+            return [*numbered, *stacked([part / self._bar_full for part in value.parts], room, palette, ground)]
         drawn = bar(min(1.0, fraction / self._bar_full), room, palette.ascii)
-        return [number, space, Segment(drawn, palette.get("bar", ground))]
+        return [*numbered, Segment(drawn, palette.get("bar", ground))]
 
     @staticmethod
     def _percent(fraction: float) -> str:
         return "<.1" if 0 < fraction < 0.0005 else f"{fraction * 100:.1f}"
+
+
+def _span(span: Span, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
+    """Return a place on an axis as a dot between the ends of its band."""
+    start, dot, end = (round(place * (width - 1)) for place in (span.low, float(span), span.high))
+    line, guide = ("-" if palette.ascii else "─"), palette.get("guide", ground)
+    return [
+        Segment(" " * start + line * (dot - start), guide),
+        Segment("O" if palette.ascii else "○" if base == "dim" else "●", palette.get(base, ground)),
+        Segment(line * (end - dot) + " " * (width - 1 - max(end, dot)), guide),
+    ]
