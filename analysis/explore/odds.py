@@ -54,8 +54,7 @@ def describe_measurement(result: Estimate, figure: str, load: LoadSpec | None = 
     kind = "load" if load is not None else result.workload.kind
     tool = next((row for row in _tools() if kind in row.kinds and runtime.id.startswith(row.runtimes)), None)
     key, name = result.device.key, model.partition(":")[0]
-    what = f"run {model} at batch {scenario.batch}" if load is None else f"measure this load of {name}"
-    words = f"{what} on {key} with {runtime.name}"
+    words = f"measure {f'this load of {name} on ' * (load is not None)}{key} with {runtime.name}"
     if load is not None and (tool is None or load.requests):
         columns = "device,model,batch,precision,framework,latency_ms"
         return f"{words}; `hwexplorer calibrate {key} FILE.csv` reads its time ({columns})"

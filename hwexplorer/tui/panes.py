@@ -165,7 +165,7 @@ class ComparePane(ViewPane):
         key = (table, views.answer, self.state.on)
         if key != self._table_key:
             names = tuple(card.name for card in views.cards)
-            here = views.device_name(self.state.on)
+            here = next(card.name for card in views.cards if card.key == self.state.on)
             lines = [line for line in (*table.footer, *table.notes) if line.startswith(here)]
             lines += [line for line in table.footer if not line.startswith(names)]
             lines += [*views.answer, *(line for line in table.notes if not line.startswith(names))]
@@ -417,10 +417,10 @@ class TreePane(ViewPane):
         opened = None if counted else open_branches(self.session.index, state.open, state.at)
         self.content.update(table, opened, hide=self.hidden_roles())
         self.content.go(state.at)
-        place = f"sorted by {state.order} · {self.content.cursor + 1}/{len(self.content.visible)}"
+        order = f"sorted by {state.order}" if (state.sort, state.descending) != ("share", True) else ""
         device = f"{views.device_name(state.on)}{' and others' * state.heat}"
-        subject = f"find {state.find!r}" if counted else f"by {state.by}"
-        self.set_title(f"{subject} · {device}", f"{counted} of the {metric_word(state.metric)}" if counted else place)
+        subject = f"find {state.find!r} · " if counted else f"by {state.by} · " * (state.by != "module")
+        self.set_title(f"{subject}{device}", f"{counted} of the {metric_word(state.metric)}" if counted else order)
 
     def _narrow_rows(self, tree: Table) -> tuple[Table, str]:
         """Return the rows that the search finds, and their number in words; the whole tree if it finds none."""

@@ -214,7 +214,7 @@ def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int
 def _go_together(column: Column, dropped: Column) -> bool:
     """Return True for the dropped column, and for others of several devices: bars, and figures of one scale."""
     if column.role == dropped.role == "bar":
-        return True
+        return column.keep == dropped.keep
     return column is dropped or (bool(dropped.scale) and (column.scale, column.keep) == (dropped.scale, dropped.keep))
 
 

@@ -22,12 +22,12 @@ from analysis.model.ir.workload import Floats, Ints
 from analysis.wording import SAME, describe_change
 from hardware.base import plugins
 from hardware.base.errors import RequestError, unknown
-from hardware.base.text import count_noun, percent, quantity
+from hardware.base.text import count_noun, quantity
 from hardware.what_if import split_changes, with_unchanged
 from hwexplorer import engine
 from hwexplorer.state import EACH, TRACE_SORTS, State, pinned, replace
 from hwexplorer.views import plain
-from hwexplorer.views.captions import metric_word, name_work, place_in_words
+from hwexplorer.views.captions import name_work, place_in_words
 from hwexplorer.views.device_rows import rank_devices
 
 RATIO_MAX = 1000.0  # measured over predicted; a larger one is of an operator that takes no time of its own
@@ -156,7 +156,6 @@ COLUMNS = (
     Column("modifier", "Modifier", "x", role="quantity", keep=8, help=_MODIFIER),
     Column("benefit", "Saved by fusion", "Js", keep=9, help="EDP that fusion saves in this node"),
 )  # fmt: skip
-HALF, NAMED = 0.5, 3  # the footer counts the fewest parts with this share of the model, and names so many
 MEASURED = (
     Column("measured", "Measured s", "s", role="quantity", keep=0, short="Measured", help="from the state's trace"),
     Column("ratio", "vs predicted", "x", role="quantity", keep=0, help="measured over predicted time"),
@@ -178,8 +177,7 @@ def tree(state: State) -> plain.Table:
     """Return all rows of the tree on the device under the cursor, divided by `state.by`. The key of the root is ''."""
     figures = tree_figures.tree_without_host(engine.result(state))
     result = figures.estimate
-    root = tree_figures.draw_outline(result, state.by, state.split_branches)
-    nodes = list(root.walk())
+    nodes = list(tree_figures.draw_outline(result, state.by, state.split_branches).walk())
     branches = [branch for _, branch in nodes]
     add_up = tree_figures.sum_over_branches(result, branches)
     level = tree_figures.branch_figures(result, branches, add_up)
@@ -214,8 +212,8 @@ def tree(state: State) -> plain.Table:
         _title(state, result),
         (*columns, *delta, *(_measured_columns(result) if trace_cells else ())),
         tuple(rows),
-        footer=_footer(figures, root, state, dict(zip(map(id, branches), parts.sum(axis=0).tolist(), strict=True))),
-        notes=(*notes_of_trace, *describe_deviations(result)),
+        footer=engine.outcome(state).notes,
+        notes=notes_of_trace,
     )
     return name_work(table, result)
 
@@ -262,37 +260,14 @@ def _trace_cells(
     return cells, tuple(note for note in trace_notes(state, result) if note != trace_warning(state, result))
 
 
-def _footer(
-    figures: tree_figures.TreeFigures, root: tree_figures.Branch, state: State, share: dict[int, float]
-) -> tuple[str, ...]:
-    """Return the parts that make half of the metric, and the counts. The keys of `share` are the ids of branches."""
-    result = figures.estimate
-    counts = ((len(result.partition.id), "subgraph"), (result.workload.n_operators, "operator"))
-    line = ", ".join(count_noun(*count) for count in (*counts, (result.demand.n_kernels, "kernel")))
-    parts = sorted(
-        root.divide(lambda part: share[id(part)]),
-        key=lambda part: -share[id(part)],
-    )
-    half = _half(parts, [share[id(part)] for part in parts], state)
-    return half, *engine.outcome(state).notes, line
-
-
-def _half(parts: list[tree_figures.Branch], share: list[float], state: State) -> str:
-    """Write `2 of 6 blocks make half of the EDP: layer3 30 %, layer2 22 %`."""
-    count = tree_figures.count_making(np.array(share), HALF)
-    noun = {"module": "block", "kind": "operator kind"}.get(state.by, state.by)
-    names = [f"{part.counted_name} {percent(fraction)}" for part, fraction in zip(parts[:count], share, strict=False)]
-    list_of_names = ", ".join(names[:NAMED]) + ", .." * (count > NAMED)
-    makes = f"{count} of {count_noun(len(parts), noun)} make{'s' * (count == 1)} half"
-    return f"{makes} of the {metric_word(state.metric)}: {list_of_names}"
-
-
 def _subtree(state: State) -> plain.Table:
     """Return the rows of the state's node and below, or the whole tree for the model. Raises RequestError."""
-    model = tree(state)
+    model, result = tree(state), engine.result(state)
+    model = replace(model, notes=(*model.notes, *describe_deviations(result)))
     if not state.at:
-        return model
-    result = engine.result(state)
+        counts = ((len(result.partition.id), "subgraph"), (result.workload.n_operators, "operator"))
+        line = ", ".join(count_noun(*count) for count in (*counts, (result.demand.n_kernels, "kernel")))
+        return replace(model, footer=(*model.footer, line))
     kind, index = tree_figures.find_node(result, state.at)
     parts = result.partition
     ids = {"model": ("",), "subgraph": parts.id, "operator": parts.operator_id}

@@ -92,7 +92,7 @@ def started(words: list[str], tmp_path: Path, **environment: str) -> Program:
 
 def test_a_terminal_of_old_gets_ascii_and_is_told_how_to_go_on(tmp_path: Path) -> None:
     program = started(["open", "resnet18"], tmp_path, PYTHONIOENCODING="latin-1")
-    program.until(re.compile(rb"make half"))
+    program.until(re.compile(rb"similar chips"))
     program.settle(0.3)
     program.type(b"q")
     left = program.gather(2.0)

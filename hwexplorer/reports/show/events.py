@@ -294,13 +294,18 @@ def brief(state: State) -> plain.Table:
 
 
 def _pane(state: State) -> plain.Table:
-    """Return the view, without the energy of the batch if the batch is one inference. With the whole screen, return the
-    families of several devices."""
+    """Return the view without remarks, bars without their numbers, and without the energy of the batch if the batch is
+    one inference. With the whole screen, return the view, or the families of several devices."""
     if compares_devices(state):
         return why.families_on_devices(state)
-    table = view(state)
+    if state.zoom:
+        return view(state)
     is_one = engine.result(state).scenario.batch == 1
-    return keep_columns(table, [c for c, column in enumerate(table.columns) if not (is_one and column.key == "energy")])
+    left_out = {"fraction", "energy"} if is_one else {"fraction"}
+    table = view(state)
+    table = keep_columns(table, [c for c, column in enumerate(table.columns) if column.key not in left_out])
+    bars = (msgspec.structs.replace(column, unit="") if column.role == "bar" else column for column in table.columns)
+    return msgspec.structs.replace(table, columns=tuple(bars), footer=())
 
 
 def compares_devices(state: State) -> bool:

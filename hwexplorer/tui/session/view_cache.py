@@ -79,8 +79,8 @@ class Views:
         return next((card for card in self._cache.view("cards", state) if card.key == state.on), None)
 
     def device_name(self, key: str) -> str:
-        """Return the name on the card of a device."""
-        return next((card.name for card in self.cards if card.key == key), key)
+        """Return the short name of a device."""
+        return next((card.short for card in self.cards if card.key == key), key)
 
 
 class TracedState:
