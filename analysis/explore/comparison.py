@@ -25,12 +25,9 @@ from analysis.explore.cost import Bill
 from analysis.explore.odds import Odds, Verdict, odds, verdict
 from analysis.model.ir.workload import Workload
 from analysis.model.names import zoo
-from hardware.area import area
 from hardware.base.errors import RequestError, unknown
-from hardware.base.records import memoize
 from hardware.base.text import count_noun, percent, quantity
 from hardware.device import Device
-from hardware.device_catalog import device_as_designed
 from hardware.precision import FORMATS, WIDE, parse
 
 
@@ -60,15 +57,11 @@ UNMEASURED = "data sheets only, nothing measured there"
 
 
 class Compared(Figures, frozen=True, kw_only=True):
-    """One device; ratios are to the baseline's figures. `energy_as_designed_j` is the energy of a design target at its
-    designer's prices. Latency and energy by cause add up to the totals of the batch."""
+    """One device; ratios are to the baseline's figures. Latency and energy by cause add up to the totals of the
+    batch."""
 
     ratio_to_baseline: dict[str, float]
-    die_mm2: Annotated[float, column("Die mm2", keep=5, help="by published rules: compare designs of one kind")]
-    die_usd: Annotated[float, column("Die USD", keep=5, help="good die only: no package, memory, test, margin")]
-    throughput_per_mm2: Annotated[float, column("Inf/s/mm2", keep=5)]
     verdict: Annotated[str, column("Verdict", keep=4)]
-    energy_as_designed_j: float | msgspec.UnsetType = msgspec.UNSET
     latency_by_cause_s: dict[str, float]
     energy_by_cause_j: dict[str, float]
 
@@ -135,16 +128,11 @@ def device_figures(result: Estimate, reference: Estimate, words: str) -> Compare
     """Return the figures of a device with their ratios to those of the reference."""
     own_figures, by_cause = figures(result), causes(result).sum_over(slice(None))
     ratios = {m.ratio: m.figure(own_figures) / (m.figure(reference) or 1.0) for m in METRICS.values() if m.ratio}
-    die = area(result.device)
     return record(
         Compared,
         own_figures,
         ratio_to_baseline=ratios,
-        die_mm2=die.total_mm2,
-        die_usd=die.cost_usd,
-        throughput_per_mm2=own_figures.throughput_per_s / die.total_mm2,
         verdict=words,
-        energy_as_designed_j=msgspec.UNSET if (designed := as_designed(result)) is None else designed.energy_j,
         latency_by_cause_s=values_by_cause(by_cause.time_s),
         energy_by_cause_j=values_by_cause(by_cause.energy_j),
     )
@@ -192,13 +180,6 @@ def device_sentence(result: Estimate, phrase: str, reference: Estimate) -> str:
             parts.append(software.describe(result.latency_s < reference.latency_s))
         parts.append(setting_hint(result))
     return f"{wording.short_name(result.device)}: {'; '.join(filter(None, parts))}"
-
-
-@memoize()
-def as_designed(result: Estimate) -> Estimate | None:
-    """Return the estimate of a design target at its designer's prices; None for a device that exists."""
-    device = device_as_designed(result.device)
-    return None if device is None else estimate(result.workload, device, result.scenario)
 
 
 def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[NextStep, ...]:
@@ -333,8 +314,7 @@ def node_figures(devices: Mapping[str, NodeFigures], metric: str) -> dict[str, f
 
 
 class Levels(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and device;
-    `passed_over` counts nodes on which a design target has the least but was not asked for."""
+    """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and device."""
 
     level: str
     baseline: str
@@ -342,7 +322,6 @@ class Levels(Head, frozen=True, kw_only=True):
     names: dict[str, str]
     tally: dict[str, dict[str, int]]
     ties: dict[str, int]
-    passed_over: dict[str, dict[str, int]]
     rows: tuple[ComparedNode, ...]
 
 
@@ -353,7 +332,6 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, 
         raise unknown("level", level, LEVELS)
     nodes = {result.device.key: _node_figures(result, baseline, level) for result in results}
     fitting = [result.device.key for result in results if result.can_win and (on_paper or result.device.silicon)]
-    unasked = [key for key, can in ((r.device.key, r.can_win and r.device.key not in fitting) for r in results) if can]
     model = results[0]
     parts, ops = model.partition, model.workload.operators
     ids, types = (parts.id, parts.kind) if level == "subgraph" else (parts.operator_id, ops.kind)
@@ -370,20 +348,8 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, 
         names={result.device.key: result.device.name for result in results},
         tally={name: {key: sum(row.winner[name] == key for row in compared) for key in nodes} for name in ADDITIVE},
         ties={name: sum(not row.winner[name] for row in compared) if fitting else 0 for name in ADDITIVE},
-        passed_over={name: _count_passed_over(compared, name, unasked) for name in ADDITIVE},
         rows=tuple(compared),
     )
-
-
-def _count_passed_over(compared: Sequence[ComparedNode], metric: str, designs: Sequence[str]) -> dict[str, int]:
-    """Count the nodes on which each of the designs has less than every other device."""
-    counts = dict.fromkeys(designs, 0)
-    for row in compared if designs else ():
-        figures = row.figures(metric)
-        least = min(figures, key=figures.__getitem__)
-        if least in counts:
-            counts[least] += 1
-    return {key: count for key, count in counts.items() if count}
 
 
 def _level(result: Estimate, level: str) -> tuple[TreeLevel, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from analysis.explore import comparison
 from analysis.explore.cost import Bill, BreakEven, Cost, bill_of, settings
 from analysis.wording import describe_evidence, short_name
 from hardware.base.errors import RequestError
-from hardware.base.text import plain_number, quantity
+from hardware.base.text import plain_number
 from hwexplorer import engine, options
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report, Rows
@@ -101,39 +101,29 @@ def cost_columns(bill: Bill, is_whole: bool = True) -> tuple[Column, ...]:
 def cost_views(bill: Bill, state: State, is_whole: bool) -> tuple[plain.Text | plain.Table, ...]:
     """Return the break-even of devices with a price, and what the costs rest on."""
     even = (_EVEN(bill, state),) if bill.break_even else ()
-    return (*even, _assumptions(bill) if is_whole else _assumed(bill))
+    return (*even, _assumptions(bill, is_whole))
 
 
-def _assumed(bill: Bill) -> plain.Text:
-    """Return prices and assumptions in brief, without their ranges and sources."""
-    paid = [f"{p.device} {p.value:g} USD {'an hour' if p.kind == 'hire' else 'to buy'}" for p in bill.prices]
-    values = [f"{a.name} {a.value:g}{'x' if a.unit == 'x' else f' {a.unit}'}" for a in bill.assumptions]
-    lines = (
-        *((f"Prices: {', '.join(paid)}",) if paid else ()),
-        f"Assumed: {', '.join(values)}",
-        "Ranges and sources of both: --all. Your own: --hourly, --price, --electricity ..",
-    )
-    return plain.Text("assumptions", "", (("", lines),))
-
-
-def _assumptions(bill: Bill) -> plain.Text:
-    lines = tuple(
-        f"{a.name} {quantity(a.value)} {a.unit}"
-        + (f" ({a.low:g} - {a.high:g})" if a.low is not None else "")
-        + f" [{a.quality}: {a.source}]"
-        for a in bill.assumptions
-    )
-    prices = (
-        *(
-            f"{p.device}: {p.value:g} USD to {'hire for an hour' if p.kind == 'hire' else 'buy'}"
-            + (f" ({p.low:g} - {p.high:g})" if p.low < p.high else "")
-            + "".join(f", {text}" for text in (f"{p.offers} offers" if p.offers > 1 else "", p.date, p.note) if text)
-            for p in bill.prices
-        ),
-        *(f"source: {source}" for source in dict.fromkeys(p.source for p in bill.prices)),
-    )
-    blocks = (("Prices", prices), ("Assumptions", lines))
-    return plain.Text("assumptions", "", blocks[not prices :])
+def _assumptions(bill: Bill, is_whole: bool) -> plain.Text:
+    """Return prices and assumptions; the whole text adds ranges, offers and sources."""
+    prices, values = [], []
+    for p in bill.prices:
+        paid = f"{p.device}: {p.value:g} USD {'an hour' if p.kind == 'hire' else 'to buy'}"
+        if is_whole:
+            band = f" ({p.low:g} - {p.high:g})" if p.low < p.high else ""
+            notes = filter(None, (f"{p.offers} offers" if p.offers > 1 else "", p.date, p.note, p.source))
+            paid += f"{band}, {', '.join(notes)}"
+        prices.append(paid)
+    for a in bill.assumptions:
+        band = f" ({a.low:g} - {a.high:g})" if is_whole and a.low is not None else ""
+        values.append(f"{a.name} {a.value:g} {a.unit}{band}" + f" [{a.quality}: {a.source}]" * is_whole)
+    if not is_whole:
+        prices, values = (
+            [", ".join(prices)],
+            [", ".join(values), "Ranges and sources: --all. Your own: --hourly, --price .."],
+        )
+    blocks = (("Prices", tuple(prices)), ("Assumptions", tuple(values)))
+    return plain.Text("assumptions", "", blocks[not bill.prices :])
 
 
 NODES = 25  # rows in the brief text of a comparison node by node
@@ -150,7 +140,7 @@ _KEYS = (
 )
 _MORE_KEYS = (
     "compute_per_inference memory_per_inference static_per_inference energy weights activations limit tdp kernels "
-    "bounds latency_ratio energy_ratio die_mm2 throughput_per_mm2 die_usd"
+    "bounds latency_ratio energy_ratio"
 )
 
 
@@ -389,18 +379,10 @@ def _by_node(state: State, found: comparison.Levels) -> plain.Table:
         Column("winner", "Winner", role="text", keep=0, of=lambda node: _winner(node, metric)),
         Column("margin", "Ahead x", "x", keep=1, of=lambda node: node.margin[metric],
                help="how many times more the next best takes"),
-        Column("energy_winner", "Least energy", role="text", keep=3, of=lambda node: _winner(node, "energy"),
-               help="winner by energy"),
-        Column("latency_winner", "Least latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),
-               help="winner by latency"),
     ]  # fmt: skip
     tally = [f"{metrics.METRICS[m].noun}: {_tally(found, m)}" for m in found.tally]
     count, noun = len(found.rows), metrics.METRICS[metric].noun
     footer = [f"{count} {found.level}s; wins by {'; by '.join(tally)}"]
-    footer += [
-        f"{engine.marked_key(key)} has the least {noun} in {least} of {count}, on paper: not counted"
-        for key, least in found.passed_over[metric].items()
-    ]
     if metric == "edp" and any(map(_is_hidden, found.rows)):
         footer.append(_HIDDEN)
     return plain.Table(

@@ -167,38 +167,22 @@ def _unreachable_peaks(spec: Device) -> tuple[str, ...]:
     return (f"peaks not reachable within the limit of {limit}: multiply-adds alone need {', '.join(needs)}",)
 
 
-def _short_sheet(spec: Device) -> plain.Text:
-    """Return the facts without their sources, two in a line."""
-    facts = [f"{name:25} {_value(fact)}" for name, fact in spec.facts.items()]
-    rates = [f"{f'{unit} {form}':25} {quantity(peak, rate_unit(form))}" for (unit, form), peak in spec.peaks.items()]
-    lines = [*_in_pairs(facts), *_in_pairs(rates)]
-    sections = (
-        ("", _identity(spec)),
-        ("Facts and dense peaks", tuple(lines)),
-        ("", ("--all: the source of each, prices, exceptions",)),
-    )
-    return plain.Text("device", spec.name, sections)
-
-
-def _in_pairs(cells: list[str]) -> list[str]:
-    half = (len(cells) + 1) // 2
-    return [f"{cell:48} {right}".rstrip() for cell, right in zip_longest(cells[:half], cells[half:], fillvalue="")]
-
-
-def _sheet(spec: Device) -> plain.Text:
-    """Return the facts with the source of each."""
+def _sheet(spec: Device, is_whole: bool) -> plain.Text:
+    """Return the facts and peaks: with the source of each, or in brief two in a line."""
     file = spec.file
-    facts = [_line(name, fact) for name, fact in spec.facts.items()]
+    facts = [_line(name, fact, is_whole) for name, fact in spec.facts.items()]
     rates = [
-        _line(f"{unit} {precision}", fact) + f" -> {quantity(spec.peaks[unit, precision], rate_unit(precision))}"
+        _line(f"{unit} {form}", fact, is_whole, f" -> {quantity(spec.peaks[unit, form], rate_unit(form))}")
         for unit, table in file.fma_per_clock.items()
-        for precision, fact in table.items()
+        for form, fact in table.items()
     ]
     sections: list[tuple[str, tuple[str, ...]]] = [
-        ("Device", _identity(spec)),
-        ("Facts", tuple(facts)),
+        ("", _identity(spec)),
+        ("Facts", tuple(facts if is_whole else _in_pairs(facts))),
         ("FMA per clock and unit (dense)", tuple(rates)),
     ]
+    if not is_whole:
+        return plain.Text("device", spec.name, (*sections, ("", ("--all: the source of each, prices, exceptions",))))
     if file.coefficients:
         lines = tuple(
             f"{_line(name, fact)}; here {_effective_price(spec, name)}" for name, fact in file.coefficients.items()
@@ -208,6 +192,11 @@ def _sheet(spec: Device) -> plain.Text:
         sections.append(("Exceptions", tuple(f"{key}: {why}" for key, why in file.exceptions.items())))
     sections.append(("Sources", tuple(f"{key}: {text}" for key, text in file.sources.items())))
     return plain.Text("device", spec.name, tuple(sections))
+
+
+def _in_pairs(cells: list[str]) -> list[str]:
+    half = (len(cells) + 1) // 2
+    return [f"{cell:48} {right}".rstrip() for cell, right in zip_longest(cells[:half], cells[half:], fillvalue="")]
 
 
 def _effective_price(spec: Device, name: str) -> str:
@@ -227,9 +216,11 @@ def _as_designed(spec: Device) -> tuple[str, ...]:
     )
 
 
-def _line(name: str, fact: Fact) -> str:
+def _line(name: str, fact: Fact, is_whole: bool = True, tail: str = "") -> str:
+    if not is_whole:
+        return f"{name:25} {_value(fact)}{tail}"
     note = f"; {fact.note}" if fact.note else ""
-    return f"{name:32} {_value(fact):30} [{fact.quality}: {fact.source}{note}]"
+    return f"{name:32} {_value(fact):30} [{fact.quality}: {fact.source}{note}]{tail}"
 
 
 # --- the energy of each event -------------------------------------------------------------------------------
@@ -289,11 +280,11 @@ def _view(state: State, device: str | None = None, arch: str | None = None) -> p
     if device is None:
         return _table(arch)
     spec = engine.device(device)
-    return plain.Page("devices", spec.name, (_sheet(spec), _prices(spec, state.precision)))
+    return plain.Page("devices", spec.name, (_sheet(spec, True), _prices(spec, state.precision)))
 
 
 def _brief(state: State, device: str | None = None, arch: str | None = None) -> plain.Table | plain.Text:
-    return _names(arch) if device is None else _short_sheet(engine.device(device))
+    return _names(arch) if device is None else _sheet(engine.device(device), False)
 
 
 def _run(arguments: argparse.Namespace, print_report: Callable[[argparse.Namespace], None]) -> None:

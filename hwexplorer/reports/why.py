@@ -25,8 +25,8 @@ from analysis.explore.outcome import Outcome, evaluate_rules, parse_rule
 from analysis.model.ir.workload import Ints
 from analysis.wording import ratio, work_word
 from hardware.base.errors import RequestError
-from hardware.base.text import count_noun, percent, quantity, whole
-from hardware.execute import BOUNDS, POWER
+from hardware.base.text import percent, quantity, whole
+from hardware.execute import POWER
 from hardware.map_demand import architecture_of
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Subject
@@ -38,7 +38,7 @@ from hwexplorer.views import answer_lines, captions, plain, tree_view
 from hwexplorer.views.layout import shorten
 from hwexplorer.views.tables import keep_columns, merge_names, name_pattern, rows
 
-MORE = "More: --all (requests over time, kernels by limit)"
+MORE = "More: --all (requests over time)"
 NOTHING = 1e-9  # fraction of the latency below which a step is left out
 
 # Names of the steps of analysis/estimate/causes.py.
@@ -288,14 +288,8 @@ def _time(figures: tree_figures.TreeFigures, kind: str, index: int, members: Int
             return (f"{_s(part_s)} of the {_s(kernel_s)} that its kernel takes; of the whole kernel:", *of_kernel)
         return of_kernel
     total = float(run.kernel_s[places].sum())
-    lines = [f"{len(places)} kernels = {_s(total)}"]
-    if kind == "model":
-        lines[0] += f" (band {captions.band_words(result.latency_band_s, result.latency_s)})"
-    for b, name in enumerate(BOUNDS):
-        bound_s = run.kernel_s[places][run.bound[places] == b]
-        if part := float(bound_s.sum()):
-            lines.append(f"{_percent(part / total)} {name} bound: {count_noun(len(bound_s), 'kernel')}, {_s(part)}")
-    return tuple(lines)
+    band = f" (band {captions.band_words(result.latency_band_s, result.latency_s)})" if kind == "model" else ""
+    return (f"{len(places)} kernels = {_s(total)}{band}",)
 
 
 def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
@@ -330,11 +324,6 @@ def _energy(figures: tree_figures.TreeFigures, kind: str, members: Ints) -> tupl
             f"TDP {quantity(result.device.tdp_w, 'W')}"
         )
     return tuple(lines)
-
-
-def _percent(fraction: float) -> str:
-    """Write whole percents, aligned to the right; a positive share below 0.5 % is `<1 %`."""
-    return " <1 %" if 0 < fraction < 0.005 else f"{fraction * 100:3.0f} %"
 
 
 _s, _js = partial(quantity, unit="s"), partial(quantity, unit="Js")

@@ -126,6 +126,3 @@ def test_a_device_that_loses_energy_and_latency_of_a_node_does_not_win_its_edp()
     for row in found["rows"]:
         by = row["winner"]
         assert by["energy"] != by["latency"] or by["edp"] == by["energy"], row["id"]
-    assert found["passed_over"]["edp"]["kpu_t256"] > 0
-    text = hwexplorer("compare", "resnet18", "--level", "subgraph").out
-    assert "kpu_t256 (paper) has the least EDP in" in text

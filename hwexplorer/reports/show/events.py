@@ -11,7 +11,6 @@ from analysis.document import Column, column, columns, record
 from analysis.estimate import causes, tree_figures
 from analysis.estimate.estimate import Estimate, weighted_mean
 from analysis.estimate.figures import Head, head_fields
-from hardware.architecture_facts import Event
 from hardware.base.errors import RequestError
 from hardware.base.records import memoize
 from hardware.base.text import percent
@@ -31,8 +30,7 @@ FOLD = 1.0  # share in % below which brief text merges the events of a family
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """One event. Count and energy are per batch unless the name says otherwise; `fraction` is of the node's energy. The
     band varies the price at a fixed count; `coefficient_j` is the mean price at the voltages at which it happened.
-    `is_dynamic` events are paid for work, not for time. `waits` is the share of the cycles of an event by time in which
-    the units it serves are idle (None for other events). `cause` is one of CAUSES, `family` one of FAMILIES, which all
+    `is_dynamic` events are paid for work, not for time. `cause` is one of CAUSES, `family` one of FAMILIES, which all
     architectures share."""
 
     category: str
@@ -53,10 +51,6 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     family: str
     is_dynamic: bool
-    waits: Annotated[
-        float | None,
-        column("Waits", "%", keep=4, help="share of its cycles in which the units it serves are idle"),
-    ]
 
 
 class EventReport(Head, frozen=True, kw_only=True):
@@ -94,7 +88,6 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
             cause=causes.CAUSES[causes.cause_of_family(causes.family_of(event))],
             family=causes.family_of(event),
             is_dynamic=event.is_dynamic,
-            waits=_idle_share(result, members, event, count),
         )
         for price, event, count, energy in price_rows
     )
@@ -111,25 +104,6 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
 
 def _relative(end_j: float, price: Coefficient) -> float:
     return end_j / price.value_j if price.value_j else 1.0
-
-
-def _idle_share(result: Estimate, members: Ints, event: Event, cycles: float) -> float | None:
-    """Return the share of the cycles of an event by time in which the units it serves have no work; None for other
-    events."""
-    if not event.is_by_time:
-        return None
-    mapping = result.run.mapping
-    matrix_s, vector_s = mapping.matrix_s[0], mapping.vector_s[0]
-    seconds = {
-        "matrix": matrix_s,
-        "vector": vector_s,
-        "compute": matrix_s + vector_s,
-        "chip": np.broadcast_to(mapping.chip_s, len(matrix_s)),
-        "dram": mapping.dram_s[0],
-    }
-    clocked_s = cycles / (result.device.clock_hz * result.device.units)
-    worked_s = float(seconds[event.argument][members].sum())
-    return max(1.0 - worked_s / clocked_s, 0.0) if clocked_s else 0.0
 
 
 def event_rates(result: Estimate, members: Ints) -> dict[str, float]:
@@ -219,7 +193,7 @@ COLUMNS = (
     Column("event", "Event", role="text", keep=0, of=_name),
     Column("bar", "Share", "%", role="bar", keep=1, of=lambda row: _by_cause(row),
            help=f"share of the node, by cause: {plain.HELP}"),
-    *columns(EventRow, "fraction energy_per_inference waits count unit"),
+    *columns(EventRow, "fraction energy_per_inference count unit"),
     Column("each", "Each", "J", role="quantity", keep=3, help="energy of one, or power",
            of=lambda row: captions.amount_of_one(row.coefficient_j, row.unit)),
     Column(
