@@ -179,7 +179,7 @@ def _sheet(spec: Device, is_whole: bool) -> plain.Text:
     sections: list[tuple[str, tuple[str, ...]]] = [
         ("", _identity(spec)),
         ("Facts", tuple(facts if is_whole else _in_pairs(facts))),
-        ("FMA per clock and unit (dense)", tuple(rates)),
+        ("FMA per clock and unit (dense)", tuple(rates if is_whole else _in_pairs(rates))),
     ]
     if not is_whole:
         return plain.Text("device", spec.name, (*sections, ("", ("--all: the source of each, prices, exceptions",))))
