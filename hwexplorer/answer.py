@@ -281,8 +281,8 @@ def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
     is_target = model_ref.user_target(model) is not None
     inputs = arguments.input or ()
     limits = reading_budget.ProcessLimits(
-        arguments.time_limit or reading_budget.USER_LIMITS.seconds,
-        arguments.memory_limit or reading_budget.USER_LIMITS.memory_bytes,
+        min(arguments.time_limit or reading_budget.USER_LIMITS.seconds, 1e6),
+        int(min(arguments.memory_limit or 0, 1 << 50)) or reading_budget.USER_LIMITS.memory_bytes,
         arguments.show_output,
     )
     if is_target or inputs or arguments.batch_dim is not None:

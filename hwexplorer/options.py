@@ -2,7 +2,6 @@
 settings, such as `--batch`, follow from hwexplorer/settings.py."""
 
 import argparse
-import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -113,7 +112,7 @@ def option(*flags: str, help: str, **settings: Any) -> Option:
     """Declare an option; `settings` are fields of `Option`, or those of argparse."""
     option_fields = {name: settings.pop(name) for name in Option.__struct_fields__ if name in settings}
     if unit := option_fields.get("unit"):
-        settings["type"] = amount(unit)
+        settings["type"] = _limit(unit)
     return Option(flags, help, settings, **option_fields)
 
 
@@ -177,30 +176,26 @@ def amounts(what: str, unit: str) -> Callable[[str], tuple[float, ...]]:
     return lambda text: tuple(sorted({parse_amount(part, unit) for part in name_list(what)(text)}))
 
 
+def _limit(unit: str) -> Callable[[str], float]:
+    """Return a converter of limits in this unit."""
+
+    def convert(text: str) -> float:
+        """Return the limit in SI. Raises RequestError for one that nothing can keep."""
+        if (value := parse_limit(text, unit)) <= 0:
+            raise RequestError(f"{text[:40]!r}: expected more than 0")
+        return value
+
+    return convert
+
+
 def amount(unit: str) -> Callable[[str], float]:
-    """Return a converter of amounts of this unit: `100mJ`; a bare number of joules, seconds or bytes is refused."""
-    return lambda text: parse_limit(text, unit)
+    """Return a converter of amounts of this unit."""
+    return lambda text: parse_amount(text, unit)
 
 
 def precisions(text: str) -> tuple[str, ...]:
     """Convert a list of precisions to canonical names, each once."""
     return tuple(dict.fromkeys(map(formats.canonical, name_list("precision")(text))))
-
-
-def parse_memory(text: str) -> int:
-    """Convert an option like `8G` or `512MiB` to bytes, for argparse; prefixes are those of every other amount, G is
-    1e9 and Gi 2^30."""
-    amount = parse_limit(text, "byte")
-    if not 1 <= amount < 1 << 50:
-        raise RequestError(f"{text[:40]!r} is not an amount of memory (e.g. 8G or 512MiB)")
-    return int(amount)
-
-
-def parse_seconds(text: str) -> float:
-    """Convert an option to seconds, for argparse."""
-    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not float(text):
-        raise RequestError(f"{text[:40]!r} is not a number of seconds (e.g. 120)")
-    return float(text)
 
 
 _MODEL_HELP = "a model (`hwexplorer models` lists them), a file of your own, or a state string"
@@ -278,8 +273,8 @@ _own = partial(option, group=(
     "environment are not noticed."
 ))  # fmt: skip
 _LIMITS = (
-    _own("--time-limit", help="seconds that capturing may take (default 120)", type=parse_seconds, metavar="S"),
-    _own("--memory-limit", help="of all processes that capture it (default 8GiB)", type=parse_memory, metavar="SIZE"),
+    _own("--time-limit", help="time that capturing may take (default 120s)", unit="s", metavar="S"),
+    _own("--memory-limit", help="of all processes that capture it (default 8GiB)", unit="byte", metavar="SIZE"),
     _own("--show-output", help="show on stderr what the model's code prints", action="store_true"),
     _own("--again", help="capture again, even if a capture is stored", action="store_true"),
     _own("--strict", help="exit 1 if an operator has no cost rule", action="store_true"),

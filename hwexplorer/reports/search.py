@@ -11,7 +11,6 @@ from analysis.explore.odds import describe_odds
 from analysis.explore.outcome import Constraint
 from analysis.explore.point import Point, point_columns
 from analysis.wording import describe_evidence
-from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
 from hardware.precision import SWEEP
 from hwexplorer import configurations, declare, engine
@@ -48,13 +47,11 @@ def _document(
     tick: Callable[[int, int], None] | None = None,
     **given: float | None,
 ) -> ConstrainedSearch:
-    limits = []
-    for option_name, value in given.items():
-        figure = option_name.partition("_")[2]
-        if value is not None:
-            if value <= 0:
-                raise RequestError(f"--{option_name.replace('_', '-')} {value:g}: expected more than 0")
-            limits.append(Constraint(figure, ">=" if METRICS[figure].more_is_better else "<=", value))
+    limits = [
+        Constraint(figure := name.partition("_")[2], ">=" if METRICS[figure].more_is_better else "<=", value)
+        for name, value in given.items()
+        if value is not None
+    ]
     points = list[Point]()
     for member in _states(state, models) if limits or front else ():
         axes = configurations.axes_of(member, batches, precisions or SWEEP, power_modes, caps)

@@ -248,7 +248,7 @@ COMMANDS = tuple(
         "search mlp --max-energy 100mJ --max-latency 5ms --min-throughput 1k/s --on t4 --sort energy",
         'advise mlp --on t4 --aim latency', 'check mlp --rule "energy(t4) < 500mJ" --on t4',
         "report mlp --on t4 -o out.html", "models --format json", "devices --format csv", "devices jetson_agx_orin:30w",
-        "capture net.py:make --input 1x3x8x8 --run-code --time-limit 5 --memory-limit 2GiB",
+        "capture net.py:make --input 1x3x8x8 --run-code --time-limit 5s --memory-limit 2GiB",
     )
 )  # fmt: skip
 COMMAND_WORDS = (
