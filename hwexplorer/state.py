@@ -191,11 +191,9 @@ _BY_TYPE: dict[type, tuple[Callable[..., str], Callable[[str], object]]] = {
     bool: (lambda value: str(int(value)), _flag),
     tuple: (_join, _split),
 }
-_SHORT = {"fact": "knob"}  # fields that have another key
-_REMOVED = ("fold", "filter")  # keys of earlier versions; reading a state leaves them out
 # Key after `?` -> field, how it is written, how it is read.
 _KEYS = {
-    _SHORT.get(field, field): (field, *_BY_TYPE[type(default)])
+    field.replace("fact", "knob"): (field, *_BY_TYPE[type(default)])
     for field, default in msgspec.structs.asdict(_DEFAULT).items()
     if field not in ("model", "devices", *settings.SETTINGS)
 } | {"limits": ("limits", lambda value: _encode(value.replace(" ", ","), ",<>="), _decode)}
@@ -242,8 +240,6 @@ def parse(text: str) -> State:
         values["devices"] = _split(devices)
     for pair in filter(None, query.split("&")):
         key, _, value = pair.partition("=")
-        if key in _REMOVED:
-            continue
         if key not in _KEYS:
             raise unknown("key", key, _KEYS)
         field, _, read = _KEYS[key]
@@ -258,21 +254,15 @@ def parse(text: str) -> State:
 
 
 def reading_note(text: str) -> str:
-    """Say which model a shorter name in a state string stands for, and which settings belong to an earlier version; ''
-    if there is nothing to say."""
+    """Say which model a shorter name in a state string stands for; '' for a whole name."""
     from analysis.model.names.model_ref import plain  # not needed to start the screen
 
     full_text = plain(text)
     end = next(end for end in range(len(full_text) + 1) if text.endswith(full_text[end:]))
     name, model = text.removesuffix(full_text[end:]), full_text[:end]
     letters = iter(name.lower())
-    is_chosen = not all(letter in letters for letter in model if letter.isalnum())
-    removed = [key for pair in text.partition("?")[2].split("&") if (key := pair.partition("=")[0]) in _REMOVED]
-    notes = (
-        f"{name} is taken as {model} (`hwexplorer models {name}` lists others)" * is_chosen,
-        f"the setting {', '.join(removed)} no longer exists" * bool(removed),
-    )
-    return "; ".join(filter(None, notes))
+    is_whole = all(letter in letters for letter in model if letter.isalnum())
+    return "" if is_whole else f"{name} is taken as {model} (`hwexplorer models {name}` lists others)"
 
 
 # The `@` before settings, not that of a power cap or a clock lock: no setting is a number with such a unit.

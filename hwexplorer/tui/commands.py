@@ -224,9 +224,8 @@ def _session_cells(saved: SavedSession) -> tuple[str, ...]:
         state = states.parse(saved.state)
     except errors.RequestError:
         return saved.state, "", saved.figures, saved.date, ""
-    figures = "; ".join(filter(None, (saved.figures, states.reading_note(saved.state))))
     settings = " ".join(text for text, _ in labels(state))
-    return state.model, settings, figures, saved.date, ", ".join(state.devices)
+    return state.model, settings, saved.figures, saved.date, ", ".join(state.devices)
 
 
 def _list_sessions(session: Session, words: list[str]) -> None:

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from hardware.base.errors import RequestError
 from hwexplorer import state as states
-from hwexplorer.cli import main
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
@@ -140,27 +138,6 @@ async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
         await pilot.press("escape")
         assert not app.session.jobs
         assert app.session.failures == []
-
-
-async def test_a_removed_setting_is_left_out_and_said_wherever_a_state_is_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    keeper, whole = SavedSessions(tmp_path / "sessions.json"), "resnet50@b8?by=kind&find=conv"
-    keeper.save("old", parse(whole), "4.1 ms")
-    keeper.path.write_text(keeper.path.read_text().replace("&find=conv", "&fold=2&find=conv"))
-    gone = "the setting fold no longer exists"
-    async with on_screen("resnet50@b8", Fake(), saved_sessions=keeper) as (app, pilot):
-        for line in ("load old", "state resnet50@b8?by=kind&fold=2&find=conv"):
-            app = await typed(pilot, line)
-            assert app.state == parse(whole)
-            assert app.session.message == (gone, "warn")
-            await pilot.press("u")
-        await typed(pilot, "sessions")
-        assert f"4.1 ms; {gone}" in screen_text(app)
-    main(["compare", "resnet18?fold=2", "--on", "h100_sxm"])
-    assert gone in capsys.readouterr().err
-    with pytest.raises(RequestError, match="unknown key 'fodl'"):
-        parse("resnet50@b8?fodl=2")
 
 
 async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
