@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from analysis.model.ir.workload import Workload
 from hardware.base import plugins
 from hardware.base.errors import RequestError as RequestError
-from hwexplorer import answer, engine, registry
+from hwexplorer import answer, declare, engine, registry
 from hwexplorer.answer import Answer as Result
-from hwexplorer.declare import DEVICE, Report, takes_model
 from hwexplorer.options import DEVICES_DIR, Option
 from hwexplorer.process import output
 
@@ -42,7 +41,7 @@ class Model:
         return f"hwexplorer.model({self.name!r}{settings})"
 
     def __getattr__(self, verb: str) -> Callable[..., Result[Any]]:
-        if not is_function(verb) or not takes_model(_report(_sections(verb)[0])):
+        if not is_function(verb) or not declare.takes_model(_report(_sections(verb)[0])):
             raise AttributeError(f"a model has no report {verb!r}")
 
         def ask(*words: Any, **options: Any) -> Result[Any]:
@@ -65,8 +64,8 @@ class Model:
 
     def _state(self, options: dict[str, Any]) -> Any:
         values = {"model": self.name, **self._scenario, **options}
-        arguments = _arguments("graph", (*DEVICE.options, DEVICES_DIR), values)
-        state = answer.state_from_arguments(arguments, DEVICE)
+        arguments = _arguments("graph", (*declare.DEVICE.options, DEVICES_DIR), values)
+        state = answer.state_from_arguments(arguments, declare.DEVICE)
         answer.prepare_models((state,))
         return answer.with_fixed_batch(state, arguments)
 
@@ -74,7 +73,7 @@ class Model:
 def is_function(name: str) -> bool:
     """Return True if the package has a function of this name: a verb that prints a document."""
     if name in registry.verbs():
-        return isinstance(registry.load(_sections(name)[0]), Report)
+        return isinstance(registry.load(_sections(name)[0]), declare.Report)
     return name in __all__ or name in plugins.EXTRA["verbs"]  # which says how to install it
 
 
@@ -127,9 +126,9 @@ def parameters(name: str) -> dict[str, Option]:
     return _by_argument((*report.subject.options, *report.options, DEVICES_DIR))
 
 
-def _report(name: str) -> Report:
+def _report(name: str) -> declare.Report:
     report = registry.load(name)
-    assert isinstance(report, Report)
+    assert isinstance(report, declare.Report)
     return report
 
 

@@ -17,8 +17,7 @@ from typing import Any, NoReturn
 from hardware.base.errors import RequestError, nearest, unknown
 from hwexplorer import registry
 from hwexplorer.export.files import FORMATS, SCREEN
-from hwexplorer.process import signals
-from hwexplorer.process.output import OutputError, complain, put
+from hwexplorer.process import output, signals
 from hwexplorer.version import VERSION
 
 THREADS = "OPENBLAS_NUM_THREADS"
@@ -44,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: Any = None) -> None:
         """Write help or version. argparse would ignore that they cannot be written."""
         if message:
-            put(message)
+            output.put(message)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Return the value of an argument. argparse would hide the message of a RequestError, which is a ValueError."""
@@ -66,16 +65,16 @@ def parse(words: list[str]) -> argparse.Namespace:
         from hwexplorer import completion
 
         shell = _overview().parse_args(words).completion
-        return argparse.Namespace(verb="completion", run=lambda _: put(completion.script(shell)))
+        return argparse.Namespace(verb="completion", run=lambda _: output.put(completion.script(shell)))
     if {"-h", "--help", "--version"} & set(words) and all(word.startswith("-") for word in words):
         if words != ["--version"]:  # the version needs no list of verbs
             _overview().parse_args(words)
-        return argparse.Namespace(verb="version", run=lambda _: put(f"hwexplorer {VERSION}\n"))
+        return argparse.Namespace(verb="version", run=lambda _: output.put(f"hwexplorer {VERSION}\n"))
     from hwexplorer import answer, engine, options
     from hwexplorer.declare import Group, Verb, takes_model
 
     if {("--runtime", "list"), ("--execution", "list")} & {*pairwise(words)}:
-        return argparse.Namespace(verb="runtimes", run=lambda _: put(options.list_runtimes()))
+        return argparse.Namespace(verb="runtimes", run=lambda _: output.put(options.list_runtimes()))
     found = registry.find(_with_verb(words))
     verb, words = found.declaration, found.words
     is_help = bool({"-h", "--help"} & {*words})
@@ -240,7 +239,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()  # the reader went away, as `head` does
         return 0
-    except OutputError as error:
+    except output.OutputError as error:
         _discard_output()
         return _complain(str(error), 1)
     except Exception as error:
@@ -283,5 +282,5 @@ def _discard_output() -> None:
 
 
 def _complain(message: str, code: int) -> int:
-    complain(message)
+    output.complain(message)
     return code

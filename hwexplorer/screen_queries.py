@@ -13,10 +13,8 @@ from hwexplorer import engine, registry, user_code
 from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
 from hwexplorer.state import State, replace
-from hwexplorer.views import device_rows, plain, tree_view
-from hwexplorer.views.answer_lines import answer, verdict
+from hwexplorer.views import answer_lines, device_rows, plain, tree_view
 from hwexplorer.views.captions import length_words
-from hwexplorer.views.tree_view import is_read, trace_annex
 
 if TYPE_CHECKING:
     from analysis.explore.point import Point
@@ -35,7 +33,7 @@ class ScreenQueries:
     # The costs of each device of the state, in their order; the tree.
     cards, tree = staticmethod(device_rows.cards), staticmethod(tree_view.view)
     # Which device is best, in sentences; the state against its pin.
-    answer, verdict = staticmethod(answer), staticmethod(verdict)
+    answer, verdict = staticmethod(answer_lines.answer), staticmethod(answer_lines.verdict)
     is_edited, revision = staticmethod(engine.is_edited), staticmethod(engine.revision)
     length_words = staticmethod(length_words)
     resolve_model_name = staticmethod(user_code.resolve_model_name)
@@ -48,16 +46,16 @@ class ScreenQueries:
 
     def ready(self, state: State) -> bool:
         """Return False for a model that must be captured first, or a trace that must be read."""
-        return is_read(state.trace) and engine.is_ready(state)
+        return tree_view.is_read(state.trace) and engine.is_ready(state)
 
     def capture(self, state: State) -> Any:
         """Return the job that makes the model of a state, or else its trace, ready."""
-        is_of_model = is_read(state.trace) or not engine.is_ready(state)
-        return engine.capture_job(state) if is_of_model else trace_annex().reading_job(state.trace)
+        is_of_model = tree_view.is_read(state.trace) or not engine.is_ready(state)
+        return engine.capture_job(state) if is_of_model else tree_view.trace_annex().reading_job(state.trace)
 
     def under_traced_runtime(self, state: State) -> State:
         """Return the state with the runtime that its trace was recorded with, if it has no other one."""
-        return state if not state.trace or not self.ready(state) else trace_annex().under_runtime(state)
+        return state if not state.trace or not self.ready(state) else tree_view.trace_annex().under_runtime(state)
 
     def keep(self, state: State, made: Any) -> None:
         """Use the workload that a job made. A trace is kept by its job."""
