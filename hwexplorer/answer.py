@@ -22,7 +22,7 @@ from analysis.model.ir import workload as workloads
 from analysis.model.names import model_ref
 from hardware import known_architectures as architectures
 from hardware.base.errors import RequestError, split_list, unknown
-from hwexplorer import declare, engine, registry, user_code
+from hwexplorer import declare, engine, registry
 from hwexplorer import state as states
 from hwexplorer.export.files import SUFFIXES
 from hwexplorer.export.render import json_schema
@@ -286,12 +286,12 @@ def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
         arguments.show_output,
     )
     if is_target or inputs or arguments.batch_dim is not None:
-        return user_code.resolve_model_name(model, inputs, arguments.batch_dim, limits, trusted=arguments.run_code)
+        return engine.resolve_model_name(model, inputs, arguments.batch_dim, limits, trusted=arguments.run_code)
     # `hf:` and a folder is not a state string: its slashes separate folders.
     if model.startswith("hf:") and not any(mark in model for mark in "@?%"):
         return model
     if arguments.run_code:
-        user_code.allow(states.parse(model).model, limits)
+        engine.allow(states.parse(model).model, limits)
     return ""
 
 

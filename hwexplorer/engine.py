@@ -1,7 +1,7 @@
 """Models, devices and estimates of a State, cached for verbs and the screen.
 
 Every error is a RequestError of one line. Only `capture` and `capture_job` run the code of a user's model, and only if
-hwexplorer/user_code.py allows it. A process has one engine: this module.
+a person named it (`allow`). A process has one engine: this module.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ import msgspec
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.outcome import Outcome
-from analysis.model import store
+from analysis.model import reading_budget, store
 from analysis.model.ir import workload as workloads
 from analysis.model.names import model_ref, targets
-from analysis.model.reading_budget import Progress
 from hardware import device_catalog
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 from hardware.base.records import share_memos
 from hardware.device import Device
 from hwexplorer.state import State
-from hwexplorer.user_code import capture_limits
+from hwexplorer.text import next_command
 
 if TYPE_CHECKING:
     from analysis.model.process.child_job import WorkloadJob
@@ -47,6 +46,7 @@ class _Models:
         self.revision = 0
         # Captures of this process: they stay usable if the cache on disk cannot be written.
         self.captured: dict[model_ref.ModelRef, workloads.Workload] = {}
+        self.allowed: dict[str, reading_budget.ProcessLimits] = {}  # models whose code may run, by their names
         self.adopted: dict[str, workloads.Workload] = {}  # workloads from Python, by their names here
         self.again: set[model_ref.ModelRef] = set()  # models to capture again although a capture is stored
         # Model files that are read, not captured: the stamp (see _stamp) of each from before it was read.
@@ -289,18 +289,54 @@ def is_edited(state: State) -> bool:
     return reference in _MODELS.captured and not store.is_current(_MODELS.captured[reference])
 
 
-def capture(state: State, progress: Progress | None = None) -> None:
+def resolve_model_name(
+    model: str,
+    inputs: Sequence[str] = (),
+    batch_dim: str | None = None,
+    limits: reading_budget.ProcessLimits = reading_budget.USER_LIMITS,
+    *,
+    trusted: bool = True,
+) -> str:
+    """Return the complete name of a model that a person typed, and allow the code of a user's model to run.
+    Unless `trusted`, a name that is already complete (it may be from a state string) allows nothing.
+    Raises RequestError for inputs of a model that takes none, and if no file defines the model."""
+    target = model_ref.user_target(model)
+    if target is None:
+        if inputs or batch_dim is not None:
+            raise RequestError(f"{model[:60]} takes no inputs: only a model of your own (net.py:make) does")
+        return model
+    target = targets.complete(target, inputs, batch_dim)
+    if target.runs_code and (trusted or not target.called or inputs or batch_dim is not None):
+        allow(str(target), limits)
+    return str(target)
+
+
+def allow(model: str, limits: reading_budget.ProcessLimits) -> None:
+    """Allow the code of a model to run in the capture subprocess: a person named the model."""
+    _MODELS.allowed[model] = limits
+
+
+def _capture_limits(reference: model_ref.ModelRef) -> reading_budget.ProcessLimits | None:
+    """Return the limits of a capture. Raises RequestError if it would run code that was not allowed."""
+    allowed = _MODELS.allowed.get(str(reference))
+    if allowed is None and isinstance(reference, targets.Target) and reference.runs_code:
+        command = next_command.capture_command(reference)
+        raise RequestError(f"{reference.label} is not captured yet, and a state string runs no code: {command}")
+    return allowed
+
+
+def capture(state: State, progress: reading_budget.Progress | None = None) -> None:
     """Capture the model of a state and keep it; wait until it is done. Raises RequestError if it fails."""
     reference = ref(state)
     _MODELS.reading[reference] = _stamp(reference)
-    is_again, limits = reference in _MODELS.again, capture_limits(reference)
+    is_again, limits = reference in _MODELS.again, _capture_limits(reference)
     _keep(reference, store.load(reference, progress=progress, limits=limits, again=is_again))
 
 
 def capture_job(state: State) -> WorkloadJob:
     """Return a capture to start, watch and cancel; the model is ready after `keep` of its result."""
     reference = ref(state)
-    limits = capture_limits(reference)
+    limits = _capture_limits(reference)
     _MODELS.reading[reference] = _stamp(reference)
     return store.capture_job(reference, limits=limits)
 

@@ -9,7 +9,7 @@ from analysis.document import Column
 from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.workload import Workload, uncovered_note
 from hardware.base.text import percent
-from hwexplorer import engine, registry, user_code
+from hwexplorer import engine, registry
 from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
 from hwexplorer.state import State, replace
@@ -36,7 +36,7 @@ class ScreenQueries:
     answer, verdict = staticmethod(answer_lines.answer), staticmethod(answer_lines.verdict)
     is_edited, revision = staticmethod(engine.is_edited), staticmethod(engine.revision)
     length_words = staticmethod(length_words)
-    resolve_model_name = staticmethod(user_code.resolve_model_name)
+    resolve_model_name = staticmethod(engine.resolve_model_name)
 
     def plot(self, state: State) -> plain.Plot:
         """Return the plot, whose points are keyed by operator."""

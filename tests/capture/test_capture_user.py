@@ -17,7 +17,7 @@ from analysis.model.names.model_ref import user_target
 from analysis.model.process import child_job as job_module
 from analysis.model.reading_budget import ProcessLimits
 from hardware.base.errors import RequestError
-from hwexplorer import cli, engine, user_code
+from hwexplorer import cli, engine
 from hwexplorer.state import State, format, parse
 from tests.sampling import first
 from tests.waiting import never_endless
@@ -33,7 +33,7 @@ ALONE = pytest.mark.usefixtures("captures_alone")
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(folder))
-    monkeypatch.setattr(user_code, "_ALLOWED", {})
+    monkeypatch.setattr(engine._MODELS, "allowed", {})
     engine.reset()
     return folder
 

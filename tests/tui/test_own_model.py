@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from hwexplorer import engine, user_code
+from hwexplorer import engine
 from hwexplorer.state import State, format, replace
 from hwexplorer.tui import commands
 from hwexplorer.tui.app import HwExplorer
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("quick_captures")
 @pytest.fixture(autouse=True)
 def nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(user_code, "_ALLOWED", {})
+    monkeypatch.setattr(engine._MODELS, "allowed", {})
     engine.reset()
 
 
