@@ -6,10 +6,10 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
+from analysis.estimate import kernel_rows
 from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate, estimate_batches
 from analysis.estimate.figures import Figures, figures
-from analysis.estimate.kernel_rows import RooflinePoints, is_launch_dominated, main_peak, points, sides_of_ridge
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import operators_of, tree
@@ -34,9 +34,9 @@ def plot(state: State) -> plain.Plot:
 def roofline(state: State) -> plain.Plot:
     """Return the roofline of a state, a point per kernel. Kernels of the node under the cursor are emphasised."""
     result = divide_host_work(engine.result(state))[0]
-    dots = points(result)
+    dots = kernel_rows.points(result)
     inside = set(operators_of(result, state.at).tolist()) if state.at else set()
-    dominated = is_launch_dominated(result)
+    dominated = kernel_rows.is_launch_dominated(result)
     launch_note = [describe_launch_dominated(int(dominated.sum()), len(dominated))] if dominated.any() else []
     series = [
         *_roofs(result, dots.intensity),
@@ -51,8 +51,8 @@ def roofline(state: State) -> plain.Plot:
         series.append(msgspec.structs.replace(series_here, device=-1))
     met, line = _measured_points(state, result, dots)
     series += met
-    ridge = main_peak(result)[1] / result.device.memory_bandwidth
-    _, is_left = sides_of_ridge(result)
+    ridge = kernel_rows.main_peak(result)[1] / result.device.memory_bandwidth
+    _, is_left = kernel_rows.sides_of_ridge(result)
     note = (
         f"ridge {ridge:.0f} FLOP/byte; without overhead, memory would limit {is_left.sum()} of {is_left.size} kernels"
     )
@@ -69,7 +69,9 @@ def roofline(state: State) -> plain.Plot:
     )
 
 
-def _measured_points(state: State, result: Estimate, shown: RooflinePoints) -> tuple[list[plain.Series], str]:
+def _measured_points(
+    state: State, result: Estimate, shown: kernel_rows.RooflinePoints
+) -> tuple[list[plain.Series], str]:
     """Return the kernels at their measured rates, and a phrase for the notes. Return nothing without a trace."""
     times = measured_times(state, result)
     if times is None:
@@ -94,7 +96,7 @@ def operators(
 
 def _roofs(result: Estimate, intensity: Floats) -> list[plain.Series]:
     """Return a line for each peak: the bandwidth up to the ridge, then the peak, over all intensities."""
-    bandwidth, highest = result.device.memory_bandwidth, main_peak(result)[1]
+    bandwidth, highest = result.device.memory_bandwidth, kernel_rows.main_peak(result)[1]
     roofs = {f"{result.precision_run} peak": highest}
     vector = result.device.peaks.get(("vector", result.plan.vector))
     if vector and vector < 0.9 * highest:

@@ -10,9 +10,9 @@ from rich.segment import Segment
 from analysis.estimate.metrics import METRICS
 from hardware.base.errors import RequestError
 from hardware.what_if import split_changes
-from hwexplorer.state import PANES, PLOTS, RANKS, SORTS, State, replace
+from hwexplorer import state as states
+from hwexplorer.tui import palette as palettes
 from hwexplorer.tui.keys import PANE_KEYS
-from hwexplorer.tui.palette import Palette, plain
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.state_changes import open_branches
@@ -21,9 +21,8 @@ from hwexplorer.tui.widgets.framed_pane import CAPTION, FramedPane
 from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
-from hwexplorer.views import layout
+from hwexplorer.views import layout, plain
 from hwexplorer.views.captions import metric_word
-from hwexplorer.views.plain import EMPTY_TABLE, Page, Row, Table
 
 # Columns whose sort key has another name.
 _SORT_NAMES = {"device": "name", "bar": "share", "energy_per_inference": "energy"}
@@ -40,12 +39,12 @@ class ViewPane(FramedPane):
     sort_keys: ClassVar[tuple[str, ...]] = ()  # what a click on a column head may sort by
     sort_fields: ClassVar[tuple[str, str, bool]] = ("", "", False)  # state's key, direction; first direction
 
-    def __init__(self, session: Session, name: str, palette: Palette) -> None:
+    def __init__(self, session: Session, name: str, palette: palettes.Palette) -> None:
         super().__init__(name, int(PANE_KEYS[name]), self.make_content(), palette)
         self.session = session
 
     @property
-    def state(self) -> State:
+    def state(self) -> states.State:
         """The present state."""
         return self.session.state
 
@@ -76,7 +75,7 @@ class ViewPane(FramedPane):
         """Put the state's cursor on a row. A pane without one only redraws, since its content has moved already."""
         if not self.cursor or not key:
             self.redraw()
-        elif not self.session.apply(replace(self.state, **{self.cursor: key})):
+        elif not self.session.apply(states.replace(self.state, **{self.cursor: key})):
             self.refill()  # refused, or at the end
 
     def do_page(self, direction: int) -> None:
@@ -104,7 +103,7 @@ class ViewPane(FramedPane):
     def click(self, at: FramedPane.Clicked) -> None:
         """Go to the pane and to the clicked row, which stays under the pointer. A double click opens the row."""
         if at.y < 0 or not self.pick(at):
-            self.session.apply(replace(self.state, pane=self.pane))
+            self.session.apply(states.replace(self.state, pane=self.pane))
         elif at.times == 2 and self.double_click:
             self.session.request(self.double_click)
 
@@ -120,7 +119,9 @@ class ViewPane(FramedPane):
         if key is None:
             return False
         content.go(key, still=True)
-        if not self.session.apply(replace(self.state, pane=self.pane, **({self.cursor: key} if self.cursor else {}))):
+        if not self.session.apply(
+            states.replace(self.state, pane=self.pane, **({self.cursor: key} if self.cursor else {}))
+        ):
             self.refill()
         if at.times == 1 and content.is_sign(at.x):
             self.session.request("toggle")
@@ -131,7 +132,7 @@ class ViewPane(FramedPane):
         if key in self.sort_keys:
             field, way, first = self.sort_fields
             first = not getattr(self.state, way) if getattr(self.state, field) == key else first
-            self.session.apply(replace(self.state, **{field: key, way: first}))
+            self.session.apply(states.replace(self.state, **{field: key, way: first}))
         else:
             known = f"{self.pane} can be sorted by {', '.join(self.sort_keys)}"
             self.session.say(known if self.sort_keys else f"{self.pane} cannot be sorted", "dim")
@@ -146,9 +147,9 @@ class ComparePane(ViewPane):
 
     content: TreeTable
     _table_key: object = None
-    _row_table: Table
+    _row_table: plain.Table
     cursor, double_click = "on", "to_tree"
-    sort_keys, sort_fields = RANKS, ("rank", "rank_reverse", False)
+    sort_keys, sort_fields = states.RANKS, ("rank", "rank_reverse", False)
 
     def fill(self, views: Views) -> None:
         """Take the comparison, with a mark on the device under the cursor."""
@@ -157,9 +158,11 @@ class ComparePane(ViewPane):
         self.content.update(self._table(views), hide=self.hidden_roles())
         self.content.go(state.on)
         order = f"by {state.rank}{' reversed' if state.rank_reverse else ''}"
-        self.set_title(views.pin_sentence.removesuffix(".") or views.verdict, order if state.rank != RANKS[0] else "")
+        self.set_title(
+            views.pin_sentence.removesuffix(".") or views.verdict, order if state.rank != states.RANKS[0] else ""
+        )
 
-    def _table(self, views: Views) -> Table:
+    def _table(self, views: Views) -> plain.Table:
         """Return the table with a footer: the lines about the device under the cursor, then those about all devices."""
         table = views.compare
         key = (table, views.answer, self.state.on)
@@ -169,7 +172,7 @@ class ComparePane(ViewPane):
             lines = [line for line in (*table.footer, *table.notes) if line.startswith(here)]
             lines += [line for line in table.footer if not line.startswith(names)]
             lines += [*views.answer, *(line for line in table.notes if not line.startswith(names))]
-            self._table_key, self._row_table = key, replace(table, footer=tuple(lines), notes=())
+            self._table_key, self._row_table = key, states.replace(table, footer=tuple(lines), notes=())
         return self._row_table
 
 
@@ -218,13 +221,13 @@ class KnobContent(TreeTable):
 
     def __init__(self) -> None:
         super().__init__(tree=False)
-        self.curve, self.metric = EMPTY_TABLE, ""
+        self.curve, self.metric = plain.EMPTY_TABLE, ""
         self._above = 0
         self._device = ""
 
-    def show(self, page: Page, metric: str, device: str) -> None:
+    def show(self, page: plain.Page, metric: str, device: str) -> None:
         """Take the page. Rows keep their order until another metric or device sorts the knobs."""
-        tables = [part for part in page.parts if isinstance(part, Table)]
+        tables = [part for part in page.parts if isinstance(part, plain.Table)]
         _, self.curve, knobs = tables
         if (metric, device) == (self.metric, self._device) and self.table.rows:
             rows = {row.key: row for row in knobs.rows}
@@ -242,23 +245,23 @@ class KnobContent(TreeTable):
     def head_at(self, x: int, y: int) -> str | None:
         return super().head_at(x, y - self._above)
 
-    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+    def line(self, y: int, palette: palettes.Palette, focused: bool) -> list[Segment]:
         if y >= self._above:
             return super().line(y - self._above, palette, focused)
         return self._knob_line(y, palette)
 
-    def _knob_line(self, line: int, palette: Palette) -> list[Segment]:
+    def _knob_line(self, line: int, palette: palettes.Palette) -> list[Segment]:
         """Return a line on the selected knob: its metric and range (0), the curve (1), or the marks below the curve."""
         rows, place = self.curve.rows, [column.key for column in self.curve.columns]
         if not self.table.rows:
             text = f"Sorting the facts by their effect on {METRICS[self.metric].noun} …" if line == 0 else ""
-            return [Segment(plain(text, palette), palette.get("dim"))]
+            return [Segment(palettes.plain(text, palette), palette.get("dim"))]
         if not rows:
-            return [Segment(plain(f"{self.curve.title} …", palette) if line == 0 else "", palette.get("dim"))]
+            return [Segment(palettes.plain(f"{self.curve.title} …", palette) if line == 0 else "", palette.get("dim"))]
         if line == 0:
             ends = f"{rows[0].cells[0]} to {rows[-1].cells[0]}"
             title = f"{METRICS[self.metric].noun} by {self.curve.title.removesuffix(' turned')}, {ends}"
-            return [Segment(layout.shorten(plain(title, palette), self.width), palette.get("header"))]
+            return [Segment(layout.shorten(palettes.plain(title, palette), self.width), palette.get("header"))]
         wide = max(1, min(WIDEST, (self.width - 8) // len(rows)))
         if line == 1:
             values = [float(row.cells[place.index(self.metric)] or 0.0) for row in rows]
@@ -266,7 +269,7 @@ class KnobContent(TreeTable):
             return [Segment(drawn[: self.width], palette.get("bar"))]
         return self._marks(rows, wide, palette)
 
-    def _marks(self, rows: tuple[Row, ...], wide: int, palette: Palette) -> list[Segment]:
+    def _marks(self, rows: tuple[plain.Row, ...], wide: int, palette: palettes.Palette) -> list[Segment]:
         """Return the line under the curve: a sign at the knob's value and at the knee, then what they mean."""
         line, meanings = "", list[str]()
         for place, row in enumerate(rows):
@@ -274,7 +277,7 @@ class KnobContent(TreeTable):
                 sign = SIGNS[mark][palette.ascii]
                 line = line.ljust(place * wide) + sign
                 meanings.insert(0 if mark == "now" else 1, f"{sign} {mark} {row.cells[0]}")
-        legend = plain("  ".join(["", *meanings]), palette)
+        legend = palettes.plain("  ".join(["", *meanings]), palette)
         return [
             Segment(line, palette.get("accent")),
             Segment(layout.whole(legend, self.width - layout.width_of(line), "  "), palette.get("dim")),
@@ -342,7 +345,7 @@ class PlotPane(ViewPane):
     def fill(self, views: Views) -> None:
         """Take the plot, with the cursor on the point of the state."""
         self.content.update(views.plot, point_of(self.state), views.marked_points)
-        place = f"{PLOTS.index(self.state.plot) + 1}/{len(PLOTS)}"  # the title has the name
+        place = f"{states.PLOTS.index(self.state.plot) + 1}/{len(states.PLOTS)}"  # the title has the name
         node = "" if self.state.plot == "batch" else self.state.at  # the node under the cursor
         self.set_title(f"{self.state.plot} · {node or views.device_name(self.state.on)}", place)
 
@@ -357,7 +360,7 @@ class PlotPane(ViewPane):
         if key in self.session.index.place:
             self.session.move_to(key)
         elif device in self.state.devices:
-            self.session.apply(replace(self.state, on=device, batch=int(batch)))
+            self.session.apply(states.replace(self.state, on=device, batch=int(batch)))
         else:
             return False
         return True
@@ -367,7 +370,7 @@ class PlotPane(ViewPane):
         return self._move_to_point(self.content.key_at(at.x, at.y)) and super().pick(at)
 
 
-def point_of(state: State) -> str:
+def point_of(state: states.State) -> str:
     """Return the key of the point that the cursor stands for: a node, or a device at its batch."""
     return f"{state.on}@b{state.batch}" if state.plot == "batch" else state.at
 
@@ -404,7 +407,7 @@ class TreePane(ViewPane):
 
     content: TreeTable
     cursor, double_click = "at", "toggle"
-    sort_keys, sort_fields = SORTS, ("sort", "descending", True)
+    sort_keys, sort_fields = states.SORTS, ("sort", "descending", True)
     make_content = TreeTable
     finds_rows = False  # the session searches the tree, since matches may be in closed branches
 
@@ -422,7 +425,7 @@ class TreePane(ViewPane):
         subject = f"find {state.find!r} · " if counted else f"by {state.by} · " * (state.by != "module")
         self.set_title(f"{subject}{device}", f"{counted} of the {metric_word(state.metric)}" if counted else order)
 
-    def _narrow_rows(self, tree: Table) -> tuple[Table, str]:
+    def _narrow_rows(self, tree: plain.Table) -> tuple[plain.Table, str]:
         """Return the rows that the search finds, and their number in words; the whole tree if it finds none."""
         try:
             table, counted = state_changes.narrow_tree(tree, self.state.find) if self.state.find else (tree, "")
@@ -432,11 +435,11 @@ class TreePane(ViewPane):
 
     def put_cursor(self, key: str) -> None:
         """Put the cursor on a key, '' for the root."""
-        if not self.session.apply(replace(self.state, at=key)):
+        if not self.session.apply(states.replace(self.state, at=key)):
             self.refill()
 
     def _apply_branches(self, at: str, opened: tuple[str, ...]) -> None:
-        self.session.apply(replace(self.state, at=at, open=opened))
+        self.session.apply(states.replace(self.state, at=at, open=opened))
 
     def _open_except(self, key: str) -> tuple[str, ...]:
         return tuple(k for k in self.state.open if k != key)
@@ -482,6 +485,6 @@ class TreePane(ViewPane):
         self._apply_branches(state.at, (*rest, *sorted(branches)) if opened else rest)
 
 
-def load_panes(session: Session, palette: Palette) -> dict[str, ViewPane]:
+def load_panes(session: Session, palette: palettes.Palette) -> dict[str, ViewPane]:
     """Create all panes, by name."""
-    return {name: globals()[f"{name.title()}Pane"](session, name, palette) for name in PANES}
+    return {name: globals()[f"{name.title()}Pane"](session, name, palette) for name in states.PANES}

@@ -14,12 +14,11 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from hardware.base.errors import RequestError
-from hwexplorer.state import State, open_configuration, replace
-from hwexplorer.tui import palette
-from hwexplorer.tui.keys import EditedLine, Keymap, insert_text
+from hwexplorer import state as states
+from hwexplorer.tui import keys, palette
 from hwexplorer.tui.panes import load_panes
 from hwexplorer.tui.prefetch import Prefetch
-from hwexplorer.tui.session.session import ActionRequested, Changed, Session, SessionEvent, SheetOpened, TextOpened
+from hwexplorer.tui.session import session as sessions
 from hwexplorer.tui.session.state_changes import Box
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets import framed_pane, status_lines
@@ -41,7 +40,7 @@ class ExplorerScreen(Screen[None]):
 
     _layout = framed_pane.PaneLayout()
 
-    def __init__(self, session: Session, keymap: Keymap, theme: str, ascii: bool, remark: str) -> None:
+    def __init__(self, session: sessions.Session, keymap: keys.Keymap, theme: str, ascii: bool, remark: str) -> None:
         """`remark` is shown as a message when the screen opens."""
         colours = palette.Palette(theme, ascii)
         super().__init__()
@@ -59,15 +58,15 @@ class ExplorerScreen(Screen[None]):
         self._arrangement: object = None
         session.subscribe(self._hear)
 
-    def _hear(self, event: SessionEvent) -> None:
+    def _hear(self, event: sessions.SessionEvent) -> None:
         match event:
-            case Changed(what):
+            case sessions.Changed(what):
                 getattr(self, f"_show_{what}")()
-            case TextOpened(name, heading, text):
+            case sessions.TextOpened(name, heading, text):
                 self._show_text(name, heading, text)
-            case SheetOpened():
+            case sessions.SheetOpened():
                 self._show_sheet(event)
-            case ActionRequested(action, argument):
+            case sessions.ActionRequested(action, argument):
                 self.perform(action, argument)
 
     @property
@@ -76,7 +75,7 @@ class ExplorerScreen(Screen[None]):
         return self._layout
 
     @property
-    def state(self) -> State:
+    def state(self) -> states.State:
         """The present state."""
         return self.session.state
 
@@ -328,8 +327,8 @@ class ExplorerScreen(Screen[None]):
     def on_card_strip_chosen(self, message: CardStrip.Chosen) -> None:
         """Go to the device of the card; a double click also opens the table of devices."""
         if self.prompt is None:
-            state = replace(self.state, on=message.device)
-            self.session.apply(replace(state, pane="compare") if message.is_double else state)
+            state = states.replace(self.state, on=message.device)
+            self.session.apply(states.replace(state, pane="compare") if message.is_double else state)
 
     def on_status_line_pressed(self, message: framed_pane.StatusLine.Pressed) -> None:
         """Do what the text under the pointer says."""
@@ -348,9 +347,9 @@ class ExplorerScreen(Screen[None]):
         if self.session.stop_job():
             return
         if state.find and state.pane == "tree":
-            state = replace(state, find="")
+            state = states.replace(state, find="")
         else:
-            state = replace(state, zoom=False) if state.zoom else replace(state, pane="tree")
+            state = states.replace(state, zoom=False) if state.zoom else states.replace(state, pane="tree")
         self.session.apply(state)
 
     def do_split(self, by: int) -> None:
@@ -417,7 +416,7 @@ class ExplorerScreen(Screen[None]):
         if prompt is None:
             return
         if text := prompt.offers().get(word, ""):
-            prompt.change(EditedLine(text, len(text)))
+            prompt.change(keys.EditedLine(text, len(text)))
             self.show_lines()
         else:
             key = prompt.keys.get(word, "enter")
@@ -426,7 +425,7 @@ class ExplorerScreen(Screen[None]):
     def paste(self, text: str) -> None:
         """Insert text into the open prompt, if there is one."""
         if (prompt := self._top.prompt) is not None:
-            prompt.change(insert_text(prompt.line, text))
+            prompt.change(keys.insert_text(prompt.line, text))
             self.show_lines()
 
     def do_prompt(self, kind: str) -> None:
@@ -440,7 +439,7 @@ class ExplorerScreen(Screen[None]):
 
         self.app.push_screen(TextReader(self, name, heading, text, words))
 
-    def _show_sheet(self, event: SheetOpened) -> None:
+    def _show_sheet(self, event: sessions.SheetOpened) -> None:
         sheet = event.sheet
         if sheet.table is None:
             text = plain.Text(
@@ -450,7 +449,9 @@ class ExplorerScreen(Screen[None]):
         else:
             from hwexplorer.tui.overlays.overlay_screen import ResultTable
 
-            state_of = event.state_of or (lambda configuration: open_configuration(self.session.state, configuration))
+            state_of = event.state_of or (
+                lambda configuration: states.open_configuration(self.session.state, configuration)
+            )
             self.app.push_screen(ResultTable(self, event.name, sheet, sheet.table, state_of, event.words))
 
     def do_palette(self) -> None:

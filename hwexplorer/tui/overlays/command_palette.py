@@ -13,8 +13,6 @@ from hwexplorer import registry
 from hwexplorer.state import replace
 from hwexplorer.text import terms
 from hwexplorer.tui import commands, keys
-from hwexplorer.tui.commands import COMMANDS, names
-from hwexplorer.tui.keys import Action, Keymap
 from hwexplorer.tui.overlays.overlay_screen import Host, OverlayScreen
 from hwexplorer.tui.prompts import CommandPrompt
 from hwexplorer.tui.session.session import Session, TextOpened
@@ -99,7 +97,9 @@ class PaletteItems:
     """Tasks, actions, terms, and the `:` lines with every completion: models, devices, verbs, plots, nodes, settings,
     themes, sessions."""
 
-    def __init__(self, session: Session, keymap: Keymap, ask: Callable[[Prompt], None], has_models_only: bool) -> None:
+    def __init__(
+        self, session: Session, keymap: keys.Keymap, ask: Callable[[Prompt], None], has_models_only: bool
+    ) -> None:
         self._session, self._has_models_only = session, has_models_only
         self._ask = lambda line: ask(CommandPrompt(session, line))  # a text to be completed
         pane = session.state.pane
@@ -129,7 +129,7 @@ class PaletteItems:
         return fitting or [PaletteItem(f"Open {typed}", OWN_MODEL, open_it)]
 
 
-def _task_items(session: Session, keymap: Keymap, ask: Callable[[str], None]) -> list[PaletteItem]:
+def _task_items(session: Session, keymap: keys.Keymap, ask: Callable[[str], None]) -> list[PaletteItem]:
     """Return the tasks. If a language model is on screen, its tasks come first."""
     on_screen = phases(session.state.model)
     named = on_screen or phases("llama3_8b")
@@ -147,7 +147,7 @@ def _task_items(session: Session, keymap: Keymap, ask: Callable[[str], None]) ->
     return [*of_phases, *items] if on_screen else [*items, *of_phases]
 
 
-def _action_item(session: Session, action: Action, title: str, words: str, rank: float) -> PaletteItem:
+def _action_item(session: Session, action: keys.Action, title: str, words: str, rank: float) -> PaletteItem:
     def perform() -> None:
         """Do the action, in its first pane if this one does not have it."""
         if action.panes and session.state.pane not in action.panes:
@@ -168,8 +168,8 @@ def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[Palett
     """Yield items for commands, their completions, and verbs. A command that takes a text opens the `:` line."""
     captions = _device_captions(session)
     helps: dict[str, str] = {}
-    for name in names():
-        if (known := COMMANDS.get(name)) is None:
+    for name in commands.names():
+        if (known := commands.COMMANDS.get(name)) is None:
             sections = registry.sections(name) or (name,)
             helps |= {registry.full_name(section): registry.help_of(section) for section in sections}
             continue

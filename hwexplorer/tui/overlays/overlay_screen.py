@@ -14,20 +14,18 @@ from textual.screen import ModalScreen
 
 from hardware.base.errors import RequestError, matching_places
 from hardware.device import split_operating_point
+from hwexplorer import state as states
 from hwexplorer.export.sheet import Sheet
-from hwexplorer.state import State, pin_string, replace
 from hwexplorer.text import terms
 from hwexplorer.tui import palette
 from hwexplorer.tui.keys import Keymap, help_lines, key_sign
 from hwexplorer.tui.prompts import ExportPrompt, FindPrompt
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session import Session, SheetOpened
-from hwexplorer.tui.widgets.framed_pane import Content, FramedPane, StatusLine
+from hwexplorer.tui.widgets import framed_pane, status_lines
 from hwexplorer.tui.widgets.prose import Prose
-from hwexplorer.tui.widgets.status_lines import Prompt, footer, settings_text
 from hwexplorer.tui.widgets.tree_table import TableHeads, TreeTable
-from hwexplorer.views import layout
-from hwexplorer.views.plain import Row, Table, Text
+from hwexplorer.views import layout, plain
 from hwexplorer.views.tables import sort_by_column
 
 CLOSE = Binding("escape,q,ctrl+c", "close", "closes")
@@ -47,7 +45,7 @@ class Host(Protocol):
     def paste(self, text: str) -> None:
         """Insert text into the open prompt."""
 
-    def ask(self, prompt: Prompt | None) -> None:
+    def ask(self, prompt: status_lines.Prompt | None) -> None:
         """Open a prompt, or close it with None."""
 
     def click_prompt(self, word: str) -> None:
@@ -75,13 +73,13 @@ class OverlayScreen(ModalScreen[None]):
     content: Any
     words: tuple[str, ...] = ()
 
-    def __init__(self, host: Host, name: str, content: Content) -> None:
+    def __init__(self, host: Host, name: str, content: framed_pane.Content) -> None:
         super().__init__(name=name, classes="overlay")
         self.host, self.session = host, host.session
-        self.pane = FramedPane(name, 0, content, host.colours)
+        self.pane = framed_pane.FramedPane(name, 0, content, host.colours)
         self.pane.active = True
-        self.prompt: Prompt | None = None
-        self.foot = StatusLine("foot", host.colours)
+        self.prompt: status_lines.Prompt | None = None
+        self.foot = framed_pane.StatusLine("foot", host.colours)
 
     def compose(self) -> ComposeResult:
         """Yield the pane and the footer."""
@@ -105,7 +103,7 @@ class OverlayScreen(ModalScreen[None]):
     def show_footer(self) -> None:
         """Draw the footer."""
         hints = [(b.action, b.key_display or _sign(b.key), b.description) for b in self.keys if b.description]
-        self.foot.show(footer(self.session, self.prompt, hints, self.size.width, self.foot.palette))
+        self.foot.show(status_lines.footer(self.session, self.prompt, hints, self.size.width, self.foot.palette))
 
     def close(self) -> None:
         """Close the overlay if it is on top. Under the palette, `dismiss` would close the palette."""
@@ -142,19 +140,19 @@ class OverlayScreen(ModalScreen[None]):
             self.session.request(id)
         return bool(name) or self.pane.step(id)
 
-    def on_framed_pane_clicked(self, message: FramedPane.Clicked) -> None:
+    def on_framed_pane_clicked(self, message: framed_pane.FramedPane.Clicked) -> None:
         """Pass a click to the pane."""
         message.stop()
         self.click(message)
 
-    def click(self, at: FramedPane.Clicked) -> None:
+    def click(self, at: framed_pane.FramedPane.Clicked) -> None:
         """Handle a click on the pane. Overlays with something to choose override it."""
 
-    def on_framed_pane_wheeled(self, message: FramedPane.Wheeled) -> None:
+    def on_framed_pane_wheeled(self, message: framed_pane.FramedPane.Wheeled) -> None:
         """Scroll the pane."""
         self.pane.scroll_content(message.by)
 
-    def on_status_line_pressed(self, message: StatusLine.Pressed) -> None:
+    def on_status_line_pressed(self, message: framed_pane.StatusLine.Pressed) -> None:
         """Do what the clicked word says; a click elsewhere closes the overlay."""
         if self.prompt is not None:
             self.host.click_prompt(message.action)
@@ -173,7 +171,7 @@ class TextReader(OverlayScreen):
         Binding("colon", "command", "command"),
     ]
 
-    def __init__(self, host: Host, name: str, heading: str, text: Text, words: tuple[str, ...] = ()) -> None:
+    def __init__(self, host: Host, name: str, heading: str, text: plain.Text, words: tuple[str, ...] = ()) -> None:
         self.content, self.words = Prose(), words
         super().__init__(host, name, self.content)
         self.pane.heading = heading
@@ -203,7 +201,7 @@ class TextReader(OverlayScreen):
         self.session.request("command")
 
 
-class SearchPrompt(Prompt):
+class SearchPrompt(status_lines.Prompt):
     """Takes the words to search the text for."""
 
     label = "search"
@@ -222,7 +220,7 @@ class SearchPrompt(Prompt):
         self._reader.search(text)
 
 
-def help_text(pane: str, keymap: Keymap, content: Content) -> Text:
+def help_text(pane: str, keymap: Keymap, content: framed_pane.Content) -> plain.Text:
     """Return the keys and the columns of the pane in focus, then all keys, then all terms."""
     columns = content.table.columns if isinstance(content, TableHeads) else ()
     meanings = tuple(
@@ -230,7 +228,7 @@ def help_text(pane: str, keymap: Keymap, content: Content) -> Text:
     )
     first, *others = ((name, help_lines(group, pane)) for name, group in keymap.groups(pane))
     own = [(f"Columns of {pane}", meanings)] if meanings else []
-    return Text("help", f"help {pane}", (first, *others, *own, *terms.sections()))
+    return plain.Text("help", f"help {pane}", (first, *others, *own, *terms.sections()))
 
 
 class ResultTable(OverlayScreen):
@@ -250,7 +248,7 @@ class ResultTable(OverlayScreen):
     ]
 
     def __init__(
-        self, host: Host, name: str, sheet: Sheet, table: Table, state_of: Callable[[str], State],
+        self, host: Host, name: str, sheet: Sheet, table: plain.Table, state_of: Callable[[str], states.State],
         words: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.content, self.words = TreeTable(tree=False), words
@@ -306,7 +304,7 @@ class ResultTable(OverlayScreen):
         self.content.update(ordered)
         self._to_column(0)
 
-    def click(self, at: FramedPane.Clicked) -> None:
+    def click(self, at: framed_pane.FramedPane.Clicked) -> None:
         """Choose a row, apply it by another click, or sort by the column whose head was clicked."""
         if (column := self.content.head_at(at.x, at.y)) is not None:
             self.content.column = [each.key for each in self.content.table.columns].index(column)
@@ -320,7 +318,7 @@ class ResultTable(OverlayScreen):
                 self.session.say("enter or another click applies this row", "text")
             self._clicked = key
 
-    def _target(self) -> tuple[Row, State] | None:
+    def _target(self) -> tuple[plain.Row, states.State] | None:
         """Return the row of the cursor and the state it leads to. If it leads nowhere, say so and return None."""
         row = self.content.row
         try:
@@ -341,14 +339,17 @@ class ResultTable(OverlayScreen):
             return
         self.close()
         if session.apply(chosen[1]):
-            session.say(f"applied {chosen[0].cells[0]}: {chosen[1].on} {settings_text(chosen[1])}; u undoes", "good")
+            session.say(
+                f"applied {chosen[0].cells[0]}: {chosen[1].on} {status_lines.settings_text(chosen[1])}; u undoes",
+                "good",
+            )
 
     def action_pin(self) -> None:
         """Pin the state that the row leads to."""
         if (chosen := self._target()) is None:
             return
-        pin = pin_string(chosen[1])
-        if self.session.apply(replace(self.session.state, pin=pin, diff=True)) or self.session.state.pin == pin:
+        pin = states.pin_string(chosen[1])
+        if self.session.apply(states.replace(self.session.state, pin=pin, diff=True)) or self.session.state.pin == pin:
             self.session.say(f"pinned {pin}: deltas are against it", "good")
 
 
@@ -384,11 +385,11 @@ class DevicePicker(OverlayScreen):
         texts = ["\n".join([row.key, *map(str, row.cells)]) for row in table.rows]
         rows = tuple(table.rows[place] for place in matching_places(" ".join(words), texts))
         before = () if is_limited and not self.is_pointed else (self.content.key,)
-        self.content.update(replace(table, rows=rows), only=" ".join(words) * (not rows))
+        self.content.update(states.replace(table, rows=rows), only=" ".join(words) * (not rows))
         keys = [row.key for row in rows]
         self.content.go(next((key for key in (*words, *before) if key in keys), keys[0] if keys else ""))
         summary = table.title if is_limited else f"{len(session.state.devices)} chosen"
-        heading = f"Devices · {settings_text(session.state)} · {summary}"
+        heading = f"Devices · {status_lines.settings_text(session.state)} · {summary}"
         self.pane.heading = layout.whole(heading, self.pane.size.width - 6, "; ") or heading
         self.pane.remark = f"{len(rows)} of {len(table.rows)}"
         self.pane.redraw()
@@ -440,9 +441,9 @@ class DevicePicker(OverlayScreen):
             return
         try:
             if key in state.devices:
-                self.session.apply(replace(state, devices=rest))
+                self.session.apply(states.replace(state, devices=rest))
             else:
-                self.session.apply(replace(state, devices=(*state.devices, key), on=state.on))
+                self.session.apply(states.replace(state, devices=(*state.devices, key), on=state.on))
         except RequestError as error:  # a cap or a lock that the device cannot take
             self.session.say(str(error), "bad")
             return
@@ -450,14 +451,14 @@ class DevicePicker(OverlayScreen):
         self.fill(self._typed)
         self.content.move(place - self.content.cursor)
 
-    def click(self, at: FramedPane.Clicked) -> None:
+    def click(self, at: framed_pane.FramedPane.Clicked) -> None:
         """Add or remove the device that was clicked."""
         if (key := self.content.key_at(at.y)) is not None:
             self.content.go(key)
             self.pick()
 
 
-class DevicesPrompt(Prompt):
+class DevicesPrompt(status_lines.Prompt):
     """Takes words and limits that narrow the catalogue."""
 
     label = "devices"
@@ -510,7 +511,7 @@ class DevicesPrompt(Prompt):
         words, plain = self.search_text.split(), state_changes.plain_words(self.search_text)
         try:
             limits = " ".join(word for word in words if word not in plain)
-            self.session.apply(replace(self.session.state, limits=limits))
+            self.session.apply(states.replace(self.session.state, limits=limits))
         except RequestError as error:
             self.session.say(str(error), "bad")
         self._picker.close()

@@ -6,14 +6,13 @@ from typing import ClassVar
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
 
-from analysis.explore.wavefront_phases import WavefrontMachine, WavefrontState, machine_state
+from analysis.explore import wavefront_phases
 from hardware.base.text import percent, quantity
 from hwexplorer import engine
 from hwexplorer.tui.overlays import overlay_screen
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.framed_pane import Content, FramedPane
-from hwexplorer.views import layout
-from hwexplorer.views.wavefront_drawing import LEGEND, draw_machines, fit_machines
+from hwexplorer.views import layout, wavefront_drawing
 
 FRAME_S = 0.1
 DURATION_S = 8.0  # of the whole operator, at speed 1
@@ -25,7 +24,7 @@ class MachineGrid(Content):
     """Machines at a moment, as many as have room, under a line that says which finishes first. With `one_clock` all
     have the time of the slowest, else each is at the same part of its own."""
 
-    def __init__(self, machines: tuple[WavefrontMachine, ...]) -> None:
+    def __init__(self, machines: tuple[wavefront_phases.WavefrontMachine, ...]) -> None:
         self.machines, self.first, self.at, self.one_clock = machines, 0, 0.0, True
         self._lines: list[list[Segment]] | None = None
         timed = sorted((each for each in machines if each.latency_s), key=lambda each: each.latency_s)
@@ -37,16 +36,18 @@ class MachineGrid(Content):
         self._lines = None
 
     @property
-    def visible(self) -> tuple[WavefrontMachine, ...]:
+    def visible(self) -> tuple[wavefront_phases.WavefrontMachine, ...]:
         """The machines on screen."""
-        columns, rows = fit_machines(len(self.machines), self.width, self.height - 1)
+        columns, rows = wavefront_drawing.fit_machines(len(self.machines), self.width, self.height - 1)
         return self.machines[self.first : self.first + columns * rows]
 
-    def states(self) -> list[WavefrontState]:
+    def states(self) -> list[wavefront_phases.WavefrontState]:
         """Return the moment of each machine on screen."""
         now = self.at * max(machine.latency_s for machine in self.machines)
         return [
-            machine_state(machine, now / machine.latency_s if self.one_clock and machine.latency_s else self.at)
+            wavefront_phases.machine_state(
+                machine, now / machine.latency_s if self.one_clock and machine.latency_s else self.at
+            )
             for machine in self.visible
         ]
 
@@ -55,7 +56,7 @@ class MachineGrid(Content):
         if self._lines is None:
             pairs = list(zip(self.visible, self.states(), strict=True))
             order = layout.whole(self._order, self.width, ", ")
-            lines = [[(order, "strong")], *draw_machines(pairs, self.width, self.height - 1)]
+            lines = [[(order, "strong")], *wavefront_drawing.draw_machines(pairs, self.width, self.height - 1)]
             self._lines = [[Segment(text, palette.get(role)) for text, role in line] for line in lines]
         return self._lines[y] if y < len(self._lines) else []
 
@@ -80,7 +81,9 @@ class WavefrontPlayer(overlay_screen.OverlayScreen):
         Binding("W", "close", ""),
     ]
 
-    def __init__(self, host: overlay_screen.Host, node: str, machines: tuple[WavefrontMachine, ...]) -> None:
+    def __init__(
+        self, host: overlay_screen.Host, node: str, machines: tuple[wavefront_phases.WavefrontMachine, ...]
+    ) -> None:
         self.content = MachineGrid(machines)
         super().__init__(host, "wavefront", self.content)
         self.pane.heading = f"Wavefront · {node}"
@@ -105,7 +108,11 @@ class WavefrontPlayer(overlay_screen.OverlayScreen):
         self.pane.remark = (
             f"{percent(content.at)} · {'plays' if self.is_playing else 'paused'} {self.speed:g}x · {clock}"
         )
-        self.pane.caption = [Segment(LEGEND, self.pane.palette.get("dim"))] if self.size.width > len(LEGEND) + 8 else []
+        self.pane.caption = (
+            [Segment(wavefront_drawing.LEGEND, self.pane.palette.get("dim"))]
+            if self.size.width > len(wavefront_drawing.LEGEND) + 8
+            else []
+        )
         self.pane.redraw()
 
     def _pause_at(self, at: float) -> None:

@@ -18,7 +18,6 @@ from hardware.base.errors import RequestError
 from hardware.what_if import with_unchanged
 from hwexplorer import state as states
 from hwexplorer.settings import default_precision
-from hwexplorer.state import PANES, State, replace
 from hwexplorer.tui.session import state_changes, view_cache
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
 from hwexplorer.tui.session.limit_summary import DeviceLimits
@@ -55,7 +54,7 @@ class SheetOpened(SessionEvent, frozen=True):
 
     name: str
     sheet: Sheet
-    state_of: Callable[[str], State] | None = None
+    state_of: Callable[[str], states.State] | None = None
     words: tuple[str, ...] = ()
 
 
@@ -78,7 +77,7 @@ class Session:
 
     def __init__(
         self,
-        state: State,
+        state: states.State,
         provider: ScreenQueries,
         saved_sessions: SavedSessions | None = None,
         opens_heaviest: bool = False,
@@ -100,7 +99,7 @@ class Session:
         self._is_at_start = opens_heaviest and not (state.at or state.open)  # its branches were not asked for
         if provider.ready(state):  # raises before the screen opens if the state cannot be shown
             if self._is_at_start:
-                state = self._at_heaviest(replace(state, by="module", sort="share"))
+                state = self._at_heaviest(states.replace(state, by="module", sort="share"))
             state, self.views = self._reveal_cursor(state, self.cache.views(state))
             self.views.make(view_cache.ALWAYS_SHOWN)
             self.history = state_changes.History(present=state)
@@ -120,7 +119,7 @@ class Session:
         self.emit(ActionRequested(action, argument))
 
     @property
-    def state(self) -> State:
+    def state(self) -> states.State:
         """The present state."""
         return self.history.present
 
@@ -129,23 +128,23 @@ class Session:
         """The rows of the tree."""
         return plain.index_tree(self.views.tree if self.views else plain.EMPTY_TABLE)
 
-    def visible_boxes(self, state: State, size: tuple[int, int] | None = None) -> dict[str, state_changes.Box]:
+    def visible_boxes(self, state: states.State, size: tuple[int, int] | None = None) -> dict[str, state_changes.Box]:
         """Return the boxes of the panes that a state shows, by default on the screen as it is."""
         return state_changes.arrange(
             *(size or self.size), state.pane, state.zoom, len(with_unchanged(state.devices)), self.split
         )
 
-    def visible_views(self, state: State) -> tuple[str, ...]:
+    def visible_views(self, state: states.State) -> tuple[str, ...]:
         """Return the names of the views in the first drawing of a state."""
         boxes = self.visible_boxes(state)
-        return (*view_cache.ALWAYS_SHOWN, *(name for name in PANES if name in boxes and name != "tree"))
+        return (*view_cache.ALWAYS_SHOWN, *(name for name in states.PANES if name in boxes and name != "tree"))
 
-    def later_views(self, state: State) -> tuple[str, ...]:
+    def later_views(self, state: states.State) -> tuple[str, ...]:
         """Return the names of the views that a state shows once the others are drawn."""
         boxes = self.visible_boxes(state)
         return tuple(name for name, box in view_cache.SHOWN_LATER.items() if box in boxes)
 
-    def apply(self, state: State, history: state_changes.History | None = None) -> bool:
+    def apply(self, state: states.State, history: state_changes.History | None = None) -> bool:
         """Make another state present and return True; else show why not or capture it. Undo and redo pass `history`."""
         if state == self.state and history is None:
             return False
@@ -171,14 +170,14 @@ class Session:
         shown = self.views
         pin = views.pin_card if state.pin == self.state.pin else None
         summary = summarize(self.state, state, shown.cards, views.cards, pin) if shown is not None else ""
-        self.history = replace(history, present=state) if history else state_changes.push(self.history, state)
+        self.history = states.replace(history, present=state) if history else state_changes.push(self.history, state)
         self.views = views
         self.emit(Changed("state"))
         if summary:
             self.say(summary, "dim")
         return True
 
-    def with_model(self, model: str, image_size: int | None = None) -> State:
+    def with_model(self, model: str, image_size: int | None = None) -> states.State:
         """Return the state with another model. If it is captured, use a batch that it has and its heaviest part."""
         state = state_changes.change_model(self.state, model, image_size)
         with suppress(RequestError):  # the error is shown when the state is
@@ -188,7 +187,7 @@ class Session:
             return self._at_heaviest(state) if self.opens_heaviest else state
         return state
 
-    def _at_heaviest(self, state: State) -> State:
+    def _at_heaviest(self, state: states.State) -> states.State:
         index = plain.index_tree(self.cache.view("tree", state))
         return state_changes.open_heaviest(state, index)
 
@@ -244,7 +243,7 @@ class Session:
         else:
             self.apply(history.present, history)
 
-    def formats(self, state: State) -> set[str]:
+    def formats(self, state: states.State) -> set[str]:
         """Return the formats in which the devices of a state multiply."""
         return {card.format for card in self.cache.view("cards", state)}
 
@@ -258,7 +257,7 @@ class Session:
         state = state_changes.find_one_format(self.state, self.formats)
         if state == self.state:
             past = (before.precision for before in reversed(self.history.past) if before.precision != state.precision)
-            state = replace(state, precision=next(past, default_precision(state.model)))
+            state = states.replace(state, precision=next(past, default_precision(state.model)))
         if state is None:
             self.say("these devices have no format in common", "warn")
         elif not self.apply(state):
@@ -302,7 +301,7 @@ class Session:
 
     # --- the tree -----------------------------------------------------------------------------------------
 
-    def _reveal_cursor(self, state: State, views: view_cache.Views) -> tuple[State, view_cache.Views]:
+    def _reveal_cursor(self, state: states.State, views: view_cache.Views) -> tuple[states.State, view_cache.Views]:
         """Return the state with its cursor on a row that exists, and its views. A kernel that is gone gives way to its
         first operator; any other row is looked for in the tree by module, else the cursor goes to the root."""
         places = plain.index_tree(views.tree).place
@@ -310,7 +309,11 @@ class Session:
             return state, views
         operator = state.at.partition(":")[2]
         is_operator = operator != "" and operator in places
-        other = replace(state, at=operator) if is_operator or state.by == "module" else replace(state, by="module")
+        other = (
+            states.replace(state, at=operator)
+            if is_operator or state.by == "module"
+            else states.replace(state, by="module")
+        )
         return self._reveal_cursor(other, self.cache.views(other))
 
     def move_to(self, key: str) -> None:
@@ -335,13 +338,13 @@ class Session:
 
     # --- jobs ---------------------------------------------------------------------------------------------
 
-    def capture(self, state: State) -> None:
+    def capture(self, state: states.State) -> None:
         """Capture the model of a state, or read its trace, in the background. The screen stays usable."""
         from hwexplorer.tui.session.jobs import ModelCaptureJob
 
         self.start(ModelCaptureJob(state, self.provider, partial(self._show_captured, state)))
 
-    def _show_captured(self, wanted: State, _: BackgroundJob) -> None:
+    def _show_captured(self, wanted: states.State, _: BackgroundJob) -> None:
         if self.views is None:
             self.history = state_changes.History(present=self.provider.at_its_batch(wanted))
             self.apply(self.state, self.history)

@@ -16,7 +16,7 @@ from analysis.document import Column
 from analysis.explore.outcome import COMPARISONS
 from analysis.model.names.model_ref import phases
 from analysis.model.transformer.transformer_request import read_load
-from hardware.base.errors import RequestError, matching_places, unknown
+from hardware.base import errors
 from hardware.base.records import memoize
 from hardware.base.text import parse_amount, percent
 from hardware.precision import KEYS, runs_wider
@@ -56,14 +56,14 @@ def _column(table: plain.Table, name: str) -> int:
             return index
     shares = ["share"] * any(column.role == "bar" for column in table.columns)
     known = [column.key for column in table.columns[1:] if column.role != "bar"]
-    raise unknown("column", name, ["kind", *shares, *known])
+    raise errors.unknown("column", name, ["kind", *shares, *known])
 
 
 def _condition(table: plain.Table, name: str, sign: str, wanted: str) -> Test:
     if name.casefold() in ("kind", "type"):
         sought = wanted.casefold()
         if sign not in (":", "=", "!="):
-            raise RequestError(f"{name}{sign}{wanted}: kind takes a colon, as in kind:conv")
+            raise errors.RequestError(f"{name}{sign}{wanted}: kind takes a colon, as in kind:conv")
         return lambda row: (sought in row.kind.casefold()) != (sign == "!=")
     index = _column(table, name)
     column: Column = table.columns[index]
@@ -74,7 +74,7 @@ def _condition(table: plain.Table, name: str, sign: str, wanted: str) -> Test:
     if not numeric:
         sought = wanted.casefold()
         if sign not in ("=", "!="):
-            raise RequestError(f"{name}{sign}{wanted}: {name} holds words, ask {name}:{wanted}")
+            raise errors.RequestError(f"{name}{sign}{wanted}: {name} holds words, ask {name}:{wanted}")
         return lambda row: (sought in str(row.cells[index] or "").casefold()) != (sign == "!=")
     compare = COMPARISONS["=" if sign == ":" else sign]
     least = parse_value(wanted, "%" if column.role == "bar" else column.unit)
@@ -97,7 +97,7 @@ def matching_rows(table: plain.Table, text: str) -> tuple[int, ...]:
         return ()
     places = [place for place, row in enumerate(table.rows) if (not tests or place) and all(t(row) for t in tests)]
     names = [f"{table.rows[place].cells[0]}\n{table.rows[place].key}" for place in places]
-    return tuple(places[match] for match in matching_places(words, names))
+    return tuple(places[match] for match in errors.matching_places(words, names))
 
 
 @memoize(keep=4)

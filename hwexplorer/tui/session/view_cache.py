@@ -12,7 +12,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from hwexplorer.state import State, pinned, replace
+from hwexplorer import state as states
 from hwexplorer.tui.session.change_summary import summarize_pin
 from hwexplorer.views import plain
 
@@ -43,7 +43,7 @@ class Views:
     status: str
     verdict: str
 
-    def __init__(self, cache: ViewCache, state: State) -> None:
+    def __init__(self, cache: ViewCache, state: states.State) -> None:
         self._cache, self._state = cache, state
 
     def make(self, names: Iterable[str]) -> None:
@@ -66,7 +66,7 @@ class Views:
     @cached_property
     def pin_card(self) -> plain.Card | None:
         """The card of the pinned state; None without a pin, or while deltas are hidden."""
-        pin = pinned(self._state) if self._state.diff else None
+        pin = states.pinned(self._state) if self._state.diff else None
         return self._find_card(pin) if pin is not None else None
 
     @cached_property
@@ -75,7 +75,7 @@ class Views:
         here, there = self._find_card(self._state), self.pin_card
         return summarize_pin(self.verdict, here, there) if self.verdict and here and there and here != there else ""
 
-    def _find_card(self, state: State) -> plain.Card | None:
+    def _find_card(self, state: states.State) -> plain.Card | None:
         return next((card for card in self._cache.view("cards", state) if card.key == state.on), None)
 
     def device_name(self, key: str) -> str:
@@ -92,7 +92,7 @@ class TracedState:
 
     __slots__ = ("_reads", "_replaced", "_state")
 
-    def __init__(self, state: State, reads: set[str], replaced: frozenset[str] = frozenset()) -> None:
+    def __init__(self, state: states.State, reads: set[str], replaced: frozenset[str] = frozenset()) -> None:
         self._state, self._reads, self._replaced = state, reads, replaced
 
     def __getattr__(self, name: str) -> Any:
@@ -105,11 +105,11 @@ class TracedState:
         return TracedState(self._state.__replace__(**changes), self._reads, self._replaced | changes.keys())
 
     def __eq__(self, other: object) -> bool:
-        self._reads.update(State.__struct_fields__)
+        self._reads.update(states.State.__struct_fields__)
         return self._state == (other._state if isinstance(other, TracedState) else other)
 
     def __hash__(self) -> int:
-        self._reads.update(State.__struct_fields__)
+        self._reads.update(states.State.__struct_fields__)
         return hash(self._state)
 
 
@@ -122,26 +122,26 @@ class ViewCache:
         self._reads: dict[str, list[tuple[str, ...]]] = {}  # by view: the sets of fields that it was seen to read
         self._rows = 0
 
-    def views(self, state: State) -> Views:
+    def views(self, state: states.State) -> Views:
         """Return the views of a state; none is computed yet."""
         return Views(self, state)
 
-    def view(self, name: str, state: State) -> Any:
+    def view(self, name: str, state: states.State) -> Any:
         """Return a view of a state, computed now if it is not kept."""
         key = self._find(name, state)
         if key is not None:
             self._kept.move_to_end(key)
             return self._kept[key]
         reads: set[str] = set()
-        view = self._make(name, cast("State", TracedState(state, reads)))
+        view = self._make(name, cast("states.State", TracedState(state, reads)))
         fields = tuple(sorted(reads))
         if fields not in self._reads.setdefault(name, []):
             self._reads[name].append(fields)
         return self._keep(self._key(name, state, fields), view)
 
-    def _make(self, name: str, state: State) -> Any:
+    def _make(self, name: str, state: states.State) -> Any:
         if name == "plot":
-            state = replace(state, at="")  # the plot is drawn without its cursor
+            state = states.replace(state, at="")  # the plot is drawn without its cursor
         make = getattr(self.provider, name, None)
         return make(state) if make is not None else self.provider.report(name, state)
 
@@ -150,15 +150,15 @@ class ViewCache:
         for key in [key for key in self._kept if key[0] == name]:
             self._rows -= _row_count(self._kept.pop(key))
 
-    def has(self, name: str, state: State) -> bool:
+    def has(self, name: str, state: states.State) -> bool:
         """Return True if the view is kept, so that nothing must be computed."""
         return self._find(name, state) is not None
 
-    def _find(self, name: str, state: State) -> tuple[Any, ...] | None:
+    def _find(self, name: str, state: states.State) -> tuple[Any, ...] | None:
         keys = (self._key(name, state, fields) for fields in self._reads.get(name, ()))
         return next((key for key in keys if key in self._kept), None)
 
-    def _key(self, name: str, state: State, fields: tuple[str, ...]) -> tuple[Any, ...]:
+    def _key(self, name: str, state: states.State, fields: tuple[str, ...]) -> tuple[Any, ...]:
         return (name, self.provider.revision(), fields, attrgetter("model", *fields)(state))
 
     def _keep(self, key: tuple[Any, ...], view: Any) -> Any:
