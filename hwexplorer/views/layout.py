@@ -173,23 +173,23 @@ def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int
     places = [place for place in range(len(measures)) if place not in empty]
     if not places:
         return [0] * len(measures)
-
-    def least() -> int:
-        """Return the least cells that the columns left need."""
-        return sum(measures[i].least for i in places) + gap * (len(places) - 1)
-
-    while least() > total and len(places) > 1:
-        droppable = [i for i in places if measures[i].column.keep > 0]
-        if not droppable:
+    # Bars of several devices are dropped together, and so are their figures, which have one scale.
+    columns = [measure.column for measure in measures]
+    groups = [
+        (column.keep, "bar" if column.role == "bar" else column.scale or place) for place, column in enumerate(columns)
+    ]
+    spare = total - sum([measures[i].least for i in places]) - gap * (len(places) - 1)
+    for worst in sorted([i for i in places if columns[i].keep > 0], key=lambda i: (columns[i].keep, i), reverse=True):
+        if spare >= 0 or len(places) == 1:
             break
-        worst = max(measures[i].column.keep for i in droppable)
-        slack = sum(max(0, measures[i].least - measures[i].narrow[0]) for i in places if measures[i].narrow)
-        if worst == 1 and least() - slack <= total:
+        if worst not in places:
+            continue
+        slack = sum([max(0, measures[i].least - measures[i].narrow[0]) for i in places if measures[i].narrow])
+        if columns[worst].keep == 1 and spare + slack >= 0:
             break  # a shorter bar says more than a missing figure
-        dropped = measures[max(i for i in droppable if measures[i].column.keep == worst)].column
-        places = [i for i in places if not _go_together(measures[i].column, dropped)]
+        spare += sum([measures[i].least + gap for i in places if groups[i] == groups[worst]])
+        places = [i for i in places if groups[i] != groups[worst]]
     widths = [measures[i].least if i in places else 0 for i in range(len(measures))]
-    spare = total - least()
     if spare < 0:  # the columns left have no room: bars become numbers, then the name is cut
         steps = sorted(((i, width) for i in places for width in measures[i].narrow), key=lambda pair: -pair[1])
         for index, narrow in steps:
@@ -209,13 +209,6 @@ def fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int
     for index in bars:
         widths[index] += max(0, min(spare // len(bars), measures[index].most - widths[index]))
     return widths
-
-
-def _go_together(column: Column, dropped: Column) -> bool:
-    """Return True for the dropped column, and for others of several devices: bars, and figures of one scale."""
-    if column.role == dropped.role == "bar":
-        return column.keep == dropped.keep
-    return column is dropped or (bool(dropped.scale) and (column.scale, column.keep) == (dropped.scale, dropped.keep))
 
 
 def fit_places(columns: Sequence[Column], widths: Sequence[int], total: int, is_stacked: bool = False) -> list[int]:
