@@ -89,6 +89,8 @@ class CardStrip(Widget, can_focus=False):
     def render_line(self, y: int) -> Strip:
         """Return a line for Textual."""
         width, above = self.size.width, self._answer_height
+        if self.content.height != max(0, self.size.height - above):
+            self.on_resize()
         if not self.cards:
             segments = []
         elif y < above:
