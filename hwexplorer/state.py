@@ -39,12 +39,12 @@ _CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": SORTS, "plot": 
 class State(msgspec.Struct, frozen=True):
     """Everything the screen shows follows from this; keys map State -> State.
 
-    `devices` are named as `device_catalog.load_device` takes them; `l4*8` is eight that share a load. `on` is
-    the device under the cursor and `baseline` what others are compared with, both spelt as in `devices`. `at` is the
-    node under the cursor ("" is the model), `open` the expanded nodes, `pin` the setup for deltas while `diff` is on
-    (see `pinned`). `find` searches the tree, `rank` orders devices, `heat` shows each of them
-    in the tree, `limits` are constraints on devices (`L<5ms E<1J`), `trace` is a file of measured times for the tree,
-    `fact` the selected knob. A wrong value raises RequestError."""
+    `devices` are named as `device_catalog.load_device` takes them; `l4*8` is eight that share a load. `on` is the
+    device under the cursor and `baseline` what others are compared with, both spelt as in `devices`. `at` is the
+    node under the cursor ("" is the model), `open` the expanded nodes, `pin` the setup for deltas (see `pinned`).
+    `find` searches the tree, `rank` orders devices, `heat` shows each of them in the tree, `limits` are constraints
+    on devices (`L<5ms E<1J`), `trace` is a file of measured times for the tree, `fact` the selected knob. A wrong
+    value raises RequestError."""
 
     model: str = "resnet50"
     image_size: int | None = None
@@ -69,7 +69,6 @@ class State(msgspec.Struct, frozen=True):
     plot: str = "roofline"
     open: tuple[str, ...] = ()
     pin: str = ""
-    diff: bool = True
     rank: str = "rank"
     rank_reverse: bool = False
     heat: bool = False

@@ -296,7 +296,7 @@ def _page(
 
 def by_device(state: State, devices: Sequence[device_rows.DeviceRow], columns: tuple[Column, ...]) -> plain.Table:
     """Return one row per device, with the keys of `state.devices`, and against the pin if there is one."""
-    pinned_state = pinned(state) if state.diff else None
+    pinned_state = pinned(state)
     pinned_edp_js = engine.result(pinned_state).edp_js if pinned_state else 0.0
     all_columns = (*columns, _delta(pinned_edp_js)) if pinned_edp_js else columns
     limits = device_rows.check_limits(state)

@@ -146,7 +146,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain
 
 def _against_pin(state: State, here: Estimate) -> tuple[str, ...]:
     """Explain the node under the cursor against the pin; nothing without one, a line if its model is another one."""
-    pinned_state = pinned(state) if state.diff else None
+    pinned_state = pinned(state)
     if pinned_state is None:
         return ()
     there = engine.result(pinned_state)

@@ -158,7 +158,7 @@ def _pin(session: Session, words: list[str]) -> None:
     if not words:
         session.request("pin")
         return
-    state = replace(session.state, pin=_one_word(words, "pin tpu_v4@b8,fp16"), diff=True)
+    state = replace(session.state, pin=_one_word(words, "pin tpu_v4@b8,fp16"))
     states.pinned(state)  # raises RequestError if the pin is wrong
     session.apply(state)
 

@@ -65,7 +65,7 @@ class ViewPane(FramedPane):
 
     def hidden_roles(self) -> tuple[str, ...]:
         """Return the roles of columns to hide: deltas, unless the state compares with a pin."""
-        return () if self.state.diff and self.state.pin else ("delta",)
+        return () if self.state.pin else ("delta",)
 
     def do_move(self, by: int) -> None:
         """Move by rows; a cursor that is a field of the state moves in all panes."""

@@ -29,7 +29,7 @@ def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
 
 def verdict(state: State) -> str:
     """Return the change of the metric against the pin, with its largest parts. Return '' without a pin or deltas."""
-    pinned_state = pinned(state) if state.diff else None
+    pinned_state = pinned(state)
     if pinned_state is None:
         return ""
     result, base = engine.result(state), engine.result(pinned_state)

@@ -317,7 +317,7 @@ def shares(figures: tree_figures.TreeFigures, metric: str) -> Floats:
 
 def _deltas(state: State, branches: list[tree_figures.Branch]) -> list[float | None] | None:
     """Return the change of each node against the pin, None for a node that a side lacks. Return None without a pin."""
-    pinned_state = pinned(state) if state.diff else None
+    pinned_state = pinned(state)
     if pinned_state is None:
         return None
     now, pinned_figures = (costs_by_node(each, branches)[state.metric] for each in (state, pinned_state))

@@ -297,7 +297,7 @@ class Fake(ScreenQueries):
         return "coverage 100 %" + (" · fp8 run as fp16" if state.precision == "fp8" else "")
 
     def verdict(self, state: State) -> str:
-        there = pinned(state) if state.diff else None
+        there = pinned(state)
         if there is None:
             return ""
         (t, e), (pt, pe) = self._total(state), self._total(there)

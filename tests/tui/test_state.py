@@ -47,7 +47,6 @@ STATES = st.builds(
     find=TEXT,
     open=st.lists(TEXT.filter(bool), max_size=4).map(tuple),
     pin=st.sampled_from(["", "tpu_v4@b8,fp16", "h100_sxm", "resnet18/gpu@int8,i64", "a%2Fb@b2", "l4@50W@b2"]),
-    diff=st.booleans(),
     rank=st.sampled_from(states.RANKS),
     rank_reverse=st.booleans(),
     heat=st.booleans(),

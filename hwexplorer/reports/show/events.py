@@ -241,7 +241,7 @@ def view(state: State) -> plain.Table:
 
 def _pinned_report(state: State) -> EventReport | None:
     """Return the events of the pinned state; None without a pin, or if its model does not have the node."""
-    base = pinned(state) if state.diff else None
+    base = pinned(state)
     with suppress(RequestError):
         return event_report(engine.result(base), state.at) if base is not None else None
     return None
@@ -284,7 +284,7 @@ def _pane(state: State) -> plain.Table:
 
 def compares_devices(state: State) -> bool:
     """Return True if the pane has room for a column of each device: all of the screen, and no pin to compare with."""
-    return state.zoom and len(state.devices) > 1 and not (state.diff and state.pin)
+    return state.zoom and len(state.devices) > 1 and not state.pin
 
 
 VERB = declare.Report(

@@ -349,7 +349,7 @@ class ResultTable(OverlayScreen):
         if (chosen := self._target()) is None:
             return
         pin = states.pin_string(chosen[1])
-        if self.session.apply(states.replace(self.session.state, pin=pin, diff=True)) or self.session.state.pin == pin:
+        if self.session.apply(states.replace(self.session.state, pin=pin)) or self.session.state.pin == pin:
             self.session.say(f"pinned {pin}: deltas are against it", "good")
 
 

@@ -288,7 +288,7 @@ def flip(field: str) -> Change:
 def toggle_pin(state: State) -> State:
     """Pin what is on screen, or unpin it if it is pinned."""
     pin = states.pin_string(state)
-    return replace(state, pin="" if state.pin == pin else pin, diff=True)
+    return replace(state, pin="" if state.pin == pin else pin)
 
 
 def remove_device(state: State) -> State:

@@ -65,8 +65,8 @@ class Views:
 
     @cached_property
     def pin_card(self) -> plain.Card | None:
-        """The card of the pinned state; None without a pin, or while deltas are hidden."""
-        pin = states.pinned(self._state) if self._state.diff else None
+        """The card of the pinned state; None without a pin."""
+        pin = states.pinned(self._state)
         return self._find_card(pin) if pin is not None else None
 
     @cached_property

@@ -89,7 +89,7 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
         )
         text = f"{safe(pin.on)} {settings_text(pin) if is_changed else ''}".strip()
         row.add(("dim", "  vs "))
-        chip("warn", text if state.diff else f"({text})", "", "")
+        chip("warn", text, "", "")
     rest = width - row.width - 3
     if row.width > width:
         return [*Strip(row.segments).crop(0, width - 1), Segment("…", palette.get("dim"))]
