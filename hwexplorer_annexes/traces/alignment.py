@@ -3,10 +3,13 @@
 Both are sequences in order of execution. They are aligned so that kinds and sizes agree as far as possible, without
 crossings. An operator of the model without a measured counterpart is assigned to the kernel that it follows in its
 subgraph. Nothing is dropped: matched + unmatched + gaps - overlaps = wall time.
+
+Sums over a whole capture are matched by kind: the module finds the number of runs in the capture, and compares each
+kind's time with the time of the model's operators of that kind. Sums do not show the time of single operators.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from math import prod
 from statistics import median
@@ -35,6 +38,9 @@ find_runtime = setup.find_runtime
 
 CALLING = 0.2  # share of its time that an operator may spend itself if it only calls others
 _FAMILIES: dict[str, str] = {kind: names[0] for names in NAMES["same"] for kind in names}
+# Kinds by which runs are counted, the most reliable first: their operators are nearly always one kernel.
+_COUNTED = ("attention", "conv", "layer_norm", "norm", "softmax", "linear")
+NEAR = 0.05  # relative distance from a whole number of runs
 
 
 class MatchedPair(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +134,90 @@ def _scale_op(op: TraceOp, factor: float) -> TraceOp:
     return msgspec.structs.replace(op, seconds=op.seconds * factor, parts=parts)
 
 
+# --- sums of a whole capture --------------------------------------------------------------------------------
+
+
+def divide_into_runs(trace: Trace, result: estimate.Estimate) -> Trace:
+    """Return the trace with times per run, for a file that does not state its number of runs. The number is estimated
+    as the count of kernels of one kind over their count in the model. A note says so."""
+    in_model = Counter(kind_family(kind) for kind in result.workload.operators.kind)
+    in_file: Counter[str] = Counter()
+    for op in trace.ops:
+        in_file[kind_family(op.kind)] += op.count
+    ratios = {kind: in_file[kind] / in_model[kind] for kind in _COUNTED if in_model[kind] and in_file[kind]}
+    several = [kind for kind, n in ratios.items() if n > 1.0 - NEAR and abs(n - round(n)) < NEAR * n]
+    if not several:
+        return msgspec.structs.replace(
+            trace, notes=(*trace.notes, "the file does not state its number of runs: one is assumed")
+        )
+    kind = several[0]
+    runs = ratios[kind]
+    note = (
+        f"the file does not state its number of runs: {runs:.4g} are assumed, from its {in_file[kind]} kernels of "
+        f"{kind.replace('_', ' ')} and the model's {in_model[kind]}"
+    )
+    return msgspec.structs.replace(
+        trace,
+        runs=max(round(runs), 1),
+        wall_s=trace.wall_s / runs,
+        gap_s=trace.gap_s / runs,
+        overlap_s=trace.overlap_s / runs,
+        ops=tuple(msgspec.structs.replace(op, seconds=op.seconds / runs) for op in trace.ops),
+        gaps=tuple((cause, seconds / runs) for cause, seconds in trace.gaps),
+        notes=(*trace.notes, note),
+    )
+
+
+def align_sums(trace: Trace, result: estimate.Estimate) -> Alignment:
+    """Align the time of each kind with the time of the model's operators of that kind."""
+    by_kind: dict[str, list[int]] = defaultdict(list)
+    for i, kind in enumerate(result.workload.operators.kind):
+        by_kind[kind_family(kind)].append(i)
+    measured: dict[str, list[TraceOp]] = defaultdict(list)
+    strangers: list[TraceOp] = []
+    for op in (op for top in trace.ops for op in leaf_ops(top)):
+        kind = _kind_in_model(op.kind, by_kind)
+        (measured[kind] if kind else strangers).append(op)
+    # Element-wise work has many names: if no kernel has the name of a kind, it ran in other element-wise kernels.
+    unnamed = [kind for kind in by_kind if kind not in measured and kind_group(kind) == OpClass.ELEMENTWISE]
+    host = next((kind for kind in measured if kind_group(kind) == OpClass.ELEMENTWISE), "")
+    for kind in unnamed if host else ():
+        by_kind[host] += by_kind.pop(kind)
+    missing = sorted(i for kind, members in by_kind.items() if kind not in measured for i in members)
+    pairs = [
+        MatchedPair(
+            operators=tuple(by_kind[kind]), op=_merge_ops(kind, ops),
+            predicted_s=float(result.run.latency_s[by_kind[kind]].sum()),
+        )
+        for kind, ops in measured.items()
+    ]  # fmt: skip
+    return make_alignment(trace, result, pairs, strangers, missing)
+
+
+def _kind_in_model(kind: str, by_kind: dict[str, list[int]]) -> str:
+    """Return the kind of the model's operators that kernels of this kind execute, '' if there is none."""
+    family = kind_family(kind)
+    if family in by_kind:
+        return family
+    if other := {"conv": "linear", "linear": "conv"}.get(family):
+        return other if other in by_kind else ""
+    if kind_group(kind) == OpClass.ELEMENTWISE:
+        return next((name for name in by_kind if kind_group(name) == OpClass.ELEMENTWISE), "")
+    return ""
+
+
+def _merge_ops(kind: str, ops: list[TraceOp]) -> TraceOp:
+    ops = sorted(ops, key=lambda op: -op.seconds)
+    count = sum(op.count for op in ops)
+    return TraceOp(
+        name=f"{count} kernels of {kind.replace('_', ' ')}",
+        kind=kind,
+        seconds=sum(op.seconds for op in ops),
+        kernels=tuple(op.name for op in ops[:8]),
+        count=count,
+    )
+
+
 PADDED = 2.1  # most that ONNX Runtime pads a weight, times its size: it rounds channels up to 16
 _JOINED = 8  # most operators between two layers with the same input
 MOST_CELLS, MOST_SCORES = 50_000_000, 5_000_000  # operators of the model times those of the trace, a second or two
@@ -148,6 +238,10 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True):
 
 def align_trace(trace: Trace, result: estimate.Estimate) -> Alignment:
     """Align a trace with the estimate of the same model at the same batch."""
+    if trace.is_total:
+        trace = divide_into_runs(trace, result)
+        if trace.runs > 1 or any(op.count > 1 for op in trace.ops):  # merged calls have no order
+            return align_sums(trace, result)
     ops = join_followers(op for top in trace.ops for op in leaf_ops(top))
     shown = [op for op in ops if op.kind != "view"]
     model, measured = _model_items(result), [_trace_item(op) for op in shown]
@@ -389,8 +483,8 @@ def _operator_differences(alignment: Alignment, result: estimate.Estimate) -> li
     matched = [pair for pair in alignment.pairs if kind_family(pair.op.kind) in _MATRIX]
     joined = sum(pair.op.name.count("||") for pair in matched)  # TensorRT names each layer of a joined kernel
     n_seen = min(len(seen) + joined, len(in_model))
-    strangers = sum(kind_family(op.kind) in _MATRIX for op in alignment.strangers)
-    in_trace = len(matched) + strangers
+    strangers = sum(op.count for op in alignment.strangers if kind_family(op.kind) in _MATRIX)
+    in_trace = sum(pair.op.count for pair in matched) + strangers
     known = [pair.has_same_weights for pair in matched if pair.has_same_weights is not None]
     reasons = []
     if n_seen < LEAST_MATCHED * len(in_model):

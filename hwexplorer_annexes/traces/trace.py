@@ -268,8 +268,9 @@ def _measured_row(pair: MatchedPair, measured: MeasuredOperators) -> ComparedOpe
     result, ops = measured.result, measured.result.workload.operators
     main = max(pair.operators, key=lambda i: result.demand.macs[i])
     others = len(pair.operators) - 1
+    several = f"all {others + 1} of {ops.kind[main]}" if pair.op.count > 1 and others else ""
     return ComparedOperator(
-        id=ops.path[main] + (f" +{others}" if others else ""),
+        id=several or ops.path[main] + (f" +{others}" if others else ""),
         type=ops.kind[main],
         measured_s=pair.op.seconds,
         predicted_s=pair.predicted_s,
@@ -516,7 +517,7 @@ VERB = declare.Report(
             "file",
             type=Path,
             metavar="FILE",
-            help="trace of PyTorch, ONNX Runtime, trtexec or OpenVINO; also .gz",
+            help="trace of PyTorch, ONNX Runtime, trtexec, Nsight Systems or OpenVINO; also .gz",
         ),
     ),
     run=_run,

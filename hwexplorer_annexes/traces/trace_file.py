@@ -1,488 +1,332 @@
-"""Read a trace file: of PyTorch's profiler (any version of Kineto), ONNX Runtime, trtexec or OpenVINO's benchmark_app.
+"""Read a trace file. Its format is found from the content, nothing in it is executed, and sizes are bounded.
 
-The format is found from the content, nothing in the file is executed, and sizes are bounded.
+Nsight Systems writes CSV tables, of kernels in order (`cuda_gpu_trace`) or of sums by name (`cuda_gpu_kern_sum`), and
+an SQLite export of kernels and copies with the NVTX ranges that launched them. PyTorch marks operators only inside
+`torch.autograd.profiler.emit_nvtx()`; TensorRT always marks its layers.
 """
-
-from __future__ import annotations
 
 import csv
 import errno
-import io
 import json
-import math
 import re
-from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from hwexplorer.extend import file_access, tables, text
+from hwexplorer.extend import file_access, group_by, tables, text
+from hwexplorer_annexes.traces import chrome
+from hwexplorer_annexes.traces.chrome import ChromeEvent, RecordedEvents, layer_kind, read_kineto
 from hwexplorer_annexes.traces.trace_record import (
     ANSWER_MAX,
-    Shape,
-    Span,
+    NAMES,
     Trace,
-    TracedRun,
     TraceError,
     TraceOp,
     assemble_trace,
     average_runs,
     check_names,
     clean_text,
-    covered_s,
-    find_repeats,
     find_runtime,
-    hint_notes,
-    merge_spans,
     module_path,
     operator_kind,
     parse_number,
-    subtract_spans,
 )
 
-US = 1e-6
-MOST_S = 1e7  # of an event and between events; longer ones are damaged
-LAUNCHES = ("cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime")
-ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")
-OPERATORS = ("cpu_op", "operator")
-SIZE_MAX = 1 << 40  # of one dimension of a tensor
-GRAPH = 8  # kernels of one launch; a launch with more is a replayed graph
-_WAITS = ("synchronize", "memcpy", "item", "local_scalar")  # parts of the names of calls that wait or copy
-Lane = tuple[str, str]  # process and thread
+count_noun, percent = text.count_noun, text.percent
+
+NS = 1e-9
+MOST_KERNELS = 1_000_000
+HEADER_LINES, HEADER_MAX = 200, 1 << 16  # lines before the table starts; characters of a line
+PRODUCER = "Nsight Systems"
+_HOST_CALL = re.compile(r"^(cuda|cu[A-Z]|hip|hsa_|nvtx|osrt)")  # tables of host calls have the same columns
 
 
-class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A complete event; times in seconds from the earliest event."""
-
-    name: str
-    category: str
-    lane: Lane
-    start_s: float
-    end_s: float
-    args: dict[str, Any]
-
-    @property
-    def seconds(self) -> float:
-        """The duration of the event."""
-        return self.end_s - self.start_s
-
-    @property
-    def span(self) -> Span:
-        """The start and end of the event, s."""
-        return self.start_s, self.end_s
-
-
-def _join_pairs(raw: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the complete events (`ph` X), and each beginning (B) with its end (E) on the same thread as one."""
-    begun: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for item in raw:
-        phase = item.get("ph") if isinstance(item, dict) else None
-        if phase == "X":
-            yield item
-        elif phase == "B":
-            begun[f"{item.get('pid')} {item.get('tid')}"].append(item)
-        elif phase == "E" and (open_here := begun[f"{item.get('pid')} {item.get('tid')}"]):
-            first = open_here.pop()
-            yield {**item, **first, "dur": _microseconds(item.get("ts")) - _microseconds(first.get("ts"))}
-
-
-def complete_events(raw: Iterable[Any]) -> list[ChromeEvent]:
-    """Return the events that have a beginning and a finite duration, by start."""
-    timed = [(item, start) for item in _join_pairs(raw) if math.isfinite(start := _microseconds(item.get("ts")))]
-    middle = sorted(start for _, start in timed)[len(timed) // 2] if timed else 0.0
-    timed = [(item, start) for item, start in timed if abs(start - middle) * US < MOST_S]  # others are no times
-    zero = min((start for _, start in timed), default=0.0)  # some profilers count from 1970
-    events = []
-    for item, start in timed:
-        start_s, seconds = (start - zero) * US, _microseconds(item.get("dur", 0)) * US
-        if not 0.0 <= seconds < MOST_S:
-            continue
-        args = item.get("args")
-        events.append(
-            ChromeEvent(
-                name=clean_text(item.get("name", "")),
-                category=str(item.get("cat") or "").lower(),
-                lane=(clean_text(item.get("pid"), 60), clean_text(item.get("tid"), 60)),
-                start_s=start_s,
-                end_s=start_s + seconds,
-                args=args if isinstance(args, dict) else {},
-            )
+def trace_of_kernels(
+    kernels: Sequence[ChromeEvent],
+    host: Sequence[ChromeEvent] = (),
+    operators: Sequence[ChromeEvent] = (),
+    device: str = "",
+    notes: Sequence[str] = (),
+) -> Trace:
+    """Return a trace of the device with the most kernel time, divided into runs if operators and kernels repeat. `host`
+    are the events of the host, including `operators`. Raises TraceError without a kernel."""
+    by_device = group_by(kernels, lambda kernel: kernel.lane[0])
+    if not by_device:
+        raise TraceError(f"{PRODUCER}: it holds no kernel with a time")
+    spent_s = {name: sum(row.seconds for row in rows) for name, rows in by_device.items()}
+    busiest = max(spent_s, key=lambda name: spent_s[name])
+    notes = list(notes)
+    if len(spent_s) > 1:
+        others = 1.0 - spent_s[busiest] / sum(spent_s.values())
+        notes.append(
+            f"device {busiest} of {len(spent_s)}: the others, with {percent(others)} of the kernels' time, left out"
         )
-    # If events start at the same time, the longest is outermost.
-    return sorted(events, key=lambda event: (event.start_s, -event.end_s))
-
-
-def _microseconds(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
-def input_shapes(value: Any) -> tuple[Shape, ...]:
-    """Return the shapes of the tensors among the recorded inputs. Lists of tensors are flattened."""
-    if not isinstance(value, list):
-        return ()
-    if value and all(type(size) is int for size in value):
-        if not all(0 <= size < SIZE_MAX for size in value):
-            return ()
-        return (tuple(value[:16]),)
-    return tuple(shape for item in value[:64] for shape in input_shapes(item))
-
-
-class _OpNode(msgspec.Struct, eq=False):
-    """An operator in the tree of a trace: its event, the operators inside it, and the kernels that it launched."""
-
-    event: ChromeEvent
-    parts: list[_OpNode] = []
-    launched: list[ChromeEvent] = []
-
-    @property
-    def start_s(self) -> float:
-        """The start of its event."""
-        return self.event.start_s
-
-    def trace_op(self, on_device: bool) -> TraceOp:
-        """Return the operator with the device time of its kernels, or its host time if not `on_device`."""
-        parts = [part.trace_op(on_device) for part in self.parts]
-        launched_s = sum(event.seconds for event in self.launched)
-        args = self.event.args
-        return TraceOp(
-            name=self.event.name,
-            kind=operator_kind(self.event.name),
-            seconds=launched_s + sum(part.seconds for part in parts) if on_device else self.event.seconds,
-            shapes=input_shapes(args.get("Input Dims", args.get("Input dims"))),
-            kernels=tuple(event.name for event in self.launched),
-            parts=tuple(part for part in parts if part.seconds > 0),
-        )
-
-    def all_launched(self) -> list[ChromeEvent]:
-        """Return the kernels that this operator and the operators inside it launched."""
-        return self.launched + [event for part in self.parts for event in part.all_launched()]
-
-
-def _nest_events(events: Sequence[ChromeEvent]) -> list[_OpNode]:
-    """Return the outermost operators by start time. Operators inside another on the same thread become its parts."""
-    stacks: dict[Lane, list[_OpNode]] = defaultdict(list)
-    outermost = []
-    for event in events:
-        stack = stacks[event.lane]
-        while stack and stack[-1].event.end_s <= event.start_s:
-            stack.pop()
-        node = _OpNode(event)
-        if stack and event.end_s <= stack[-1].event.end_s + 1e-9:
-            stack[-1].parts.append(node)
-        elif not stack:
-            outermost.append(node)
-        stack.append(node)
-    return outermost
-
-
-Lanes = dict[Lane, list[_OpNode]]  # outermost operators by thread
-
-
-def _group_by_lane(nodes: Sequence[_OpNode]) -> Lanes:
-    lanes: Lanes = defaultdict(list)
-    for node in nodes:
-        lanes[node.event.lane].append(node)
-    return lanes
-
-
-def _find_innermost(lanes: Lanes, lane: Lane, at_s: float) -> _OpNode | None:
-    """Return the innermost operator that runs on a thread at a time."""
-    rows = lanes.get(lane, [])
-    place = bisect_right(rows, at_s, key=lambda node: node.start_s) - 1
-    level, deepest = rows[max(place, 0) : place + 1], None
-    while inside := [node for node in level if node.event.lane == lane and node.start_s <= at_s <= node.event.end_s]:
-        deepest = inside[-1]
-        level = deepest.parts
-    return deepest
-
-
-Timed = TypeVar("Timed", _OpNode, ChromeEvent)
-
-
-def _in_window(rows: Sequence[Timed], window: Span) -> Sequence[Timed]:
-    first, end = (bisect_left(rows, at, key=lambda row: row.start_s) for at in window)
-    return rows[first:end]
-
-
-def read_kineto(data: dict[str, Any]) -> Trace:
-    """Read a trace of torch.profiler. Operators have the device time of the kernels that they launched, or their CPU
-    time if nothing ran on an accelerator. Raises TraceError."""
-    events = complete_events(data.get("traceEvents", ()))
-    operators = [e for e in events if e.category in OPERATORS]
-    kernels = [e for e in events if e.category in ON_DEVICE]
-    if not operators and not kernels:
-        raise TraceError("PyTorch trace: it holds neither operators nor kernels")
-    recorded = RecordedEvents(events, operators, kernels)
-    windows = _run_windows(events, operators or kernels)
-    if len(windows) == 1:
-        windows = recorded.repeats(windows[0]) or windows
-    windows = windows[1:] if len(windows) > 2 else windows  # the first run warms up caches
-    runs = [recorded.run(window) for window in windows]
-    devices = data.get("deviceProperties")
-    first = devices[0] if isinstance(devices, list) and devices and isinstance(devices[0], dict) else {}
-    producer = "PyTorch profiler"
-    if "roctracer_version" in data or "hip_runtime_version" in data:
-        producer += " (ROCm)"
-    elif devices:
-        producer += " (CUDA)"
+    rows = sorted(by_device[busiest], key=lambda row: row.start_s)
+    recorded = RecordedEvents(host, operators, rows)
+    first_s = min(row.start_s for row in (*rows, *operators))
+    whole = (first_s, max(row.end_s for row in rows))
+    repeats = recorded.repeats((first_s, whole[1] + 1.0))
+    runs = [recorded.run(window) for window in (repeats[1:] if len(repeats) > 2 else repeats) or [whole]]
+    from_torch_s = sum(op.seconds for run in runs for op in run.ops if op.name.startswith("aten::"))
+    is_torch = from_torch_s > 0.5 * sum(op.seconds for run in runs for op in run.ops)
     return average_runs(
-        "pytorch",
-        runs,
-        producer=producer,
-        device=clean_text(first.get("name", "")),
-        on_device=bool(kernels),
-        runtime=find_runtime([op for run in runs for op in run.ops], producer),
-        notes=(*recorded.notes(windows), *hint_notes(event.name for event in operators)),
-    )
+        "nsys", runs, producer=PRODUCER, device=device, on_device=True, is_total=not repeats,
+        runtime=find_runtime(runs[0].ops, PRODUCER) if is_torch else "", notes=notes,
+    )  # fmt: skip
 
 
-def _run_windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]) -> list[Span]:
-    """Return the start and end of each run: the profiler's steps, else annotations that repeat or have `measure` in
-    their name, else the whole trace."""
-    named: dict[str, list[ChromeEvent]] = defaultdict(list)
-    for event in events:
-        if event.category == "user_annotation":
-            named["step" if event.name.startswith("ProfilerStep") else event.name].append(event)
-    # Drop an annotation that contains another of the same name: its time would count twice.
-    groups = {
-        name: [e for e, later in zip(rows, [*rows[1:], None], strict=True) if later is None or later.start_s >= e.end_s]
-        for name, rows in named.items()
-    }
-    marks = [rows for name, rows in groups.items() if name == "step" or len(rows) > 1 or "measure" in name.lower()]
-
-    def operators_s(rows: Sequence[ChromeEvent]) -> float:
-        """Return the seconds of operators within the windows of some marks."""
-        return sum(o.seconds for e in rows for o in _in_window(operators, e.span))
-
-    def rank(rows: Sequence[ChromeEvent]) -> tuple[bool, bool, float]:
-        """Return a key that is largest for the profiler's steps, then for `measure`, then for the longest work."""
-        name = rows[0].name.lower()
-        return name.startswith("profilerstep"), "measure" in name, operators_s(rows)
-
-    best = max((rows for rows in marks if operators_s(rows) > 0), key=rank, default=[])
-    if spans := [e.span for e in best if operators_s([e]) > 0]:
-        return spans
-    return [(min(e.start_s for e in operators), max(e.end_s for e in events if e.category in (*OPERATORS, *ON_DEVICE)))]
+def read_nsight_table(text: str) -> Trace | None:
+    """Return the trace in a CSV table of kernels. Return None for other text. Raises TraceError."""
+    lines = text.splitlines()
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # of all readers of this process: it never falls
+    for start, line in enumerate(lines[:HEADER_LINES]):
+        if len(line) > HEADER_MAX:
+            return None
+        header = line.lower().replace(" ", "").replace("_", "")
+        if "name" in header and any(word in header for word in ("totaltime", "duration")):
+            if "numcalls" in header:
+                raise TraceError(
+                    f"{PRODUCER}: this is not a summary of GPU kernels (give the report cuda_gpu_kern_sum)"
+                )
+            return _read_table(lines[start:])
+    return None
 
 
-class RecordedEvents:
-    """The operators of a trace as a tree, each with the kernels that it launched. `orphans` are kernels without an
-    operator. `causes` maps each cause of idle time to spans of the host; earlier causes take precedence."""
-
-    def __init__(
-        self, events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent], kernels: Sequence[ChromeEvent]
-    ) -> None:
-        check_names({event.name for event in (*operators, *kernels)})
-        self.nodes, self.kernels = _nest_events(operators), kernels
-        self.orphans: list[ChromeEvent] = []
-        self.causes = _gap_causes(events, bool(kernels)) if events else {}
-        lanes = _group_by_lane(self.nodes)
-        calls = [e for e in events if e.category in LAUNCHES and "correlation" in e.args] if kernels else []
-        launches = {str(e.args["correlation"]): e for e in calls}  # as text: some files have lists
-        numbers = [str(event.args.get("correlation", "")) for event in kernels]
-        times = Counter(numbers)
-        for event, number in zip(kernels, numbers, strict=True):
-            launch = launches.get(number)
-            node = _find_innermost(lanes, launch.lane, launch.start_s) if launch else None
-            # A replayed graph launches all its kernels at once: their names say more than the surrounding call.
-            if node is None or times[number] > GRAPH:
-                self.orphans.append(event)
-            else:
-                node.launched.append(event)
-
-    def run(self, window: Span) -> TracedRun:
-        """Return the operators of one run in order, its wall time, its busy time, and its idle time by cause."""
-        inside = _in_window(self.nodes, window)
-        if not self.kernels:
-            main = _main_thread(inside)
-            nodes = [n for n in inside if n.event.lane == main]
-            spans = [(n.start_s, min(n.event.end_s, window[1])) for n in nodes]
-            return self._run([n.trace_op(False) for n in nodes], spans, window)
-        orphans = _in_window(self.orphans, window)
-        ran = [*(e for n in inside for e in n.all_launched()), *orphans]
-        if not ran:
-            return TracedRun(ops=())
-        rows = [(n.start_s, n.trace_op(True)) for n in inside]
-        rows += [
-            (e.start_s, TraceOp(name=e.name, kind=operator_kind(e.name), seconds=e.seconds, kernels=(e.name,)))
-            for e in orphans
-        ]
-        rows.sort(key=lambda row: row[0])
-        # The last kernels end after the host's window, which is therefore extended to their end.
-        window = window[0], max(window[1], *(e.end_s for e in ran))
-        return self._run([op for _, op in rows if op.seconds > 0], [e.span for e in ran], window)
-
-    def _run(self, ops: Sequence[TraceOp], busy: Sequence[Span], window: Span) -> TracedRun:
-        """Return a run in a window, with its idle seconds by cause."""
-        left = subtract_spans([window], merge_spans(busy))
-        gaps = {}
-        for cause, spans in self.causes.items():
-            rest = subtract_spans(left, spans)
-            gaps[cause] = covered_s(left) - covered_s(rest)
-            left = rest
-        if self.causes:
-            gaps["the host, between operators"] = covered_s(left)
-        return TracedRun(ops=tuple(ops), wall_s=window[1] - window[0], busy_s=covered_s(busy), gaps=gaps)
-
-    def repeats(self, window: Span) -> list[Span]:
-        """Return the start and end of each run, found from repeating operators in a trace without marks of runs."""
-        main = None if self.kernels else _main_thread(self.nodes)
-        events = [n.event for n in self.nodes if self.kernels or n.event.lane == main] + self.orphans
-        events = sorted((e for e in events if window[0] <= e.start_s < window[1]), key=lambda e: e.start_s)
-        return find_repeats([e.name for e in events], [e.span for e in events]) if events else []
-
-    def notes(self, windows: Sequence[Span]) -> list[str]:
-        """Return notes on CPU threads that the runs leave out, and on several devices whose times are added."""
-        if self.kernels:
-            count = len({event.lane[0] for event in self.kernels})
-            return [f"{count} devices worked: their times are added"] if count > 1 else []
-        inside = [n for window in windows for n in _in_window(self.nodes, window)]
-        main = _main_thread(inside)
-        aside = [n for n in inside if n.event.lane != main]
-        if not aside:
-            return []
-        share = sum(n.event.seconds for n in aside) / sum(n.event.seconds for n in inside)
-        count = len({n.event.lane for n in aside})
-        return [f"{count} other threads left out, with {text.percent(share)} of the operators' time"]
+def _read_table(lines: Sequence[str]) -> Trace | None:
+    delimiter = max(",;\t", key=lines[0].count)
+    table = csv.reader(lines, delimiter=delimiter)
+    columns: dict[str, tuple[int, float]] = {}  # concept -> place of the column, seconds of its unit
+    for key, place in {key: place for place, key in enumerate(next(table))}.items():
+        unit = re.search(r"\((\w+)\)", key)
+        plain = re.sub(r"\(.*?\)|[\s_-]", "", key).strip('"').lower()
+        for concept, names in NAMES["columns"].items():
+            if plain in names:
+                columns.setdefault(concept, (place, NAMES["units"].get(unit[1].lower() if unit else "", NS)))
+    for concepts, read in (
+        (("name", "total", "count"), _trace_of_sums),
+        (("name", "start", "duration"), _trace_of_times),
+    ):
+        if columns.keys() >= set(concepts):
+            places = [columns[each][0] for each in (*concepts, "device") if each in columns]
+            rows = [
+                tuple(row[place] if place < len(row) else "" for place in places)
+                for row in islice(filter(None, table), MOST_KERNELS)
+            ]
+            if delimiter == ";":  # then a comma is the decimal point
+                rows = [tuple(cell.replace(",", ".") for cell in row) for row in rows]
+            check_names({row[0] for row in rows})
+            return read(rows, *(columns[each][1] for each in concepts[1:])) if rows else None
+    return None
 
 
-def _main_thread(nodes: Sequence[_OpNode]) -> Lane | None:
-    lanes: dict[Lane, float] = defaultdict(float)
-    for node in nodes:
-        lanes[node.event.lane] += node.event.seconds
-    return max(lanes, key=lambda lane: lanes[lane], default=None)
+def skipped_note(count: int) -> list[str]:
+    """Return the note that rows are damaged; [] if none is."""
+    return [f"{count_noun(count, 'row')} without a time left out"] if count else []
 
 
-def _gap_causes(events: Sequence[ChromeEvent], on_device: bool) -> dict[str, list[Span]]:
-    host = [e for e in events if e.category in (*OPERATORS, *LAUNCHES, "user_annotation", "python_function")]
-    causes = {
-        "data loading": [e for e in host if "dataloader" in e.name.lower()],
-        "copies and waiting for them": [
-            e for e in host if e.category in LAUNCHES and any(word in e.name.lower() for word in _WAITS)
-        ],
-        "the host, launching": [e for e in host if e.category in (*OPERATORS, *LAUNCHES)] if on_device else [],
-    }
-    return {name: merge_spans(e.span for e in rows) for name, rows in causes.items()}
-
-
-MS = 1e-3
-_REGION = re.compile(r"\{ForeignNode\[.*?\.\.\.(.*)\]")  # region of TensorRT's compiler; the group is its last node
-
-
-def read_onnxruntime(events: list[Any]) -> Trace:
-    """Read a profile of ONNX Runtime: the nodes of each `model_run`. Raises TraceError."""
-    rows = complete_events(events)
-    nodes = [e for e in rows if e.category == "node" and e.name.endswith("_kernel_time")]
-    kernels = [e for e in rows if e.category == "kernel"]
-    if not nodes:
-        raise TraceError("ONNX Runtime profile: it holds no node with a kernel time")
-    spans = [(e.start_s, e.end_s) for e in rows if e.category == "session" and e.name == "model_run"]
-    spans = [s for s in spans if any(s[0] <= n.start_s < s[1] for n in nodes)]
-    spans = (spans[1:] if len(spans) > 1 else spans) or [(nodes[0].start_s, nodes[-1].end_s)]
-    runs = [
-        TracedRun(ops=tuple(_node_op(n, kernels) for n in nodes if start <= n.start_s < end), wall_s=end - start)
-        for start, end in spans
-    ]
-    provider = clean_text(nodes[0].args.get("provider", "")).removesuffix("ExecutionProvider")
-    return average_runs("onnxruntime", runs, producer="ONNX Runtime", device=provider, on_device=bool(kernels))
-
-
-def _node_op(event: ChromeEvent, kernels: Sequence[ChromeEvent]) -> TraceOp:
-    """Return a node with the time of the kernels that name it as their parent, or its own time without such kernels."""
-    args = event.args
-    name = event.name.removesuffix("_kernel_time")
-    launched = [
-        k for k in kernels if k.args.get("parent_name") == name and event.start_s <= k.start_s <= event.end_s + 1.0
-    ]
-    kind = clean_text(args.get("op_name", ""))
-    outputs = _typed_shapes(args.get("output_type_shape"))
-    return TraceOp(
-        name=f"{kind} {name}".strip(),
-        kind=operator_kind(kind) or operator_kind(name),
-        seconds=sum(k.seconds for k in launched) if launched else event.seconds,
-        shapes=_typed_shapes(args.get("input_type_shape")),
-        result=outputs[0] if outputs else (),
-        kernels=tuple(k.name for k in launched),
-        module=module_path(name),
-    )
-
-
-def _typed_shapes(value: Any) -> tuple[Shape, ...]:
-    """Return the shapes in `[{"float": [1, 3, 224, 224]}, ...]`."""
-    if not isinstance(value, list):
-        return ()
-    rows = [next(iter(item.values()), None) for item in value[:64] if isinstance(item, dict)]
-    shapes = [row for row in rows if isinstance(row, list) and all(isinstance(side, int) for side in row)]
-    return tuple(tuple(shape[:16]) for shape in shapes if all(0 <= side < SIZE_MAX for side in shape))
-
-
-def read_trtexec(rows: list[Any]) -> Trace:
-    """Read a file of `trtexec --exportProfile`, which has the mean time of each layer."""
-    count = next((int(r["count"]) for r in rows if isinstance(r, dict) and parse_number(r.get("count"))), 1)
+def _trace_of_sums(rows: Sequence[Sequence[str]], scale: float, _: float) -> Trace:
     ops = []
-    for row in rows:
-        mean_ms = parse_number(row.get("averageMs")) if isinstance(row, dict) else None
-        if not mean_ms:
-            continue
-        name = clean_text(row.get("name", ""))
-        region = _REGION.match(name)
-        kind, until = ("region", module_path(region[1])) if region else (layer_kind(name), "")
-        ops.append(TraceOp(name=name, kind=kind, seconds=mean_ms * MS, module=module_path(name), until=until))
-    notes = ["events between the layers are in their times: their sum is 10 to 30 % above the engine's"]
-    return assemble_trace("tensorrt", ops, producer="trtexec", on_device=True, runs=max(count, 1), notes=notes)
+    for name, total, count, *_device in rows:
+        spent, times = parse_number(total), parse_number(count)
+        if spent and times:
+            kernel = clean_text(name)
+            kind = operator_kind(kernel)
+            ops.append(TraceOp(name=kernel, kind=kind, seconds=spent * scale, kernels=(kernel,), count=int(times)))
+    if ops and sum(bool(_HOST_CALL.match(op.name)) for op in ops) > len(ops) / 2:
+        raise TraceError(f"{PRODUCER}: it holds calls of the host but no kernels")
+    notes = skipped_note(len(rows) - len(ops))
+    return assemble_trace("nsys", ops, producer=PRODUCER, on_device=True, is_total=True, notes=notes)
 
 
-def layer_kind(name: str) -> str:
-    """Return the operator kind of a TensorRT layer. Reformats are copies. The path of an ONNX node ends in its kind."""
-    if re.search(r"reformatter \d|^Reformatting| copy$", name):
-        return "copy"
-    name = re.sub(r"_myl\d+_\d+$", "", name)  # suffix that the compiler adds to a node's name
-    ends = re.findall(r"/(\w+?)(?:_\d+)?(?=\s|\]|$)", name)
-    return next((kind for end in ends if (kind := operator_kind(end))), "") or operator_kind(name)
+def _trace_of_times(rows: Sequence[Sequence[str]], start_scale: float, duration_scale: float) -> Trace:
+    starts = [_exact_number(row[1]) for row in rows]
+    zero = int(min(start or 0 for start in starts))
+    kernels = []
+    for start, (name, _, lasted, *device) in zip(starts, rows, strict=True):
+        if start is not None and (duration := _exact_number(lasted)):
+            start_s = (start - zero) * start_scale
+            end_s = start_s + duration * duration_scale
+            kernels.append(kernel_event(clean_text(name), clean_text(device[0], 60) if device else "", start_s, end_s))
+    return trace_of_kernels(kernels, notes=skipped_note(len(rows) - len(kernels)))
 
 
-def read_openvino(text: str) -> Trace:
-    """Read benchmark_app's detailed counters (CSV): executed layers, averaged over requests. Raises TraceError."""
-    blocks: list[list[TraceOp]] = [[]]
-    for row in csv.reader(io.StringIO(text), delimiter=";"):
-        if len(row) < 6:
+def kernel_event(name: str, device: str, start_s: float, end_s: float, launch: object = None) -> ChromeEvent:
+    """Return the event of a kernel or copy on a device. `launch` identifies the call that launched it, if known."""
+    args = {} if launch is None else {"correlation": launch}
+    return ChromeEvent(name=name, category="kernel", lane=(device, ""), start_s=start_s, end_s=end_s, args=args)
+
+
+def _exact_number(value: Any) -> float | None:
+    """Return a number >= 0, None for anything else. Nanosecond stamps stay integers: a float rounds them to 256 ns."""
+    text = str(value).replace(",", "")
+    return int(text) if text.isdecimal() and len(text) < 20 else parse_number(value)
+
+
+MOST_STEPS, STEP = 3_000, 100_000  # checks in all queries; virtual instructions of SQLite between two checks
+LONGEST = 10_000_000  # bytes of one value
+MOST_RANGES = 1_000_000
+DEEPEST = 64  # open module ranges that are remembered; outer ones beyond are forgotten
+_PUSHED = 59  # eventType of a range that its thread opened and closed
+_PROCESS = ~0xFFFFFF  # mask of the process id in Nsight's `globalTid`
+_KERNELS, _COPIES, _SETS, _RUNTIME = (
+    f"CUPTI_ACTIVITY_KIND_{what}" for what in ("KERNEL", "MEMCPY", "MEMSET", "RUNTIME")
+)
+_UNNAMED = {_KERNELS: "kernel without a name", _COPIES: "memcpy", _SETS: "memset"}
+
+
+def read_nsight_sqlite(path: Path) -> Trace:
+    """Read the kernels of the busiest device. The file is opened read-only; nothing in it is executed."""
+    connection = None
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        connection.execute("PRAGMA trusted_schema = OFF")  # views and triggers of the file may not call functions
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        checks = iter(range(MOST_STEPS))
+        connection.set_progress_handler(lambda: next(checks, None) is None, STEP)  # stops endless queries
+        return _read_tables(connection)
+    except (sqlite3.Error, OverflowError, TypeError, ValueError) as error:  # a column may have any type
+        if isinstance(error, TraceError):
+            raise
+        raise TraceError(f"{path.name}: not a readable SQLite export ({clean_text(error, 120)})") from None
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _read_tables(connection: sqlite3.Connection) -> Trace:
+    present = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not {_KERNELS, "StringIds"} <= present:
+        raise TraceError(f"{PRODUCER}: no kernels in this export (profile with --trace=cuda)")
+    read_from = present & {_KERNELS, _COPIES, _SETS, _RUNTIME, "NVTX_EVENTS"}
+    columns = {table: _columns(connection, table) for table in read_from}
+    if not {"start", "end"} <= columns[_KERNELS] or not columns[_KERNELS] & {"demangledName", "shortName"}:
+        raise TraceError(f"{PRODUCER}: kernels of this export have no times or names")
+    name = "demangledName" if "demangledName" in columns[_KERNELS] else "shortName"
+    zero = connection.execute(f"SELECT MIN(start) FROM {_KERNELS} WHERE {_whole('start')}").fetchone()[0] or 0
+    query = f"SELECT id, value FROM StringIds WHERE id IN (SELECT DISTINCT {name} FROM {_KERNELS}) LIMIT {MOST_KERNELS}"
+    names = {key: clean_text(value) for key, value in connection.execute(query)}
+    has_launches = {"globalPid", "correlationId"} <= columns[_KERNELS]
+    host = _host_events(connection, columns, zero) if has_launches else []
+    kernels: list[ChromeEvent] = []
+    notes = []
+    for table, unnamed in _UNNAMED.items():
+        has = columns.get(table, set())
+        if not {"start", "end"} <= has:
             continue
-        if row[0] == "layerName":
-            blocks.append([])
-            continue
-        spent_ms = parse_number(row[4])
-        if row[0] == "Total" or not row[1].endswith("EXECUTED") or not spent_ms:
-            continue
-        layer_type, name, kernel = map(clean_text, (row[2], row[0], row[3]))
-        kind = operator_kind(layer_type) or operator_kind(name)
-        blocks[-1].append(
-            TraceOp(
-                name=f"{layer_type} {name}", kind=kind, seconds=spent_ms * MS, kernels=(kernel,),
-                module=module_path(row[0]),
-            )
-        )  # fmt: skip
-    runs = [TracedRun(ops=tuple(block)) for block in blocks if block]
-    if not runs:
-        raise TraceError(
-            "OpenVINO counters: it holds no executed layer with a time (use -report_type detailed_counters)"
+        is_kernel = table == _KERNELS
+        device = "k.deviceId" if "deviceId" in has else "0"
+        call = "k.globalPid, k.correlationId" if is_kernel and has_launches else "NULL, NULL"
+        rows = connection.execute(
+            f"SELECT k.start, k.end, {device}, {f'k.{name}' if is_kernel else 'NULL'}, {call} FROM {table} k "
+            f"WHERE {_whole('k.start', 'k.end')} AND k.end > k.start ORDER BY k.start LIMIT {MOST_KERNELS}"
         )
-    return average_runs("openvino", runs, producer="OpenVINO benchmark_app", device="CPU")
+        query = f"SELECT COUNT(*) FROM {table} WHERE start NOT NULL AND end NOT NULL AND NOT ({_whole('start', 'end')})"
+        notes += skipped_note(connection.execute(query).fetchone()[0])
+        kernels += [
+            kernel_event(
+                names.get(name_id, unnamed), clean_text(device_id, 60), (start - zero) * NS, (end - zero) * NS,
+                None if correlation is None else (process, correlation),
+            )
+            for start, end, device_id, name_id, process, correlation in rows
+        ]  # fmt: skip
+        if len(kernels) >= MOST_KERNELS:
+            notes.append(f"the first {MOST_KERNELS} kernels only")
+            break
+    operators = [event for event in host if event.category == "cpu_op"]
+    return trace_of_kernels(kernels, host, operators, _device_name(connection, present), notes)
 
 
-# --- files ----------------------------------------------------------------------------------------------
+def _whole(*columns: str) -> str:
+    """Return the condition that these columns of a row hold whole numbers: a column of SQLite may hold anything."""
+    return " AND ".join(f"typeof({column}) = 'integer'" for column in columns)
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def _device_name(connection: sqlite3.Connection, present: set[str]) -> str:
+    if "TARGET_INFO_GPU" not in present or "name" not in _columns(connection, "TARGET_INFO_GPU"):
+        return ""
+    row = connection.execute("SELECT name FROM TARGET_INFO_GPU LIMIT 1").fetchone()
+    return clean_text(row[0]) if row else ""
+
+
+# --- NVTX ranges ------------------------------------------------------------------------------------------
+
+
+def _host_events(connection: sqlite3.Connection, columns: dict[str, set[str]], zero: int) -> list[ChromeEvent]:
+    """Return the launches of kernels and the operators around them. Return [] if the export has no ranges."""
+    marks, runtime = columns.get("NVTX_EVENTS", set()), columns.get(_RUNTIME, set())
+    if not {"start", "end", "globalTid"} <= marks or not {"start", "globalTid", "correlationId"} <= runtime:
+        return []
+    launches = connection.execute(
+        f"SELECT globalTid, start, correlationId FROM {_RUNTIME} "
+        f"WHERE correlationId IN (SELECT correlationId FROM {_KERNELS}) "
+        f"AND {_whole('globalTid', 'start')} ORDER BY globalTid, start LIMIT {MOST_RANGES}"
+    )
+    text = "COALESCE(n.text, s.value)" if {"text", "textId"} <= marks else "n.text" if "text" in marks else "s.value"
+    joined = "LEFT JOIN StringIds s ON s.id = n.textId" if "textId" in marks else ""
+    pushed = f"AND n.eventType = {_PUSHED}" if "eventType" in marks else ""
+    rows = connection.execute(
+        f"SELECT n.globalTid, n.start, n.end, {text} FROM NVTX_EVENTS n {joined} "
+        f"WHERE n.end > n.start AND {_whole('n.globalTid', 'n.start', 'n.end')} {pushed} "
+        f"ORDER BY n.globalTid, n.start, n.end DESC LIMIT {MOST_RANGES}"
+    )
+    events = [
+        ChromeEvent(
+            name="launch", category="cuda_runtime", lane=(str(thread), ""), start_s=(start - zero) * NS,
+            end_s=(start - zero) * NS, args={"correlation": (thread & _PROCESS, correlation)},
+        )
+        for thread, start, correlation in launches
+    ]  # fmt: skip
+    for thread, ranges in groupby(rows, key=itemgetter(0)):
+        told = ((start, end, clean_text(words or "", 2000)) for _, start, end, words in ranges)
+        events += _outermost_operators(str(thread), told, zero)
+    return sorted(events, key=lambda event: event.start_s)
+
+
+def _outermost_operators(thread: str, ranges: Iterable[tuple[int, int, str]], zero: int) -> Iterator[ChromeEvent]:
+    """Yield the operators among the ranges (start, end, label) of a thread, without those inside another operator."""
+    until, modules = 0, list[tuple[int, str]]()  # end and name of open modules
+    for start, end, label in ranges:
+        if start < until:
+            continue
+        modules = [each for each in modules if each[0] > start][-DEEPEST:]
+        name = label.partition(", ")[0] if label.startswith("aten::") else label  # PyTorch appends sizes
+        kind = layer_kind(name)
+        if kind and kind != "view":
+            until, sizes = end, re.search(r", sizes = (\[[\d\[\], ]*\])", label)
+            yield ChromeEvent(
+                name=name[:400], category="cpu_op", lane=(thread, ""), start_s=(start - zero) * NS,
+                end_s=(end - zero) * NS, args={"Input Dims": _decode_lists(sizes[1]) if sizes else ()},
+                kind=kind, module=module_path(name) or (modules[-1][1] if modules else ""),
+            )  # fmt: skip
+        elif re.fullmatch(r"[\w-]+(\.[\w-]+)*", name):
+            modules.append((end, name))
+
+
+def _decode_lists(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return ()
+
 
 MOST_BYTES = 1 << 30  # of an unpacked file; Kineto traces of minutes reach hundreds of MB
 MOST_RATIO, UNSUSPICIOUS = 100, 1 << 26  # unpacked over packed bytes, above this size; traces pack to a tenth
 # Most characters of each kind, which bound the memory for objects, lists, items and lines.
 MOST_MARKS = {"{": 10_000_000, "[": 10_000_000, ",": 100_000_000, "\n": 100_000_000}
 FORMATS = (
-    "PyTorch profiler JSON, ONNX Runtime profile, trtexec --exportProfile, OpenVINO detailed counters; each also .gz"
+    "PyTorch profiler JSON, ONNX Runtime profile, trtexec --exportProfile, Nsight Systems CSV or SQLite, OpenVINO "
+    "detailed counters; each also .gz"
 )
 
 
@@ -497,10 +341,12 @@ def encoded_trace(file: str, _progress: object) -> bytes:
 def read_trace(path: Path) -> Trace:
     """Read the trace in a file. Raises TraceError, in one line, if the file is unreadable or not one of `FORMATS`."""
     data = _unpacked_bytes(path)
-    content = file_access.text(data, "replace")
+    if data.startswith(b"SQLite format 3\x00"):
+        return _read_sqlite(data, path)
+    text = file_access.text(data, "replace")
     del data
     try:
-        trace = _read_text(content)
+        trace = _read_text(text)
     except TraceError as error:
         raise TraceError(f"{path.name}: {error}") from None
     except (RecursionError, MemoryError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
@@ -510,7 +356,7 @@ def read_trace(path: Path) -> Trace:
         raise TraceError(f"{path.name}: zstd files are not read: unpack it with zstd -d")
     if trace is None:
         what = f"not a known trace format (known: {FORMATS})"
-        if rows := tables.tool_rows(content, path):
+        if rows := tables.tool_rows(text, path):
             verb = f"`hwexplorer validate {path.name} --on DEV`"
             what = f"a result of {rows[0]['source']}, not a trace: {verb} compares its figures with the prediction"
         raise TraceError(f"{path.name}: {what}")
@@ -528,14 +374,23 @@ def _unpacked_bytes(path: Path) -> bytes:
         raise TraceError(f"{path.name}: cannot be read ({error.strerror}{hint})") from None
 
 
+def _read_sqlite(data: bytes, path: Path) -> Trace:
+    from hwexplorer_annexes.traces.trace_file import read_nsight_sqlite
+
+    with tempfile.TemporaryDirectory(prefix="hwexplorer-trace-") as folder:
+        plain = Path(folder) / path.name.removesuffix(".gz")
+        plain.write_bytes(data)
+        return read_nsight_sqlite(plain)
+
+
 def _read_text(text: str) -> Trace | None:
     if any(text.count(mark) > most for mark, most in MOST_MARKS.items()):
         raise TraceError("it is too large to read; trace fewer runs")
     if text.lstrip()[:1] in ("{", "["):
         return _read_json(text.lstrip())
     if "layername;execstatus" in text[:200_000].lower():
-        return read_openvino(text)
-    return None
+        return chrome.read_openvino(text)
+    return read_nsight_table(text)
 
 
 def _read_json(text: str) -> Trace | None:
@@ -577,9 +432,9 @@ def _is_jax(events: list[Any]) -> bool:
 def _read_array(items: list[Any]) -> Trace | None:
     rows = [row for row in items if isinstance(row, dict)]
     if any("averageMs" in row for row in rows):
-        return read_trtexec(items)
+        return chrome.read_trtexec(items)
     if any(str(row.get("name", "")).endswith("_kernel_time") for row in rows):
-        return read_onnxruntime(items)
+        return chrome.read_onnxruntime(items)
     if any("ts" in row for row in rows):
         return read_kineto({"traceEvents": items})
     if any("computeMs" in row or "latencyMs" in row for row in rows):

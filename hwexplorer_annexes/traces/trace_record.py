@@ -43,7 +43,7 @@ class TraceOp(msgspec.Struct, frozen=True, kw_only=True):
 
     `name` is the profiler's name; `kind` is an operator kind of hwexplorer, '' if unknown. `shapes` of its tensor
     inputs, `result` (shape of its first output) and the `module` path are empty if unknown. `kernels` are names of
-    accelerator kernels, `parts` the operators that it called. The kind `region` is a
+    accelerator kernels, `parts` the operators that it called, `count` the calls merged in it. The kind `region` is a
     kernel that a compiler made of many operators; `until` is the module path of the last one."""
 
     name: str
@@ -54,15 +54,16 @@ class TraceOp(msgspec.Struct, frozen=True, kw_only=True):
     module: str = ""
     kernels: tuple[str, ...] = ()
     parts: tuple[TraceOp, ...] = ()
+    count: int = 1
     until: str = ""
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """`wall_s` of one run = seconds of all `ops` - `overlap_s` (operators at the same time) + `gap_s` (nothing ran).
 
-    Figures are means over `runs`. `on_device` is True if times are those of an accelerator. `runtime` is an id of
-    runtimes.toml, '' if unknown. `gaps` divides `gap_s` by the activity of the host, empty if unknown. `notes` say what
-    was left out and why."""
+    Figures are means over `runs`. `on_device` is True if times are those of an accelerator. `is_total` is True if the
+    file has sums over an unknown number of inferences. `runtime` is an id of runtimes.toml, '' if unknown.
+    `gaps` divides `gap_s` by the activity of the host, empty if unknown. `notes` say what was left out and why."""
 
     format: str
     producer: str = ""
@@ -73,6 +74,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     gap_s: float
     overlap_s: float
     ops: tuple[TraceOp, ...]
+    is_total: bool = False
     runtime: str = ""
     gaps: tuple[tuple[str, float], ...] = ()
     notes: tuple[str, ...] = ()

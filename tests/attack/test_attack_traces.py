@@ -30,9 +30,16 @@ def test_a_packed_file_of_blanks_is_refused_unread(tmp_path: Path) -> None:
         read_trace(path)
 
 
+def test_a_line_without_end_is_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("name duration" + " " * 70_000 + "\n1,1\n")
+    with pytest.raises(TraceError, match="not a known trace format"):
+        read_trace(path)
+
+
 def test_the_screen_reads_a_trace_in_another_process_that_can_be_cancelled(tmp_path: Path) -> None:
-    path = tmp_path / "t.json"
-    path.write_text("[" + '{"ph": "X", "ts": 1, "dur": 1, "cat": "kernel", "name": "a"},' * 900_000 + "{}]")
+    path = tmp_path / "t.csv"
+    path.write_text("Start (ns),Duration (ns),Name\n" + "1,1,a\n" * 900_000)
     provider, state = ScreenQueries(), State(model="resnet18", devices=("xeon_8490h",), trace=str(path))
     assert not provider.ready(state)
     job = ModelCaptureJob(state, provider, lambda done: None)
@@ -97,8 +104,7 @@ def test_a_trace_of_a_user_who_does_not_exist_is_refused_in_a_line() -> None:
 
 
 def test_a_table_of_more_kernels_than_a_model_has_is_refused_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "t.json"
-    events = [{"ph": "X", "cat": "kernel", "name": f"k{i}", "ts": i, "dur": 5} for i in range(200_000)]
-    path.write_text(json.dumps(events))
+    path = tmp_path / "t.csv"
+    path.write_text("Start (ns),Duration (ns),Name\n" + "".join(f"{i},5,k{i}\n" for i in range(200_000)))
     with never_endless(), pytest.raises(TraceError, match="more than any model has"):
         read_trace(path)

@@ -1,7 +1,9 @@
 """Traces of other tools: what is read of each format, what is refused, and that times add up."""
 
+import csv
 import gzip
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from hardware.device_catalog import load_device
 from hwexplorer.cli import main
 from hwexplorer_annexes.traces.alignment import Alignment, align_trace, leaf_ops
 from hwexplorer_annexes.traces.trace import make_trace_report
-from hwexplorer_annexes.traces.trace_file import FORMATS, read_trace
+from hwexplorer_annexes.traces.trace_file import FORMATS, read_nsight_table, read_trace
 from hwexplorer_annexes.traces.trace_record import (
     Trace,
     TracedRun,
@@ -75,6 +77,12 @@ def test_trtexec_that_appended_to_a_file(tmp_path: Path) -> None:
     assert [op.kind for op in once.ops] == ["copy", "conv", "linear"]
 
 
+def test_nsight_takes_the_device_that_ran_most(tmp_path: Path) -> None:
+    trace = read_trace(files.nsys_sqlite(tmp_path / "t.sqlite"))
+    assert [round(op.seconds * 1e6) for op in trace.ops] == [30, 10]
+    assert (trace.gap_s, trace.is_total) == (pytest.approx(20e-6), True)
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -85,8 +93,9 @@ def test_trtexec_that_appended_to_a_file(tmp_path: Path) -> None:
         (b"[" * 100_000, "damaged|cut off"),
         (b'{"Layers": ["a"]}', "exportProfile"),
         (b'[{"computeMs": 1}]', "exportProfile"),
+        (b"Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n1,2,3,4,cudaMalloc\n", "not a summary of GPU kernels"),
         (gzip.compress(b"x" * 1000, mtime=0)[:-8], "cannot be read"),
-        (b"SQLite format 3\x00" + b"\x00" * 200, "not a known trace format"),
+        (b"SQLite format 3\x00" + b"\x00" * 200, "SQLite export|no kernels"),
         (b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": "x", "dur": NaN}]}', "neither"),
     ],
 )
@@ -208,7 +217,7 @@ def test_real_traces_find_their_nodes(file: str, model: str, on: tuple[str, int,
 
 NO_TRACES = (
     *("metadata", "fp16.graph", "fp32.graph", "qat.graph", "tim", "googlenet_b1_int8.log", "api_sum", "report"),
-    *("average", "jax", "llama_bench", "tflite", "nsys"),
+    *("average", "jax", "llama_bench", "tflite"),
 )
 
 
@@ -249,6 +258,38 @@ def test_the_verb_refuses_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "noise of the tool\n\nStart (ns),Duration (ns),CorrId,Device,Name\n"
+        "1751874061551244694,30000,1,GPU 0,sgemm_32\n1751874061551284694,10000,2,GPU 0,layer_norm\n",
+        "Start (ns);Duration (us);CorrId;Device;Name\n0;30,0;1;GPU 0;sgemm_32\n40000;10,0;2;GPU 0;layer_norm\n",
+        "Start (s),Duration (s),Strm,Name\n0.0,0.00003,7,sgemm_32\n0.00004,0.00001,7,layer_norm\n",
+    ],
+)
+def test_kernels_in_order_in_several_units_and_locales(text: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(text)
+    trace = read_trace(tmp_path / "t")
+    assert [(op.kind, round(op.seconds * 1e6, 3)) for op in trace.ops] == [("matmul", 30.0), ("layer_norm", 10.0)]
+    assert trace.gap_s == pytest.approx(10e-6)
+
+
+def test_sums_by_kernel(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(
+        "Time(%),Total Time (us),Instances,Average,Name\n60,60.0,2,30,sgemm_32\n40,40.0,4,10,softmax\n"
+    )
+    trace = read_trace(tmp_path / "t")
+    found = [(op.kind, round(op.seconds * 1e6, 3), op.count) for op in trace.ops]
+    assert found == [("matmul", 60.0, 2), ("softmax", 40.0, 4)]
+    assert trace.is_total
+
+
+def test_calls_of_the_host_are_no_kernels(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("Name,Instances,Total Time (ns)\ncudaLaunchKernel,2,60000\ncudaMemcpy,4,40000\n")
+    with pytest.raises(TraceError, match="calls of the host"):
+        read_trace(tmp_path / "t")
+
+
+@pytest.mark.parametrize(
     "content",
     [
         '{"traceEvents": [{"ph": "X", "ts": 0, "dur": 1, "name": "dot", "args": {"hlo_op": "dot.1"}}]}',
@@ -258,18 +299,8 @@ def test_the_verb_refuses_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixtur
         "Operator-wise Profiling Info for Regular Benchmark Runs:\n=== Run Order ===\n\t [node type]\t [avg ms]\n",
         '"Kind","Agent_Id","Kernel_Name","Start_Timestamp","End_Timestamp"\n"KERNEL_DISPATCH","Agent 4","gemm",1,2\n',
         '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"gemm",2,60000,30000,60\n',
-        "Start (ns),Duration (ns),Device,Name\n1000,500,GPU 0,gemm\n",
     ],
-    ids=[
-        "jax",
-        "llama-bench",
-        "llama-bench-json",
-        "llama-bench-csv",
-        "tflite",
-        "rocprof-trace",
-        "rocprof-stats",
-        "nsys",
-    ],
+    ids=["jax", "llama-bench", "llama-bench-json", "llama-bench-csv", "tflite", "rocprof-trace", "rocprof-stats"],
 )
 def test_a_format_that_is_not_read_is_refused_with_those_that_are(content: str, tmp_path: Path) -> None:
     (tmp_path / "t").write_text(content)
@@ -296,6 +327,34 @@ def test_pairs_of_begin_and_end_are_the_same_events(tmp_path: Path) -> None:
     ]
     assert [op.seconds for op in trace.ops] == pytest.approx([op.seconds for op in whole.ops])
     assert (trace.wall_s, trace.runs) == (pytest.approx(whole.wall_s), whole.runs)
+
+
+def test_a_damaged_row_of_nsight_is_left_out_and_counted(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    rows = [f"{1000 * i},500,GPU 0,kernel_{i}\n" for i in range(3)]
+    table.write_text("Start (ns),Duration (ns),Device,Name\n" + "".join([*rows, "soon,500,GPU 0,a\n", "x" * 200_000]))
+    trace = read_trace(table)
+    assert (len(trace.ops), trace.notes) == (3, ("2 rows without a time left out",))
+    export = files.nsys_nvtx(tmp_path / "report.sqlite")
+    whole = read_trace(export)
+    with sqlite3.connect(export) as db:
+        db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ('soon', 9, 0, 1, 1, 1)")
+        db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ('soon', 1e30, 100)")
+        db.execute("INSERT INTO NVTX_EVENTS VALUES (1, 2, 59, 'aten::relu', NULL, 1e30)")
+    db.close()
+    trace = read_trace(export)
+    assert (trace.ops, trace.notes) == (whole.ops, ("1 row without a time left out",))
+
+
+def test_kernels_are_of_the_operators_whose_ranges_launched_them(tmp_path: Path) -> None:
+    """Two runs of a layer under emit_nvtx: what ATen calls inside an operator is that operator's, with its sizes."""
+    path = files.nsys_nvtx(tmp_path / "report.sqlite")
+    layer, alone = read_trace(path).ops[:2]
+    assert (layer.name, layer.kind, layer.module) == ("aten::linear", "linear", "block.fc")
+    assert layer.shapes == ((8, 512), (1000, 512), (1000,))
+    assert layer.kernels == ("sgemm", "splitKreduce")
+    assert layer.seconds == pytest.approx(80e-9)
+    assert alone.name == "sgemm"
 
 
 def test_runs_are_told_apart_by_their_repeats() -> None:
@@ -327,6 +386,22 @@ def test_runs_that_were_disturbed_or_are_others_are_left_out_and_said() -> None:
     assert (trace.runs, trace.wall_s) == (3, pytest.approx(3.3))
     assert adds_up(trace)
     assert [note[:6] for note in trace.notes] == ["1 of 5", "1 of 5"]
+
+
+def test_sums_are_compared_by_kind_for_as_many_runs_as_they_hold(tmp_path: Path) -> None:
+    workload = store.ready("vit_b_16")
+    assert workload is not None
+    result = estimate(workload, load_device("t4"), Scenario(1, "fp16", "eager"))
+    rows = "Total Time (ns),Instances,Name\n120000,60,fmha_kernel\n500000,245,sgemm_32\n90000,125,layer_norm\n"
+    (tmp_path / "t").write_text(rows)
+    laid_over = align_trace(read_trace(tmp_path / "t"), result)
+    assert laid_over.trace.runs == 5  # 60 kernels of attention, 12 layers
+    attention = next(pair for pair in laid_over.pairs if pair.op.kind == "attention")
+    assert len(attention.operators) == 12
+    assert attention.op.seconds == pytest.approx(24e-6)
+    assert any("5 are assumed" in note for note in laid_over.trace.notes)
+    total_s = laid_over.matched_s + laid_over.unmatched_s + laid_over.trace.gap_s - laid_over.trace.overlap_s
+    assert total_s == pytest.approx(laid_over.trace.wall_s)
 
 
 @pytest.mark.parametrize(
@@ -369,3 +444,9 @@ def test_a_trace_of_training_says_so(tmp_path: Path) -> None:
     assert not any("training" in note for note in read_trace(path).notes)
     path.write_text(path.read_text().replace("aten::relu", "autograd::engine::evaluate_function: ReluBackward0"))
     assert any("training" in note for note in read_trace(path).notes)
+
+
+def test_a_short_table_leaves_the_limit_of_other_tables() -> None:
+    before = csv.field_size_limit()
+    read_nsight_table("name,duration\n")
+    assert csv.field_size_limit() >= before

@@ -3,6 +3,7 @@ layer."""
 
 import gzip
 import json
+import sqlite3
 from pathlib import Path
 
 SHAPES = {"conv": [[1, 3, 8, 8], [4, 3, 3, 3]], "relu_": [[1, 4, 8, 8]], "linear": [[1, 256], [10, 256], [10]]}
@@ -70,6 +71,51 @@ def trtexec(path: Path, times: int = 1) -> Path:
     return path
 
 
+def nsys_csv(path: Path) -> Path:
+    path.write_text(
+        "Processing [x.sqlite] with [cuda_gpu_kern_sum.py]...\n\n"
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+        '60.0,60000,2,30000.0,30000.0,1,2,0.1,"void cutlass::Kernel2<a, b>(T1::Params)"\n'
+        "40.0,40000,4,10000.0,10000.0,1,2,0.1,softmax_warp_forward\n"
+    )
+    return path
+
+
+def nsys_sqlite(path: Path) -> Path:
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
+        db.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, demangledName INT)")
+        db.executemany("INSERT INTO StringIds VALUES (?, ?)", [(1, "gemm_kernel"), (2, "layer_norm_kernel")])
+        rows = [(0, 30_000, 0, 1), (50_000, 60_000, 0, 2), (0, 1_000, 1, 1)]
+        db.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?)", rows)
+    db.close()
+    return path
+
+
+def nsys_nvtx(path: Path) -> Path:
+    """Two runs under emit_nvtx, of a layer of two kernels and of a kernel that nothing is marked around."""
+    process = 1 << 24
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
+        kernel = "start INT, end INT, deviceId INT, demangledName INT, correlationId INT, globalPid INT"
+        db.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL ({kernel})")
+        db.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, globalTid INT, correlationId INT)")
+        db.execute("CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, text TEXT, textId INT, globalTid INT)")
+        db.executemany("INSERT INTO StringIds VALUES (?, ?)", [(1, "splitKreduce"), (2, "sgemm"), (3, "block.fc")])
+        sizes = "aten::linear, op_id = 7, sizes = [[8, 512], [1000, 512], [1000]]"
+        for start in (0, 1_000):
+            ranges = [(0, 500, None, 3), (10, 400, sizes, None), (20, 300, "aten::addmm, op_id = 8", None)]
+            rows = [(start + a, start + b, 59, text, key, process + 5) for a, b, text, key in ranges]
+            db.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, ?, ?)", rows)
+            for at, name in ((100, 2), (200, 1), (600, 2)):
+                key = (start + at, process + 5, start + at)
+                db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?)", key)
+                row = (start + at + 50, start + at + 90, 0, name, start + at, process)
+                db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?, ?, ?)", row)
+    db.close()
+    return path
+
+
 def openvino(path: Path) -> Path:
     path.write_text(
         "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
@@ -86,5 +132,8 @@ WRITERS = {
     "pytorch_gpu": kineto_gpu,
     "onnxruntime": onnxruntime,
     "tensorrt": trtexec,
+    "nsys": nsys_csv,
+    "nsys_sqlite": nsys_sqlite,
+    "nsys_nvtx": nsys_nvtx,
     "openvino": openvino,
 }

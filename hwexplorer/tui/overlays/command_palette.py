@@ -50,7 +50,7 @@ TASKS = (
     ("Play an operator on every device", "wavefront film animation cycles systolic domain flow", "wavefront"),
     ("Run a mission: several models on one module ..", "drone robot battery hours watt deadlines rates", ":mission "),
     ("Find an operator ..", "search layer row node", "find"),
-    ("Lay a measured trace beside the tree ..", "profile profiler kineto measured", ":trace "),
+    ("Lay a measured trace beside the tree ..", "profile profiler kineto nsight measured", ":trace "),
     ("Change the colours ..", "color colour look scheme", ":theme "),
     ("Export this view ..", "save file json csv html svg picture report write", "export"),
     ("Restore a session ..", "saved last load state", "sessions"),
