@@ -347,13 +347,8 @@ def _first_gpu(devices: tuple[str, ...]) -> str:
 
 def _with_device(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """Return the devices including `name`, and its spelling among them: `gpu` and `h100_sxm` are the same device."""
-
-    def identity(spelling: str) -> tuple[str, int]:
-        """Return the key of a device and its count."""
-        device_name, count = engine.split_count(spelling)
-        return engine.device(device_name).key, count
-
-    listed_name = next((other for other in devices if identity(other) == identity(name)), None)
+    key = engine.device_key(name)
+    listed_name = next((other for other in devices if engine.device_key(other) == key), None)
     return (devices, listed_name) if listed_name is not None else ((*devices, name), name)
 
 
