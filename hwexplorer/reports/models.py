@@ -230,7 +230,6 @@ VERB = Report(
     view=_view,
     brief=_brief,
     view_columns=(*COLUMNS, *RANKING),
-    pane=lambda state: _list_table(),  # the pane filters by itself
     on_screen=False,
     shown=("", "resnet", "--format csv -o models.csv"),
     examples={"rank": "--on h100_sxm resnet18 mobilenet_v2"},
