@@ -157,6 +157,8 @@ class ChildJob(ABC, Generic[Answer]):
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(_PATIENCE_S)
                 ending = "" if process.returncode is not None else "closed"
+            except ModelError:  # a ValueError as well
+                raise
             except (OSError, RecursionError, msgspec.MsgspecError):
                 pass
             except ValueError as problem:
