@@ -169,20 +169,23 @@ def _unreachable_peaks(spec: Device) -> tuple[str, ...]:
 
 def _sheet(spec: Device, is_whole: bool) -> plain.Text:
     """Return the facts and peaks: with the source of each, or in brief two in a line."""
-    file = spec.file
-    facts = [_line(name, fact, is_whole) for name, fact in spec.facts.items()]
+    file, peaks = spec.file, {key: quantity(peak, rate_unit(key[1])) for key, peak in spec.peaks.items()}
+    if not is_whole:
+        facts = [f"{name:25} {_value(fact)}" for name, fact in spec.facts.items()]
+        rates = [f"{' '.join(key):25} {peak}" for key, peak in peaks.items()]
+        lines = (*_in_pairs(facts), *_in_pairs(rates))
+        more = ("--all: the source of each, prices, exceptions",)
+        return plain.Text("device", spec.name, (("", _identity(spec)), ("Facts and dense peaks", lines), ("", more)))
     rates = [
-        _line(f"{unit} {form}", fact, is_whole, f" -> {quantity(spec.peaks[unit, form], rate_unit(form))}")
+        f"{_line(f'{unit} {form}', fact)} -> {peaks[unit, form]}"
         for unit, table in file.fma_per_clock.items()
         for form, fact in table.items()
     ]
     sections: list[tuple[str, tuple[str, ...]]] = [
-        ("", _identity(spec)),
-        ("Facts", tuple(facts if is_whole else _in_pairs(facts))),
-        ("FMA per clock and unit (dense)", tuple(rates if is_whole else _in_pairs(rates))),
+        ("Device", _identity(spec)),
+        ("Facts", tuple(_line(name, fact) for name, fact in spec.facts.items())),
+        ("FMA per clock and unit (dense)", tuple(rates)),
     ]
-    if not is_whole:
-        return plain.Text("device", spec.name, (*sections, ("", ("--all: the source of each, prices, exceptions",))))
     if file.coefficients:
         lines = tuple(
             f"{_line(name, fact)}; here {_effective_price(spec, name)}" for name, fact in file.coefficients.items()
@@ -216,11 +219,9 @@ def _as_designed(spec: Device) -> tuple[str, ...]:
     )
 
 
-def _line(name: str, fact: Fact, is_whole: bool = True, tail: str = "") -> str:
-    if not is_whole:
-        return f"{name:25} {_value(fact)}{tail}"
+def _line(name: str, fact: Fact) -> str:
     note = f"; {fact.note}" if fact.note else ""
-    return f"{name:32} {_value(fact):30} [{fact.quality}: {fact.source}{note}]{tail}"
+    return f"{name:32} {_value(fact):30} [{fact.quality}: {fact.source}{note}]"
 
 
 # --- the energy of each event -------------------------------------------------------------------------------
