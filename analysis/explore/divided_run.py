@@ -122,7 +122,7 @@ def costs_of(result: Estimate, which: Bools) -> tuple[float, float]:
 
 SUPPORT = Path(__file__).with_name("operator_support.toml")
 RUNS, REFUSES, UNKNOWN = "runs", "refuses", "unknown"
-_SHOWN = {RUNS: "runs", REFUSES: "falls back", UNKNOWN: "unknown"}
+_SHOWN = {RUNS: "can run", REFUSES: "falls back", UNKNOWN: "unknown"}
 
 
 class Compiler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -158,7 +158,7 @@ class OperatorGroup(msgspec.Struct, frozen=True, kw_only=True):
     is the path of the first one."""
 
     operator: Annotated[str, column("Operator")]
-    status: Annotated[str, column("On the unit", shown=_SHOWN)]
+    status: Annotated[str, column("The unit", shown=_SHOWN)]
     count: Annotated[int, column("Count", "count")]
     mac_share: Annotated[float, column("of MACs", "%", keep=2)]
     time_share: Annotated[float, column("of time", "%", keep=1)]

@@ -177,23 +177,23 @@ def _sheet(spec: Device, is_whole: bool) -> plain.Text:
         more = ("--all: the source of each, prices, exceptions",)
         return plain.Text("device", spec.name, (("", _identity(spec)), ("Facts and dense peaks", lines), ("", more)))
     rates = [
-        f"{_line(f'{unit} {form}', fact)} -> {peaks[unit, form]}"
+        f"{_line(spec, f'{unit} {form}', fact)} -> {peaks[unit, form]}"
         for unit, table in file.fma_per_clock.items()
         for form, fact in table.items()
     ]
     sections: list[tuple[str, tuple[str, ...]]] = [
         ("Device", _identity(spec)),
-        ("Facts", tuple(_line(name, fact) for name, fact in spec.facts.items())),
+        ("Facts", tuple(_line(spec, name, fact) for name, fact in spec.facts.items())),
         ("FMA per clock and unit (dense)", tuple(rates)),
     ]
     if file.coefficients:
         lines = tuple(
-            f"{_line(name, fact)}; here {_effective_price(spec, name)}" for name, fact in file.coefficients.items()
+            f"{_line(spec, name, fact)}; here {_effective_price(spec, name)}"
+            for name, fact in file.coefficients.items()
         )
         sections.append(("Energies stated for this device", (*lines, *_as_designed(spec))))
     if file.exceptions:
         sections.append(("Exceptions", tuple(f"{key}: {why}" for key, why in file.exceptions.items())))
-    sections.append(("Sources", tuple(f"{key}: {text}" for key, text in file.sources.items())))
     return plain.Text("device", spec.name, tuple(sections))
 
 
@@ -219,9 +219,9 @@ def _as_designed(spec: Device) -> tuple[str, ...]:
     )
 
 
-def _line(name: str, fact: Fact) -> str:
-    note = f"; {fact.note}" if fact.note else ""
-    return f"{name:32} {_value(fact):30} [{fact.quality}: {fact.source}{note}]"
+def _line(spec: Device, name: str, fact: Fact) -> str:
+    note, source = f"; {fact.note}" if fact.note else "", spec.file.sources.get(fact.source, fact.source)
+    return f"{name:32} {_value(fact):30} [{fact.quality}: {source}{note}]"
 
 
 # --- the energy of each event -------------------------------------------------------------------------------

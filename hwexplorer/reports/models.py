@@ -52,7 +52,7 @@ class RankedModel(Point, frozen=True, kw_only=True):
 
     on_front: Annotated[
         bool,
-        column("Front", key="front", shown={True: "yes", False: ""},
+        column("Best trade-off", key="front", shown={True: "yes", False: ""},
                help="yes: no other model has less energy, less latency and more accuracy"),
     ]  # fmt: skip
     family: Annotated[str, column("Family", keep=6)]

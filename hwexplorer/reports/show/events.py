@@ -233,7 +233,8 @@ def view(state: State) -> plain.Table:
     families.sort(key=lambda group: -group.energy_j)
     result = engine.result(state)
     names = {"units_busy": f"active {result.device.unit_name}s", "dynamic_fraction": "dynamic energy"}
-    rates = (f"{names.get(name, name).replace('_', ' ')} {percent(value)}" for name, value in report.rates.items())
+    named = {"overhead": report.overhead_j / (report.total_j or 1.0), **report.rates}
+    rates = (f"{names.get(name, name).replace('_', ' ')} {percent(value)}" for name, value in named.items())
     table_rows = rows(columns, families, key=_key, kind="component", children=lambda group: group.events)
     place_in_words = captions.place_in_words(state)
     return captions.name_work(plain.Table("events", place_in_words, columns, table_rows, (", ".join(rates),)), result)

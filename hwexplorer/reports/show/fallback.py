@@ -25,10 +25,13 @@ def _summary(report: divided_run.FallbackReport, state: State) -> tuple[str, ...
     unit = engine.device(state.on).name
     if report.refused:
         share = sum(group.time_share for group in report.groups if group.status == divided_run.REFUSES)
-        tail = f"; {report.follow:,} more follow the last piece that may run on the unit" if report.follow else ""
+        rest = report.rest_device or report.rest
+        tail = (
+            f"; {report.follow:,} more run there, because at most {report.pieces} pieces fit" if report.follow else ""
+        )
         verdict = (
             f"{report.refused:,} of {count_noun(report.operators, 'operator')} ({percent(share)} of the time on "
-            f"{unit}) fall back to {report.rest_device or report.rest}{tail}"
+            f"{unit}) fall back to {rest}{tail}"
         )
     else:
         verdict = f"all {report.operators:,} operators run on {unit}, as far as is known"
@@ -51,12 +54,14 @@ def _costs(report: divided_run.FallbackReport) -> Iterator[str]:
     if run is None or not report.rest_device:
         yield "the time of the rest is not known: name its device, as --rest raspberry_pi_5"
         return
-    rest_alone = "does not fit" if report.alone_s is None else quantity(report.alone_s, "s")
     yield (
-        f"{quantity(run.latency_s, 's')} and {quantity(run.energy_j, 'J')}: {quantity(run.unit_s, 's')} on the unit + "
-        f"{quantity(run.rest_s, 's')} on {report.rest_device} + {quantity(run.crossing_s, 's')} for crossings; all on "
-        f"{report.rest_device}: {rest_alone}; if the unit ran all: {quantity(report.whole_s, 's')}"
+        f"divided: {quantity(run.latency_s, 's')} and {quantity(run.energy_j, 'J')} = {quantity(run.unit_s, 's')} on "
+        f"the unit + {quantity(run.rest_s, 's')} on {report.rest_device} + {quantity(run.crossing_s, 's')} for "
+        f"crossings; if the unit ran all: {quantity(report.whole_s, 's')}"
     )
+    if report.alone_s is not None:
+        word = "quicker" if report.alone_s < run.latency_s else "slower"
+        yield f"all on {report.rest_device}: {quantity(report.alone_s, 's')}, {word} than divided"
     if not report.rest_fits:
         room = quantity(engine.device(report.rest_device).memory_bytes, "byte")
         yield f"it does not fit: the rest takes {quantity(run.rest_bytes, 'byte')}, {report.rest_device} has {room}"

@@ -24,7 +24,7 @@ from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace, with_setting
 from hwexplorer.views import captions, plain
 
-EDP = Column("edp", "EDP/token", "Js", keep=0, of="edp_js", help="joules per token x median time of a request")
+EDP = Column("edp", "J/token x time", "Js", keep=0, of="edp_js", help="joules per token x median time of a request")
 _LOADS = columns(
     served_load.ServedLoad,
     "key load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization "
