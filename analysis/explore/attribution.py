@@ -23,9 +23,7 @@ from analysis.estimate.causes import (
     steps,
 )
 from analysis.estimate.estimate import COMPONENTS, Estimate, estimate, rates, ratio
-from analysis.estimate.kernels import structure
 from analysis.estimate.metrics import ADDITIVE, METRICS
-from analysis.estimate.peak_memory import allocation_bytes, lifetimes
 from analysis.estimate.tree_figures import HOST, estimate_of_node, find_node, host_branches, operators_of
 from analysis.model.ir.workload import Floats
 from analysis.wording import CHANGES, describe_change, name_with_format, short_name
@@ -36,7 +34,6 @@ from hardware.engines.runtime import LIKE_FOR_LIKE
 from hardware.execute import BOUNDS, LAUNCH, RESOURCES
 from hardware.precision import rate_unit
 
-EXPLAINED = (*ADDITIVE, "memory")
 SAME_COST = 0.001  # a smaller difference, as a fraction, is none
 WORTH_NAMING = 0.1  # share of the difference from which a cause is named
 WORTH_SAYING = 0.05  # deviation from 1 of a ratio by software that is worth naming
@@ -62,12 +59,10 @@ Groups = dict[str, tuple[Part, ...]]
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The difference of a metric in sentences and in parts: each of `groups` adds up to it. `a` and `b` are the metric
-    of both sides, `ratio` is `b / a`. Energy and EDP are per inference; so is memory if the batches differ
-    (`per_inference`)."""
+    of both sides, `ratio` is `b / a`. Energy and EDP are per inference."""
 
     metric: str
     unit: Unit
-    per_inference: bool
     a: float
     b: float
     difference: float
@@ -84,25 +79,19 @@ def is_comparable(here: Estimate, there: Estimate) -> bool:
 def explain(a: Estimate, b: Estimate, metric: str = "edp", path: str = "") -> Explanation:
     """Explain what differs from `a` to `b`, two estimates of one model, in the work below a node ('' is all). Raises
     RequestError for an unknown metric or node."""
-    if metric not in EXPLAINED:
-        raise unknown("metric", metric, EXPLAINED)
+    if metric not in ADDITIVE:
+        raise unknown("metric", metric, ADDITIVE)
     if not is_comparable(a, b):
         raise RequestError(f"only sides of one model are explained: {a.workload.name} and {b.workload.name} are two")
-    if metric == "memory" and find_node(a, path)[0] != "model":
-        raise RequestError("memory is of the whole model, not of a node")
-    per_inference = metric in ("edp", "energy") or a.scenario.batch != b.scenario.batch
     sides = estimate_of_work(a, path), estimate_of_work(b, path)
-    groups = attribute(*sides, metric, per_inference)
+    groups = attribute(*sides, metric)
     if sides[0] is not a:
         groups = {way: tuple(part for part in parts if part.a or part.b) for way, parts in groups.items()}
-    values = [
-        side.energy_j if metric == "energy" and not per_inference else METRICS[metric].figure(side) for side in sides
-    ]
+    values = [METRICS[metric].figure(side) for side in sides]
     software = attribute_to_software(a, b, path) if metric in ("latency", "edp") else None
     return Explanation(
         metric=metric,
         unit=METRICS[metric].unit,
-        per_inference=per_inference and metric != "latency",
         a=values[0],
         b=values[1],
         difference=values[1] - values[0],
@@ -168,14 +157,12 @@ def estimate_of_work(result: Estimate, path: str) -> Estimate:
 # --- parts that add up ------------------------------------------------------------------------------------
 
 
-def attribute(a: Estimate, b: Estimate, metric: str, per_inference: bool) -> Groups:
+def attribute(a: Estimate, b: Estimate, metric: str) -> Groups:
     """Attribute the difference of a metric. Return the parts for each way of attributing it, by the name of the way."""
-    if metric == "memory":
-        return _attribute_memory(a, b)
     if metric == "edp":
         return _attribute_edp(a, b)
     if metric == "energy":
-        energies_a, energies_b = _energies(a, per_inference), _energies(b, per_inference)
+        energies_a, energies_b = _energies(a), _energies(b)
         names = {"component": COMPONENTS, "family": FAMILIES, "subgraph": _subgraphs(a, b)}
     else:
         energies_a, energies_b = (
@@ -214,9 +201,9 @@ def _sorted_parts(
 # --- energy and latency -----------------------------------------------------------------------------------
 
 
-def _energies(result: Estimate, per_inference: bool) -> tuple[Floats, Floats, Floats]:
+def _energies(result: Estimate) -> tuple[Floats, Floats, Floats]:
     """Return the energy by component (3,), family (8,), and subgraph and host (s + 1,), J."""
-    scale = 1.0 / result.scenario.batch if per_inference else 1.0
+    scale = 1.0 / result.scenario.batch
     component = np.array(list(result.component_j.values()))
     return component * scale, family_energy(result) * scale, _with_host(result, "energy_j") * scale
 
@@ -243,38 +230,6 @@ def time_parts(result: Estimate) -> Floats:
     return np.array([*times, float(run.overhead_s.sum()), throttled])
 
 
-# --- memory -----------------------------------------------------------------------------------------------
-
-
-def live_at_peak(result: Estimate) -> dict[str, float]:
-    """Return the bytes held at the memory peak: weights, workspace, and each live activation by name."""
-    workload, memory = result.workload, result.memory
-    held_bytes = {"weights": memory.weight_bytes, "workspace": memory.workspace_peak_bytes}
-    if not workload.n_operators:
-        return held_bytes
-    kernel = int(structure(workload, result.joins).kernel[memory.peak_at])
-    lives = lifetimes(workload, result.joins)
-    sizes = allocation_bytes(workload, lives, result.wave_batch, result.plan.widths)
-    for row in np.flatnonzero((lives.first <= kernel) & (lives.last >= kernel)).tolist():
-        name = f"activation {workload.tensors.name[int(lives.tensor[row])]}"
-        held_bytes[name] = held_bytes.get(name, 0.0) + float(sizes[row])
-    return held_bytes
-
-
-def _attribute_memory(a: Estimate, b: Estimate) -> Groups:
-    live = [live_at_peak(side) for side in (a, b)]
-    names = tuple(sorted({*live[0], *live[1]}))  # an order that does not depend on which side is named first
-    mine, theirs = (np.array([held.get(name, 0.0) for name in names]) for held in live)
-    kind_a, kind_b = (
-        np.array([held.weight_bytes, held.activation_peak_bytes, held.workspace_peak_bytes])
-        for held in (a.memory, b.memory)
-    )
-    return {
-        "kind": _list_parts(("weights", "activations", "workspace"), "byte", kind_a, kind_b, is_sorted=False),
-        "live at the peak": _list_parts(names, "byte", mine, theirs),
-    }
-
-
 # --- EDP --------------------------------------------------------------------------------------------------
 
 
@@ -291,7 +246,7 @@ def _shapley(
 
 
 def _attribute_edp(a: Estimate, b: Estimate) -> Groups:
-    sides = [(*_energies(side, True), time_parts(side), _with_host(side, "latency_s")) for side in (a, b)]
+    sides = [(*_energies(side), time_parts(side), _with_host(side, "latency_s")) for side in (a, b)]
     no_energy, no_time = np.zeros(len(FAMILIES)), np.zeros(len(TIMES))
     causes = (*(f"energy: {name}" for name in FAMILIES), *(f"time: {name}" for name in TIMES))
     return {
@@ -382,8 +337,6 @@ def _reasons(
     lines = [f"{names[0]} takes {quantity(ratio, 'x')} the {noun} of {names[1]}: {amounts}"]
     if ratio < 1.0 + SAME_COST:
         lines = [f"{names[0]} and {names[1]} have the same {noun}, {quantity(high, unit)}"]
-    if metric == "memory":
-        return (*lines, *_memory_sentences(groups, is_second))
     main = groups["family"] if metric == "energy" else groups["cause"]
     sign = 1.0 if is_second else -1.0
     least = WORTH_NAMING * max(abs(values[1] - values[0]), *(abs(part.difference) for part in main))
@@ -413,17 +366,6 @@ def _reasons(
 def _paper_band(side: Estimate) -> str:
     low, high = (quantity(end / (side.energy_j or 1.0), "x") for end in side.energy_band_j)
     return f"prices of {short_name(side.device)} are bottom-up: its energy may be {low} to {high} of that"
-
-
-def _memory_sentences(groups: Groups, is_second_larger: bool) -> list[str]:
-    def describe(part: Part) -> str:
-        """Write the bytes of a part on both sides, the larger side first."""
-        high, low = (part.b, part.a) if is_second_larger else (part.a, part.b)
-        return f"{part.name}: {quantity(high, 'byte')} against {quantity(low, 'byte')}"
-
-    lines = [describe(part) for part in groups["kind"] if part.a or part.b]
-    largest_part = groups["live at the peak"][0]
-    return [*lines, f"the largest difference is {describe(largest_part)}"] if largest_part.difference else lines
 
 
 def _name_side(side: Estimate, other: Estimate) -> str:

@@ -437,14 +437,7 @@ VERB = Report(
     options=(
         options.BASELINE,
         INCLUDE_PAPER,
-        options.choice(
-            "--level",
-            LEVELS,
-            default="summary",
-            metavar="LEVEL",
-            applies_to="batch",
-            help="summary, detailed, or node by node: subgraph, operator",
-        ),
+        options.choice("--level", LEVELS, default="summary", metavar="LEVEL", applies_to="batch"),
         options.choice("--metric", metrics.ADDITIVE, metavar="M", help="what --level subgraph and operator compare"),
         *COST_OPTIONS,
     ),

@@ -17,7 +17,7 @@ from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, describe_deviations, head_fields
 from analysis.estimate.kernel_rows import kernels
-from analysis.estimate.metrics import METRICS
+from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.tree_figures import HOST
 from analysis.explore import attribution, difference
 from analysis.explore.difference import read_result
@@ -337,12 +337,10 @@ _TITLES = {
     "subgraph": "By subgraph",
     "cause": "By cause",
     "step": "By step: roofline, partly filled tiles and waves, memory wait, launch, power limit",
-    "kind": "By kind of memory",
-    "live at the peak": "What is live at the peak",
     "factor": "How much is time, how much energy (each difference times the mean of the other factor)",
 }
 # The divisions in brief text, by metric; the sentences are about the first one.
-_BRIEF = {"energy": ("family", "subgraph"), "memory": ("kind", "live at the peak")}
+_BRIEF = {"energy": ("family", "subgraph")}
 Sides = tuple[str | State, ...]
 
 
@@ -436,8 +434,7 @@ def _difference_title(found: difference.Difference) -> str:
     title = f"{found.node} of {title}" if found.node else title
     if (explained := found.explanation) is None:
         return title
-    noun = METRICS[explained.metric].noun
-    return f"{title}: {noun if explained.per_inference or explained.metric != 'energy' else 'energy of the batch'}"
+    return f"{title}: {METRICS[explained.metric].noun}"
 
 
 def _labels(found: difference.Difference) -> tuple[str, str]:
@@ -588,7 +585,7 @@ VERB = Report(
     options=(
         option("sides", nargs="*", default=(), metavar="SIDE", is_model=True,
                help="devices to compare (h100_sxm@b8,fp16), or another model, state or JSON file of results"),
-        choice("--metric", attribution.EXPLAINED, metavar="M", dest="measure", help="what two sides are compared by"),
+        choice("--metric", ADDITIVE, metavar="M", dest="measure", help="what two sides are compared by"),
         option("--rule", action="append", metavar="RULE",
                help='of the second of two sides, e.g. "change(energy) < 5%"; exit 1 if one does not hold'),
     ),

@@ -54,7 +54,7 @@ def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:
 
 def _largest_parts(here: Estimate, there: Estimate, metric: str, change: float) -> str:
     """Write the cause and the subgraph that have the largest parts of the difference."""
-    groups = attribute(here, there, metric, per_inference=True)
+    groups = attribute(here, there, metric)
     cause = max(groups["family" if metric == "energy" else "cause"], key=lambda part: part.fraction)
     name = " ".join(reversed(cause.name.split(": ")))  # `DRAM energy`
     is_part = cause.fraction <= 1.005  # else other causes offset a part of it
