@@ -136,7 +136,6 @@ class DeviceFigure(msgspec.Struct, frozen=True):
     title: str = ""
     keep: int = 0
     band: str = ""
-    more_is_better: bool = False
 
     @property
     def card_unit(self) -> Unit:
@@ -148,8 +147,7 @@ def _of_phase(time: str, what: str) -> tuple[DeviceFigure, ...]:
     """Return the figures of a phase that processes prompts or makes tokens; `what` is one of them."""
     return (
         DeviceFigure("latency", "latency_s", "s", time, title=time, band="latency"),
-        DeviceFigure("throughput", "throughput_per_s", "1/s", per=f"{what}s/s", title=f"{what.title()}s/s", keep=4,
-                     more_is_better=True),
+        DeviceFigure("throughput", "throughput_per_s", "1/s", per=f"{what}s/s", title=f"{what.title()}s/s", keep=4),
         DeviceFigure("energy", "energy_j_per_inference", "J", per=f"/{what}", title=f"Energy/{what}", band="energy"),
         _EDP,
     )  # fmt: skip
@@ -161,14 +159,14 @@ _EDP = DeviceFigure("edp", "edp_js", "Js", "EDP", title="EDP", keep=1)
 FIGURES = {
     "inference": (
         DeviceFigure("latency", "latency_s", "s", "latency", title="Latency", band="latency"),
-        DeviceFigure("throughput", "throughput_per_s", "1/s", "rate", title="Rate", keep=4, more_is_better=True),
+        DeviceFigure("throughput", "throughput_per_s", "1/s", "rate", title="Rate", keep=4),
         DeviceFigure("energy", "energy_j_per_inference", "J", "energy", "/inf", "Energy/inf", band="energy"),
         _EDP,
     ),
     "request": (
         DeviceFigure("time_to_first_token_s", "time_to_first_token_s", "s", "TTFT", title="TTFT"),
         DeviceFigure("time_per_output_token_s", "time_per_output_token_s", "s", "TPOT", title="TPOT"),
-        DeviceFigure("tokens_per_s", "tokens_per_s", "SI", per="tokens/s", title="Tokens/s", more_is_better=True),
+        DeviceFigure("tokens_per_s", "tokens_per_s", "SI", per="tokens/s", title="Tokens/s"),
         DeviceFigure("energy", "energy_j_per_inference", "J", per="/request", title="Energy/request", band="energy"),
         msgspec.structs.replace(_EDP, keep=5),
     ),
@@ -177,7 +175,7 @@ FIGURES = {
     "output token": (
         DeviceFigure("ttft", "ttft_p99_s", "s", "TTFT p99"),
         DeviceFigure("tpot", "tpot_p99_s", "s", "TPOT p99"),
-        DeviceFigure("tokens_per_s", "tokens_per_s", "SI", per="tokens/s", more_is_better=True),
+        DeviceFigure("tokens_per_s", "tokens_per_s", "SI", per="tokens/s"),
         DeviceFigure("energy", "energy_j_per_token", "J", per="/token"),
         DeviceFigure("edp", "edp_js", "Js", "EDP", "/token"),
     ),
@@ -320,12 +318,7 @@ def _figures(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> list[plain.Card
         for factor, label in sorted(set(candidates), reverse=True)
     ]
     _, label, texts = min(forms, key=lambda form: max(map(len, form[2])))
-    rivals = [value for value, row in zip(values, rows, strict=True) if row.rank]
-    best = (max if figure.more_is_better else min)(rivals, default=0.0) if len(rivals) > 1 else None
-    return [
-        plain.CardFigure(figure.label, text, f"{label}{figure.per}", is_best=value == best and row.rank > 0)
-        for value, text, row in zip(values, texts, rows, strict=True)
-    ]
+    return [plain.CardFigure(figure.label, text, f"{label}{figure.per}") for text in texts]
 
 
 def _exceeded_limits(state: State, outcome: Outcome) -> tuple[str, ...]:

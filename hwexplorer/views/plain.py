@@ -196,12 +196,11 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CardFigure(msgspec.Struct, frozen=True):
-    """A figure as text, in a `unit` that all cards share. `is_best`: no existing device is better."""
+    """A figure as text, in a `unit` that all cards share."""
 
     label: str
     text: str
     unit: str
-    is_best: bool
 
     def __str__(self) -> str:
         return f"{self.label} {self.text} {self.unit}".strip()

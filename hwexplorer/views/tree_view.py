@@ -442,7 +442,6 @@ ON, PAPER = "on:", "paper:"  # prefix of the key of a device's column: an existi
 _KEPT = ("name", "bar")
 TIE = "tie"
 WINS = Column("wins", "Wins", role="text", keep=3, help="the existing device with the least")
-TARGET = Column("on_paper", "On paper", role="text", keep=3, help="the design on paper with the least; it does not win")
 
 
 def view(state: State) -> plain.Table:
@@ -457,37 +456,30 @@ def subtree(state: State) -> plain.Table:
 
 def heat(table: plain.Table, state: State) -> plain.Table:
     """Return the tree with each row's own figure on each device. The existing device with the least wins. A design
-    target is only compared with the winner. A device without room for the model never wins."""
+    on paper and a device without room for the model never do."""
     branches = [
         branch for _, branch in tree_figures.draw_outline(engine.result(state), state.by, state.split_branches).walk()
     ]
     keys, names = [branch.key for branch in branches], with_unchanged(state.devices)
     figures = {name: costs_by_node(replace(state, devices=names, on=name), branches) for name in names}
     places = {key: place for place, key in enumerate(keys)}
-    fitting = [name for name in names if engine.result(state, name).fits]
-    silicon = [name for name in fitting if engine.device(name).silicon]
-    on_paper = [name for name in fitting if name not in silicon]
+    rivals = [name for name in names if engine.result(state, name).fits and engine.device(name).silicon]
     kept_columns = [i for i, column in enumerate(table.columns) if column.key in _KEPT]
     deltas = [i for i, column in enumerate(table.columns) if column.role == "delta"]
     wins: Counter[str] = Counter()
-    compared_rows = []
+    order, rows = rank_devices(state), []
     for row in table.rows:
         values = {name: costs[state.metric][places[row.key]] for name, costs in figures.items()}
         if state.metric == "edp" and 0.0 in values.values():  # a kernel hides the work somewhere: it has no product
             energies = {name: costs["energy"][places[row.key]] for name, costs in figures.items()}
             values = {name: plain.Amount(joules or 0.0, "J") for name, joules in energies.items()}
-        winner = _least(values, silicon)
+        winner = _least(values, rivals)
         if row.depth == 1:
             wins[winner] += 1
-        words = (winner, *([_target(values, _least(values, on_paper), winner)] if on_paper else []))
-        compared_rows.append((row, values, words))
-    order = rank_devices(state)
+        before, after = ([row.cells[i] for i in columns] for columns in (kept_columns, deltas))
+        rows.append(replace(row, cells=(*before, *map(values.get, order), winner, *after)))
     columns = [*(table.columns[i] for i in kept_columns), *(_column(name, state, order) for name in order), WINS]
-    columns += [*([TARGET] if on_paper else []), *(table.columns[i] for i in deltas)]
-    rows = []
-    for row, values, words in compared_rows:
-        cells_before, cells_after = ([row.cells[i] for i in places] for places in (kept_columns, deltas))
-        rows.append(replace(row, cells=(*cells_before, *map(values.get, order), *words, *cells_after)))
+    columns += [table.columns[i] for i in deltas]
     parts = wins.total()
     tied = f", {wins.pop(TIE)} tied" if wins[TIE] else ""
     won = ", ".join(f"{name} wins {count}" for name, count in wins.most_common() if name) + tied
@@ -513,11 +505,3 @@ def _least(values: Mapping[str, float | None], among: list[str]) -> str:
     """Return the device with the least value, `TIE` if several have it, '' if none has a value."""
     known = {name: value for name in among if (value := values[name]) is not None}
     return find_winner(known)[0] or TIE * bool(known)
-
-
-def _target(values: Mapping[str, float | None], target: str, winner: str) -> str:
-    """Write a design target and its ratio to the winner: `kpu_t256 3.1x less`."""
-    target_value, winner_value = values.get(target), values.get(winner)
-    if not target_value or not winner_value:
-        return target
-    return f"{target} {describe_change(target_value / winner_value, 'less', 'more') or 'the same'}"

@@ -44,7 +44,7 @@ def test_the_verdict_of_equals_and_of_other_models() -> None:
 def test_events_of_two_architectures_are_compared_by_common_families() -> None:
     state = parse("resnet18@b8/h100_sxm,tpu_v4?pin=tpu_v4@b8")
     families = [row.cells[0] for row in events.view(state).rows if not row.depth]
-    assert set(families) == set(FAMILIES)
+    assert set(families) == {name.removesuffix(" and control") for name in FAMILIES}
 
 
 def test_heat_columns_are_what_each_device_has() -> None:
@@ -61,18 +61,10 @@ def test_heat_columns_are_what_each_device_has() -> None:
         assert sum(value or 0.0 for value in below) == pytest.approx(total)  # type: ignore[misc]
     silicon = [d for d in state.devices if engine.device(d).silicon]
     assert len(silicon) == len(state.devices) - 1
-    ahead = set()
     for row in table.rows:
         figures = {d: row.cells[place] for d, place in place_of.items()}
         winner = min((d for d in silicon if figures[d] is not None), key=figures.get)  # type: ignore[arg-type]
         assert row.cells[names.index("wins")] == winner
-        target, _, by = str(row.cells[names.index("on_paper")]).partition(" ")
-        assert target not in silicon
-        if not target:  # a runtime without work of the host
-            continue
-        assert by.endswith("less") == (figures[target] < figures[winner])
-        ahead.add(by.endswith("less"))
-    assert ahead == {True, False}  # a design target may take less, and still wins nothing
 
 
 @for_each("model", ["resnet18@b8,fp16", "gemm@b1", "vit_b_16@b4"])

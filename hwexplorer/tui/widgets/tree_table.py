@@ -15,21 +15,9 @@ from analysis.document import Cell, Column
 from hardware.base.errors import fold_name, matching_places
 from hardware.base.text import percent
 from hwexplorer.text.number_format import header, safe
-from hwexplorer.tui.palette import (
-    BLURRED,
-    CURSOR,
-    PLAIN,
-    Palette,
-    bar,
-    device_cell_role,
-    drop_columns,
-    highlighted,
-    plain,
-    stacked,
-)
+from hwexplorer.tui import palette
 from hwexplorer.tui.widgets.framed_pane import Content
-from hwexplorer.views.layout import LEFT, Measure, fit, measure, pad, shorten, whole, width_of, wrap
-from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Amount, Row, Span, Stack, Table
+from hwexplorer.views import layout, plain
 
 GAP = 1
 BAR_MIN, BAR_MAX = 6, 24
@@ -40,7 +28,7 @@ TEXT_MAX = 32
 NAME_GOOD = 24  # cells; most names fit
 
 
-def measure_table(table: Table, names: int, total: int) -> list[Measure]:
+def measure_table(table: plain.Table, names: int, total: int) -> list[layout.Measure]:
     """Measure the columns for `total` cells; `names` is the width that the first needs, tree guides included. If the
     column of a device that wins a row has no room, the column that names the winners stays before other devices."""
     good = min(names, max(NAME_GOOD, total // 3))
@@ -54,49 +42,55 @@ def measure_table(table: Table, names: int, total: int) -> list[Measure]:
     return measures
 
 
-def _measure(table: Table, index: int, names: int, good: int) -> Measure:
+def _measure(table: plain.Table, index: int, names: int, good: int) -> layout.Measure:
     column = table.columns[index]
     if index == 0:
-        least, most = (max(need, width_of(column.title)) for need in (good, names))
-        return Measure(replace(column, keep=0), header=column.title, least=least, most=most)
-    as_written, values = measure(table.columns, index, table.rows), {row.cells[index] for row in table.rows}
+        least, most = (max(need, layout.width_of(column.title)) for need in (good, names))
+        return layout.Measure(replace(column, keep=0), header=column.title, least=least, most=most)
+    as_written, values = layout.measure(table.columns, index, table.rows), {row.cells[index] for row in table.rows}
     if column.role == "bar":
         title = header(column.title, column.unit)
         if not column.unit:  # a bar without its number
-            least, is_axis = max(BAR_MIN, width_of(title)), isinstance(next(iter(values), None), Span)
+            least, is_axis = max(BAR_MIN, layout.width_of(title)), isinstance(next(iter(values), None), plain.Span)
             return replace(as_written, header=title, least=least, most=least if is_axis else max(least, BAR_MAX))
         first = table.rows[0].cells[index] if table.rows else None
-        is_stack = isinstance(first, Stack) and sum(part > 0 for part in first.parts) > 1
-        least = max(PERCENT + 1 + (STACK_MIN if is_stack else BAR_MIN), width_of(title))
+        is_stack = isinstance(first, plain.Stack) and sum(part > 0 for part in first.parts) > 1
+        least = max(PERCENT + 1 + (STACK_MIN if is_stack else BAR_MIN), layout.width_of(title))
         narrow = (PERCENT + 1 + BAR_MIN, PERCENT)
         return replace(as_written, header=title, least=least, most=PERCENT + 1 + BAR_MAX, narrow=narrow)
     if column.role == "text":
-        needs = sorted(width_of(str(v)) for v in values if v is not None) or [0]
-        most_texts, least, most = (max(cells, width_of(column.title)) for cells in
+        needs = sorted(layout.width_of(str(v)) for v in values if v is not None) or [0]
+        most_texts, least, most = (max(cells, layout.width_of(column.title)) for cells in
                                    (needs[len(needs) * 9 // 10], min(needs[-1], TEXT_MAX), needs[-1]))  # fmt: skip
         # A column that always stays is cut before the names are.
         return replace(as_written, least=least, most=most, narrow=(min(most_texts, least),) * (not column.keep))
     if column.role == "delta":
-        need = max(*(len(as_written.write(v)) for v in values if isinstance(v, NUMBERS)), 5, width_of(column.title))
+        need = max(
+            *(len(as_written.write(v)) for v in values if isinstance(v, plain.NUMBERS)),
+            5,
+            layout.width_of(column.title),
+        )
         return replace(as_written, least=need, most=need)
-    short = column.short or re.sub(r"^Energy(/\w{3})\w* (\w+)$", r"\2\1", as_written.header)
+    short = column.short or re.sub(r"^Energy(/\w+) (\w+)$", r"\2\1", as_written.header)
     forms = as_written, replace(as_written, short=short).at_width(0)
     need = as_written.scale.width if column.role == "number" else _amount_width(as_written, values)
     if not column.unit:  # numbers that are text already
-        need = max([need, *(width_of(value) for value in values if isinstance(value, str))])
+        need = max([need, *(layout.width_of(value) for value in values if isinstance(value, str))])
     with_unit = len(forms[1].write(1e-6)) - len(forms[0].write(1e-6))  # cells have the unit that the short head lacks
-    most, least = (max(need + unit, width_of(form.header)) for form, unit in zip(forms, (0, with_unit), strict=True))
+    most, least = (
+        max(need + unit, layout.width_of(form.header)) for form, unit in zip(forms, (0, with_unit), strict=True)
+    )
     return replace(as_written, least=min(least, most), most=most, short=short if least < most else "")
 
 
-def _amount_width(form: Measure, values: Collection[Cell]) -> int:
+def _amount_width(form: layout.Measure, values: Collection[Cell]) -> int:
     """Return the cells that the amounts of a column need; of a device, one more for the sign of the one that wins."""
     if is_of_device(form.column):
         return len("1.58 µJ·s") - 2 * (form.column.unit != "Js") + 1
-    numbers = [value for value in values if isinstance(value, NUMBERS)]
+    numbers = [value for value in values if isinstance(value, plain.NUMBERS)]
     # Amounts of one power of ten are equally long. `97.8 m` is longer than its extremes.
     by_power = {
-        (f"{number:.2e}"[-3:], number < 0, not number, isinstance(number, Amount) and number.unit): number
+        (f"{number:.2e}"[-3:], number < 0, not number, isinstance(number, plain.Amount) and number.unit): number
         for number in numbers
     }
     return max([QUANTITY * bool(numbers), *(len(form.write(number)) for number in by_power.values())])
@@ -107,14 +101,14 @@ def is_of_device(column: Column) -> bool:
     return column.key.startswith(("on:", "paper:"))
 
 
-def fit_widths(measures: Sequence[Measure], total: int, empty: Collection[int] = ()) -> tuple[list[int], int]:
+def fit_widths(measures: Sequence[layout.Measure], total: int, empty: Collection[int] = ()) -> tuple[list[int], int]:
     """Return the width of each column, 0 if it is dropped or empty, and the gap between columns, which is wide if
     nothing drops for it."""
     if not measures:
         return [], GAP
-    widths = fit(measures, total, GAP + 1, empty)
+    widths = layout.fit(measures, total, GAP + 1, empty)
     wide = sum(map(bool, widths)) + len(empty) == len(widths) and widths[0] >= measures[0].most
-    return (widths, GAP + 1) if wide else (fit(measures, total, GAP, empty), GAP)
+    return (widths, GAP + 1) if wide else (layout.fit(measures, total, GAP, empty), GAP)
 
 
 class TableHeads(Content):
@@ -122,14 +116,14 @@ class TableHeads(Content):
 
     def __init__(self, tree: bool) -> None:
         self.tree = tree
-        self.table = EMPTY_TABLE
+        self.table = plain.EMPTY_TABLE
         self.column = -1
-        self._measures: list[Measure] = []
-        self._drawn: list[Measure] = []  # with the heads that fit
+        self._measures: list[layout.Measure] = []
+        self._drawn: list[layout.Measure] = []  # with the heads that fit
         self._widths: list[int] = []
         self._gap = GAP
 
-    def heads(self, palette: Palette) -> list[Segment]:
+    def heads(self, colours: palette.Palette) -> list[Segment]:
         """Return the line of column heads."""
         segments: list[Segment] = []
         for index, width in enumerate(self._widths):
@@ -138,14 +132,14 @@ class TableHeads(Content):
             measure = self._drawn[index]
             right = measure.column.role in ("number", "quantity", "delta")
             title = "  " * (self.tree and index == 0) + self.head(measure, width)
-            space = [Segment(" " * self._gap, palette.get("header"))] if segments else []
+            space = [Segment(" " * self._gap, colours.get("header"))] if segments else []
             role = "find" if index == self.column else "header"
-            segments += [*space, Segment(pad(plain(title, palette), width, right), palette.get(role))]
+            segments += [*space, Segment(layout.pad(palette.plain(title, colours), width, right), colours.get(role))]
         return segments
 
-    def head(self, measure: Measure, width: int) -> str:
+    def head(self, measure: layout.Measure, width: int) -> str:
         """Return the head of a column."""
-        return measure.header if width_of(measure.header) <= width else measure.column.title
+        return measure.header if layout.width_of(measure.header) <= width else measure.column.title
 
     def head_at(self, x: int, y: int) -> str | None:
         """Return the key of the column whose head is at a place, or None."""
@@ -209,12 +203,12 @@ class TreeTable(TableHeads):
         self._cache: dict[tuple[int, int], list[Segment]] = {}
         self._arguments: tuple[object, ...] = ()
         self._remark_lines: tuple[list[str], list[str]] | None = None
-        self._source: tuple[Table, Collection[str]] = (EMPTY_TABLE, ())
+        self._source: tuple[plain.Table, Collection[str]] = (plain.EMPTY_TABLE, ())
 
     # --- what is shown ------------------------------------------------------------------------------------
 
     def update(
-        self, table: Table, opened: Collection[str] | None = None, only: str = "", hide: Collection[str] = ()
+        self, table: plain.Table, opened: Collection[str] | None = None, only: str = "", hide: Collection[str] = ()
     ) -> None:
         """Take new data. The cursor stays on its key or goes to the nearest row left. `opened=None` opens all."""
         given = (opened, only, hide, self.find, self.mark, self.unfolded)
@@ -223,7 +217,7 @@ class TreeTable(TableHeads):
         self._arguments = given
         if table is not self._source[0] or hide != self._source[1]:
             self._source = (table, hide)
-            self.table = drop_columns(table, hide)
+            self.table = palette.drop_columns(table, hide)
             self._names, self._measures = self._widest_name(range(len(self.table.rows))), []
             self._bar_full = self._fullest_bar()
         narrowed, before = only and only != self._only, self._key
@@ -253,7 +247,7 @@ class TreeTable(TableHeads):
 
     def _widest_name(self, places: Sequence[int]) -> int:
         rows = [self.table.rows[place] for place in places]
-        return max([width_of(str(row.cells[0])) + (2 * row.depth + 2) * self.tree for row in rows], default=0)
+        return max([layout.width_of(str(row.cells[0])) + (2 * row.depth + 2) * self.tree for row in rows], default=0)
 
     def toggle(self, want: bool | None = None) -> None:
         """Open or close the branch under the cursor, or the row's parent. `want` True only opens, False only closes."""
@@ -316,8 +310,8 @@ class TreeTable(TableHeads):
         has_root = bool(rows) and self.table.rows[0].key == ""
         rows = rows if has_root else self.table.rows
         values = [r.cells[i] for i in bars for r in rows]
-        longest = max((v for v in values if isinstance(v, NUMBERS)), default=1.0) or 1.0
-        is_stacked = self.tree and has_root and any(isinstance(v, Stack) for v in values)
+        longest = max((v for v in values if isinstance(v, plain.NUMBERS)), default=1.0) or 1.0
+        is_stacked = self.tree and has_root and any(isinstance(v, plain.Stack) for v in values)
         return 1.0 if is_stacked and longest > ON_ROOT_SCALE else longest
 
     # --- the cursor ---------------------------------------------------------------------------------------
@@ -328,7 +322,7 @@ class TreeTable(TableHeads):
         return self._key
 
     @property
-    def row(self) -> Row | None:
+    def row(self) -> plain.Row | None:
         """The row under the cursor."""
         return self.table.rows[self.visible[self.cursor]] if self.visible else None
 
@@ -374,21 +368,21 @@ class TreeTable(TableHeads):
     def _remarks_in_sight(self) -> tuple[list[str], list[str]]:
         free = max(0, self.height - 1 - len(self.visible))
         footer, notes = list(self.table.footer), list(self.table.notes)
-        wrapped = [part for line in footer for part in wrap(safe(line), self.width, 2)]
+        wrapped = [part for line in footer for part in layout.wrap(safe(line), self.width, 2)]
         if len(wrapped) + len(notes) <= free:
-            wrapped_notes = [part for line in notes for part in wrap(safe(line), self.width, 2)]
+            wrapped_notes = [part for line in notes for part in layout.wrap(safe(line), self.width, 2)]
             return wrapped, wrapped_notes if len(wrapped) + len(wrapped_notes) <= free else notes
         count = max(free, 1 if self.height > 4 else 0)
         if footer and count == 1 and self.height > TALL_ENOUGH:  # the first line is wrapped, unless rows need the room
-            lines, most = wrap(safe(footer[0]), self.width, 2), max(2, self.height // 3)
+            lines, most = layout.wrap(safe(footer[0]), self.width, 2), max(2, self.height // 3)
             if len(lines) > most:
-                lines[most - 1 :] = [shorten(f"{lines[most - 1]} {lines[most].strip()}", self.width)]
+                lines[most - 1 :] = [layout.shorten(f"{lines[most - 1]} {lines[most].strip()}", self.width)]
             return lines, []
         kept: list[str] = []
         for line in map(safe, footer):  # of the other lines as much as there is room for
-            room, parts = count - len(kept), wrap(line, self.width, 2)
+            room, parts = count - len(kept), layout.wrap(line, self.width, 2)
             if len(parts) > room:  # cut at a clause; only the first line may be cut within one
-                parts = [text for text in (whole(line, self.width, "; ") or line * (not kept),) if text][:room]
+                parts = [text for text in (layout.whole(line, self.width, "; ") or line * (not kept),) if text][:room]
             kept += parts
         return kept, notes[: max(0, free - len(kept))]
 
@@ -438,7 +432,7 @@ class TreeTable(TableHeads):
                 self._lay_out()
             self._show_cursor()
 
-    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+    def line(self, y: int, colours: palette.Palette, focused: bool) -> list[Segment]:
         if not self._widths:
             # Opening a branch changes no measure, so thousands of rows are measured once.
             self._measures = self._measures or measure_table(self.table, self._names, self.width)
@@ -447,22 +441,22 @@ class TreeTable(TableHeads):
             )
             self._drawn = [measure.at_width(width) for measure, width in zip(self._measures, self._widths, strict=True)]
         if y == 0 and self.height > 1:
-            return self.heads(palette)
+            return self.heads(colours)
         footer, notes = self._remarks()
         below = self.height - len(footer)
         if y >= below:
-            return self._remark(footer[y - below], palette, "strong" if self.tree else "text")
+            return self._remark(footer[y - below], colours, "strong" if self.tree else "text")
         position = self.top + y - self._head_lines()
         if position < len(self.visible):
-            ground = PLAIN if position != self.cursor else CURSOR if focused else BLURRED
+            ground = palette.PLAIN if position != self.cursor else palette.CURSOR if focused else palette.BLURRED
             cached = self._cache.get((position, ground))
             if cached is None:
-                cached = self._cache[position, ground] = self._row(position, palette, ground)
+                cached = self._cache[position, ground] = self._row(position, colours, ground)
             return cached
         if not self.visible and self._only and not position:
-            return self._remark(f"nothing here matches {self._only!r}; esc shows all", palette, "dim")
+            return self._remark(f"nothing here matches {self._only!r}; esc shows all", colours, "dim")
         note = position - len(self.visible)
-        return self._remark(notes[note], palette, "dim") if note < len(notes) else []
+        return self._remark(notes[note], colours, "dim") if note < len(notes) else []
 
     def _empty(self) -> list[int]:
         """Return the columns that are empty in all visible rows."""
@@ -473,49 +467,49 @@ class TreeTable(TableHeads):
         """Drop the drawn rows, because colours changed."""
         self._cache.clear()
 
-    def _remark(self, text: str, palette: Palette, role: str) -> list[Segment]:
-        text = plain(text, palette)
-        return [Segment(shorten(text, self.width), palette.get(role))]
+    def _remark(self, text: str, colours: palette.Palette, role: str) -> list[Segment]:
+        text = palette.plain(text, colours)
+        return [Segment(layout.shorten(text, self.width), colours.get(role))]
 
-    def head(self, measure: Measure, width: int) -> str:
+    def head(self, measure: layout.Measure, width: int) -> str:
         """Return the head of a column. It tells the scale of bars that are not on the scale of the whole."""
         title = super().head(measure, width)
         if not self.tree or measure.column.role != "bar" or self._bar_full >= 1.0:
             return title
         scale = f"{title}  bar full at {percent(self._bar_full)}"
-        return scale if width_of(scale) <= width else title
+        return scale if layout.width_of(scale) <= width else title
 
-    def _row(self, position: int, palette: Palette, ground: int) -> list[Segment]:
+    def _row(self, position: int, colours: palette.Palette, ground: int) -> list[Segment]:
         row = self.table.rows[self.visible[position]]
-        space = Segment(" " * self._gap, palette.get("text", ground))
+        space = Segment(" " * self._gap, colours.get("text", ground))
         segments: list[Segment] = []
         for index, width in enumerate(self._widths):
             if not width:
                 continue
             if index == 0:
-                segments += self._name(position, row, width, palette, ground)
+                segments += self._name(position, row, width, colours, ground)
             else:
                 segments.append(space)
-                segments += self._cell(index, row, width, palette, ground)
+                segments += self._cell(index, row, width, colours, ground)
         used = sum(self._widths) + self._gap * (sum(1 for w in self._widths if w) - 1)
         if used < self.width:
-            segments.append(Segment(" " * (self.width - used), palette.get("text", ground)))
+            segments.append(Segment(" " * (self.width - used), colours.get("text", ground)))
         return segments
 
-    def _name(self, position: int, row: Row, width: int, palette: Palette, ground: int) -> list[Segment]:
+    def _name(self, position: int, row: plain.Row, width: int, colours: palette.Palette, ground: int) -> list[Segment]:
         guides = self._guides(position, row) if self.tree else ""
         guides = guides[: max(0, width - 4)]
-        name = shorten(safe(row.cells[0] if row.cells[0] is not None else ""), width - len(guides), middle=True)
+        name = layout.shorten(safe(row.cells[0] if row.cells[0] is not None else ""), width - len(guides), middle=True)
         strong = row.key == self.mark or (self.tree and row.depth == 0)
         role = "dim" if row.dim else "strong" if strong else "text"
-        segments = [Segment(guides, palette.get("guide", ground))] if guides else []
-        segments += highlighted(name, self.find, palette, role, ground)
-        rest = width - len(guides) - width_of(name)
+        segments = [Segment(guides, colours.get("guide", ground))] if guides else []
+        segments += palette.highlighted(name, self.find, colours, role, ground)
+        rest = width - len(guides) - layout.width_of(name)
         if rest > 0:
-            segments.append(Segment(" " * rest, palette.get("text", ground)))
+            segments.append(Segment(" " * rest, colours.get("text", ground)))
         return segments
 
-    def _guides(self, position: int, row: Row) -> str:
+    def _guides(self, position: int, row: plain.Row) -> str:
         is_open = self._open is None or not row.key or row.key in self._open
         sign = ("▾ " if is_open else "▸ ") if row.has_children else "  "
         if row.depth == 0:
@@ -527,55 +521,61 @@ class TreeTable(TableHeads):
             above = self._parent[above]
         return "".join(reversed(lines)) + ("└ " if self._last[position] else "├ ") + sign
 
-    def _cell(self, index: int, row: Row, width: int, palette: Palette, ground: int) -> list[Segment]:
+    def _cell(self, index: int, row: plain.Row, width: int, colours: palette.Palette, ground: int) -> list[Segment]:
         measure, value = self._drawn[index], row.cells[index]
         base = "dim" if row.dim else "text"
         role = measure.column.role
         if role == "bar":
             is_bare = not measure.column.unit
-            return self._bar(value, width, palette, ground, base, is_bare)
+            return self._bar(value, width, colours, ground, base, is_bare)
         if self.tree and measure.column.key == "bound" and row.depth and value == self.table.rows[0].cells[index]:
             value = ""  # the limit of the model: only others are named
-        text, sense, number = plain(measure.write(value), palette), base, value if isinstance(value, NUMBERS) else None
+        text, sense, number = (
+            palette.plain(measure.write(value), colours),
+            base,
+            value if isinstance(value, plain.NUMBERS) else None,
+        )
         if role == "delta":
             sense = "dim" if not number or abs(number) < 0.0005 else "bad" if number > 0 else "good"
         elif is_of_device(measure.column) and not isinstance(value, str):
-            sense, sign = device_cell_role(
-                self.table, row, measure.column.key, number, has_colours=not palette.textured
+            sense, sign = palette.device_cell_role(
+                self.table, row, measure.column.key, number, has_colours=not colours.textured
             )
             text += sign
-        return [Segment(pad(text, width, role not in LEFT), palette.get(sense, ground))]
+        return [Segment(layout.pad(text, width, role not in layout.LEFT), colours.get(sense, ground))]
 
-    def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str, is_bare: bool) -> list[Segment]:
+    def _bar(
+        self, value: Cell, width: int, colours: palette.Palette, ground: int, base: str, is_bare: bool
+    ) -> list[Segment]:
         """Return the number of a bar and the bar; a bar of a column without a unit `is_bare`."""
-        fraction = float(value) if isinstance(value, NUMBERS) else 0.0
-        if isinstance(value, Span):
-            return _span(value, width, palette, ground, base)
+        fraction = float(value) if isinstance(value, plain.NUMBERS) else 0.0
+        if isinstance(value, plain.Span):
+            return _span(value, width, colours, ground, base)
         if is_bare:
             numbered, room = list[Segment](), width
         else:
             text = "" if value is None or isinstance(value, str) else self._percent(fraction)
-            number = Segment(pad(text, min(width, PERCENT), True), palette.get(base, ground))
+            number = Segment(layout.pad(text, min(width, PERCENT), True), colours.get(base, ground))
             room = width - PERCENT - 1
             if room < 1:
-                return [Segment(" " * max(0, width - PERCENT), palette.get(base, ground)), number]
-            numbered = [number, Segment(" ", palette.get("text", ground))]
-        if isinstance(value, Stack):
-            return [*numbered, *stacked([part / self._bar_full for part in value.parts], room, palette, ground)]
-        drawn = bar(min(1.0, fraction / self._bar_full), room, palette.ascii)
-        return [*numbered, Segment(drawn, palette.get("bar", ground))]
+                return [Segment(" " * max(0, width - PERCENT), colours.get(base, ground)), number]
+            numbered = [number, Segment(" ", colours.get("text", ground))]
+        if isinstance(value, plain.Stack):
+            return [*numbered, *palette.stacked([part / self._bar_full for part in value.parts], room, colours, ground)]
+        drawn = palette.bar(min(1.0, fraction / self._bar_full), room, colours.ascii)
+        return [*numbered, Segment(drawn, colours.get("bar", ground))]
 
     @staticmethod
     def _percent(fraction: float) -> str:
         return "<.1" if 0 < fraction < 0.0005 else f"{fraction * 100:.1f}"
 
 
-def _span(span: Span, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
+def _span(span: plain.Span, width: int, colours: palette.Palette, ground: int, base: str) -> list[Segment]:
     """Return a place on an axis as a dot between the ends of its band."""
     start, dot, end = (round(place * (width - 1)) for place in (span.low, float(span), span.high))
-    line, guide = ("-" if palette.ascii else "─"), palette.get("guide", ground)
+    line, guide = ("-" if colours.ascii else "─"), colours.get("guide", ground)
     return [
         Segment(" " * start + line * (dot - start), guide),
-        Segment("O" if palette.ascii else "○" if base == "dim" else "●", palette.get(base, ground)),
+        Segment("O" if colours.ascii else "○" if base == "dim" else "●", colours.get(base, ground)),
         Segment(line * (end - dot) + " " * (width - 1 - max(end, dot)), guide),
     ]
