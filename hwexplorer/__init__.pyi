@@ -14,7 +14,6 @@ from hwexplorer.api import tune as tune
 
 from analysis.explore.comparison import Comparison
 from analysis.explore.comparison import Levels
-from analysis.explore.constrained_search import ConstrainedSearch
 from analysis.explore.difference import Difference
 from analysis.explore.difference import Progression
 from analysis.explore.divided_run import FallbackReport
@@ -27,6 +26,7 @@ from hwexplorer.reports.advise import Advice
 from hwexplorer.reports.devices import DeviceList
 from hwexplorer.reports.models import ModelList
 from hwexplorer.reports.models import ModelRanking
+from hwexplorer.reports.search import ConstrainedSearch
 from hwexplorer.reports.show.events import EventReport
 from hwexplorer.reports.show.kernels import KernelReport
 from hwexplorer.reports.show.memory import MemoryReport

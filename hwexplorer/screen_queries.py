@@ -17,7 +17,7 @@ from hwexplorer.views import answer_lines, device_rows, plain, tree_view
 from hwexplorer.views.captions import length_words
 
 if TYPE_CHECKING:
-    from analysis.explore.point import Point
+    from analysis.explore.grid import Point
     from analysis.explore.wavefront_phases import Wavefront
     from hwexplorer.export.sheet import Sheet
     from hwexplorer.reports.why import NodeGain

@@ -15,9 +15,8 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.explore import comparison
 from analysis.explore.cost import settings
-from analysis.explore.grid import Axes
+from analysis.explore.grid import Axes, Point, make_point
 from analysis.explore.odds import odds, odds_sentence
-from analysis.explore.point import Point, make_point
 from hardware.base.errors import unknown
 from hardware.device import Device
 from hardware.setup import FRAMEWORK_MODES

@@ -9,8 +9,7 @@ from msgspec import UNSET, UnsetType
 from analysis.document import Column, column, columns, record
 from analysis.estimate.estimate import Estimate
 from analysis.explore.cost import settings
-from analysis.explore.grid import Points
-from analysis.explore.point import Point, make_point, point_columns
+from analysis.explore.grid import Point, Points, make_point, point_columns
 from analysis.model import store
 from analysis.model.names import zoo
 from analysis.model.transformer import transformer_request as transformer_spec

@@ -10,8 +10,7 @@ import msgspec
 
 from analysis.document import Column, columns, record
 from analysis.estimate.metrics import ADDITIVE, METRICS
-from analysis.explore.grid import Best, Crossing, Points, evaluate
-from analysis.explore.point import Point, point_columns
+from analysis.explore.grid import Best, Crossing, Point, Points, evaluate, point_columns
 from analysis.model.transformer.transformer_request import MOST_CLIENTS
 from hardware.base.errors import RequestError
 from hardware.base.text import quantity

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from analysis.estimate.figures import describe_deviations
 from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.estimate.scenario import Scenario
-from analysis.explore.constrained_search import is_sure, search
 from analysis.explore.grid import Axes, Points, evaluate, front
 from analysis.explore.odds import SAFE
 from analysis.explore.outcome import Constraint
@@ -21,6 +20,7 @@ from hardware.base.errors import RequestError
 from hardware.base.text import parse_amount
 from hardware.device import Device
 from hwexplorer.reports.models import rank_models
+from hwexplorer.reports.search import find_within, is_sure
 from tests.sampling import for_each
 
 FRONT = ("energy", "latency")
@@ -47,7 +47,7 @@ def test_the_front_is_that_of_brute_force(rows: list[tuple[int, int, int]]) -> N
 
 
 def test_pareto_keeps_what_nothing_beats() -> None:
-    found = search(_grid(), (), objectives=FRONT)
+    found = find_within(_grid(), (), objectives=FRONT)
     shown = (*found.found, *found.design_targets, *found.dominated)
     assert len(shown) + found.not_fitting == found.evaluated == len(_grid())
     for group, silicon in ((found.found, True), (found.design_targets, False)):
@@ -60,7 +60,7 @@ def test_pareto_keeps_what_nothing_beats() -> None:
 
 def test_accuracy_is_an_objective_over_models() -> None:
     loaded = [workload(name) for name in ("resnet18", "resnet50", "mobilenet_v2")]
-    found = search(_evaluate(loaded, [device("gpu")], (1, 8), ("fp32",)), (), objectives=(*FRONT, "accuracy"))
+    found = find_within(_evaluate(loaded, [device("gpu")], (1, 8), ("fp32",)), (), objectives=(*FRONT, "accuracy"))
     best = max(c.accuracy or 0 for c in (*found.found, *found.dominated))
     assert any(c.accuracy == best for c in found.found)
 
@@ -69,9 +69,9 @@ def test_unlike_accuracies_are_refused() -> None:
     loaded = [workload("resnet18"), workload("fcn_resnet50")]
     grid = _evaluate(loaded, [device("gpu")], (1,), ("fp32",))
     with pytest.raises(RequestError, match="different kinds"):
-        search(grid, (), objectives=(*FRONT, "accuracy"))
+        find_within(grid, (), objectives=(*FRONT, "accuracy"))
     with pytest.raises(RequestError, match="no published accuracy"):
-        search(_evaluate([workload("mlp")], [device("gpu")], (1,), ("fp32",)), (), objectives=(*FRONT, "accuracy"))
+        find_within(_evaluate([workload("mlp")], [device("gpu")], (1,), ("fp32",)), (), objectives=(*FRONT, "accuracy"))
 
 
 @pytest.mark.parametrize("name", select_metrics(lambda metric: metric.limit_example))
@@ -79,7 +79,7 @@ def test_search_finds_exactly_what_is_within(name: str) -> None:
     more = METRICS[name].more_is_better
     values = sorted(c.figure(name) for c in _grid())
     middle = values[len(values) // 2]
-    found = search(_grid(), [Constraint(name, ">=" if more else "<=", middle)])
+    found = find_within(_grid(), [Constraint(name, ">=" if more else "<=", middle)])
     figures = [(c, c.figure(name)) for c in _grid() if c.fits]
     expected = [c for c, figure in figures if (figure >= middle if more else figure <= middle)]
     for group, silicon in ((found.found, True), (found.design_targets, False)):
@@ -92,7 +92,7 @@ def test_search_finds_exactly_what_is_within(name: str) -> None:
 
 def test_a_limit_that_nothing_meets_is_named_with_the_best_there_is() -> None:
     limits = [Constraint("energy", "<=", 1.0), Constraint("latency", "<=", 1e-12)]
-    found = search(_grid(), limits)
+    found = find_within(_grid(), limits)
     assert not found.found
     assert "No configuration stays below 1.00 ps (latency). The lowest is " in found.verdict
     assert found.nearest is not None
@@ -113,7 +113,7 @@ def test_contradicting_limits_are_said_to_contradict() -> None:
     limits = [Constraint("latency", "<=", fastest.latency_s), Constraint("throughput", ">=", most.throughput_per_s)]
     if any(all(c.excess(limit) <= 1 for limit in limits) for c in grid):
         pytest.skip("one configuration is both the fastest and of the highest throughput")
-    found = search(grid, limits)
+    found = find_within(grid, limits)
     assert "contradict each other" in found.verdict
     assert found.nearest is not None
 
@@ -169,7 +169,7 @@ def test_odds_of_a_limit_follow_the_band() -> None:
 
 def test_a_run_stands_once_by_the_format_that_runs() -> None:
     grid = _evaluate([workload("resnet18")], [device("hailo8")], (1,), ("fp32", "fp16", "int8"))
-    found = search(grid, [Constraint("latency", "<=", 10.0)]).found
+    found = find_within(grid, [Constraint("latency", "<=", 10.0)]).found
     assert [c.precision for c in found] == ["int8"]
 
 

@@ -7,7 +7,7 @@ import msgspec
 from rich.segment import Segment
 
 from analysis.document import Column
-from analysis.explore.point import Point
+from analysis.explore.grid import Point
 from hardware import precision
 from hardware.base.errors import RequestError, unknown
 from hwexplorer.export.sheet import Sheet

@@ -21,7 +21,7 @@ from hwexplorer.tui.session import state_changes
 from hwexplorer.views import plain
 
 if TYPE_CHECKING:
-    from analysis.explore.point import Point
+    from analysis.explore.grid import Point
     from hwexplorer.tui.session.view_cache import ViewCache
 
 COLUMNS = (
