@@ -8,11 +8,11 @@ import pytest
 from analysis.explore.odds import SAFE
 from analysis.model.transformer.transformer_request import preset
 from analysis.serving.deployment import ParallelDegrees, command_lines
-from analysis.serving.load_search import layouts, split_layouts
 from analysis.serving.request_load import Lengths, open_load
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.reports.show import load as search_load
+from hwexplorer.reports.show.load import layouts, split_layouts
 from hwexplorer.state import State
 
 MODEL = "llama3_8b:serve,in=256,out=32,rate=4"

@@ -3,18 +3,22 @@
 Other verbs show it over several loads, changes, devices and layouts if the model is under a load.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace as with_fields
 
 from analysis.document import Column, columns
 from analysis.estimate.alternatives import alternatives
 from analysis.explore.cost import hired_devices
-from analysis.explore.odds import LIKELY
+from analysis.explore.odds import LIKELY, MOST, SAFE, odds_below
+from analysis.model.transformer.config import Config, degrees
 from analysis.model.transformer.transformer_request import LoadSpec
-from analysis.serving import deployment, load_search, served_load
-from analysis.serving.request_load import NO_LIMITS, ask_load
+from analysis.serving import deployment, served_load
+from analysis.serving.request_load import NO_LIMITS, Load, ask_load
 from analysis.serving.simulation import Wait
 from hardware.base.text import percent, quantity
 from hwexplorer import declare, engine
@@ -182,26 +186,134 @@ _FOUND = columns(
     EDP, key={"of": "marked_key"}, layout=0, tokens=2, good=3, power=4,
 )  # fmt: skip
 _AIMS = {**served_load.AIMS, "throughput": "most tokens/s of each device", "cost": "USD per token"}
+_STAGES = (1, 2, 4, 8)
+
+
+class LoadSearch(Struct, frozen=True, kw_only=True):
+    """The deployments that serve a load within limits, the best first of those that are SAFE, then of the bolder ones:
+    for each device and layout the fewest replicas.
+    `first_odds` is the probability that the first is better than the second, None by cost and throughput, which the
+    load fixes if it is kept up with. `nearest` exceeds the limits least, if nothing is found."""
+
+    model: str
+    devices: tuple[str, ...]
+    limits: str
+    order: str
+    evaluated: int
+    not_fitting: int
+    falling_behind: int
+    found: tuple[served_load.ServedLoad, ...]
+    first_odds: float | None
+    nearest: served_load.ServedLoad | None
+    commands: tuple[deployment.CommandLine, ...]
+
+
+def layouts(config: Config, most: int) -> Iterator[deployment.ParallelDegrees]:
+    """Yield the layouts of one replica of at most `most` devices."""
+    shards = [(tp, ep) for tp in degrees(config) for ep in (sorted({1, tp}) if config.experts else (1,))]
+    if config.experts:
+        shards += [(1, ep) for ep in (2, 4, 8, 16, 32, 64) if config.experts % ep == 0]
+    for tp, ep in dict.fromkeys(shards):
+        for pp in _STAGES:
+            layout = deployment.ParallelDegrees(tp=tp, ep=ep, pp=pp)
+            if layout.devices <= most and pp <= config.layers and tp.bit_count() == 1:
+                yield layout
+
+
+def replicated_layouts(server: deployment.Server, load: Load, most: int) -> Iterator[deployment.ParallelDegrees]:
+    """Yield layouts of at most `most` devices with ever more replicas, from the fewest that keep up."""
+    highest = most // server.layout.devices
+    replicas = min(max(math.ceil(load.arrivals_per_s / server.capacity_per_s(load)), 1), highest)
+    while replicas < highest:
+        yield with_fields(server.layout, dp=replicas)
+        replicas = min(replicas * 2, highest)
+    yield with_fields(server.layout, dp=highest)
+
+
+def split_layouts(server: deployment.Server, load: Load, most: int) -> Iterator[deployment.ParallelDegrees]:
+    """Yield layouts in which some engines prefill and others decode, divided in proportion to the work of both. The
+    number of engines grows from the fewest that keep up."""
+    prefill_s, decode_s = server.worker_seconds(load)
+    workers = max(math.ceil(load.arrivals_per_s * (prefill_s + decode_s)), 2)
+    while workers <= most // server.layout.shards and server.layout.pp == 1:
+        prefill = min(max(round(workers * prefill_s / (prefill_s + decode_s)), 1), workers - 1)
+        yield with_fields(server.layout, dp=1, prefill=prefill, decode=workers - prefill)
+        workers *= 2
 
 
 def _search(
     state: State, most: int, order: str, tick: Callable[[int, int], None] | None = None, **given: Any
-) -> load_search.LoadSearch:
+) -> LoadSearch:
+    """Serve the load of a state on each device in each layout of at most `most` devices. Use as many replicas, or
+    prefill and decode engines, as keep up and satisfy the limits."""
     request, _ = engine.load_of(state)
-    request_load = ask_load(request, add_limits(state, given).limits)
+    asked = ask_load(request, add_limits(state, given).limits)
     everywhere = set(state.devices) >= set(catalogue())
     devices = [name for name in state.devices if not everywhere or name in hired_devices()]
     if given.get("caps"):
         devices = [*configured(devices, power_modes=False, caps=True)]
+    load, drafts = asked.load, asked.spec.spec
+    # A layout opens its model once. Stages do not take drafts (vLLM: features, speculative decoding).
+    shapes = (layout for layout in layouts(request.config, most) if layout.pp == 1 or not drafts)
+    candidates = list(product(shapes, devices))
+    tried, not_fitting = list[served_load.Served](), 0
+    for done, (layout, device) in enumerate(candidates, 1):
+        if tick is not None:
+            tick(done, len(candidates))
+        try:
+            server = engine.server_in_layout(request, layout, engine.scenario(state), device, asked.longest)
+        except deployment.DoesNotFitError:
+            not_fitting += 1
+            continue
+        for choices in (replicated_layouts(server, load, most), split_layouts(server, load, most)):
+            last: list[served_load.Served] = []
+            for each in choices:  # until one keeps the limits
+                count = each.devices
+                key = f"{device}*{count}" if count > 1 else device
+                last = [served_load.serve_load(with_fields(server, layout=each), key, asked)]
+                if last[0].is_within_limits:
+                    break
+            tried += last
+    within = sorted((one for one in tried if one.is_within_limits), key=lambda one: _order(one, order))
+    first = within[0] if within else None
+    # The second deployment competes with the first if both exist, or both are on paper.
+    is_alike = len({one.server.first.device.silicon for one in within[:2]}) == 1 < len(within)
+    has_rival = is_alike and order in served_load.AIMS
+    return LoadSearch(
+        model=request.text,
+        devices=tuple(devices),
+        limits=asked.limits.words,
+        order=order,
+        evaluated=len(tried) + not_fitting,
+        not_fitting=not_fitting,
+        falling_behind=sum(one.row.lag_per_s > 0 for one in tried),
+        found=tuple(with_fields(one.row, odds=_odds_of_keeping(one)) for one in within),
+        first_odds=served_load.odds_first(within[0], within[1], order) if has_rival else None,
+        nearest=None if within or not tried else min(tried, key=lambda one: (one.row.lag_per_s > 0, one.excess)).row,
+        commands=deployment.command_lines(first.server, asked.longest, drafts) if first is not None else (),
+    )
 
-    def find_server(device: str, layout: deployment.ParallelDegrees) -> deployment.Server:
-        """Return a server of devices in a layout."""
-        return engine.server_in_layout(request, layout, engine.scenario(state), device, request_load.longest)
 
-    return load_search.search_layouts(request, request_load, devices, most, order, find_server, tick)
+def order_figure(row: served_load.ServedLoad, order: str) -> float:
+    """Return the figure that an order minimises."""
+    own = {"cost": row.usd_per_million_tokens or math.inf, "throughput": -row.tokens_per_s / row.devices}
+    return own.get(order, row.figure(order))
 
 
-def _best_deployment(search: load_search.LoadSearch, state: State) -> Iterator[str]:
+def _order(served: served_load.Served, order: str) -> tuple[bool, bool, float, int]:
+    """Return the sort key of a deployment: those that are SAFE come first, devices on paper last."""
+    is_bold = _odds_of_keeping(served) < SAFE
+    return not served.server.first.device.silicon, is_bold, order_figure(served.row, order), served.row.devices
+
+
+def _odds_of_keeping(served: served_load.Served) -> float:
+    row, limits = served.row, served.asked.limits
+    figures = ((row.ttft_p99_s, limits.ttft_s, True), (row.tpot_p99_s, limits.tpot_s, False))
+    odds = [odds_below(value, row.band(value, first), limit) for value, limit, first in figures if limit < math.inf]
+    return min([MOST, *odds])
+
+
+def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
     """Yield the best deployment that is likely to keep the limits, then a bolder one, the cheapest and the one with
     fewest devices, if they differ."""
     if not search.found:
@@ -221,7 +333,7 @@ def _best_deployment(search: load_search.LoadSearch, state: State) -> Iterator[s
     yield f"least {_AIMS[search.order]}: {describe(best)} ({sure}{_sure(best)} to keep the limits)"
     rented = [one for one in existing if one.usd_per_million_tokens is not None]
     others = {
-        "bolder": min(existing, key=lambda one: load_search.order_figure(one, search.order)),
+        "bolder": min(existing, key=lambda one: order_figure(one, search.order)),
         "without a cap": next((one for one in existing if not engine.device(one.key).power_cap), best),
         "cheapest": min(rented, key=lambda one: one.usd_per_million_tokens or 0.0, default=best),
         "fewest devices": min(existing, key=lambda one: one.devices),
@@ -244,7 +356,7 @@ def describe(row: served_load.ServedLoad) -> str:
     return f"{row.marked_key} ({row.layout}), {times}, {quantity(row.energy_j_per_token, 'J')}/token{usd}"
 
 
-def _left_out(search: load_search.LoadSearch, state: State) -> Iterator[str]:
+def _left_out(search: LoadSearch, state: State) -> Iterator[str]:
     limits = "" if search.limits == NO_LIMITS else f"keep {search.limits} and "
     yield (
         f"{len(search.found)} of {search.evaluated} deployments {limits}keep up; "
@@ -254,12 +366,12 @@ def _left_out(search: load_search.LoadSearch, state: State) -> Iterator[str]:
         yield "devices whose price to hire is published; --on names others"
 
 
-def _commands(search: load_search.LoadSearch, state: State) -> plain.Text:
+def _commands(search: LoadSearch, state: State) -> plain.Text:
     lines = tuple(f"{line.server}\t{line.command}" for line in search.commands)
     return plain.Text("commands", "", (("Commands that start the first", lines),) if lines else ())
 
 
-def _search_title(search: load_search.LoadSearch, state: State) -> str:
+def _search_title(search: LoadSearch, state: State) -> str:
     subject = captions.headline_of_state(replace(state, devices=search.devices))
     return f"{subject}; {search.limits}; sorted by {_AIMS[search.order]}"
 
