@@ -120,6 +120,7 @@ KNOBS_HEIGHT = 18  # a screen this high has a line for the device above its knob
 CARD_WIDTH = 40  # a screen this wide has room for a device and two of its figures in a line
 GAP_HEIGHT = 30  # a screen this high has a third line for the answer
 EVENTS_HEIGHT = 34  # a body this high has room for a plot below all kinds of events
+EVENTS_LINES = 11  # lines that show all families of events
 
 
 def answer_lines(width: int, height: int, devices: int) -> int:
@@ -186,20 +187,21 @@ def _small(body: Box, pane: str, split: int) -> dict[str, Box]:
 
 def _grid(body: Box, pane: str, split: int) -> dict[str, Box]:
     """Return the tree on the left and, on the right, why above events above the plot. A low body has only one of the
-    last two. The focused pane has the most room. Any other focused pane is shown above why."""
+    last two. Why has what they leave, and the focused one more. Any other focused pane is shown above why."""
     x, y, width, height = body
     left = _bound_width(width, max(40, width * (64 if pane in _MAIN or width >= 100 else 40) // 100) + split)
     right = (x + left, width - left)
     boxes: dict[str, Box] = {"tree": (x, y, left, height)}
-    panes = ("why", "events", "plot") if height >= EVENTS_HEIGHT else ("why", "plot" if pane == "plot" else "events")
-    shares = {"why": 36, "events": 36, "plot": 28} if len(panes) == 3 else {panes[0]: 50, panes[1]: 50}
     if pane not in (*_MAIN, "why", "events", "plot"):
-        panes, shares = (pane, "why"), {pane: 70, "why": 30}
-    elif pane in panes and len(panes) == 3:
-        shares = {name: 46 if name == pane else 27 for name in panes}
+        lines = {pane: height * 7 // 10, "why": height - height * 7 // 10}
+    else:
+        below = {"events": min(EVENTS_LINES, height // 2), "plot": height * 3 // 10}
+        if height < EVENTS_HEIGHT:
+            del below["events" if pane == "plot" else "plot"]
+        below |= {pane: height * 9 // 20} if pane in below else {}
+        lines = {"why": height - sum(below.values()), **below}
     at = y
-    for place, name in enumerate(panes):
-        tall = y + height - at if place == len(panes) - 1 else height * shares[name] // 100
+    for name, tall in lines.items():
         boxes[name] = (right[0], at, right[1], tall)
         at += tall
     return boxes
