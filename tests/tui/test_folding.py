@@ -55,11 +55,3 @@ def test_rows_of_one_key_are_folded_each_where_it_stands() -> None:
     rows = tuple(Row(key, (key, share), depth=depth, has_children=key in ("", "dot")) for key, share, depth in shares)
     folded = fold_rows(Table("tree", "", columns, rows), 1.0)
     assert [row.key for row in folded.rows] == ["", "dot", "norm", "q", MORE]
-
-
-@pytest.mark.parametrize("model", ["resnet50", "vit_b_16"])
-async def test_a_large_tree_opens_until_its_lines_are_full(model: str) -> None:
-    async with on_screen(model, size=(200, 60), opens_heaviest=True) as (app, pilot):
-        await pilot.pause()
-        outline = app.explorer.outline
-        assert 0.8 * outline.page() < len(outline.visible) <= outline.page()

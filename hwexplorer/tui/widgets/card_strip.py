@@ -79,9 +79,11 @@ class CardStrip(Widget, can_focus=False):
             self.post_message(self.Chosen(card.key, event.chain > 1))
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Post all that is known of the device under the pointer."""
+        """Post all that is known of the device under the pointer, or what the column means."""
         card = self._card_at(event.y)
-        text = "" if card is None else safe(" · ".join((card.name, _in_words(card), card.evidence, card.phrase)))
+        text = self.content.help_at(event.x - 1, event.y - self._answer_height)
+        if card is not None:
+            text = safe(" · ".join((card.name, _in_words(card), card.evidence, card.phrase)))
         if text != self._hovered:
             self._hovered = text
             self.post_message(framed_pane.Hovered(text))

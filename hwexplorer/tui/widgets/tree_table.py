@@ -178,7 +178,6 @@ def _describe(column: Column) -> str:
     return describe_column(column)
 
 
-TALL_ENOUGH = 8  # lines; a higher table wraps its first footer line
 ON_ROOT_SCALE = 0.25  # if a bar exceeds this share of the root, bars are on the root's scale
 
 
@@ -362,29 +361,14 @@ class TreeTable(TableHeads):
         They are wrapped if all of them have room when wrapped, else cut.
         """
         if self._remark_lines is None:
-            self._remark_lines = self._remarks_in_sight()
+            free = max(0, self.height - 1 - len(self.visible))
+            kinds = self.table.footer, self.table.notes
+            footer, notes = ([p for line in lines for p in layout.wrap(safe(line), self.width, 2)] for lines in kinds)
+            if len(footer) + len(notes) > free:
+                footer, notes = (list(map(safe, lines)) for lines in kinds)
+            footer = footer[: max(free, 1 if self.height > 4 else 0)]
+            self._remark_lines = footer, notes[: max(0, free - len(footer))]
         return self._remark_lines
-
-    def _remarks_in_sight(self) -> tuple[list[str], list[str]]:
-        free = max(0, self.height - 1 - len(self.visible))
-        footer, notes = list(self.table.footer), list(self.table.notes)
-        wrapped = [part for line in footer for part in layout.wrap(safe(line), self.width, 2)]
-        if len(wrapped) + len(notes) <= free:
-            wrapped_notes = [part for line in notes for part in layout.wrap(safe(line), self.width, 2)]
-            return wrapped, wrapped_notes if len(wrapped) + len(wrapped_notes) <= free else notes
-        count = max(free, 1 if self.height > 4 else 0)
-        if footer and count == 1 and self.height > TALL_ENOUGH:  # the first line is wrapped, unless rows need the room
-            lines, most = layout.wrap(safe(footer[0]), self.width, 2), max(2, self.height // 3)
-            if len(lines) > most:
-                lines[most - 1 :] = [layout.shorten(f"{lines[most - 1]} {lines[most].strip()}", self.width)]
-            return lines, []
-        kept: list[str] = []
-        for line in map(safe, footer):  # of the other lines as much as there is room for
-            room, parts = count - len(kept), layout.wrap(line, self.width, 2)
-            if len(parts) > room:  # cut at a clause; only the first line may be cut within one
-                parts = [text for text in (layout.whole(line, self.width, "; ") or line * (not kept),) if text][:room]
-            kept += parts
-        return kept, notes[: max(0, free - len(kept))]
 
     def _show_cursor(self) -> None:
         page = self.page()
