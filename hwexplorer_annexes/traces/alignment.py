@@ -18,24 +18,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hwexplorer.extend import KINDS, Device, demand, estimate, runtime, setup, workload
-from hwexplorer.extend import causes as causes_module
-from hwexplorer.extend import execute as execute_module
-from hwexplorer.extend import text as text_module
+from hwexplorer.extend import KINDS, Device, demand, estimate, setup, workload
 from hwexplorer_annexes.traces.trace_record import NAMES, Trace, TraceError, TraceOp, join_followers
 
-CAUSES = causes_module.CAUSES
-LAUNCH = causes_module.LAUNCH_CAUSE
-causes = causes_module.causes
 OpClass = demand.OpClass
-BOUNDS = execute_module.BOUNDS
-execute = execute_module.execute
-percent = text_module.percent
-quantity = text_module.quantity
-AUTO = runtime.AUTO
-find_runtime = setup.find_runtime
-
-
 CALLING = 0.2  # share of its time that an operator may spend itself if it only calls others
 _FAMILIES: dict[str, str] = {kind: names[0] for names in NAMES["same"] for kind in names}
 # Kinds by which runs are counted, the most reliable first: their operators are nearly always one kernel.
@@ -368,7 +354,10 @@ def _score(model: _Item, measured: _Item) -> float:
     """Return the score of agreement of two operators, 0 if they cannot be the same."""
     if model.family == measured.family:
         value = _KIND
-    elif {model.family, measured.family} == {"conv", "linear"} or model.group == measured.group == OpClass.ELEMENTWISE:
+    elif {model.family, measured.family} == {
+        "conv",
+        "linear",
+    } or model.group == measured.group == OpClass.ELEMENTWISE:
         value = _CLASS  # a linear layer may be a convolution of 1 x 1; element-wise work has many names
     else:
         return 0.0
@@ -468,7 +457,7 @@ def describe_difference(alignment: Alignment, result: estimate.Estimate) -> str:
 
 def describe_other_runtime(trace: Trace, result: estimate.Estimate) -> tuple[str, ...]:
     """Return one line if the trace is of another runtime than the estimate, else ()."""
-    runtime = find_runtime(result.device, trace.runtime)
+    runtime = setup.find_runtime(result.device, trace.runtime)
     if runtime is None or runtime.id == result.runtime.id:
         return ()
     return (

@@ -35,7 +35,6 @@ from hwexplorer_annexes.traces.trace_record import (
     module_path,
     operator_kind,
     parse_number,
-    subtract_spans,
 )
 
 US = 1e-6
@@ -319,14 +318,11 @@ class RecordedEvents:
 
     def _run(self, ops: Sequence[TraceOp], busy: Sequence[Span], window: Span) -> TracedRun:
         """Return a run in a window, with its idle seconds by cause."""
-        left = subtract_spans([window], merge_spans(busy))
-        gaps = {}
-        for cause, spans in self.causes.items():
-            rest = subtract_spans(left, spans)
-            gaps[cause] = covered_s(left) - covered_s(rest)
-            left = rest
-        if self.causes:
-            gaps["the host, between operators"] = covered_s(left)
+        whole = {"the host, between operators": [window]} if self.causes else {}
+        gaps, known = {}, _clip_spans(busy, window)
+        for cause, spans in (self.causes | whole).items():
+            more = merge_spans([*known, *_clip_spans(spans, window)])
+            gaps[cause], known = covered_s(more) - covered_s(known), more
         return TracedRun(ops=tuple(ops), wall_s=window[1] - window[0], busy_s=covered_s(busy), gaps=gaps)
 
     def repeats(self, window: Span) -> list[Span]:
@@ -349,6 +345,11 @@ class RecordedEvents:
         share = sum(n.event.seconds for n in aside) / sum(n.event.seconds for n in inside)
         count = len({n.event.lane for n in aside})
         return [f"{count} other threads left out, with {text.percent(share)} of the operators' time"]
+
+
+def _clip_spans(spans: Sequence[Span], window: Span) -> list[Span]:
+    clipped = ((max(start, window[0]), min(end, window[1])) for start, end in spans)
+    return [(start, end) for start, end in clipped if start < end]
 
 
 def _main_thread(nodes: Sequence[_OpNode]) -> Lane | None:

@@ -17,40 +17,36 @@ import numpy as np
 
 from hwexplorer.extend import (
     RequestError,
+    causes,
     declare,
     document,
     engine,
     estimate,
     exact_value,
+    execute,
     figures,
     file_access,
     group_by,
     memoize,
     model_errors,
     options,
+    runtime,
+    setup,
     text,
     tree_view,
     workload,
 )
 from hwexplorer_annexes.traces.alignment import (
-    AUTO,
-    BOUNDS,
-    CAUSES,
-    LAUNCH,
     Alignment,
     MatchedPair,
     align_trace,
-    causes,
     describe_difference,
     describe_other_runtime,
-    execute,
-    find_runtime,
-    percent,
-    quantity,
 )
 from hwexplorer_annexes.traces.trace_record import Trace, TraceError, TraceOp, TraceReading, operator_kind
 from hwexplorer_annexes.verb_parts import Rows, State, option, replace
 
+percent, quantity = text.percent, text.quantity
 SURPRISING = 1.5  # least ratio of an operator over the ratio of the whole run
 RELEVANT = 0.01  # least share of the wall time of a surprise
 NAMED = 100  # characters of a kernel's name in a surprise
@@ -93,8 +89,8 @@ def measure_operators(trace: Trace, result: estimate.Estimate) -> MeasuredOperat
     with the seconds on the device, without waits for a host that dispatches them."""
     if trace.on_device and not result.device.arch.is_host:
         none = exact_value(0.0)
-        runtime = msgspec.structs.replace(result.runtime, dispatch=none, dispatch_on={}, prompt_dispatch=none)
-        run = execute(result.demand, msgspec.structs.replace(result.setup, runtime=runtime))
+        alone = msgspec.structs.replace(result.runtime, dispatch=none, dispatch_on={}, prompt_dispatch=none)
+        run = execute.execute(result.demand, msgspec.structs.replace(result.setup, runtime=alone))
         result = msgspec.structs.replace(result, run=run)
     return MeasuredOperators(align_trace(trace, result), result)
 
@@ -113,9 +109,9 @@ class MeasuredOperators:
             part = latency[members] / pair.predicted_s if pair.predicted_s > 0 else even
             self.measured_s[members], self.is_seen[members] = part * pair.op.seconds, True
         # The cause of most predicted time, without the launch if the excess is longer than the predicted launch.
-        time_s = causes(result).time_s.copy()
-        time_s[LAUNCH, self.measured_s - latency > time_s[LAUNCH]] = 0.0
-        self.terms = [CAUSES[i] for i in time_s.argmax(axis=0).tolist()]
+        time_s = causes.causes(result).time_s.copy()
+        time_s[causes.LAUNCH_CAUSE, self.measured_s - latency > time_s[causes.LAUNCH_CAUSE]] = 0.0
+        self.terms = [causes.CAUSES[i] for i in time_s.argmax(axis=0).tolist()]
 
     @property
     def seconds(self) -> workload.Floats:
@@ -277,7 +273,7 @@ def _measured_row(pair: MatchedPair, measured: MeasuredOperators) -> ComparedOpe
         ratio=pair.op.seconds / pair.predicted_s if pair.predicted_s else None,
         share=pair.op.seconds / measured.alignment.trace.wall_s,
         operators=len(pair.operators),
-        bound=BOUNDS[int(result.run.bound[result.demand.kernel[main]])],
+        bound=execute.BOUNDS[int(result.run.bound[result.demand.kernel[main]])],
         term=measured.terms[main],
         copies=", ".join(dict.fromkeys(_copy_names(pair.op)))[:200],
         name=pair.op.name,
@@ -414,9 +410,9 @@ def under_runtime(state: State) -> State:
     except RequestError:
         return state
     result = engine.result(state)
-    if state.execution == AUTO and trace.runtime:
-        runtime = find_runtime(result.device, trace.runtime)
-        if runtime is not None and runtime.fits(result.device, result.workload.work):
+    if state.execution == runtime.AUTO and trace.runtime:
+        known = setup.find_runtime(result.device, trace.runtime)
+        if known is not None and known.fits(result.device, result.workload.work):
             return replace(state, execution=trace.runtime)
     return state
 

@@ -375,8 +375,6 @@ def _unpacked_bytes(path: Path) -> bytes:
 
 
 def _read_sqlite(data: bytes, path: Path) -> Trace:
-    from hwexplorer_annexes.traces.trace_file import read_nsight_sqlite
-
     with tempfile.TemporaryDirectory(prefix="hwexplorer-trace-") as folder:
         plain = Path(folder) / path.name.removesuffix(".gz")
         plain.write_bytes(data)

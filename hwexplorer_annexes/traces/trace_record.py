@@ -257,12 +257,7 @@ def _all_names(op: TraceOp) -> Iterator[str]:
 
 def covered_s(spans: Iterable[Span]) -> float:
     """Return the seconds in which at least one of the spans ran."""
-    total, end_s = 0.0, float("-inf")
-    for start, end in sorted(spans):
-        if end > end_s:
-            total += end - max(start, end_s)
-            end_s = end
-    return total
+    return sum(end - start for start, end in merge_spans(spans))
 
 
 def merge_spans(spans: Iterable[Span]) -> list[Span]:
@@ -274,25 +269,6 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
         elif end > start:
             disjoint.append((start, end))
     return disjoint
-
-
-def subtract_spans(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """Return the parts of `spans` outside of `others`. Both must be disjoint and in order."""
-    left, place = [], 0
-    for start, end in spans:
-        while place and others[place - 1][1] > start:
-            place -= 1
-        while place < len(others) and others[place][1] <= start:
-            place += 1
-        at = place
-        while at < len(others) and others[at][0] < end:
-            if others[at][0] > start:
-                left.append((start, others[at][0]))
-            start = max(start, others[at][1])
-            at += 1
-        if start < end:
-            left.append((start, end))
-    return left
 
 
 def find_repeats(names: Sequence[str], spans: Sequence[Span]) -> list[Span]:

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from random import Random
 
 import msgspec
 import pytest
@@ -24,13 +23,9 @@ from hwexplorer_annexes.traces.alignment import align_trace
 from hwexplorer_annexes.traces.trace import make_trace_report
 from hwexplorer_annexes.traces.trace_file import read_trace
 from hwexplorer_annexes.traces.trace_record import (
-    Span,
     Trace,
     TraceOp,
     assemble_trace,
-    covered_s,
-    merge_spans,
-    subtract_spans,
 )
 
 
@@ -133,20 +128,6 @@ def test_gaps_have_causes_that_add_up(tmp_path: Path) -> None:
     assert gaps["data loading"] == pytest.approx(5e-6)
     assert gaps["copies and waiting for them"] == pytest.approx(2e-6)
     assert gaps["the host, launching"] > 0
-
-
-def test_spans_without_others() -> None:
-    random = Random(7)
-    for _ in range(200):
-        spans, others = ([_span(random) for _ in range(random.randrange(6))] for _ in range(2))
-        left = subtract_spans(merge_spans(spans), merge_spans(others))
-        assert covered_s(left) == pytest.approx(covered_s([*spans, *others]) - covered_s(others))
-        assert left == merge_spans(left)
-
-
-def _span(random: Random) -> Span:
-    start = random.randrange(20)
-    return float(start), float(start + random.randrange(8))
 
 
 def state_with_a_trace(file: Path, slower: float = 3.0) -> State:
