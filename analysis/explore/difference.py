@@ -4,8 +4,8 @@ A result is an estimate, or a file that `compare`, `tree` or `report` wrote as J
 explained by cause and node; for others, the operators that were added, removed or changed say where they differ.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
@@ -201,8 +201,6 @@ def _combine(head: _Head, device: str, root: _Node | None, compared: _Compared |
 
 # The figures that are sums over operators.
 PARTS = ("energy", "latency", "macs")
-_ALL = 0.995  # share of a change that counts as all of it
-_HALF = 0.5  # share of a change from which its module is named
 _SAME = 1e-9  # relative: below this a difference is rounding
 # Settings of a result, in words.
 _SETTINGS = {"model": "model", "device": "device", "batch": "batch", "precision": "precision",
@@ -210,7 +208,7 @@ _SETTINGS = {"model": "model", "device": "device", "batch": "batch", "precision"
 
 
 class FigureChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure of both sides. `change` is relative to `a`, None if only `a` is 0; `where` names the main module."""
+    """A figure of both sides. `change` is relative to `a`, None if only `a` is 0."""
 
     figure: str
     title: Annotated[str, column("Figure", key="figure")]
@@ -219,7 +217,6 @@ class FigureChange(msgspec.Struct, frozen=True, kw_only=True):
     b: float
     difference: float
     change: Annotated[float | None, column("Change", role="delta")]
-    where: Annotated[str, column("Where", keep=1)]
 
 
 class TypeCount(msgspec.Struct, frozen=True):
@@ -358,7 +355,6 @@ class ResultChanges:
             b=b,
             difference=0.0 if is_same else b - a,
             change=0.0 if is_same else relative_difference(a, b),
-            where="" if is_same or not self._has_operators else find_module(self._module_differences(figure), b - a),
         )
 
     def relative_change(self, figure: str, pattern: str) -> float:
@@ -377,14 +373,6 @@ class ResultChanges:
                 raise RequestError(f"no operator of either side matches {pattern!r}")
             change = relative_difference(*sums)
         return float("inf") if change is None else change
-
-    def _module_differences(self, figure: str) -> dict[str, float]:
-        """Return the differences of an additive figure by module path; empty for others."""
-        sums: dict[str, float] = defaultdict(float)
-        for sign, side in zip((-1.0, 1.0), self.sides, strict=True) if figure in PARTS else ():
-            for part in side.parts:
-                sums[part.name] += sign * getattr(part, figure)
-        return sums
 
     def operator_changes(self) -> tuple[OperatorChange, ...]:
         """Return the operators that differ, the largest difference of energy first."""
@@ -409,26 +397,6 @@ def relative_difference(a: float, b: float) -> float | None:
     if a == b:
         return 0.0
     return (b - a) / a if a else None
-
-
-def find_module(differences: Mapping[str, float], total: float) -> str:
-    """Name the deepest module with as much of a change as the modules above it, as `all of it in layer3.2`; '' if no
-    module has half of it."""
-    prefix, share = "", 1.0
-    while total and len(differences) > 1:
-        inside: dict[str, float] = defaultdict(float)
-        for path, value in differences.items():
-            if path.startswith(prefix):
-                inside[prefix + path[len(prefix) :].partition(".")[0]] += value
-        best = max(inside, key=lambda module: inside[module] / total, default="")
-        share_inside = inside.get(best, 0.0) / total
-        if not best or best == prefix or share_inside < (_ALL * share if prefix else _HALF):
-            break
-        prefix, share = f"{best}.", share_inside
-    if not prefix:
-        return ""
-    amount = "more than all" if share > 1 / _ALL else "all" if share >= _ALL else f"{percent(share)}"
-    return f"{amount} of it in {prefix[:-1]}"
 
 
 # --- several devices in turn ------------------------------------------------------------------------------

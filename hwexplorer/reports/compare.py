@@ -130,7 +130,6 @@ NODES = 25  # rows in the brief text of a comparison node by node
 LEVELS = ("summary", "detailed", "subgraph", "operator")
 FITS_NOT = ": does not fit: "  # marks a note that the line of its device repeats
 MORE = "More: --all (memory, power, utilisation, causes, all sentences), --level detailed, --format csv"
-_BESIDE_BRIEF = ("bound", "power", "utilization", "memory")  # columns that a pane adds
 
 
 # Columns in the order of reading: rank, cost, runtime and precision, evidence.
@@ -246,18 +245,14 @@ def _view(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table
     if level in ("subgraph", "operator"):
         return _by_node(state, _by_level(state, level, on_paper))
     bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
-    extra = () if bill is None else cost_columns(bill)
-    table = _sorted_devices(state, level, SUMMARY + extra)
-    if level == "detailed":
-        table = replace(table, footer=(*table.footer, *_steps(state)))
-    return _page(state, on_paper, replace(table, title="Devices"), bill, is_whole=True)
-
-
-def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> plain.Table:
-    detail_columns = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
+    columns = (DETAILED if level == "detailed" else SUMMARY) + (() if bill is None else cost_columns(bill))
     devices, results = device_rows.device_rows(state, state.baseline), _results(state)
-    table = by_device(state, device_rows.sort_rows(devices, state), (*columns, *detail_columns))
-    return replace(table, footer=comparison.insights(results, devices[0].reference), notes=_deviation_notes(results))
+    footer = comparison.insights(results, devices[0].reference)
+    if level == "detailed":
+        footer += tuple(f"next: {command(step)}" for step in compare_devices(state).next)
+    table = by_device(state, device_rows.sort_rows(devices, state), columns)
+    table = replace(table, title="Devices", footer=footer, notes=_deviation_notes(results))
+    return _page(state, on_paper, table, bill, is_whole=True)
 
 
 def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table | plain.Page:
@@ -271,11 +266,8 @@ def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Tabl
         devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
         table = by_device(state, devices, (*_brief_columns(devices)[:3], *cost_columns(bill, is_whole=False)))
         return _page(state, on_paper, replace(table, title=f"Per million {bill.counted}"), bill)
-    return _page(state, on_paper, _brief_table(device_rows.device_rows(state, state.baseline)))
-
-
-def _steps(state: State) -> tuple[str, ...]:
-    return tuple(f"next: {command(step)}" for step in compare_devices(state).next)
+    table = pane_table(state)
+    return _page(state, on_paper, replace(table, title="Devices", footer=(*table.footer, MORE)))
 
 
 def _page(
@@ -312,7 +304,7 @@ def pane_table(state: State) -> plain.Table:
     Each line begins with the name of its device."""
     devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
     # A narrow pane drops these columns before the columns of figures and bands.
-    extra = (replace(column, keep=max(5, column.keep)) for column in SUMMARY if column.key in _BESIDE_BRIEF)
+    extra = (replace(column, keep=5) for column in SUMMARY if column.key in ("utilization", "memory"))
     table = by_device(state, device_rows.sort_rows(devices, state), (*_brief_columns(devices), *extra))
     return replace(table, footer=tuple(map(_device_line, devices)), notes=_brief_notes(devices))
 
@@ -333,16 +325,6 @@ def _brief_columns(rows: Sequence[device_rows.DeviceRow]) -> tuple[Column, ...]:
 def _ratio_title(row: device_rows.DeviceRow) -> str:
     word = captions.metric_word(row.metric)
     return f"{word[0].upper()}{word[1:]} / {row.reference.device.id}"
-
-
-def _brief_table(rows: Sequence[device_rows.DeviceRow]) -> plain.Table:
-    """Return a row for each device with its bands, the best first and designs on paper last. Footers describe each."""
-    ordered = sorted(rows, key=lambda row: row.order)
-    extra = (replace(column, keep=3) for column in SUMMARY if column.key in ("utilization", "memory"))
-    columns, lines = (*_brief_columns(rows), *extra), (*map(_device_line, ordered), MORE)
-    return plain.Table(
-        "compare", "Devices", columns, make_rows(columns, ordered, "key"), lines, _brief_notes(ordered), is_stacked=True
-    )
 
 
 def _brief_notes(rows: Sequence[device_rows.DeviceRow]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from hardware.demand import OpClass
 from hardware.device import Device, Fact
 from hardware.device_toml import portable_toml
 from hardware.plan import make_plan
-from hardware.precision import DEFAULT, FORMATS, rate_unit
+from hardware.precision import FORMATS, rate_unit
 from hwexplorer import declare, engine, options
 from hwexplorer.export import files
 from hwexplorer.process import output
@@ -187,11 +187,8 @@ def _sheet(spec: Device, is_whole: bool) -> plain.Text:
         ("FMA per clock and unit (dense)", tuple(rates)),
     ]
     if file.coefficients:
-        lines = tuple(
-            f"{_line(spec, name, fact)}; here {_effective_price(spec, name)}"
-            for name, fact in file.coefficients.items()
-        )
-        sections.append(("Energies stated for this device", (*lines, *_as_designed(spec))))
+        prices = [_line(spec, name, fact) for name, fact in file.coefficients.items()]
+        sections.append(("Energies stated for this device", (*prices, *_as_designed(spec))))
     if file.exceptions:
         sections.append(("Exceptions", tuple(f"{key}: {why}" for key, why in file.exceptions.items())))
     return plain.Text("device", spec.name, tuple(sections))
@@ -200,12 +197,6 @@ def _sheet(spec: Device, is_whole: bool) -> plain.Text:
 def _in_pairs(cells: list[str]) -> list[str]:
     half = (len(cells) + 1) // 2
     return [f"{cell:48} {right}".rstrip() for cell, right in zip_longest(cells[:half], cells[half:], fillvalue="")]
-
-
-def _effective_price(spec: Device, name: str) -> str:
-    label, _, form = name.partition(":")
-    event = spec.arch.events[spec.arch.row[label]]
-    return f"{event_prices.price(spec, make_plan(spec, form or DEFAULT), event).value_j * 1e12:.4g} pJ"
 
 
 def _as_designed(spec: Device) -> tuple[str, ...]:

@@ -411,7 +411,7 @@ def _difference_page(found: difference.Difference, is_whole: bool) -> plain.Page
             plain.Table("places", "Operators that changed", PLACES, rows(PLACES, found.places), first=6),
         ]
     elif is_whole:
-        parts = [figures, *(_whole_table(found, explained, name) for name in explained.groups)]
+        parts = [figures, *(_part_table(found, explained, *group) for group in explained.groups.items())]
     elif abs(explained.ratio - 1.0) >= attribution.SAME_COST:  # else the words say so, and parts say nothing
         most = 6, 9 if len(found.reasons) < 8 else 4  # one screen in all
         names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
@@ -457,7 +457,7 @@ def _figure_table(found: difference.Difference, in_words: bool = True) -> plain.
     )
     if not in_words:
         values = (Column("a", a), Column("b", b), *columns(difference.FigureChange, "unit"))
-    shown = (*columns(difference.FigureChange, "figure"), *values, *columns(difference.FigureChange, "change where"))
+    shown = (*columns(difference.FigureChange, "figure"), *values, *columns(difference.FigureChange, "change"))
     return plain.Table("figures", "Figures", shown, rows(shown, found.figures, key="figure"))
 
 
@@ -484,12 +484,6 @@ def _part_table(
         note = "Attributed: difference in one factor times the mean of the other, not that of the two columns"
         footer = (*footer, note)
     return plain.Table(name, _TITLES[name], shown, rows(shown, group), footer=footer)
-
-
-def _whole_table(found: difference.Difference, explained: attribution.Explanation, name: str) -> plain.Table:
-    group = explained.groups[name]
-    total = quantity(sum(part.difference for part in group), explained.unit, 4)
-    return _part_table(found, explained, name, group, f"sum of {len(group)} parts = {total}")
 
 
 def _brief_table(found: difference.Difference, explained: attribution.Explanation, name: str, most: int) -> plain.Table:
