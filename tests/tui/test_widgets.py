@@ -183,18 +183,3 @@ def test_every_look_has_every_role() -> None:
         assert COLOURS[name]
         for ascii in (False, True):
             assert Palette(name, ascii, dimmed=True).get("bar", 1)
-
-
-def test_a_filter_goes_to_what_it_most_likely_means() -> None:
-    names = ("fasterrcnn_mobilenet", "mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3", "resnet50")
-    table = Table("models", "", (Column("name", "Model", role="text"),), tuple(Row(name, (name,)) for name in names))
-    content = TreeTable(tree=False)
-    content.resize(40, 10)
-    content.update(table)
-    content.go("resnet50")
-    for letters, wanted in (("mob", "mobilenet_v2"), ("mobilenet_v3", "mobilenet_v3"), ("mobilenet_v3_", names[2])):
-        content.update(table, only=letters)
-        assert content.key == wanted
-    content.go("mobilenet_v3_large")
-    content.update(table, only="mobile")
-    assert content.key == "mobilenet_v3_large"  # it starts so as well: the cursor stays

@@ -385,7 +385,8 @@ class DevicePicker(OverlayScreen):
         texts = ["\n".join([row.key, *map(str, row.cells)]) for row in table.rows]
         rows = tuple(table.rows[place] for place in matching_places(" ".join(words), texts))
         before = () if is_limited and not self.is_pointed else (self.content.key,)
-        self.content.update(states.replace(table, rows=rows), only=" ".join(words) * (not rows))
+        self.content.if_empty = f"nothing here matches {' '.join(words)!r}; esc shows all"
+        self.content.update(states.replace(table, rows=rows))
         keys = [row.key for row in rows]
         self.content.go(next((key for key in (*words, *before) if key in keys), keys[0] if keys else ""))
         summary = table.title if is_limited else f"{len(session.state.devices)} chosen"

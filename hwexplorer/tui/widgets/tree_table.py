@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from rich.segment import Segment
 
 from analysis.document import Cell, Column
-from hardware.base.errors import fold_name, matching_places
 from hardware.base.text import percent
 from hwexplorer.text.number_format import header, safe
 from hwexplorer.tui import palette
@@ -186,15 +185,15 @@ class TreeTable(TableHeads):
 
     def __init__(self, tree: bool = True, fold: bool = False) -> None:
         super().__init__(tree)
-        self.fold = fold  # the table opens its branches itself: all of them if they fit, else none
-        self.unfolded: frozenset[str] | None = None
+        self.fold = fold  # the table opens its branches itself, none at first
+        self.unfolded = frozenset[str]()
+        self.if_empty = ""  # what stands in place of rows
         self.visible: list[int] = []
         self.cursor = self.top = 0
         self.find = ""
         self.mark = ""
         self._key = ""
         self._open: Collection[str] | None = None
-        self._only = ""
         self._last: list[bool] = []
         self._parent: list[int] = []
         self._names = 0
@@ -206,11 +205,9 @@ class TreeTable(TableHeads):
 
     # --- what is shown ------------------------------------------------------------------------------------
 
-    def update(
-        self, table: plain.Table, opened: Collection[str] | None = None, only: str = "", hide: Collection[str] = ()
-    ) -> None:
+    def update(self, table: plain.Table, opened: Collection[str] | None = None, hide: Collection[str] = ()) -> None:
         """Take new data. The cursor stays on its key or goes to the nearest row left. `opened=None` opens all."""
-        given = (opened, only, hide, self.find, self.mark, self.unfolded)
+        given = (opened, hide, self.find, self.mark, self.unfolded)
         if table is self._source[0] and given == self._arguments:
             return
         self._arguments = given
@@ -219,24 +216,13 @@ class TreeTable(TableHeads):
             self.table = palette.drop_columns(table, hide)
             self._names, self._measures = self._widest_name(range(len(self.table.rows))), []
             self._bar_full = self._fullest_bar()
-        narrowed, before = only and only != self._only, self._key
-        self._open, self._only = opened, only
+        self._open = opened
         self._lay_out()
-        if narrowed:
-            self.go(self._best(fold_name(only), before))
-
-    def _best(self, only: str, before: str) -> str:
-        """Return the key that a filter most likely means: an exact name, else `before` or another that starts so."""
-        names = {row.key: fold_name(str(row.cells[0])) for row in (self.table.rows[i] for i in self.visible)}
-        exact = [key for key, name in names.items() if name == only]
-        starting = [key for key, name in names.items() if name.startswith(only)]
-        return next(iter(exact or ([before] if before in starting else starting)), self._key)
 
     def _lay_out(self) -> None:
         if self.fold:
-            fits = len(self.table.rows) + len(self.table.footer) < self.height
-            self._open = self.unfolded if self.unfolded is not None else None if fits else frozenset()
-        self.visible = self._in_sight(self._only)
+            self._open = self.unfolded
+        self.visible = self._in_sight()
         if self.fold:  # few rows: rows in closed branches take no room
             self._names, self._measures = self._widest_name(self.visible), []
         self._last, self._parent = self._relations()
@@ -263,16 +249,14 @@ class TreeTable(TableHeads):
         now = every if self._open is None else frozenset(self._open)
         self.unfold(now - {key} if is_open and want is not True else now | {key} if want is not False else now, key)
 
-    def unfold(self, keys: frozenset[str] | None, cursor: str = "") -> None:
-        """Open exactly these branches; with None the table decides."""
+    def unfold(self, keys: frozenset[str], cursor: str = "") -> None:
+        """Open exactly these branches."""
         self.unfolded = keys
         self._key = cursor or self._key
         self._lay_out()
 
-    def _in_sight(self, only: str) -> list[int]:
+    def _in_sight(self) -> list[int]:
         rows = self.table.rows
-        if only:
-            return list(matching_places(only, [str(row.cells[0]) for row in rows]))
         if self._open is None:
             return list(range(len(rows)))
         shown, closed_at = [], 1 << 30
@@ -412,8 +396,6 @@ class TreeTable(TableHeads):
             self.width, self.height = width, height
             self._measures, self._widths, self._remark_lines = [], [], None
             self._cache.clear()
-            if self.fold and self.unfolded is None:
-                self._lay_out()
             self._show_cursor()
 
     def line(self, y: int, colours: palette.Palette, focused: bool) -> list[Segment]:
@@ -437,8 +419,8 @@ class TreeTable(TableHeads):
             if cached is None:
                 cached = self._cache[position, ground] = self._row(position, colours, ground)
             return cached
-        if not self.visible and self._only and not position:
-            return self._remark(f"nothing here matches {self._only!r}; esc shows all", colours, "dim")
+        if not self.visible and not position:
+            return self._remark(self.if_empty, colours, "dim")
         note = position - len(self.visible)
         return self._remark(notes[note], colours, "dim") if note < len(notes) else []
 
