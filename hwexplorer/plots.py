@@ -12,7 +12,7 @@ from analysis.estimate.estimate import Estimate, estimate_batches
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.tree_figures import operators_of, tree
+from analysis.estimate.tree_figures import tree
 from analysis.explore.grid import BATCHES
 from analysis.model.ir.workload import Floats, Ints, batches_of
 from analysis.wording import describe_launch_dominated
@@ -32,23 +32,15 @@ def plot(state: State) -> plain.Plot:
 
 
 def roofline(state: State) -> plain.Plot:
-    """Return the roofline of a state, a point per kernel. Kernels of the node under the cursor are emphasised."""
+    """Return the roofline of a state, a point per kernel."""
     result = divide_host_work(engine.result(state))[0]
     dots = kernel_rows.points(result)
-    inside = set(operators_of(result, state.at).tolist()) if state.at else set()
     dominated = kernel_rows.is_launch_dominated(result)
     launch_note = [describe_launch_dominated(int(dominated.sum()), len(dominated))] if dominated.any() else []
     series = [
         *_roofs(result, dots.intensity),
         operators(state, result, dots.operator, dots.intensity, dots.flop_per_s),
     ]
-    marked_dots = [j for j, i in enumerate(dots.operator.tolist()) if i in inside]
-    if marked_dots:
-        marked_ops = dots.operator[marked_dots]
-        series_here = operators(
-            state, result, marked_ops, dots.intensity[marked_dots], dots.flop_per_s[marked_dots], "here"
-        )
-        series.append(msgspec.structs.replace(series_here, device=-1))
     met, line = _measured_points(state, result, dots)
     series += met
     ridge = kernel_rows.main_peak(result)[1] / result.device.memory_bandwidth

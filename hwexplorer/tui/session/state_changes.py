@@ -135,11 +135,11 @@ def strip_lines(width: int, height: int, devices: int) -> int:
 
 def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, split: int = 0) -> dict[str, Box]:
     """Return the boxes of the visible panes and of `head`, `cards`, `tabs` and `foot`. From 80x20 on, cards are
-    above the tree and the panes that explain it. A smaller or zoomed screen has one pane under tabs; below 60x16 it has
-    one pane under the cards if the screen is GAP_HEIGHT high, else under a line of figures. The table of
-    devices is visible only with focus. The tree is `split` cells wider than usual."""
-    if width < 60 or height < 16:
-        return _tiny(width, height, pane, devices)
+    above the tree and the panes that explain it. A smaller or zoomed screen has one pane under tabs and cards or
+    figures; below 40x16 it has nothing else. The table of devices is visible only with focus. The tree is `split`
+    cells wider than usual."""
+    if width < CARD_WIDTH or height < 16:
+        return {pane: (0, 0, width, max(1, height - 1))} | ({"foot": (0, height - 1, width, 1)} if height > 1 else {})
     around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
     if width < 80 or height < 20 or zoom:
         has_line = pane != "knobs" or height >= KNOBS_HEIGHT
@@ -155,18 +155,6 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, sp
     body = (0, 1 + top, width, height - 2 - top)
     is_grid = body[2] >= 76 and body[3] >= (20 if width >= 100 else 40)
     return around | (_grid(body, pane, split) if is_grid else _small(body, pane, split))
-
-
-def _tiny(width: int, height: int, pane: str, devices: int) -> dict[str, Box]:
-    above = int(width >= CARD_WIDTH and height >= 16)
-    boxes: dict[str, Box] = {"cards": (0, 0, width, 1)} if above else {}
-    if above and height >= GAP_HEIGHT:
-        top = strip_lines(width, height, devices)
-        above, boxes = 1 + top, {"head": (0, 0, width, 1), "cards": (0, 1, width, top)}
-    boxes[pane] = (0, above, width, max(1, height - 1 - above))
-    if height > 1:
-        boxes["foot"] = (0, height - 1, width, 1)
-    return boxes
 
 
 def _bound_width(width: int, left: int) -> int:

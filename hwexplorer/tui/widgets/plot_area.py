@@ -81,7 +81,6 @@ def _clip(
 
 WIDTH_MIN = 16
 TAG = 18  # cells of a name at most
-_CLEAR = 3  # cells between a name and another line in its row
 TAKEN = 255  # a cell that no name may cover
 Place = tuple[int, int]  # column, row
 Point = tuple[str, float, float]  # key, x, y
@@ -241,8 +240,7 @@ def _tags(
     series: Sequence[plain.Series], owners: Sequence[int], canvas: Braille, grid: Grid, signs: Sequence[Tag]
 ) -> list[Tag]:
     """Return (column, row, text, role) of marks and of names next to lines and devices, which colour alone would not
-    tell. A name covers no point, line or other name, and has nothing else next to it if possible. Without a place where
-    its own line is the nearest, the legend has it alone."""
+    tell. A name covers no point, line or other name. Without a place for it, the legend has it alone."""
     owner_rows = [canvas.owners(row) for row in range(grid.rows)]
     for column, row, _, _ in signs:
         owner_rows[row][column] = TAKEN
@@ -253,16 +251,14 @@ def _tags(
             owner_rows[row][column] = TAKEN
     lines = {item.name for item in series if item.line}
     clouds = {item.name for item in series if not item.mark and item.device >= 0} - lines
-    traces = [_trace(item, grid) if item.line else {} for item in series]
-    for owner, item, trace in zip(owners, series, traces, strict=True):
+    for owner, item in zip(owners, series, strict=True):
         is_only = len(lines) == 1 and not item.guide  # the title names a single line
         if item.mark or (is_only and item.line) or not (item.line or (len(clouds) > 1 and item.name in clouds)):
             continue
         name = layout.shorten(safe(item.name), TAG, middle=True)
         name = name if layout.width_of(name) == len(name) else to_ascii(name)  # one cell a character
-        others = [other for other in traces if other is not trace]
-        trace = trace or dict(_points(item, grid))
-        if (place := _beside_line(trace, others, len(name), owner_rows, owner + 1)) is not None:
+        trace = _trace(item, grid) if item.line else dict(_points(item, grid))
+        if (place := _beside_line(trace, len(name), owner_rows)) is not None:
             start, row = place
             owner_rows[row][start : start + len(name)] = bytes([TAKEN]) * len(name)
             tags.append((start, row, name, SERIES[owner % len(SERIES)]))
@@ -287,33 +283,15 @@ def _trace(line: plain.Series, grid: Grid) -> dict[int, int]:
     return trace
 
 
-def _beside_line(
-    trace: dict[int, int], others: Sequence[dict[int, int]], length: int, taken: Sequence[bytearray], own: int
-) -> tuple[int, int] | None:
-    """Return (start, row) for a name next to a line, as far right as possible, first where nothing else is near. No
-    other line comes as near to the name as its own."""
-    rows, columns = len(taken), len(taken[0])
-    for is_alone, away in ((True, 1), (True, 2), (False, 1)):
-        for column in sorted(trace, reverse=True):
-            start = min(column, columns - 1) - length + 1
-            if start < 0:
-                break
-            for row in (trace[column] - away, trace[column] + away):
-                if not 0 <= row < rows or any(taken[row][max(0, start - 1) : start + length + 1]):
-                    continue
-                if any(
-                    abs(other[at] - row) <= away
-                    for other in others
-                    for at in range(start - _CLEAR, start + length + _CLEAR)
-                    if at in other
-                ):
-                    continue
-                rows_beside = (taken[max(0, row - 1)], taken[min(rows - 1, row + 1)])
-                if not is_alone or not {owner for line in rows_beside for owner in line[start : start + length]} - {
-                    0,
-                    own,
-                }:
-                    return start, row
+def _beside_line(trace: dict[int, int], length: int, taken: Sequence[bytearray]) -> tuple[int, int] | None:
+    """Return (start, row) for a name above or below a line, as far right as possible."""
+    for column in sorted(trace, reverse=True):
+        start = min(column, len(taken[0]) - 1) - length + 1
+        if start < 0:
+            return None
+        for row in (trace[column] - 1, trace[column] + 1):
+            if 0 <= row < len(taken) and not any(taken[row][max(0, start - 1) : start + length + 1]):
+                return start, row
     return None
 
 
