@@ -256,7 +256,7 @@ def reading_note(text: str) -> str:
     """Say which model a shorter name in a state string stands for; '' for a whole name."""
     from analysis.model.names.model_ref import plain  # not needed to start the screen
 
-    full_text = plain(text)
+    full_text = plain(text) if text else ""
     end = next(end for end in range(len(full_text) + 1) if text.endswith(full_text[end:]))
     name, model = text.removesuffix(full_text[end:]), full_text[:end]
     letters = iter(name.lower())
