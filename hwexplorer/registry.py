@@ -28,7 +28,7 @@ OPEN = "open"  # the verb that words without a verb mean
 FIRST = ("compare", "tree", "why")
 TASKS = {
     "look": ("compare", "tree", "show", "report", "models", "devices"),
-    "decide": ("why", "advise", "search", "sweep", "cost", "check", "mission"),
+    "decide": ("why", "advise", "search", "sweep", "check", "mission"),
     "what if": ("tune",),
     "measure": ("calibrate", "trace", "validate"),
     "files": ("capture", "mcp"),

@@ -221,7 +221,7 @@ def parse_limit(text: str, unit: str) -> float:
 
 def exact_amount(value: float, unit: str) -> str:
     """Write an amount in SI so that `parse_limit` returns the same value."""
-    return f"{value!r}{_SYMBOLS[unit][0][0]}"
+    return f"{float(value)!r}{_SYMBOLS[unit][0][0]}"
 
 
 def parse_whole(text: str, least: int, most: int) -> int:
