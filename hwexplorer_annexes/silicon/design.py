@@ -31,8 +31,8 @@ from hwexplorer.extend import (
     what_if,
 )
 from hwexplorer.extend import estimate as estimate_module
+from hwexplorer.extend import state as states
 from hwexplorer.extend import text as text_module
-from hwexplorer_annexes.verb_parts import Rows, State, option, replace
 
 Column = document.Column
 percent = text_module.percent
@@ -278,14 +278,14 @@ def _model_and_weight(workload: str) -> tuple[str, float]:
     return (model, options.parse_amount(weight.removesuffix("/s"), "")) if star else (workload, 1.0)
 
 
-def _states(state: State, workload: tuple[str, ...] | None, **_: object) -> tuple[State, ...]:
+def _states(state: states.State, workload: tuple[str, ...] | None, **_: object) -> tuple[states.State, ...]:
     if not workload:
         raise RequestError("a design search takes --base, --workload and --knobs, in the shell")
-    return tuple(replace(state, model=_model_and_weight(one)[0]) for one in workload)
+    return tuple(states.replace(state, model=_model_and_weight(one)[0]) for one in workload)
 
 
 def _document(
-    state: State,
+    state: states.State,
     base: str,
     workload: tuple[str, ...],
     knobs: tuple[str, ...],
@@ -338,7 +338,7 @@ def _answer(document: DesignReport) -> Iterable[str]:
         yield f"better but for a limit: {better}; {out.refused}, {out.area_mm2:.3g} mm2"
 
 
-def _footer(document: DesignReport, state: State) -> Iterable[str]:
+def _footer(document: DesignReport, state: states.State) -> Iterable[str]:
     base = document.as_it_is
     yield from _answer(document)
     yield f"base: {base.power_w:.3g} W, {base.area_mm2:.3g} mm2, {base.cost_usd:.3g} USD a die"
@@ -356,21 +356,21 @@ def _footer(document: DesignReport, state: State) -> Iterable[str]:
 VERB = declare.Report(
     subject=declare.Subject(options=(*options.SCENARIO[:5], *options.OWN_MODEL)),
     options=(
-        option("--base", required=True, metavar="DEV", help="the device that is changed"),
-        option(
+        options.option("--base", required=True, metavar="DEV", help="the device that is changed"),
+        options.option(
             "--workload", required=True, type=_workloads, metavar="M,..",
             help="models with weights or rates: resnet50*2, vit_b_16*30/s",
         ),
-        option(
+        options.option(
             "--knobs", required=True, type=lambda text: tuple(options.split_list(text)), metavar="K=A..B,..",
             help="facts with ranges (in powers of 2) or values: units=64..1024,array=8|16|32",
         ),
         options.choice("--metric", tuning.KNOB_METRICS, metavar="M", dest="measure", help="what is made least"),
-        option(
+        options.option(
             "--max-power", unit="W", metavar="W", help="limit of power; a lower clock holds it: 15W"
         ),
-        option("--max-area", metavar="MM2", help="limit of the die area: 200mm2"),
-        option("--top", type=options.whole(1, 1000), metavar="N", help="designs shown (default 20)"),
+        options.option("--max-area", metavar="MM2", help="limit of the die area: 200mm2"),
+        options.option("--top", type=options.whole(1, 1000), metavar="N", help="designs shown (default 20)"),
     ),
     document=_document,
     states=_states,
@@ -379,11 +379,11 @@ VERB = declare.Report(
         + ", ".join(f"{knob.name}={'|'.join(f'{value:g}' for value in knob.values)}" for knob in document.knobs)
     ),
     parts=(
-        Rows(
+        declare.Rows(
             "front", "Beaten by none in latency, energy and area", COLUMNS, key="device",
             of=lambda document: sorted(document.front, key=lambda design: design.score)[: len(document.best)],
         ),
-        Rows("best", "Best", COLUMNS, key="device", footer=_footer),
+        declare.Rows("best", "Best", COLUMNS, key="device", footer=_footer),
     ),
     main="best",
     ticks="designs",

@@ -36,6 +36,7 @@ from hwexplorer.extend import (
     tree_view,
     workload,
 )
+from hwexplorer.extend import state as states
 from hwexplorer_annexes.traces.alignment import (
     Alignment,
     MatchedPair,
@@ -44,7 +45,6 @@ from hwexplorer_annexes.traces.alignment import (
     describe_other_runtime,
 )
 from hwexplorer_annexes.traces.trace_record import Trace, TraceError, TraceOp, TraceReading, operator_kind
-from hwexplorer_annexes.verb_parts import Rows, State, option, replace
 
 percent, quantity = text.percent, text.quantity
 SURPRISING = 1.5  # least ratio of an operator over the ratio of the whole run
@@ -395,7 +395,7 @@ def _report(measured: MeasuredOperators) -> TraceReport:
     return report_measured(measured)
 
 
-def measured_operators(state: State, result: estimate.Estimate) -> MeasuredOperators | None:
+def measured_operators(state: states.State, result: estimate.Estimate) -> MeasuredOperators | None:
     """Return the state's trace, aligned with the estimate. Return None if the trace cannot be read."""
     try:
         return _measured_operators(result, load_trace(state.trace))
@@ -403,7 +403,7 @@ def measured_operators(state: State, result: estimate.Estimate) -> MeasuredOpera
         return None
 
 
-def under_runtime(state: State) -> State:
+def under_runtime(state: states.State) -> states.State:
     """Return the state with the runtime of its trace, if the state has `auto` and the device can run it."""
     try:
         trace = load_trace(state.trace)
@@ -413,11 +413,11 @@ def under_runtime(state: State) -> State:
     if state.execution == runtime.AUTO and trace.runtime:
         known = setup.find_runtime(result.device, trace.runtime)
         if known is not None and known.fits(result.device, result.workload.work):
-            return replace(state, execution=trace.runtime)
+            return states.replace(state, execution=trace.runtime)
     return state
 
 
-def trace_notes(state: State, result: estimate.Estimate) -> tuple[str, ...]:
+def trace_notes(state: states.State, result: estimate.Estimate) -> tuple[str, ...]:
     """Return lines on how the trace and the estimate agree, or why the trace cannot be read."""
     try:
         trace = load_trace(state.trace)
@@ -479,9 +479,9 @@ TREE = document.columns(MeasuredNode, "name measured predicted ratio share term 
 UNMATCHED = document.columns(UnmatchedRow)
 
 
-def _document(state: State, file: Path) -> TraceReport:
+def _document(state: states.State, file: Path) -> TraceReport:
     trace = load_trace(str(file))
-    return make_trace_report(trace, engine.result(under_runtime(replace(state, trace=str(file)))))
+    return make_trace_report(trace, engine.result(under_runtime(states.replace(state, trace=str(file)))))
 
 
 def _run(arguments: argparse.Namespace, print_report: Callable[[argparse.Namespace], None]) -> None:
@@ -491,7 +491,7 @@ def _run(arguments: argparse.Namespace, print_report: Callable[[argparse.Namespa
     print_report(arguments)
 
 
-def _title(report: TraceReport, state: State) -> str:
+def _title(report: TraceReport, state: states.State) -> str:
     """Return the subject with the runtime of the prediction: the runtime of the trace if the state has `auto` and the
     device can run it."""
     subject = f"{report.model}, batch {report.batch}, {report.precision}"
@@ -502,14 +502,14 @@ _FIRST = {"optional": True, "first": 3}
 VERB = declare.Report(
     subject=declare.Subject(
         options=(
-            option("--model", metavar="MODEL", help="the model that was traced, or a state string"),
+            options.option("--model", metavar="MODEL", help="the model that was traced, or a state string"),
             *options.SCENARIO,
             *options.OWN_MODEL,
             options.ON_ONE,
         )
     ),
     options=(
-        option(
+        options.option(
             "file",
             type=Path,
             metavar="FILE",
@@ -521,15 +521,17 @@ VERB = declare.Report(
     title=_title,
     parts=(
         declare.summary_text(lambda report, state: report_lines(report)),
-        Rows("gaps", "Idle time, by what the host did", document.columns(TraceGap), key="name", optional=True),
-        Rows(
+        declare.Rows("gaps", "Idle time, by what the host did", document.columns(TraceGap), key="name", optional=True),
+        declare.Rows(
             "tree", "By subgraph", TREE, key="id", kind="kind", children=lambda node: node.children,
             of=lambda report: sorted(report.tree.children, key=lambda node: -node.measured_s),
             without=lambda report: () if report.missing_s else ("missing",), brief={"children": None, "first": 10},
         ),
-        Rows("unmatched", "Measured, but not in the model", UNMATCHED, key="name", brief=_FIRST),
-        Rows("missing", "In the model, but not in the trace (predicted time)", UNMATCHED, key="name", brief=_FIRST),
-        Rows("rows", "By node", NODES, kind="type"),
+        declare.Rows("unmatched", "Measured, but not in the model", UNMATCHED, key="name", brief=_FIRST),
+        declare.Rows(
+            "missing", "In the model, but not in the trace (predicted time)", UNMATCHED, key="name", brief=_FIRST
+        ),
+        declare.Rows("rows", "By node", NODES, kind="type"),
     ),
     brief_parts=("summary", "tree", "unmatched", "missing"),
     main="rows",
