@@ -22,7 +22,7 @@ from analysis.estimate.causes import (
     static_power_w,
     steps,
 )
-from analysis.estimate.estimate import COMPONENTS, Estimate, estimate, rates, ratio
+from analysis.estimate.estimate import Estimate, estimate, rates, ratio
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.tree_figures import HOST, estimate_of_node, find_node, host_branches, operators_of
 from analysis.model.ir.workload import Floats
@@ -161,23 +161,20 @@ def attribute(a: Estimate, b: Estimate, metric: str) -> Groups:
     """Attribute the difference of a metric. Return the parts for each way of attributing it, by the name of the way."""
     if metric == "edp":
         return _attribute_edp(a, b)
+    sides: list[tuple[Floats, ...]]
     if metric == "energy":
-        energies_a, energies_b = _energies(a), _energies(b)
-        names = {"component": COMPONENTS, "family": FAMILIES, "subgraph": _subgraphs(a, b)}
+        sides = [_energies(side) for side in (a, b)]
+        names = {"family": FAMILIES, "subgraph": _subgraphs(a, b)}
     else:
-        energies_a, energies_b = (
-            (
-                time_parts(side),
-                steps(causes(side).sum_over(slice(None))).sum(axis=1),
-                _with_host(side, "latency_s"),
-            )
+        sides = [
+            (time_parts(side), steps(causes(side).sum_over(slice(None))).sum(axis=1), _with_host(side, "latency_s"))
             for side in (a, b)
-        )
+        ]
         names = {"cause": TIMES, "step": STEPS, "subgraph": _subgraphs(a, b)}
     unit = METRICS[metric].unit
     return {
         way: _list_parts(labels, unit, x, y, is_sorted=way == "subgraph")
-        for (way, labels), x, y in zip(names.items(), energies_a, energies_b, strict=True)
+        for (way, labels), x, y in zip(names.items(), *sides, strict=True)
     }
 
 
@@ -201,11 +198,10 @@ def _sorted_parts(
 # --- energy and latency -----------------------------------------------------------------------------------
 
 
-def _energies(result: Estimate) -> tuple[Floats, Floats, Floats]:
-    """Return the energy by component (3,), family (8,), and subgraph and host (s + 1,), J."""
-    scale = 1.0 / result.scenario.batch
-    component = np.array(list(result.component_j.values()))
-    return component * scale, family_energy(result) * scale, _with_host(result, "energy_j") * scale
+def _energies(result: Estimate) -> tuple[Floats, Floats]:
+    """Return the energy by family (8,), and by subgraph and host (s + 1,), J per inference."""
+    batch = result.scenario.batch
+    return family_energy(result) / batch, _with_host(result, "energy_j") / batch
 
 
 def _with_host(result: Estimate, figure: str) -> Floats:
@@ -252,18 +248,18 @@ def _attribute_edp(a: Estimate, b: Estimate) -> Groups:
     return {
         "factor": _shapley(
             ("energy", "latency"),
-            [np.array([component.sum(), 0.0]) for component, *_ in sides],
-            [np.array([0.0, times.sum()]) for *_, times, _ in sides],
+            [np.array([family.sum(), 0.0]) for family, *_ in sides],
+            [np.array([0.0, times.sum()]) for *_, times in sides],
             a, b,
         ),
         "cause": _shapley(
             causes,
-            [np.concatenate([family, no_time]) for _, family, *_ in sides],
-            [np.concatenate([no_energy, times]) for *_, times, _ in sides],
+            [np.concatenate([family, no_time]) for family, *_ in sides],
+            [np.concatenate([no_energy, times]) for _, _, times, _ in sides],
             a, b,
         ),
         "subgraph": _shapley(
-            _subgraphs(a, b), [subgraph for _, _, subgraph, *_ in sides], [times for *_, times in sides], a, b
+            _subgraphs(a, b), [subgraph for _, subgraph, *_ in sides], [times for *_, times in sides], a, b
         ),
     }  # fmt: skip
 

@@ -326,13 +326,12 @@ def _energy(figures: tree_figures.TreeFigures, kind: str, members: Ints) -> tupl
     return tuple(lines)
 
 
-_s, _js = partial(quantity, unit="s"), partial(quantity, unit="Js")
+_s = partial(quantity, unit="s")
 
 
 # --- one side against another, and several in turn --------------------------------------------------------
 
 _TITLES = {
-    "component": "By component",
     "family": "By event family",
     "subgraph": "By subgraph",
     "cause": "By cause",

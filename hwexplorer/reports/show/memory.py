@@ -1,7 +1,4 @@
-"""Show what memory holds: weights, activations, the peak, and what would save some.
-
-Reuse of activation memory is the bytes of all values / the most bytes held at once.
-"""
+"""Show what memory holds: weights, activations, the peak, and what would save some."""
 
 import re
 from collections.abc import Iterator
@@ -43,8 +40,6 @@ class LiveValue(msgspec.Struct, frozen=True, kw_only=True):
     made_by: Annotated[str, document.column("Made by", keep=2)]
     bytes: Annotated[float, document.column("Size", "byte")]
     fraction: Annotated[float, document.column("Share of live", "%")]
-    first: Annotated[str, document.column("Held from", keep=3)]
-    last: Annotated[str, document.column("Until", keep=3)]
 
 
 class TensorRole(msgspec.Struct, frozen=True):
@@ -111,8 +106,6 @@ class MemoryReport(Head, frozen=True, kw_only=True):
     workspace_rule: str
     device_bytes: float
     fits: bool
-    total_activation_bytes: float
-    reuse: float
     roles: tuple[TensorRole, ...]
     live: tuple[LiveValue, ...]
     levels: tuple[MemoryLevel, ...]
@@ -128,7 +121,6 @@ def memory_report(result: Estimate) -> MemoryReport:
     lives = peak_memory.lifetimes(workload, result.joins)
     size = peak_memory.allocation_bytes(workload, lives, batch, result.plan.widths)
     peak = int(result.demand.kernel[memory.peak_at]) if result.demand.n_kernels else 0
-    total, most_held = float(size.sum()), float(memory.timeline.max(initial=0.0))
     has_rule = bool(peak_memory.block_channels(result.device, result.execution))
     return document.record(
         MemoryReport,
@@ -140,8 +132,6 @@ def memory_report(result: Estimate) -> MemoryReport:
         peak_kernel=kernels(result).id[peak] if result.demand.n_kernels else "",
         workspace_rule=peak_memory.SOURCE if has_rule else "",
         device_bytes=result.device.memory_bytes,
-        total_activation_bytes=total,
-        reuse=total / most_held if most_held else 1.0,
         roles=_roles(result, peak),
         live=_live(result, size, peak),
         levels=_levels(result),
@@ -197,7 +187,7 @@ def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
 
 
 def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
-    workload, tensors, ids = result.workload, result.workload.tensors, kernels(result).id
+    workload, tensors = result.workload, result.workload.tensors
     lives = peak_memory.lifetimes(workload, result.joins)
     live = np.flatnonzero((lives.first <= at) & (lives.last >= at))
     values = live[np.argsort(-size[live], kind="stable")]
@@ -210,8 +200,6 @@ def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
         made_by=["input" if is_given else operator for is_given, operator in zip(is_input, made_by, strict=True)],
         bytes=size[values],
         fraction=size[values] / (float(size[live].sum()) or 1.0),
-        first=[ids[k] for k in lives.first[values]],
-        last=[ids[k] for k in lives.last[values]],
     )
 
 
@@ -303,7 +291,6 @@ def _segmented_bytes(size: Floats, segment: NDArray[np.integer[Any]]) -> float:
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
 
-NOTICEABLE_REUSE = 1.05  # times; below it activations hardly share memory
 SAVINGS = (
     *document.columns(Quantization, "change peak saved"),
     document.Column("latency", "Latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),
@@ -316,20 +303,14 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     scratch = quantity(report.workspace_bytes, "byte") if report.workspace_rule else "unknown (none counted)"
     cached = min(sum(row.bytes for row in report.roles if row.role == "key-value cache"), report.activation_bytes)
     cache = f"key-value cache {quantity(cached, 'byte')} + " if cached else ""
-    lines = [
+    return (
         f"peak {quantity(report.peak_bytes, 'byte')} = weights {quantity(report.weight_bytes, 'byte')} + {cache}"
         f"activations {quantity(report.activation_bytes - cached, 'byte')} + workspace {scratch}, in "
         f"{report.peak_kernel}",
         f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')} "
         f"({report.device_bytes / 2**30:.3g} GiB)",
         f"workspace: {report.workspace_rule or peak_memory.describe_unknown(engine.result(state).device)}",
-    ]
-    if report.reuse > NOTICEABLE_REUSE:
-        lines.append(
-            f"activations reuse their memory {report.reuse:.1f} times: all values together would take "
-            f"{quantity(report.total_activation_bytes, 'byte')}"
-        )
-    return tuple(lines)
+    )
 
 
 VERB = declare.Report(
@@ -342,7 +323,7 @@ VERB = declare.Report(
         declare.Rows(
             "live",
             "Live at the peak",
-            document.columns(LiveValue, "value bytes fraction made_by first last"),
+            document.columns(LiveValue, "value bytes fraction made_by"),
             brief={
                 "title": "Largest at the peak",
                 "columns": document.columns(LiveValue, "value bytes"),
