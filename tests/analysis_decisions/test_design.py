@@ -6,6 +6,7 @@ import pytest
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.outcome import Constraint
+from analysis.model.names import model_ref
 from hardware.area import area
 from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
@@ -44,7 +45,7 @@ def test_each_design_is_the_device_evaluated_alone() -> None:
         device = load_device(design.device)
         costs = []
         for model, cost in zip(("conv2d", "resnet18"), design.costs, strict=True):
-            alone = estimate(engine.model(engine.refer(model)), device, Scenario(precision="int8"))
+            alone = estimate(engine.model(model_ref.refer(model)), device, Scenario(precision="int8"))
             assert cost.latency_s == pytest.approx(alone.latency_s, rel=1e-12)
             assert cost.energy_j_per_inference == pytest.approx(alone.energy_j_per_inference, rel=1e-12)
             costs.append(cost.edp_js)

@@ -5,12 +5,13 @@ import pytest
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.tuning import KnobRow, find_knee, knobs
+from analysis.model.names import model_ref
 from hardware.device_catalog import load_device
 from hwexplorer import engine
 
 
 def _run(device: str, model: str = "resnet18", **scenario: object) -> Estimate:
-    workload = engine.model(engine.refer(model))
+    workload = engine.model(model_ref.refer(model))
     return estimate(workload, load_device(device), Scenario(**scenario))  # type: ignore[arg-type]
 
 

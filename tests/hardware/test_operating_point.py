@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.cost import prices, settings
+from analysis.model.names.model_ref import refer
 from analysis.wording import rank_words
 from hardware.base.errors import RequestError
 from hardware.device import Device, least_cap_w, power_caps
@@ -26,7 +27,7 @@ WORK = (("resnet18", 1, "fp16"), ("resnet18", 64, "int8"), ("attention_head", 8,
 
 def _run(device: Device, work: tuple[str, int, str] = WORK[1]) -> Estimate:
     model, batch, precision = work
-    return estimate(engine.model(engine.refer(model)), device, Scenario(batch=batch, precision=precision))
+    return estimate(engine.model(refer(model)), device, Scenario(batch=batch, precision=precision))
 
 
 SPELLINGS = {
@@ -143,7 +144,7 @@ def test_drawn_devices_are_never_slower_at_a_higher_clock(nth: int) -> None:
             f"{device.key}@{lock / 1e6:.1f}MHz",
             f"{device.key}{{clock_hz*{draw.uniform(0.3, 0.95):.2f}}}",
         )
-        workload = engine.model(engine.refer(model))
+        workload = engine.model(refer(model))
         free, *slower = (estimate(workload, load_device(key), scenario).latency_s for key in keys)
         failed += [(key, model, scenario) for key, latency_s in zip(keys[1:], slower, strict=True)
                    if free > latency_s * 1.02]  # fmt: skip

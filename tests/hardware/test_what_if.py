@@ -6,6 +6,7 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from analysis.model.names.model_ref import refer
 from hardware.architecture_facts import logic_scale
 from hardware.area import area
 from hardware.base.errors import RequestError
@@ -21,7 +22,7 @@ BASES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8")
 
 
 def _run(device: str, model: str = "resnet18", batch: int = 4, precision: str = "fp16") -> Estimate:
-    return estimate(engine.model(engine.refer(model)), load_device(device), Scenario(batch=batch, precision=precision))
+    return estimate(engine.model(refer(model)), load_device(device), Scenario(batch=batch, precision=precision))
 
 
 @every(5)

@@ -88,6 +88,6 @@ def test_a_kept_model_replaces_what_was_estimated() -> None:
     assert engine.captured_model(state).name == "resnet18"
     assert engine.result(state).latency_s == found.latency_s
     with pytest.raises(RequestError, match="did you mean resnet50"):
-        engine.refer("resnet5")
+        model_ref.refer("resnet5")
     with pytest.raises(RequestError, match=r"runs no code: hwexplorer capture net.py:make --input 1x3$"):
         engine.capture_job(State("net.py:make(1x3)"))
