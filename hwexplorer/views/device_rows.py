@@ -265,14 +265,14 @@ def _card(state: State, row: DeviceRow, figures: tuple[plain.CardFigure, ...], n
 def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
     """Return the cards as a table: software, figures, the metric by cause and with its band, and evidence."""
     shown = [place for place, figure in enumerate(cards[0].figures) if figure.label != "rate"]
-    ends = [end for card in cards for end in (*card.band, card.value) if 0.0 < end < inf] or [1.0]
-    least, decades = min(ends), log(max(ends) / min(ends)) or 1.0
+    values = [value for card in cards for value in (*card.band, card.value) if 0.0 < value < inf] or [1.0]
+    least, most = min(values), max(values)
 
-    def place(value: float) -> float:
-        """Return the place of a value on the logarithmic axis."""
-        return log(min(max(value, least), max(ends)) / least) / decades
+    def place_on_axis(value: float) -> float:
+        """Return the place of a value between the ends of a logarithmic axis, a fraction."""
+        return log(min(max(value, least), most) / least) / (log(most / least) or 1.0)
 
-    axis = "  log  ".join(quantity(end, "J", digits=1).rstrip("J").strip() for end in (least, max(ends)))
+    axis = "  log  ".join(quantity(end, "J", digits=1).rstrip("J").strip() for end in (least, most))
     heads = [(place, cards[0].figures[place]) for place in shown]
     columns = (
         Column("device", "  Device", role="text", keep=0),
@@ -296,7 +296,7 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
                 *(card.figures[place].text for place in shown),
                 card.note,
                 card.bar,
-                plain.Span(*map(place, (card.band[0], card.value, card.band[1]))),
+                plain.Span(*map(place_on_axis, (card.band[0], card.value, card.band[1]))),
                 card.evidence,
             ),
             dim=card.on_paper or card.is_unchanged or not card.fits or bool(card.over),
@@ -325,8 +325,6 @@ def _exceeded_limits(state: State, outcome: Outcome) -> tuple[str, ...]:
     """Write each exceeded limit: `too slow (7.35 ms > 5 ms)`."""
     if not state.limits:
         return ()
-    from analysis.explore.outcome import parse_limits  # not needed to start the screen
-
     return tuple(
         f"{_EXCESS.get(limit.figure, 'not')} ({quantity(value, limit.unit)} {'<' if '>' in limit.sign else '>'} "
         f"{_as_stated(limit.amount, limit.unit)})"
