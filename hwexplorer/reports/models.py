@@ -21,7 +21,6 @@ from hwexplorer.options import OWN_MODEL, SCENARIO, choice, option
 from hwexplorer.process import output
 from hwexplorer.state import State, replace, with_model
 from hwexplorer.views import plain
-from hwexplorer.views.captions import list_names
 from hwexplorer.views.tables import list_by_kind, rows
 
 
@@ -186,13 +185,7 @@ def _title(ranking: ModelRanking) -> str:
     )
 
 
-def _front(ranking: ModelRanking, state: State) -> tuple[str, ...]:
-    best = [row.model for row in ranking.rows if row.on_front]
-    return (f"{len(best)} on the front of energy, latency and accuracy: {list_names(best, 12)}",) if best else ()
-
-
-_RANKED = Rows("models", _title, RANKING, of="rows", kind="family", dim=lambda row: not row.fits, footer=_front,
-               first=25)  # fmt: skip
+_RANKED = Rows("models", _title, RANKING, of="rows", kind="family", dim=lambda row: not row.fits, first=25)
 
 
 def _list_table(names: Sequence[str] = ()) -> plain.Table:

@@ -121,8 +121,7 @@ class KernelReport(Head, frozen=True, kw_only=True):
     kernels by time (the model's utilisation), `mean_utilization` weights them equally. `units_active`, of
     `units_total`, is an average over time. `average_intensity` is FLOP / bytes of memory traffic of all kernels
     together, None if no data leaves the chip. `launch_dominated` is the number of kernels that take longer to launch
-    than to execute. `peaks` are FLOP/s by unit and format; `ridge` is of the unit and format of most contractions;
-    memory would limit the kernels `left` of their ridge without overhead, arithmetic those to the `right`."""
+    than to execute. `peaks` are FLOP/s by unit and format; `ridge` is of the unit and format of most contractions."""
 
     node: str
     latency_s: float
@@ -142,8 +141,6 @@ class KernelReport(Head, frozen=True, kw_only=True):
     peaks: dict[str, float]
     peak: str
     ridge: float
-    left: int
-    right: int
     kernels: tuple[KernelRow, ...]
 
 
@@ -160,7 +157,6 @@ def kernel_report(whole: Estimate, path: str = "") -> KernelReport:
     resident = None if rate is None else rate(result.demand, device, run.mapping)[head]
     counts, fractions, time_fractions = count_in_ranges(shares, UTILIZATION, time)
     name, peak = kernel_rows.main_peak(result)
-    has_ridge, is_left = (side[chosen] for side in kernel_rows.sides_of_ridge(result))
     dram_bytes = float(rows.dram_bytes[chosen].sum())
     return KernelReport(
         **head_fields(whole, on_device=True),
@@ -190,8 +186,6 @@ def kernel_report(whole: Estimate, path: str = "") -> KernelReport:
         peaks={f"{unit}.{form}": flop_per_s for (unit, form), flop_per_s in device.peaks.items()},
         peak=name,
         ridge=peak / device.memory_bandwidth,
-        left=int(is_left.sum()),
-        right=int((has_ridge & ~is_left).sum()),
         kernels=_rows(result, chosen, resident),
     )
 
@@ -357,8 +351,6 @@ def _summary(report: KernelReport, state: State) -> list[str]:
         f"({percent(report.units_active_fraction)})",
         f"on average {moved}; the ridge is at {report.ridge:.3g} FLOP/byte: {peak} ({unit} unit, {form}) over "
         f"{quantity(report.memory_bandwidth, 'byte/s')} of memory",
-        f"without overhead, memory would limit {count_noun(report.left, 'kernel')} (below the ridge) and arithmetic "
-        f"{report.right}",
     ]
     if report.occupancy is not None:
         lines[3] += f"; occupancy {percent(report.occupancy)}: an SM holds that share of the warps it could"
