@@ -365,11 +365,12 @@ def _paper_band(side: Estimate) -> str:
 
 
 def _name_side(side: Estimate, other: Estimate) -> str:
-    """Return the name of a device, with the settings in which the sides differ, or with all if it is one device, and
-    with the format that it runs if the formats differ."""
+    """Return the name of a device, with the settings in which the sides differ, all if one device differs in
+    others, and with the format that it runs if the formats differ."""
     own, others = ((f"batch {run.scenario.batch}", run.scenario.precision, run.execution) for run in (side, other))
-    is_same = side.device.key == other.device.key
-    differing = [ours for ours, theirs in zip(own, others, strict=True) if is_same or ours != theirs]
+    differing = [ours for ours, theirs in zip(own, others, strict=True) if ours != theirs]
+    if side.device.key == other.device.key:
+        differing = differing or list(own)
     name = short_name(side.device) + f" at {', '.join(differing)}" * bool(differing)
     return name_with_format(name, side, (other,))
 
