@@ -163,7 +163,10 @@ def _verdict(
     designs = ", ".join(dict.fromkeys(point.device for point in on_paper))
     if within:
         surely = sum(map(is_sure, within))
-        count = f"{len(within):,} of {evaluated:,} configurations keep all limits, {surely:,} almost surely"
+        count = (
+            f"{surely:,} of {evaluated:,} configurations keep the limits with {percent(DOUBT[1])} odds, "
+            f"{len(within):,} as estimated"
+        )
         return f"{count}; on paper {len(on_paper)} more ({designs})" if on_paper else count
     if on_paper:
         words = f"{count_noun(len(on_paper), 'configuration')} of {designs} keep all limits"
