@@ -65,7 +65,7 @@ def as_markdown(view: plain.View | plain.Page) -> str:
     """Return a Markdown table or headed lists. The parts of a report are one heading level below its title."""
     if isinstance(view, plain.Page):
         parts = ["\n".join("#" + line if line.startswith("#") else line for line in as_markdown(part).split("\n"))
-                 for part in plain.for_reading(view).parts]  # fmt: skip
+                 for part in view.parts if not isinstance(part, plain.Plot)]  # fmt: skip
         return "\n".join([f"# {_md(view.title)}\n", *parts])
     if isinstance(view, plain.Text):
         lines = [f"# {_md(view.title)}"] if view.title else []

@@ -19,8 +19,9 @@ NAME_LEAST = 16
 def render(view: plain.View | plain.Page, width: int = 0, is_whole: bool = True) -> str:
     """Return a view as text; `width` 0 drops no column. Tables have their first rows unless `is_whole`."""
     if isinstance(view, plain.Page):
-        said = [part for part in plain.for_reading(view).parts if is_whole or getattr(part, "rows", True) or part.title]
-        parts = (render(part, width, is_whole) for part in said)  # a table without rows and title says nothing
+        said = [part for part in view.parts if is_whole or getattr(part, "rows", True) or part.title]
+        # A table without rows and title says nothing, and points of a plot would fill pages.
+        parts = (render(part, width, is_whole) for part in said if not isinstance(part, plain.Plot))
         return "\n".join(["\n".join(_wrapped(safe(view.title), width)) + "\n", *parts])
     if isinstance(view, plain.Table):
         return table(view if is_whole else _first_rows(view), width)

@@ -79,7 +79,7 @@ def _view(state: State) -> plain.Page:
     full = next(part for part in parts if isinstance(part, plain.Table) and part.name == "tree")
     own_cards = cards(replace(state, devices=(state.on,), baseline=state.on))
     title = captions.place_in_words(state)
-    return plain.Page("report", title, parts, csv=full, is_long=True, brief=OPEN, cards=own_cards)
+    return plain.Page("report", title, parts, csv=full, brief=OPEN, cards=own_cards)
 
 
 def _brief(state: State) -> plain.Page:

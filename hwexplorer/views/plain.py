@@ -239,38 +239,17 @@ View = Table | Text | Plot
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Several views under one title, read from top to bottom. `main` is the index of the view that CSV has, unless
-    `csv` is a view. `is_long`: text leaves out plots, since their points would fill pages. HTML shows the `cards` on
-    top; if `brief` names parts, these come first and the other parts are folded."""
+    """Several views under one title, read from top to bottom. Text leaves out plots, since their points would fill
+    pages. `main` is the index of the view that CSV has, unless `csv` is a view. HTML shows the `cards` on top; if
+    `brief` names parts, these come first and the other parts are folded."""
 
     name: str
     title: str
     parts: tuple[View | Page, ...]
     main: int = -1
     csv: View | None = None
-    is_long: bool = False
     brief: tuple[str, ...] = ()
     cards: tuple[Card, ...] = ()
-
-
-MOST_POINTS = 100
-
-
-def for_reading(page: Page) -> Page:
-    """Return the page for text and Markdown: without the plots of a long page, and with large plots only named."""
-    kept_parts = [part for part in page.parts if not (page.is_long and isinstance(part, Plot))]
-    return msgspec.structs.replace(page, parts=tuple(_named_if_large(part, page.is_long) for part in kept_parts))
-
-
-def _named_if_large(part: View | Page, is_long: bool) -> View | Page:
-    if isinstance(part, Page):
-        return for_reading(msgspec.structs.replace(part, is_long=is_long))
-    if not isinstance(part, Plot):
-        return part
-    points = sum(len(series.x) for series in part.series)
-    if points <= MOST_POINTS:
-        return part
-    return Text(part.name, part.title, (("", (f"{points} points: --format json or html has them",)),))
 
 
 class Look(msgspec.Struct, frozen=True):
