@@ -17,7 +17,6 @@ from hardware.base.text import count_noun, percent
 from hwexplorer.state import replace
 from hwexplorer.views import plain
 
-SAME = 1e-9  # sums in another order differ by less
 # The source of the key of a row: a field, several fields joined by `/`, or a function of the row.
 Named = str | tuple[str, ...] | Callable[[Any], str]
 
@@ -85,12 +84,9 @@ def keep_columns(table: plain.Table, kept: Sequence[int]) -> plain.Table:
 
 
 def repeats_bar(table: plain.Table, index: int) -> bool:
-    """Return True if a column repeats the percentages of the bar to its left."""
-    if not 0 < index < len(table.columns) or table.columns[index - 1].role != "bar" or table.columns[index].unit != "%":
-        return False
-    pairs = [(row.cells[index - 1], row.cells[index]) for row in table.rows]
-    others = [(a, b) for a, b in pairs if a != b]
-    return all(isinstance(a, plain.NUMBERS) and isinstance(b, plain.NUMBERS) and abs(a - b) < SAME for a, b in others)
+    """Return True if a column, headed `%`, repeats the percentages of the bar to its left."""
+    columns = table.columns
+    return 0 < index < len(columns) and columns[index].title == "%" and columns[index - 1].role == "bar"
 
 
 def sort_by_column(table: plain.Table, place: int, is_falling: bool = False) -> plain.Table:

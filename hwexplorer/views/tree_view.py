@@ -184,8 +184,13 @@ def tree(state: State) -> plain.Table:
     parts = _shares_by_cause(result, add_up, state.metric)
     is_falling = state.descending != (state.sort in ("graph", "name"))
     is_summed = state.sort in ("share", "graph") and state.descending  # in order of share, or as in JSON
+    shown: dict[str, dict[str, Any]] = {
+        "bar": {"title": METRIC_TITLE[state.metric]},
+        "latency": {"keep": int(state.metric == "energy")},
+        "energy_per_inference": {"keep": int(state.metric != "energy")},
+    }
     columns = tuple(
-        msgspec.structs.replace(column, title=METRIC_TITLE[state.metric]) if column.key == "bar" else column
+        msgspec.structs.replace(column, **shown.get(column.key, {}))
         for column in COLUMNS
         if column.key != "cumulative" or is_summed
     )
