@@ -224,13 +224,15 @@ def run(
             opens_heaviest=fresh and settings.heaviest,
         )
         app.driver_class = driver or app.driver_class
+        with suppress(RequestError, KeyError):  # panes are as large as the user left them
+            app.session.split = saved_sessions.all()[LAST].split
         with signals.close_on_signal(app):
             try:
                 app.run(mouse=mouse and settings.mouse)
             finally:
                 app.session.end()
                 with suppress(RequestError):
-                    saved_sessions.save(LAST, app.state, app.session.figures())
+                    saved_sessions.save(LAST, app.state, app.session.figures(), app.session.split)
                     kept = True
         if app._exception is not None:
             raise app._exception
