@@ -590,6 +590,8 @@ async def test_hostile_names_are_shown_and_not_obeyed() -> None:
         text = screen_text(app)
         assert "\x1b" not in text
         assert "[bold]conv1␛[31m 漢字" in text
+        await pilot.press("j")
+        assert (await _copied(app, pilot, "y")).isprintable()
 
 
 async def test_the_cursor_survives_every_size() -> None:

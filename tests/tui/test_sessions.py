@@ -4,13 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from analysis.document import Column
 from hwexplorer.state import State, replace
 from hwexplorer.tui.session.change_summary import summarize_change
 from hwexplorer.tui.session.saved_sessions import SavedSessions
-from hwexplorer.tui.view_export import copy_text
-from hwexplorer.tui.widgets.tree_table import TreeTable
-from hwexplorer.views.plain import Row, Table
 
 SAVING = """
 import sys
@@ -28,18 +24,6 @@ def test_none_is_lost_when_four_explorers_save_at_once(tmp_path: Path) -> None:
     explorers = [subprocess.Popen([sys.executable, "-c", SAVING, str(file), name]) for name in "abcd"]
     assert [explorer.wait(60) for explorer in explorers] == [0] * 4
     assert set(SavedSessions(file).all()) == {f"{name}{turn}" for name in "abcd" for turn in range(20)}
-
-
-def test_what_is_copied_steers_no_terminal() -> None:
-    hostile = "conv\x1b]0;owned\x07\x9b31m\u202e1"
-    columns = (Column("name", "Name", role="text"), Column("latency_s", "Latency", "s"))
-    table = TreeTable()
-    table.update(Table("tree", "", columns, (Row("x", (hostile, 1e-3)),)))
-    for what in ("name", "row"):
-        taken = copy_text(what, State(), table.table, table.row)
-        assert taken.startswith("conv")
-        assert taken.replace("\t", "").isprintable()
-    assert copy_text("row", State(), table.table, table.row).endswith("\t1.00 ms")
 
 
 def test_the_foot_says_that_a_pin_follows_to_another_model() -> None:
