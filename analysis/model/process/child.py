@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Message(msgspec.Struct):
-    """What the subprocess sends: progress, an error, or the answer."""
+    """A message of the subprocess: progress, an error, or the answer."""
 
     phase: str = ""
     fraction: float = 0.0
