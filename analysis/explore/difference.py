@@ -212,7 +212,7 @@ class FigureChange(msgspec.Struct, frozen=True, kw_only=True):
 
     figure: str
     title: Annotated[str, column("Figure", key="figure")]
-    unit: Annotated[Unit, column("Unit", keep=9)]
+    unit: Annotated[Unit, column("SI unit", role="text", keep=9)]
     a: float
     b: float
     difference: float

@@ -416,7 +416,7 @@ def _difference_page(found: difference.Difference, is_whole: bool) -> plain.Page
         names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
         parts = [_brief_table(found, explained, name, rows) for name, rows in zip(names, most, strict=True)]
     parts.append(plain.Table("findings", "Rules", check.COLUMNS, rows(check.COLUMNS, found.findings, key="rule")))
-    csv = _figure_table(found, in_words=False) if explained is None else _all_parts(found, explained)
+    csv = figures if explained is None else _all_parts(found, explained)
     filled = [part for part in parts if part.rows]
     return plain.Page("why", _difference_title(found), (plain.Text("why", "", (("Why", reasons),)), *filled), csv=csv)
 
@@ -447,16 +447,15 @@ def _labels(found: difference.Difference) -> tuple[str, str]:
     return (names[0], names[1]) if names[0] != names[1] else ("Before", "After")
 
 
-def _figure_table(found: difference.Difference, in_words: bool = True) -> plain.Table:
-    """Return the figures of both sides, in words with their units, or as SI numbers beside their units."""
+def _figure_table(found: difference.Difference) -> plain.Table:
+    """Return the figures of both sides, each in its own unit."""
     a, b = _labels(found)
-    values: tuple[Column, ...] = (
-        Column("a", a, role="text", keep=0, of=lambda changed: quantity(changed.a, changed.unit)),
-        Column("b", b, role="text", keep=0, of=lambda changed: quantity(changed.b, changed.unit)),
+    shown = (
+        *columns(difference.FigureChange, "figure"),
+        Column("a", a, role="quantity", keep=0, of=lambda changed: plain.Amount(changed.a, changed.unit)),
+        Column("b", b, role="quantity", keep=0, of=lambda changed: plain.Amount(changed.b, changed.unit)),
+        *columns(difference.FigureChange, "change unit"),
     )
-    if not in_words:
-        values = (Column("a", a), Column("b", b), *columns(difference.FigureChange, "unit"))
-    shown = (*columns(difference.FigureChange, "figure"), *values, *columns(difference.FigureChange, "change"))
     return plain.Table("figures", "Figures", shown, rows(shown, found.figures, key="figure"))
 
 

@@ -45,7 +45,7 @@ def test_two_commits_of_a_model(tmp_path: Path) -> None:
     assert changed.code == 1
     assert "change of macs is" in changed.err
     assert "stages.1" in changed.out.partition("Operators that changed")[2]
-    assert "| Figure | Before | After | Change |" in changed.out
+    assert "| Figure | Before | After | Change | SI unit |" in changed.out
     assert "\\| " not in changed.out
 
 
