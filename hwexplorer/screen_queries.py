@@ -73,8 +73,8 @@ class ScreenQueries:
         result = engine.result(state)
         note = f"only {percent(result.coverage, 1)} covered" if result.coverage < 1 else ""
         note = uncovered_note(result.workload, state.batch) or note
-        examples = "four chips as examples" if state.devices == State().devices else ""
-        baseline = f"{state.baseline} is the baseline" if len(state.devices) > 1 else ""
+        examples = "four example chips" if state.devices == State().devices else ""
+        baseline = f"baseline {state.baseline}" if len(state.devices) > 1 else ""
         return "; ".join(filter(None, (length_words(state), note, examples, baseline)))
 
     def evaluate_knob(self, state: State) -> bool | None:

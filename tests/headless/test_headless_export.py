@@ -229,7 +229,7 @@ def test_a_narrow_table_drops_columns_not_rows(
     narrow = parsed(text.replace("\n  batch", " batch"))
     assert len(narrow) == len(wide)
     assert list(narrow[0]) == [header for header in wide[0] if header in narrow[0]]
-    assert {"Node", "Share", "%"} <= set(narrow[0])
+    assert {"Node", "EDP share", "%"} <= set(narrow[0])
     for short, full in zip(narrow, wide, strict=True):
         start, dots, end = short["Node"].partition("…")
         assert full["Node"].startswith(start)

@@ -425,9 +425,13 @@ class TreeTable(TableHeads):
         return self._remark(notes[note], colours, "dim") if note < len(notes) else []
 
     def _empty(self) -> list[int]:
-        """Return the columns that are empty in all visible rows."""
-        rows = [self.table.rows[i].cells for i in self.visible] if self.fold else []
-        return [i for i in range(len(self.table.columns)) if rows and all(cells[i] in (None, "") for cells in rows)]
+        """Return the columns that say nothing in the visible rows: they are empty, or repeat the limit of the model."""
+        rows = [self.table.rows[i].cells for i in self.visible]
+        if not self.tree or not rows:
+            return []
+        silent = [(None, "", rows[0][i]) if c.key == "bound" else (None, "") for i, c in enumerate(self.table.columns)]
+        checked = [i for i, column in enumerate(self.table.columns) if self.fold or column.key == "bound"]
+        return [i for i in checked if all(cells[i] in silent[i] for cells in rows)]
 
     def forget(self) -> None:
         """Drop the drawn rows, because colours changed."""
