@@ -220,8 +220,12 @@ def parse_limit(text: str, unit: str) -> float:
 
 
 def exact_amount(value: float, unit: str) -> str:
-    """Write an amount in SI so that `parse_limit` returns the same value."""
-    return f"{float(value)!r}{_SYMBOLS[unit][0][0]}"
+    """Write an amount in SI in the shortest way of which `parse_amount` returns the same value: `5ms`."""
+    symbol = _SYMBOLS[unit][0][0]
+    prefixes = _FACTORS if symbol else {"": 1.0}
+    texts = [f"{value / factor:.12g}{prefix}{symbol}" for prefix, factor in prefixes.items()]
+    exact = (text for text in texts if parse_amount(text, unit) == value)
+    return min(exact, key=len, default=f"{float(value)!r}{symbol}")
 
 
 def parse_whole(text: str, least: int, most: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hardware.base.text import exact_amount, parse_limit
 from hwexplorer import registry
 from hwexplorer.state import reading_note
 from tests.headless.conftest import Call
@@ -284,3 +285,9 @@ def test_a_near_name_is_said_without_the_list_of_all(refused: Refused) -> None:
 def test_a_name_that_leaves_the_size_open_says_which_is_taken(name: str, model: str) -> None:
     note = f"{name.partition('/')[0]} is taken as {model} "
     assert reading_note(name).startswith(note) if model else not reading_note(name)
+
+
+@pytest.mark.parametrize(("value", "unit", "text"), [(0.005, "s", "5ms"), (1e9, "byte", "1GB"), (0.05, "USD", "0.05")])
+def test_a_written_limit_reads_back_equal(value: float, unit: str, text: str) -> None:
+    assert exact_amount(value, unit) == text
+    assert parse_limit(exact_amount(value / 3, unit), unit) == value / 3
