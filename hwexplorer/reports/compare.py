@@ -304,7 +304,7 @@ def pane_table(state: State) -> plain.Table:
     Each line begins with the name of its device."""
     devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
     # A narrow pane drops these columns before the columns of figures and bands.
-    extra = (replace(column, keep=5) for column in SUMMARY if column.key in ("utilization", "memory"))
+    extra = (replace(column, keep=5) for column in SUMMARY if column.key in ("power", "utilization", "memory"))
     table = by_device(state, device_rows.sort_rows(devices, state), (*_brief_columns(devices), *extra))
     return replace(table, footer=tuple(map(_device_line, devices)), notes=_brief_notes(devices))
 
