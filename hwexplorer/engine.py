@@ -255,14 +255,13 @@ def _estimate(reference: model_ref.ModelRef, scenario: Scenario, name: str) -> E
 def is_ready(state: State) -> bool:
     """Return False for a model that must be captured first, which takes seconds and torch."""
     reference = ref(state)
-    is_stored = store.is_ready(reference)
     if _is_file_replaced(reference):
-        if not is_stored:
+        if not store.is_ready(reference):
             return False
         _MODELS.captured.pop(reference, None)
         _MODELS.read.pop(reference)
         _forget_models()
-    return reference in _MODELS.captured or (is_stored and reference not in _MODELS.again)
+    return reference in _MODELS.captured or (reference not in _MODELS.again and store.is_ready(reference))
 
 
 def _is_file_replaced(reference: model_ref.ModelRef) -> bool:
