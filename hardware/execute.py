@@ -249,16 +249,16 @@ def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execu
     times = of_kernel[demand.kernel]
     mapping, transfers = run.mapping, demand.transfers
     flow = Traffic(*(getattr(mapping.traffic, name) * times for name in Traffic.__struct_fields__))
-    by_operator = ("matrix_s", "vector_s", "dram_s", "chip_s", "matrix_ideal_s", "vector_ideal_s", "counts")
-    scaled = {name: getattr(mapping, name) * times for name in by_operator}
+    by_operator = ("matrix_s", "vector_s", "dram_s", "chip_s", "matrix_ideal_s", "vector_ideal_s")
+    scaled, counts = {name: getattr(mapping, name) * times for name in by_operator}, run.counts * times
     by_kernel = ("kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s", "kernel_memory_s")
     return (
         msgspec.structs.replace(
             run,
-            mapping=msgspec.structs.replace(mapping, traffic=flow, **scaled),
+            mapping=msgspec.structs.replace(mapping, traffic=flow, counts=counts, **scaled),
             latency_s=run.latency_s * times,
             energy_j=run.energy_j * times,
-            counts=run.counts * times,
+            counts=counts,
             pipelined_s=None if run.pipelined_s is None else run.pipelined_s * of_kernel,
             **{name: getattr(run, name) * of_kernel for name in by_kernel},
         ),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -24,7 +24,7 @@ from analysis.model.names import model_ref, targets
 from hardware import device_catalog
 from hardware.base import file_access
 from hardware.base.errors import RequestError
-from hardware.base.records import share_memos
+from hardware.base.records import forget_memos, memoize, share_memos
 from hardware.device import Device
 from hwexplorer.state import State
 from hwexplorer.text import next_command
@@ -73,8 +73,8 @@ def named_folders() -> tuple[Path, ...]:
 
 def devices_changed() -> None:
     """Forget the devices and their estimates, since a device file was added or changed."""
-    for function in (device, _estimate, _open_stage, _serve):
-        function.cache_clear()
+    device.cache_clear()
+    forget_memos(_MODELS, _estimate, _open_stage, _serve)
 
 
 def folders() -> tuple[Path, ...]:
@@ -111,7 +111,7 @@ def ref(state: State) -> model_ref.ModelRef:
     return model_ref.with_load(reference, state.load) if state.load else reference
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4)
 def model(reference: model_ref.ModelRef) -> workloads.Workload:
     """Return a model that is ready. Raises RequestError if it must be captured first."""
     if reference.load is not None:
@@ -156,16 +156,16 @@ def outcome(state: State, device: str = "") -> Outcome:
     reference, scene, device = ref(state), scenario(state), device or state.on
     count_devices(state, device)
     if reference.load is None:
-        return Outcome(device, _estimate(reference, scene, device))
+        return Outcome(device, _estimate(_MODELS, reference, scene, device))
     from analysis.serving.deployment import DoesNotFitError
     from analysis.serving.served_load import ServedOutcome
 
     try:
         run = serve_load(state, device)
     except DoesNotFitError as error:
-        return ServedOutcome(device, _estimate(reference, scene, device), error)
+        return ServedOutcome(device, _estimate(_MODELS, reference, scene, device), error)
     step = msgspec.structs.replace(scene, batch=max(round(run.row.mean_batch), 1))
-    estimate = _estimate(model_ref.refer(run.server.layout.name_of(reference)), step, device)
+    estimate = _estimate(_MODELS, model_ref.refer(run.server.layout.name_of(reference)), step, device)
     return ServedOutcome(device, estimate, run)
 
 
@@ -210,11 +210,14 @@ def serve_load(state: State, device: str = "") -> Served:
         raise RequestError(f"{reference.text[:60]} has no batch: requests that arrive during a step join the next one")
     if any(length is not None for length in (state.sequence, state.kv)):
         raise RequestError("a load has the lengths in= and out= in its name; remove --sequence and --kv")
-    return _serve(reference, scenario(state), device or state.on, state.limits, file_access.stamp(load.requests))
+    stamp = file_access.stamp(load.requests)
+    return _serve(_MODELS, reference, scenario(state), device or state.on, state.limits, stamp)
 
 
-@lru_cache(maxsize=64)
-def _serve(reference: Request, scenario: Scenario, device: str, limits: str, file: tuple[object, ...]) -> Served:
+@memoize(keep=16, large=True)
+def _serve(
+    models: _Models, reference: Request, scenario: Scenario, device: str, limits: str, file: tuple[object, ...]
+) -> Served:
     from analysis.serving.deployment import find_layout
     from analysis.serving.request_load import ask_load
     from analysis.serving.served_load import serve_load
@@ -232,23 +235,23 @@ def server_in_layout(
     """Return devices in a layout, ready to serve requests of at most `longest` tokens. Raises DoesNotFitError."""
     from analysis.serving.deployment import arrange
 
-    base = model_ref.refer(reference.spell("prefill", without=("tp", "ep")))
+    base = cast("Request", model_ref.refer(reference.spell("prefill", without=("tp", "ep"))))
     room = 1 << (longest - 1).bit_length()  # a power of two: similar lengths share their estimates
-    stage = _open_stage(base, layout.worker, scenario, device, room)
+    stage = _open_stage(_MODELS, base, layout.worker, scenario, device, room)
     return arrange(stage, layout, reference.config.hidden, longest, reference.load)
 
 
-@lru_cache(maxsize=64)
-def _open_stage(base: Request, shards: ParallelDegrees, scenario: Scenario, name: str, longest: int) -> Server:
+@memoize(keep=16, large=True)
+def _open_stage(
+    models: _Models, base: Request, shards: ParallelDegrees, scenario: Scenario, name: str, longest: int
+) -> Server:
     from analysis.serving.deployment import open_stage
 
     return open_stage(base, shards, device(name), scenario, longest)
 
 
-# A screen needs up to 18: six devices, each with its pin and without its changes (for the costs of knobs). For the
-# largest model each has half a megabyte.
-@lru_cache(maxsize=20)
-def _estimate(reference: model_ref.ModelRef, scenario: Scenario, name: str) -> Estimate:
+@memoize(keep=128, large=True)
+def _estimate(models: _Models, reference: model_ref.ModelRef, scenario: Scenario, name: str) -> Estimate:
     return estimate(model(reference), device(name), scenario)
 
 
@@ -374,8 +377,8 @@ def reset() -> None:
 
 def _forget_models() -> None:
     _MODELS.revision += 1
-    for function in (model, _estimate, _open_stage, _serve):
-        function.cache_clear()
+    model.cache_clear()
+    forget_memos(_MODELS, _estimate, _open_stage, _serve)
 
 
 def _stamp(reference: model_ref.ModelRef) -> tuple[int, int, int]:

@@ -13,7 +13,7 @@ import msgspec
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.model.ir.workload import Ints, batch_words, refusal
 from hardware.base.errors import RequestError
-from hardware.base.records import forget_memos, memoize
+from hardware.base.records import memoize
 from hardware.device import Device
 from hardware.device_catalog import device_in_mode
 from hardware.engines.runtime import MODES, runtimes
@@ -36,11 +36,7 @@ class Alternative(msgspec.Struct, frozen=True):
     result: Estimate
 
 
-_KEEP = 8  # estimates whose alternatives are cached, and alternatives of each: one takes up to 2 MB
-_recent: list[Estimate] = []
-
-
-@memoize(keep=_KEEP)
+@memoize(large=True)
 def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | None:
     """Estimate with one field of the scenario changed. Return None if the model or device does not allow it."""
     try:
@@ -51,10 +47,6 @@ def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | 
 
 def _change_setting(result: Estimate, kind: str, name: str, value: int | str, words: str = "") -> list[Alternative]:
     """Return the alternative as a list, empty if it is invalid. `words`, by default name and value, describe it."""
-    if not any(each is result for each in _recent):
-        _recent.append(result)
-        if len(_recent) > _KEEP:
-            forget_memos(_recent.pop(0), _estimate_with)
     other, setting = _estimate_with(result, name, value), f"b{value}" if name == "batch" else str(value)
     return [] if other is None else [Alternative(kind, words or f"{name} {value}", setting, other)]
 

@@ -26,7 +26,7 @@ from hardware.execute import BOUNDS, LAUNCH, MEMORY, RESOURCES
 from hardware.setup import Setup
 
 
-@memoize()
+@memoize(large=True)
 def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     """Return the estimate without the host's work between kernels, and that work alone (None if there is none). Both
     keep the totals of the model."""

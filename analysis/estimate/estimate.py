@@ -604,7 +604,7 @@ def _totals_of_run(evaluation: Evaluation, i: int, batch: int, trust: Trust) -> 
     }
 
 
-@memoize(keep=16)
+@memoize(large=True)
 def _at_batches(
     workload: Workload, batches: tuple[int, ...], widths: Widths, joins: str, block: float
 ) -> tuple[Bundle, list[Memory]]:

@@ -32,7 +32,6 @@ _PARTS = {
     "modules": {"norm": 7, "hwexplorer.rotary.default": 4},
 }
 _PARTS["awaited"] = _PARTS["modules"]
-_KEEP = 16  # cached demands per workload: neighbouring batches and precisions while a user steps through them
 
 
 class Moves(Values, frozen=True, kw_only=True):
@@ -312,7 +311,7 @@ def _prompts(workload: Workload) -> Floats:
     return once
 
 
-@memoize(keep=_KEEP)
+@memoize(large=True)
 def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> Demand:
     """Return the demand of the workload at one batch and widths of its tensors. The last few results are cached."""
     result = _evaluate(workload, batch, widths, execution)

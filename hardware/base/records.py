@@ -1,43 +1,113 @@
 """Memoized results, stored in the record they depend on (a frozen struct with `dict=True`, or any object) and freed
-with it. Records share (`share_memos`) the `shared` results that do not depend on how they differ. And items grouped."""
+with it. Records share (`share_memos`) the `shared` results that do not depend on how they differ. The `large` results
+of all records together are at most LARGE_BYTES. And items grouped."""
 
+from __future__ import annotations
+
+import ctypes
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from itertools import count
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from weakref import WeakSet
 
 import msgspec
+import numpy as np
 
 P = ParamSpec("P")
 Record = TypeVar("Record")
 Result = TypeVar("Result")
 Function = Callable[Concatenate[Record, P], Result]
 
-_ABSENT: Any = object()
-_STORES = {False: "_remembered", True: "_shared"}
+ABSENT: Any = object()
+_MEMOS = ("_remembered", "_shared")
+
+LARGE_BYTES = 30_000_000  # what the largest models need for six devices on a screen
+_KEPT_PART = 0.75  # of LARGE_BYTES, which stays when results are dropped: so it happens rarely
+_FEW = 8  # longer sequences are measured by their first, middle and last item
+_OBJECT_BYTES = 48
+_NONE: dict[str, Any] = {}
+
+
+_uses = count()
+
+
+class Large:
+    """A large result. The results that were used least recently are dropped, wherever they are stored: then `result` is
+    ABSENT."""
+
+    __slots__ = ("__weakref__", "bytes", "result", "used")
+
+    _all: ClassVar[WeakSet[Large]] = WeakSet()
+    _total: ClassVar[int] = 0
+
+    def __init__(self, result: Any) -> None:
+        self.result, self.used, self.bytes = result, next(_uses), measure_bytes(result)
+        Large._all.add(self)
+        Large._total += self.bytes
+        if Large._total > LARGE_BYTES:
+            self._drop_others()
+
+    def __del__(self) -> None:
+        Large._total -= self.bytes
+
+    def _drop_others(self) -> None:
+        for other in sorted(self._all, key=lambda each: each.used):
+            if other is not self:
+                Large._total -= other.bytes
+                other.result, other.bytes = ABSENT, 0
+            if Large._total <= _KEPT_PART * LARGE_BYTES:
+                break
+        with suppress(AttributeError, OSError):  # glibc keeps what is free between other arrays, unless it is asked
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def measure_bytes(result: Any) -> int:
+    """Return about how many bytes a result takes, without parts that have results of their own: others share them."""
+    total, left = 0, [(result, 1)]
+    while left:
+        value, times = left.pop()
+        if isinstance(value, np.ndarray):
+            total += value.nbytes
+        elif isinstance(value, tuple | list):
+            if len(value) > _FEW:
+                times, value = times * len(value) // 3, (value[0], value[len(value) // 2], value[-1])
+            left += [(item, times) for item in value]
+        elif isinstance(value, msgspec.Struct):
+            memos = getattr(value, "__dict__", _NONE)
+            if value is result or not ("_remembered" in memos or "_shared" in memos):
+                left += [(getattr(value, name), times) for name in value.__struct_fields__]
+        total += times * _OBJECT_BYTES
+    return total
 
 
 def memoize(
-    *, keep: int | None = None, shared: bool = False
+    *, keep: int | None = None, shared: bool = False, large: bool = False
 ) -> Callable[[Function[Record, P, Result]], Function[Record, P, Result]]:
     """Memoize a function of a record, by positional and hashable arguments. `keep` bounds the results per record; the
-    least recently used are dropped first."""
+    least recently used are dropped first. `large` results are bounded by their bytes instead."""
 
     def decorate(function: Function[Record, P, Result]) -> Function[Record, P, Result]:
         """Return the function, memoized in the records that it is called with."""
-        key, name = _key(function), _STORES[shared]
+        key, name = _key(function), _MEMOS[shared]
 
         @wraps(function)
         def call(record: Record, /, *args: P.args, **kwargs: P.kwargs) -> Result:
             """Return the stored result, or compute and store it."""
             if kwargs:
                 raise TypeError(f"{function.__name__} is remembered by positional arguments")
-            results: dict[Any, Result] = vars(record).setdefault(name, {}).setdefault(key, {})
-            result: Result = results.get(args, _ABSENT) if keep is None else results.pop(args, _ABSENT)
-            if result is _ABSENT:
+            results: dict[Any, Any] = vars(record).setdefault(name, {}).setdefault(key, {})
+            stored = results.get(args, ABSENT) if keep is None else results.pop(args, ABSENT)
+            result: Result = stored
+            if large and stored is not ABSENT:
+                result, stored.used = stored.result, next(_uses)
+            if result is ABSENT:
                 result = function(record, *args, **kwargs)
                 if keep is not None and len(results) >= keep:
                     results.pop(next(iter(results)))
-            results[args] = result
+                stored = Large(result) if large else result
+            results[args] = stored
             return result
 
         return call
@@ -47,7 +117,7 @@ def memoize(
 
 def share_memos(record: object, other: object) -> None:
     """Give `other` the shared results of `record`: present ones, and those that either adds later."""
-    vars(other)[_STORES[True]] = _store(record, True)
+    vars(other)[_MEMOS[True]] = _store(record, True)
 
 
 def forget_memos(record: object, *functions: Callable[..., Any]) -> None:
@@ -61,7 +131,7 @@ def _key(function: Callable[..., Any]) -> str:
 
 
 def _store(record: object, shared: bool) -> dict[str, dict[Any, Any]]:
-    store: dict[str, dict[Any, Any]] = vars(record).setdefault(_STORES[shared], {})
+    store: dict[str, dict[Any, Any]] = vars(record).setdefault(_MEMOS[shared], {})
     return store
 
 

@@ -1,13 +1,14 @@
 """Results remembered with the record they follow from."""
 
 import msgspec
+import numpy as np
 import pytest
 
 from analysis.estimate.kernels import demand, structure
 from analysis.estimate.operator_facts import operator_graph, partition, subgraph_graph
 from analysis.estimate.peak_memory import _sizes, lifetimes
 from analysis.model import store
-from hardware.base.records import forget_memos, memoize, share_memos
+from hardware.base.records import LARGE_BYTES, forget_memos, memoize, share_memos
 from hardware.precision import uniform
 
 
@@ -39,6 +40,26 @@ def test_found_once_and_no_more_than_so_many_kept() -> None:
     forget_memos(record, plus)
     assert plus(record, 1) == 2
     assert len(CALLS) == 6
+
+
+@memoize(large=True)
+def array(record: Record, place: int) -> tuple[np.ndarray, int]:
+    CALLS.append((record.number, place))
+    return np.zeros(LARGE_BYTES // 8 // 4), place
+
+
+def test_large_results_of_all_records_are_bounded_together() -> None:
+    CALLS.clear()
+    record, other = Record(1), Record(2)
+    for place in range(3):
+        array(record, place)
+    array(record, 0)
+    array(other, 7)  # too much: what was not used longest goes
+    assert len(CALLS) == 4
+    assert [array(record, 0)[1], array(other, 7)[1]] == [0, 7]
+    assert len(CALLS) == 4
+    assert array(record, 1)[1] == 1
+    assert CALLS[4:] == [(1, 1)]
 
 
 def test_by_positional_arguments() -> None:

@@ -12,6 +12,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
+from hardware.base.records import ABSENT, Large
 from hwexplorer import state as states
 from hwexplorer.tui.session.change_summary import summarize_pin
 from hwexplorer.views import plain
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 ALWAYS_SHOWN = ("cards", "tree", "status", "verdict")  # whatever panes are visible
 # Views that are drawn after the others, and the part of the screen that each adds to.
 SHOWN_LATER = {"answer": "cards", "next_step": "why"}
-VIEWS_MAX = 160  # fewer if they are long, so that large models do not fill the memory
-VIEWS_MIN = 60  # enough for the state on screen and its neighbours
-ROWS_MAX = 12_000
+VIEWS_MAX = 160
 
 
 class Views:
@@ -118,9 +117,8 @@ class ViewCache:
 
     def __init__(self, provider: ScreenQueries) -> None:
         self.provider = provider
-        self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._kept: OrderedDict[tuple[Any, ...], Large] = OrderedDict()
         self._reads: dict[str, list[tuple[str, ...]]] = {}  # by view: the sets of fields that it was seen to read
-        self._rows = 0
 
     def views(self, state: states.State) -> Views:
         """Return the views of a state; none is computed yet."""
@@ -131,7 +129,7 @@ class ViewCache:
         key = self._find(name, state)
         if key is not None:
             self._kept.move_to_end(key)
-            return self._kept[key]
+            return self._kept[key].result
         reads: set[str] = set()
         view = self._make(name, cast("states.State", TracedState(state, reads)))
         fields = tuple(sorted(reads))
@@ -148,7 +146,7 @@ class ViewCache:
     def forget(self, name: str) -> None:
         """Drop the views of a name, since more is known now."""
         for key in [key for key in self._kept if key[0] == name]:
-            self._rows -= _row_count(self._kept.pop(key))
+            del self._kept[key]
 
     def has(self, name: str, state: states.State) -> bool:
         """Return True if the view is kept, so that nothing must be computed."""
@@ -156,18 +154,13 @@ class ViewCache:
 
     def _find(self, name: str, state: states.State) -> tuple[Any, ...] | None:
         keys = (self._key(name, state, fields) for fields in self._reads.get(name, ()))
-        return next((key for key in keys if key in self._kept), None)
+        return next((key for key in keys if key in self._kept and self._kept[key].result is not ABSENT), None)
 
     def _key(self, name: str, state: states.State, fields: tuple[str, ...]) -> tuple[Any, ...]:
         return (name, self.provider.revision(), fields, attrgetter("model", *fields)(state))
 
     def _keep(self, key: tuple[Any, ...], view: Any) -> Any:
-        self._kept[key] = view
-        self._rows += _row_count(view)
-        while len(self._kept) > VIEWS_MAX or (self._rows > ROWS_MAX and len(self._kept) > VIEWS_MIN):
-            self._rows -= _row_count(self._kept.popitem(last=False)[1])
+        self._kept[key] = Large(view)
+        if len(self._kept) > VIEWS_MAX:
+            self._kept.popitem(last=False)
         return view
-
-
-def _row_count(view: Any) -> int:
-    return len(view.rows) if isinstance(view, plain.Table) else 0
