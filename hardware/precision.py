@@ -109,7 +109,7 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default: str
-    language: str
+    base: str
     sweep: tuple[str, ...]
     keys: tuple[str, ...]
     kept: str
@@ -123,8 +123,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _TABLE = msgspec.convert(file_access.table(PATH), _Table)
 FORMATS = {name: msgspec.structs.replace(row, name=name) for name, row in _TABLE.formats.items()}
 UNIT_FORMATS = tuple(name for name, row in FORMATS.items() if row.is_unit)  # those that arithmetic units may take
-DEFAULT, LANGUAGE = _TABLE.default, _TABLE.language
-BASE = DEFAULT  # the format in which every device can do element-wise work
+DEFAULT, BASE = _TABLE.default, _TABLE.base
 WIDE = _TABLE.kept  # what stays wide where weights are narrow
 SWEEP = _TABLE.sweep
 KEYS = _TABLE.keys

@@ -170,7 +170,7 @@ SETTINGS: dict[str, Setting] = {
         PrecisionSetting(
             name="precision", default=formats.DEFAULT, metavar="P", help=formats.LISTED, is_always_shown=True,
             choices=lambda: formats.NAMES,
-            default_text=f"{formats.DEFAULT}, of language models {formats.LANGUAGE}", action="precision_up",
+            default_text=formats.DEFAULT, action="precision_up",
         ),
         Setting(
             name="execution", called="runtime", flags=("--runtime", "--execution"), common=EXECUTIONS,
@@ -204,8 +204,7 @@ DEFAULTS: dict[str, Any] = {setting.name: setting.default for setting in SETTING
 
 
 def default_precision(model: str) -> str:
-    """Return the default precision of a model: the format that it is stored in, if known. Otherwise it is the usual
-    format of checkpoints for a language model, and formats.DEFAULT for any other."""
+    """Return the default precision of a model: the format that it is stored in, if known, else formats.DEFAULT."""
     changed_s = 0.0
     with suppress(OSError, ValueError):
         if ".gguf" in model:  # the format of a file of weights may change
@@ -215,9 +214,9 @@ def default_precision(model: str) -> str:
 
 @lru_cache(maxsize=256)
 def _default_precision(model: str, changed_s: float) -> str:
-    from analysis.model.names.model_ref import phases, stored_precision  # not needed to start the screen
+    from analysis.model.names.model_ref import stored_precision  # not needed to start the screen
 
-    return stored_precision(model) or (formats.LANGUAGE if phases(model) else formats.DEFAULT)
+    return stored_precision(model) or formats.DEFAULT
 
 
 def defaults_of(model: str) -> dict[str, Any]:

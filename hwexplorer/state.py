@@ -232,7 +232,7 @@ def parse(text: str) -> State:
     model, _, words = names.partition("@")
     values: dict[str, object] = {"model": _decode(model)} if model else {}
     precision = settings.default_precision(_decode(model))
-    if precision == formats.LANGUAGE:
+    if precision == formats.DEFAULT:
         precision = precision_of_name(text) or precision
     values |= {"precision": precision, **settings.read_words(words)}
     if devices:

@@ -389,6 +389,12 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         return self.setup.plan
 
     @property
+    def format_name(self) -> str:
+        """The precision that a user of the device would ask for: as requested, else what takes its place."""
+        asked, stored = self.scenario.precision, self.plan.stored
+        return asked if self.plan.weights == precision.parse(asked).weights else stored
+
+    @property
     def runtime(self) -> Runtime:
         """The software that runs the model."""
         return self.setup.runtime

@@ -59,7 +59,7 @@ def describe_measurement(result: Estimate, figure: str, load: LoadSpec | None = 
         columns = "device,model,batch,precision,framework,latency_ms"
         return f"{words}; `hwexplorer calibrate {key} FILE.csv` reads its time ({columns})"
     if tool is None:
-        settings = f"--runtime {runtime.id} --precision {scenario.precision}"
+        settings = f"--runtime {runtime.id} --precision {result.format_name}"
         return (
             f'{words}; `hwexplorer calibrate {key} "TIME ms {model} batch {scenario.batch}" {settings}` reads its time'
         )
@@ -72,7 +72,7 @@ def describe_measurement(result: Estimate, figure: str, load: LoadSpec | None = 
 
 def _fields(tool: Tool, result: Estimate, load: LoadSpec | None) -> dict[str, object]:
     """Return the fields of a command. Decoding is timed behind as many tokens as the estimate has in its cache."""
-    workload, batch, precision = result.workload, result.scenario.batch, result.scenario.precision
+    workload, batch, precision = result.workload, result.scenario.batch, result.format_name
     lengths, name = workload.defaults, workload.name.partition(":")[0]
     depth = lengths.get("kv", 0)
     prompt = 0 if workload.kind == "decode" else lengths.get("sequence", 0)

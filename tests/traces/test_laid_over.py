@@ -140,7 +140,7 @@ def state_with_a_trace(file: Path, slower: float = 3.0) -> State:
         for kind, path, seconds in zip(ops.kind, ops.path, result.run.latency_s, strict=True)
     ]
     file.write_text("\n".join(["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)", *rows]))
-    return State(model="resnet18", execution="eager", devices=("xeon_8490h",), trace=str(file))
+    return State(model="resnet18", precision="fp32", execution="eager", devices=("xeon_8490h",), trace=str(file))
 
 
 def test_the_tree_shows_the_trace_that_its_state_names(tmp_path: Path) -> None:

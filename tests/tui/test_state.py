@@ -167,9 +167,9 @@ def test_a_precision_is_written_in_one_way(text: str) -> None:
     assert states.format(state) == "resnet50@b8,w4a16kv8"
 
 
-def test_language_models_are_asked_for_as_they_are_stored() -> None:
-    """Nobody serves Llama in fp32; what is said is kept, and written where it is not the model's own."""
-    assert states.parse("resnet50").precision == states.parse("bert_base").precision == "fp32"
+def test_models_are_asked_for_in_16_bits_or_as_they_are_stored() -> None:
+    """One format for all devices; what is said is kept, and written where it is not the default."""
+    assert states.parse("resnet50").precision == states.parse("bert_base").precision == "bf16"
     for text in ("llama3_8b", "Llama-3-8B:decode,kv=64", "llama3_8b:request,in=8,out=8/h100_sxm"):
         assert states.parse(text).precision == "bf16"
     asked = states.parse("llama3_8b:decode@fp32")
@@ -177,5 +177,5 @@ def test_language_models_are_asked_for_as_they_are_stored() -> None:
     assert states.format(states.parse("llama3_8b@bf16")) == "llama3_8b"
     opened = states.with_model(states.parse("resnet50"), "llama3_8b")
     assert opened.precision == "bf16"
-    assert states.with_model(opened, "resnet50").precision == "fp32"
+    assert states.with_model(opened, "resnet50").precision == "bf16"
     assert states.with_model(states.parse("resnet50@fp16"), "llama3_8b").precision == "fp16"

@@ -71,7 +71,7 @@ def test_a_configuration_and_a_file_of_weights_run_in_the_format_they_are_stored
         (folder / "config.json").write_text('{"model_type": "llama", ' + words + "}")
         assert default_precision(f"hf:{folder}") == default_precision(f"hf:{folder}:decode,kv=9") == precision
     assert default_precision(str(written(tmp_path, "small.gguf", weight_files.gguf()))) == "q4_k_m"
-    assert default_precision(str(tmp_path / "none.gguf")) == "fp32"
+    assert default_precision(str(tmp_path / "none.gguf")) == "bf16"
 
 
 # Metadata as llama.cpp's converter writes them -> the configuration they come from (keys of gguf 0.19).
