@@ -7,12 +7,14 @@ import sys
 import time
 from hashlib import sha256
 
-from analysis.estimate import trust
+from analysis.estimate import measured_runs, trust
 from analysis.serving import served_load
 from lab import closed_form, efficiency_fit, serving_fit
+from lab import measured_runs as runs
 
 SHIPPED = {
     closed_form.SIZES: closed_form.write_sizes,
+    measured_runs.PATH: runs.main,
     trust.PATH: efficiency_fit.main,
     served_load.EVIDENCE: serving_fit.main,
 }

@@ -7,6 +7,7 @@ import msgspec
 
 from analysis.document import YES_NO, column, record
 from analysis.estimate.estimate import Estimate, largest_batch
+from analysis.estimate.measured_runs import MeasuredRun, measured_runs
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.trust import Trust
 from analysis.model.ir.workload import steps
@@ -36,8 +37,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     SI units. `devices` run it together: energy and power are of all, memory of each. `runtime` is the software,
     `serving` the figures of a request of a language model, `bound_time` the share of the time by bound. `supported` is
     False if no software is known to run such work on the device. `formats` are a language model's formats by role.
-    `silicon` is False for a device on paper; `trust` is the evidence for such work on it; `incomplete` names work
-    without a cost rule, if too much. `derived` are the metrics with a formula, by their keys."""
+    `silicon` is False for a device on paper; `trust` is the evidence for such work on it, `measured` what others
+    measured of the same; `incomplete` names work without a cost rule, if too much. `derived` are the metrics with a
+    formula, by their keys."""
 
     model: Annotated[str, column("Model", keep=2)]
     device: Annotated[str, column("Device")]
@@ -80,6 +82,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     incomplete: str | msgspec.UnsetType = msgspec.UNSET
     serving: Serving | msgspec.UnsetType = msgspec.UNSET
     derived: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
+    measured: tuple[MeasuredRun, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def can_win(self) -> bool:
@@ -138,6 +141,7 @@ def figures(result: Estimate) -> Figures:
         incomplete=result.rule_coverage.gap or msgspec.UNSET,
         serving=serving(result) or msgspec.UNSET,
         derived={m.key: m.formula(result) for m in METRICS.values() if m.formula and not m.is_of_load} or msgspec.UNSET,
+        measured=measured_runs(result) or msgspec.UNSET,
     )
 
 

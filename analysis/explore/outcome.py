@@ -19,6 +19,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from analysis.document import column
+from analysis.estimate import measured_runs
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields, serving
 from analysis.estimate.metrics import METRICS, select_metrics
@@ -210,7 +211,7 @@ class Outcome(msgspec.Struct, frozen=True):
     @property
     def notes(self) -> tuple[str, ...]:
         """The lines that a reader of the parts must know."""
-        return ()
+        return tuple(f"measured: {run.figures}, {run.cited}" for run in measured_runs.measured_runs(self.estimate))
 
     def aim(self, metric: str) -> float:
         """Return the figure that devices are compared by: latency, energy or EDP."""

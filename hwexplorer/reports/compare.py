@@ -319,6 +319,7 @@ def _brief_columns(rows: Sequence[device_rows.DeviceRow]) -> tuple[Column, ...]:
         Column("software", "Software", role="text", keep=3,
                of=lambda row: f"{row.run.runtime.name.removesuffix(' compiler')} ({row.run.precision_run})"),
         Column("evidence", "Evidence", role="text", keep=2),
+        *[Column("measured", "Measured", role="text", keep=1)] * any(row.measured for row in rows),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from analysis import wording
 from analysis.document import Column, columns, record
-from analysis.estimate import causes, tree_figures
+from analysis.estimate import causes, measured_runs, tree_figures
 from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inference
 from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate
@@ -135,6 +135,8 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain
     ]
     if len(members) == 1 and (parts := wording.attention_parts(result, int(members[0]))):
         lower.insert(0, ("Inside", parts))
+    if kind == "model" and not outcome.is_simulated and (near := measured_runs.nearest_runs(result)):
+        lower.append(("Measured nearest to this", tuple(map(str, near))))
     if kind == "model" and (coverage := (*_gaps(result), *result.workload.notes)):
         lower.append(("Coverage", coverage))
     if notes := describe_deviations(result):

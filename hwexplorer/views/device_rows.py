@@ -15,6 +15,7 @@ from analysis import wording
 from analysis.document import Column
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.measured_runs import measured_runs
 from analysis.estimate.metrics import METRICS
 from analysis.explore.outcome import Outcome, figure_band, parse_limits
 from hardware.base.text import Unit, decimals_for, fixed, prefix_for, quantity
@@ -53,6 +54,12 @@ class DeviceRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     def evidence(self) -> str:
         """The word for the evidence of its figures."""
         return wording.evidence_word(self.run)
+
+    @property
+    def measured(self) -> str:
+        """The newest measured run of the same, with its source; '' without one."""
+        run = next(iter(measured_runs(self.run)), None)
+        return f"{run.figures} ({run.cited})" if run else ""
 
     @cached_property
     def figures(self) -> Compared:
@@ -242,7 +249,7 @@ def _card(state: State, row: DeviceRow, figures: tuple[plain.CardFigure, ...], n
         key=row.key,
         name=f"{wording.short_name(result.device).removesuffix(ON_PAPER)}{count}",
         short=f"{name}{count}",
-        evidence=row.evidence,
+        evidence=next((f"measured {run.figures}, {run.year}" for run in measured_runs(result)), row.evidence),
         runtime=result.runtime.name,
         format=result.precision_run,
         rank=row.rank,
