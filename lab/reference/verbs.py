@@ -29,15 +29,15 @@ def _index() -> Iterator[str]:
 
 README = "README.md"
 _BEGIN, _END = "<!-- answer: written by python -m lab.reference -->\n", "<!-- end of answer -->\n"
-_ANSWER, _ANSWER_LINES, _ANSWER_WIDTH = "compare resnet50 --on h100_sxm,l4,t4", 14, 100
+_ANSWER, _ANSWER_BLOCKS, _ANSWER_WIDTH = "compare resnet50 --on h100_sxm,l4,tpu_v4", 5, 110
 
 
 def readme() -> str:
-    """Return README.md with the first lines that its example command prints today."""
+    """Return README.md with the answer and the table that its example command prints today."""
     before, _, rest = Path(README).read_text(encoding="utf-8").partition(_BEGIN)
     _, model, _, devices = _ANSWER.split()
     printed = api.function("compare")(model, on=devices).to_text(width=_ANSWER_WIDTH)
-    answer = "\n".join(printed.splitlines()[:_ANSWER_LINES])
+    answer = "\n\n".join(printed.split("\n\n")[:_ANSWER_BLOCKS])
     return f"{before}{_BEGIN}```\n$ hwexplorer {_ANSWER}\n{answer}\n```\n{_END}{rest.partition(_END)[2]}"
 
 

@@ -24,8 +24,8 @@ def commands(page: str) -> list[str]:
     return [line.removeprefix("hwexplorer ") for line in lines if line.startswith("hwexplorer ")]
 
 
-def test_the_readme_has_at_most_900_words() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
+def test_the_readme_has_at_most_750_words() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 750
 
 
 QUICK = commands("README.md")
@@ -75,18 +75,16 @@ def test_the_readme_trusts_no_more_than_the_table_of_errors() -> None:
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     rows = [row for row in rows if row[1].replace(",", "").isdigit()]
     errors = sorted(int(row[3].removesuffix(" %")) for row in rows)
-    held = [int(share) for row in rows for share in re.findall(r"(\d+) %", row[5])]
     good = [error for error in errors if error <= 20]
     count = sum(int(row[1].replace(",", "")) for row in rows)
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert (
         f"On {count // 500 * 500:,} published measurements the median error is {good[0]} to {good[-1]} % in "
-        f"{len(good)} of {len(errors)} classes of work, at most {errors[-1]} % in the others, and {min(held)} to "
-        f"{max(held)} % of the "
+        f"{len(good)} of {len(errors)} kinds of work (CNN on a GPU, decoding on a CPU ..) and at most {errors[-1]} % in the others."
     ) in text
 
 
 def test_the_readme_counts_models_and_devices() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     n_models = len(hwexplorer.models().document.models)
-    assert f"{n_models} models and {len(device_files(()))} devices ship" in text
+    assert f"{n_models} models, {len(device_files(()))} CPUs, GPUs" in " ".join(text.split())
