@@ -60,8 +60,7 @@ def _least_seconds(result: Estimate) -> list[grid.Floats]:
 @pytest.mark.parametrize("model", ["mobilenet_v2", "attention_head"])
 def test_every_device_and_power_mode_with_its_default(model: str, nth: int) -> None:
     for device in grid.catalogue()[::nth]:
-        if device.arch.describe is None:
-            check_physics(grid.run(model, device, 8, "fp16"))
+        check_physics(grid.run(model, device, 8, "fp16"))
 
 
 @slow

@@ -208,6 +208,8 @@ class ChildJob(ABC, Generic[Answer]):
         if code < 0:
             hint = " (out of memory?)" if code in (-signal.SIGKILL, -signal.SIGABRT) else ""
             return f"was killed by signal {-code}{hint}"
+        if code == 127:  # of the dynamic loader
+            return "could not load its libraries (out of memory?)"
         return f"ended with code {code}"
 
     def _finish(self, result: Answer | None = None, error: ModelError | None = None) -> None:
