@@ -39,7 +39,7 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def figures(self) -> str:
-        """What was measured: `393 µs, 95.2 mJ per inference`."""
+        """The measured figures in words: `393 µs, 95.2 mJ per inference`."""
         time = quantity(self.latency_s, "s") if self.latency_s else ""
         energy = f"{quantity(self.energy_j, 'J')} per inference" if self.energy_j else ""
         return ", ".join(filter(None, (time, energy)))

@@ -61,7 +61,7 @@ def test_without_a_terminal_the_model_alone_prints_the_comparison() -> None:
     assert (alone.returncode, alone.stderr) == (0, "")
     assert alone.stdout == compare.stdout
     assert json.loads(run("resnet18", "--format", "json").stdout)["model"] == "resnet18"
-    assert run().stdout.startswith("resnet50, batch 1, fp32, ")
+    assert run().stdout.startswith("resnet50, batch 1, bf16, ")
 
 
 # --- streams ----------------------------------------------------------------------------------------------

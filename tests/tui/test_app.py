@@ -312,7 +312,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("one_format", "resnet50@int8")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("f")
-    await settle_until(pilot, lambda: app.state.precision == "fp32")  # what this model has by default
+    await settle_until(pilot, lambda: app.state.precision == "bf16")  # what this model has by default
     await pilot.press("f")
     assert app.state.precision == "int8"
 

@@ -58,7 +58,7 @@ async def test_a_click_on_the_head_of_a_column_sorts_by_it() -> None:
         await click(app, pilot, "tree", "latency µs")
         assert (app.state.sort, app.state.descending) == ("latency", False)
         assert (app.session.message or [""])[0] == "the tree is sorted by latency reversed"
-        await click(app, pilot, "tree", "bound ")
+        await click(app, pilot, "tree", "cum %")
         assert app.session.message is not None
         assert "share" in app.session.message[0]
         await pilot.press("2")
@@ -79,8 +79,8 @@ async def test_the_halves_of_a_pair_go_down_and_up(line: str) -> None:
 
 async def test_the_chips_of_the_title_are_clickable() -> None:
     async with on_screen("resnet50@b8?pin=tpu_v4@b8", Fake(), size=(160, 40)) as (app, pilot):
-        await click(app, pilot, "head", "fp32", right=3)
-        assert app.state.precision != "fp32"
+        await click(app, pilot, "head", "bf16", right=3)
+        assert app.state.precision != "bf16"
         await click(app, pilot, "head", "usual runtime")
         assert app.state.execution != "auto"
         await click(app, pilot, "head", "resnet50")

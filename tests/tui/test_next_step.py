@@ -63,7 +63,7 @@ async def test_limits_put_passing_devices_first_and_name_the_best_with_its_evide
 
 
 async def test_limits_that_no_device_shown_passes_are_the_headline_with_the_count_of_all() -> None:
-    async with on_screen("resnet50?limits=L<5ms,E<10mJ") as (app, pilot):
+    async with on_screen("resnet50@fp32?limits=L<5ms,E<10mJ") as (app, pilot):
         await settle_until(pilot, lambda: " pass; best: " in screen_text(app))
         assert app.explorer.strip.answer[0].startswith("No device shown passes; limits L<5ms E<10mJ: ")
         assert "No device shown passes" in screen_text(app).splitlines()[1]

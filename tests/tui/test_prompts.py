@@ -174,4 +174,4 @@ async def test_devices_within_limits_come_best_first_and_the_cursor_stays_on_the
         products = [cells[3] * cells[4] for cells in ranked]
         assert products == sorted(products)
         assert (over(app).content.cursor, over(app).content.top) == (0, 0)
-        assert "batch 1 · fp32" in over(app).pane.heading
+        assert "batch 1 · bf16" in over(app).pane.heading

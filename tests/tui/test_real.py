@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from hardware import precision
 from hwexplorer.cli import main
 from hwexplorer.screen_queries import ScreenQueries
 from hwexplorer.state import PANES, State, parse
@@ -32,8 +31,8 @@ async def test_the_main_job() -> None:
         assert app.state.on == "tpu_v4"
         assert app.state.at in app.session.index.place
         assert "operand delivery" in screen_text(app)
-        await pilot.press("p", "]", "]", "}")
-        assert (app.state.batch, app.state.precision) == (4, precision.KEYS[1])
+        await pilot.press("p", "]", "]", "{")
+        assert (app.state.batch, app.state.precision) == (4, "fp16")
         assert any(column.role == "delta" for column in app.explorer.outline.table.columns)
         await pilot.press("e", "enter")
         assert app.session.message is not None

@@ -52,7 +52,7 @@ async def test_advice_has_a_key_and_is_applied_and_undone() -> None:
         assert app.session.message is not None
         assert app.session.message[0].endswith("u undoes")
         await pilot.press("u")
-        assert (app.state.batch, app.state.precision) == (1, "fp32")
+        assert (app.state.batch, app.state.precision) == (1, "bf16")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def lines(content: TreeTable | Prose | PlotArea, width: int, height: int, focuse
 
 def tree(state: State | None = None) -> TreeTable:
     content = TreeTable()
-    content.update(Fake().tree(state or State()), frozenset({"conv1"}), hide=("delta",))
+    content.update(Fake().tree(state or State(precision="fp32")), frozenset({"conv1"}), hide=("delta",))
     return content
 
 
