@@ -80,7 +80,8 @@ def test_the_readme_trusts_no_more_than_the_table_of_errors() -> None:
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert (
         f"On {count // 500 * 500:,} published measurements the median error is {good[0]} to {good[-1]} % in "
-        f"{len(good)} of {len(errors)} kinds of work (CNN on a GPU, decoding on a CPU ..) and at most {errors[-1]} % in the others."
+        f"{len(good)} of {len(errors)} kinds of work (CNN on a GPU, decoding on a CPU ..) and at most "
+        f"{errors[-1]} % in the others."
     ) in text
 
 
