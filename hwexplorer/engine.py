@@ -21,7 +21,7 @@ from analysis.explore.outcome import Outcome
 from analysis.model import reading_budget, store
 from analysis.model.ir import workload as workloads
 from analysis.model.names import model_ref, targets
-from hardware import device_catalog
+from hardware import device_catalog, known_architectures
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 from hardware.base.records import forget_memos, memoize, share_memos
@@ -92,6 +92,11 @@ def device(name: str) -> Device:
         return device(device_name)
     shipped = re.split("[:@{]", name, maxsplit=1)[0] in device_catalog.device_files(_MODELS.folders)
     return device_catalog.load_device(name, _MODELS.folders if shipped else folders())
+
+
+def device_ids() -> list[str]:
+    """Return the ids of all devices: those of the catalogue, then the user's. Their files are not read."""
+    return list(device_catalog.device_files((*folders(), *known_architectures.device_folders())))
 
 
 def marked_key(name: str) -> str:

@@ -104,6 +104,11 @@ class ScreenQueries:
         )
         return replace(table, columns=(table.columns[0], column, *table.columns[1:]), rows=rows)
 
+    def device_names(self, state: State) -> list[str]:
+        """Return the names of all devices, those of the state as they are spelt there. No device is read."""
+        by_id = {engine.device(name).id: name for name in state.devices}
+        return [by_id.get(id, id) for id in engine.device_ids()]
+
     def device(self, name: str) -> plain.Text:
         """Return the sheet of a device. Tabs separate its facts, as in terms: a narrow screen would break columns."""
         page = Answer("devices", State(), device=name).view()

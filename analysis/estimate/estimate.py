@@ -285,13 +285,13 @@ def _part_seconds(
     workloads: Sequence[Workload], sizes: Sequence[int], setup: Setup, whole_s: dict[tuple[int, int], float]
 ) -> dict[tuple[int, int], float]:
     """Return the seconds of an inference in parts, without the start of a call, by the identity of a workload and the
-    size of its parts. `whole_s` are latencies of whole batches. They are kept with the setup, since the parts of every
-    batch are the same."""
-    kept = _kept_seconds(setup)
-    if len(kept) > _KEEP_PARTS:
-        kept.clear()
+    size of its parts. `whole_s` are latencies of whole batches. They are kept with the workload, since the parts of
+    every batch are the same."""
+    for workload in workloads:
+        if len(_kept_seconds(workload)) > _KEEP_PARTS:
+            _kept_seconds(workload).clear()
     asked = [(workload, size) for size in sizes for workload in workloads]
-    lacking = [pair for pair in asked if (id(pair[0]), pair[1]) not in kept]
+    lacking = [(workload, size) for workload, size in asked if (id(setup), size) not in _kept_seconds(workload)]
     pairs = [(workload, size) for workload, size in lacking if (id(workload), size) not in whole_s]
     latencies = dict(whole_s)
     if pairs:
@@ -299,13 +299,14 @@ def _part_seconds(
         latency_s = evaluate(bundle, setup).totals.latency_s.tolist()
         latencies |= {(id(workload), size): s for (workload, size), s in zip(pairs, latency_s, strict=True)}
     for workload, size in lacking:
-        kept[id(workload), size] = workload, (latencies[id(workload), size] - setup.call_s) / size
-    return {(id(workload), size): kept[id(workload), size][1] for workload, size in asked}
+        seconds = (latencies[id(workload), size] - setup.call_s) / size
+        _kept_seconds(workload)[id(setup), size] = setup, seconds
+    return {(id(workload), size): _kept_seconds(workload)[id(setup), size][1] for workload, size in asked}
 
 
 @memoize()
-def _kept_seconds(setup: Setup) -> dict[tuple[int, int], tuple[Workload, float]]:
-    """Return what `_part_seconds` keeps of a setup, by the identity of workloads, which it holds."""
+def _kept_seconds(workload: Workload) -> dict[tuple[int, int], tuple[Setup, float]]:
+    """Return what `_part_seconds` keeps of a workload, by the identity of setups, which it holds."""
     return {}
 
 

@@ -132,7 +132,9 @@ class HwExplorer(App[None]):
             gc.enable()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Hand the size to the screen."""
+        """Hand the size to the screen. The driver is told that a text of no letters means a new size."""
+        if self._driver is not None:
+            self._driver.write("")
         self.explorer.resized(*event.size)
 
     async def on_event(self, event: events.Event) -> None:

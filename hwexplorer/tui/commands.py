@@ -294,7 +294,7 @@ def _models(session: Session) -> list[str]:
 
 
 def _catalogue(session: Session) -> list[str]:
-    return [row.key for row in session.provider.devices(session.state).rows]
+    return session.provider.device_names(session.state)
 
 
 def _compared_devices(session: Session) -> Iterable[str]:

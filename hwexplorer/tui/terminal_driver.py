@@ -23,11 +23,13 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
 from hwexplorer.process import signals
+from hwexplorer.tui.terminal_cells import TerminalCells
 from hwexplorer.views import layout
 
 READ_BYTES = 4096
 PASTED = 1000  # printable characters in one read: no hand types as many, so they are pasted
 TICK_S = 0.1
+SIZE_CHANGED = ""  # in place of a text: what the terminal shows is not known, and is written whole next
 SIZE_MAX = (2000, 1000)  # columns and lines; a larger size is an error, and would take gigabytes
 # Resets each mode, in the order of `stop_application_mode`: paste, wrapping, sizes in the input, mouse,
 # the keyboard protocol, the other screen, the cursor, focus.
@@ -84,15 +86,17 @@ class _Output:
     """The terminal's file, for the thread that writes. A write that fails ends the program."""
 
     def __init__(self, file: IO[str], ascii: bool) -> None:
-        self._file, self._ascii = file, ascii
+        self._file, self._ascii, self._cells = file, ascii, TerminalCells()
         self.fileno = file.fileno
 
     def write(self, text: str) -> None:
-        """Write to the terminal; end the program if the terminal is gone."""
+        """Write what changes on the terminal, SIZE_CHANGED for all of it; end the program if the terminal is gone."""
+        if text == SIZE_CHANGED:
+            self._cells.forget()
         if self._ascii:  # Textual draws lists and input boxes itself
             text = layout.ascii_cells(text)
         try:
-            self._file.write(text)
+            self._file.write(self._cells.changes(text))
         except (OSError, ValueError):
             signals.end(signal.SIGHUP)
 

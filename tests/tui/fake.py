@@ -312,6 +312,9 @@ class Fake(ScreenQueries):
         rows = [Row(id, (id, "x" if id in state.devices else "", DEVICES[id][1])) for id in DEVICES]
         return Table("devices", "Devices", columns, tuple(rows))
 
+    def device_names(self, state: State) -> list[str]:
+        return list(DEVICES)
+
     def device(self, name: str) -> Text:
         if name not in DEVICES:
             raise unknown("device", name, DEVICES)
