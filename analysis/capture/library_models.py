@@ -2,13 +2,12 @@
 
 import importlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from analysis.model.model_errors import CaptureError
-from analysis.model.names import targets, zoo
+from analysis.model.names import zoo
 from analysis.model.names.targets import Target
 from hardware.base.errors import hint, match_name
 
@@ -17,8 +16,6 @@ _USUAL, _DETECTED = 224, 640  # pixels of a classifier and of a detector, if the
 
 def build(target: Target) -> tuple[Any, Any]:
     """Return the module and an example input. Raises a `CaptureError` for a name that the library lacks."""
-    if target.is_configuration:
-        return _configured(targets.source(target))
     return _BUILDERS[target.path](importlib.import_module(target.path), target.factory)
 
 
@@ -77,56 +74,4 @@ _BUILDERS: dict[str, Callable[[Any, str], tuple[Any, Any]]] = {
     "ultralytics": _ultralytics,
     "diffusers": _published,
     "transformers": _published,
-}
-
-
-_TOKENS, _ANSWER = 128, 64  # tokens of an input, and of an unfinished answer
-_PIXELS, _SAMPLES = 224, 16_000  # if a configuration states none; samples of one second of sound
-
-
-def _configured(file: Path) -> tuple[Any, Any]:
-    """Return the model of a Hugging Face configuration, or only its language model if it has several parts. It is
-    built by transformers: no code of the folder is executed and nothing is downloaded."""
-    transformers: Any = importlib.import_module("transformers")
-
-    try:
-        config = transformers.AutoConfig.from_pretrained(str(file), trust_remote_code=False, local_files_only=True)
-    except (ValueError, KeyError):
-        raise CaptureError(
-            f"transformers {transformers.__version__} does not know it without code of its folder, which is not run: "
-            "name that code, as net.py:make"
-        ) from None
-    text = getattr(config, "text_config", config)
-    named = getattr(transformers, next(iter(config.architectures or ()), ""), None)
-    if text is not config:
-        model = transformers.AutoModelForCausalLM.from_config(text)
-    else:
-        model = named._from_config(config) if named is not None else transformers.AutoModel.from_config(config)
-    return model, _inputs(model, text)
-
-
-def _inputs(model: Any, config: Any) -> dict[str, Any]:
-    """Return example inputs by name. Raises a CaptureError if the shape of the main input is unknown."""
-    first = model.main_input_name
-    shape = _SHAPES.get(first, lambda config: None)(config)
-    if shape is None:
-        raise CaptureError(f"{type(model).__name__} takes {first}: give its shape, as --input {first}=1x128")
-    given = {first: torch.zeros(shape, dtype=torch.int64 if first == "input_ids" else torch.float32)}
-    if getattr(config, "is_encoder_decoder", False):
-        given["decoder_input_ids"] = torch.zeros(1, _ANSWER, dtype=torch.int64)
-    return given
-
-
-def _pixels(config: Any) -> tuple[int, ...]:
-    size = getattr(config, "image_size", None) or _PIXELS
-    return (1, getattr(config, "num_channels", 3), *(size if isinstance(size, (list, tuple)) else (size, size)))
-
-
-_SHAPES = {
-    "input_ids": lambda config: (1, _TOKENS),
-    "pixel_values": _pixels,
-    "input_values": lambda config: (
-        (1, config.max_length, config.num_mel_bins) if getattr(config, "num_mel_bins", None) else (1, _SAMPLES)
-    ),
-    "input_features": lambda config: (1, config.num_mel_bins, 2 * config.max_source_positions),
 }

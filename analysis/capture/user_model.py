@@ -24,7 +24,6 @@ from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import CaptureError, ModelError
 from analysis.model.names import targets
 from analysis.model.reading_budget import Progress
-from analysis.model.transformer import hf_config
 from hardware.known_architectures import TORCH_HOST
 
 UNWATCHED = "captured from its code; data files and environment variables are not watched: --again captures it again"
@@ -38,14 +37,14 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
     progress("build", 0.3)
     with suppress(Exception):  # else the user's code cannot import it if its operators do not load
         import_torchvision()
-    if target.is_configuration or target.is_library:
+    if target.is_library:
         build = partial(library_models.build, target)
     else:
         build = partial(model_factory.build, model_factory.find(target, file), target)
     ways = ("real",) if target.is_program else ("none", "real")
     graph = _capture(build, target.inputs, target.batch_dim, progress, ways)
     progress("lower", 0.95)
-    notes = hf_config.notes(target.factory) if target.is_configuration else (UNWATCHED,) * (not target.is_program)
+    notes = (UNWATCHED,) * (not target.is_program)
     versions = {"torch": graph.versions["torch"], **model_factory.versions()}
     graph = replace(graph, versions=versions, notes=(*notes, *graph.notes))
     return lower_graph(graph, target.label, "custom", str(file))

@@ -64,13 +64,13 @@ def test_a_published_configuration_is_the_model_of_its_name(name: str) -> None:
 
 
 def test_a_kind_without_a_reader_says_what_can_be_captured() -> None:
-    with pytest.raises(ValueError, match=r"'reformer' is not supported.*others need transformers"):
+    with pytest.raises(ValueError, match=r"'reformer' is not supported.*opens as net.py:make"):
         hf_config.parse_config({"model_type": "reformer"})
 
 
 @pytest.mark.parametrize("kind", ["t5", "bart", "whisper"])
 def test_an_encoder_decoder_is_refused_with_what_to_do(kind: str) -> None:
-    with pytest.raises(ValueError, match=r"encoder-decoder: install transformers .*transformers:t5_base"):
+    with pytest.raises(ValueError, match=r"encoder-decoder: .*net.py:make .*transformers:t5_base"):
         hf_config.parse_config({"model_type": kind, "is_encoder_decoder": True})
 
 

@@ -115,7 +115,7 @@ def test_the_hub_cache_is_looked_into(tmp_path: Path, monkeypatch: pytest.Monkey
     [
         ({"model_type": "reformer"}, "not supported"),
         ({"model_type": "llamma"}, "did you mean llama"),
-        ({}, "hf_config.toml lists all that are"),
+        ({}, "opens as net.py:make"),
         ({"model_type": "llama"}, "has no hidden_size"),
         (LLAMA | {"hidden_size": "wide"}, "config.json of type 'llama'"),
         (LLAMA | {"hidden_size": -1}, "hidden"),

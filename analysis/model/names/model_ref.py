@@ -11,7 +11,6 @@ import os
 import re
 from contextlib import suppress
 from functools import lru_cache, partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeAlias
 
 from analysis.model.model_errors import ModelError, ModelSpecError, UnknownModelError
@@ -142,8 +141,7 @@ def stored_precision(model: str) -> str:
 
     try:
         if model.lower().startswith("hf:"):
-            folder = targets.configuration(model).factory
-            return hf_config.stored_precision(transformer_request.split_hub(folder)[0])
+            return hf_config.stored_precision(transformer_request.split_hub(model[3:])[0])
         target = targets.parse(model)
         return "" if target is None else weight_headers.stored_precision(targets.source(target))
     except RequestError:
@@ -160,7 +158,7 @@ def _published_precision(model: str) -> str:
 def user_target(text: str) -> Target | None:
     """Return the user's model that a text names, None for any other model. Raises `ModelSpecError`."""
     if text.lower().startswith("hf:"):
-        return _configured(text)
+        return None
     full = plain(text)
     target = targets.parse(full)
     if target is None:
@@ -171,18 +169,6 @@ def user_target(text: str) -> Target | None:
         if zoo.find_name(target.path) or transformers.handles(full):
             return None
     return target
-
-
-def _configured(text: str) -> Target | None:
-    """Return the target of a configuration that only transformers can build, if transformers is installed."""
-    from analysis.model.transformer import hf_config, transformer_request
-
-    target = targets.configuration(text)
-    try:
-        is_read = bool(transformer_request.split_hub(target.factory)[1]) or hf_config.has_reader(target.factory)
-    except ModelSpecError:  # reported when the configuration is read
-        return None
-    return None if is_read or find_spec("transformers") is None else target
 
 
 def _refuse_file(text: str) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import zoo
-from analysis.model.transformer import hf_config, transformer_request
+from analysis.model.transformer import transformer_request
 from hardware.base import plugins
 from hardware.base.errors import hint, nearest, split_list
 
@@ -42,7 +42,6 @@ _FILE = rf"(?a)(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?{_CAL
 _WEIGHTS = r"(?P<path>[^()]*\.gguf)(?::(?P<options>[\w=,. ]{1,200}))?"
 _PROGRAM = rf"(?P<path>[^()]*\{PROGRAM})(?P<call>\(\))?"
 _DATA = rf"(?a)(?P<path>[^()]*\.[a-z]\w*){_CALL}"
-_CONFIGURATION = rf"(?i)hf:(?P<path>[^()]*){_CALL}"
 _MODULE = rf"(?a)(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*){_CALL}"
 _LIBRARY = rf"(?ai)(?P<path>{'|'.join(zoo.library_names())})(?:\.models)?:(?P<factory>[\w.-]+){_CALL}"
 
@@ -112,11 +111,6 @@ class Target(msgspec.Struct, frozen=True):
         return self.runs_code
 
     @property
-    def is_configuration(self) -> bool:
-        """True for `hf:FOLDER` with an architecture that only transformers can build."""
-        return self.path == "hf"
-
-    @property
     def takes_inputs(self) -> bool:
         """True if the user may state the shapes of its inputs."""
         return (self.runs_code and not self.is_program) or has_reader(self.path)
@@ -180,13 +174,6 @@ def has_reader(path: str) -> bool:
     if suffix is None or path.endswith(_OTHERS):
         return False
     return suffix[0] == ONNX or suffix[0] in plugins.entry_points("readers")
-
-
-def configuration(text: str) -> Target:
-    """Parse `hf:FOLDER`, with inputs in parentheses after it."""
-    match = re.fullmatch(_CONFIGURATION, text)
-    path, call = (match["path"], match["call"]) if match else (text, None)
-    return Target("hf", path, *_arguments(call), call is not None)
 
 
 def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Target:
@@ -270,8 +257,6 @@ def source(target: Target) -> Path:
         except (OSError, ValueError, RuntimeError) as error:  # a name too long, a NUL, no such home
             problem = f"no file {target.path[:60]!r} ({getattr(error, 'strerror', None) or error})"
         raise UnknownModelError(problem)
-    if target.is_configuration:
-        return hf_config.file(target.factory)
     if (shipped := shipped_at(target)).is_file():
         return shipped
     if target.path in zoo.library_names("captured"):

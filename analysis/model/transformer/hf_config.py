@@ -343,22 +343,13 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
 _MAX_BYTES = 4 << 20
 _ALIKE = 4  # letters that names of one family have in common, as in qwen3_5 and qwen3_7
 _NUMBER = re.compile(r"\.\d+\.")  # of a layer
+_BUILT = "a function of your own that returns transformers' (model, inputs) opens as net.py:make"
 _SIZE = re.compile(r"^num_|_(size|dim|layers|heads|experts|rank) is ")  # a key of a number, in a message
 
 
 def config(where: str) -> Config:
     """Return the configuration of a folder, a `config.json`, or a model in the local hub cache."""
     return parse_config(_read_at(where))
-
-
-def has_reader(where: str) -> bool:
-    """Return True if hf_config.toml supports the architecture of a configuration."""
-    return _kind(_read_at(where)) in TABLE["types"]
-
-
-def notes(where: str) -> tuple[str, ...]:
-    """Return the notes of a configuration: omitted parts, an inferred architecture, formats of the weights."""
-    return tuple(_notes(_read_at(where)))
 
 
 def stored_precision(where: str) -> str:
@@ -408,15 +399,14 @@ def _kind(raw: Raw) -> str:
 def _unsupported(kind: str, raw: Raw, nearest: str, unread: list[str]) -> str:
     shown = kind[:40] or "nothing"
     if raw.get("is_encoder_decoder") is True:
-        known = "transformers:t5_base, transformers:whisper_base and transformers:whisper_large_v3 are here without it"
-        return f"config.json: {shown!r} is an encoder-decoder: install transformers to capture it ({known})"
+        known = "transformers:t5_base, transformers:whisper_base and transformers:whisper_large_v3 are here"
+        return f"config.json: {shown!r} is an encoder-decoder: {_BUILT} ({known})"
     if unread:
         names = ", ".join(unread[:4]) + (", .." if len(unread) > 4 else "")
         right = f"the nearest, {nearest}, has no {names}"
     else:
         right = hint(kind.removesuffix("_text"), TABLE["types"])
-    other = "hf_config.toml lists all that are; others need transformers here, and take no parameters after ':'"
-    return f"config.json: model_type {shown!r} is not supported{'; ' * bool(right)}{right} ({other})"
+    return f"config.json: model_type {shown!r} is not supported{'; ' * bool(right)}{right}; {_BUILT}"
 
 
 def _read_at(where: str) -> Raw:
