@@ -37,7 +37,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     SI units. `devices` run it together: energy and power are of all, memory of each. `runtime` is the software,
     `serving` the figures of a request of a language model, `bound_time` the share of the time by bound. `supported` is
     False if no software is known to run such work on the device. `formats` are a language model's formats by role.
-    `silicon` is False for a device on paper; `trust` is the evidence for such work on it, `measured` what others
+    `silicon` is False for a device on paper; `trust` is the evidence for such work on it, `measured_runs` what others
     measured of the same; `incomplete` names work without a cost rule, if too much. `derived` are the metrics with a
     formula, by their keys."""
 
@@ -82,7 +82,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     incomplete: str | msgspec.UnsetType = msgspec.UNSET
     serving: Serving | msgspec.UnsetType = msgspec.UNSET
     derived: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
-    measured: tuple[MeasuredRun, ...] | msgspec.UnsetType = msgspec.UNSET
+    measured_runs: tuple[MeasuredRun, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def can_win(self) -> bool:
@@ -93,8 +93,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
     """The subject of a document. `execution` and `layout` are set if they depend on a device; `device`,
-    `execution_run`, `runtime` and `precision_run` if it is about one; `sequence`, `kv` and `output` if the model has
-    these lengths."""
+    `execution_run`, `runtime`, `precision_run` and `measured_runs` if it is about one; `sequence`, `kv` and `output` if
+    the model has these lengths."""
 
     model: str
     batch: int
@@ -109,6 +109,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int | msgspec.UnsetType = msgspec.UNSET
     kv: int | msgspec.UnsetType = msgspec.UNSET
     output: int | msgspec.UnsetType = msgspec.UNSET
+    measured_runs: tuple[MeasuredRun, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 def figures(result: Estimate) -> Figures:
@@ -141,7 +142,7 @@ def figures(result: Estimate) -> Figures:
         incomplete=result.rule_coverage.gap or msgspec.UNSET,
         serving=serving(result) or msgspec.UNSET,
         derived={m.key: m.formula(result) for m in METRICS.values() if m.formula and not m.is_of_load} or msgspec.UNSET,
-        measured=measured_runs(result) or msgspec.UNSET,
+        measured_runs=measured_runs(result) or msgspec.UNSET,
     )
 
 
@@ -174,7 +175,7 @@ def head_fields(result: Estimate, on_device: bool = False) -> dict[str, Any]:
     head |= {"execution": scenario.execution, "layout": scenario.layout}
     if on_device:
         head |= {"device": result.device.key, "execution_run": result.execution, "runtime": result.runtime.name}
-        head["precision_run"] = result.precision_run
+        head |= {"precision_run": result.precision_run, "measured_runs": measured_runs(result) or msgspec.UNSET}
     return head
 
 
