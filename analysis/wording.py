@@ -29,6 +29,8 @@ from hardware.execute import LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.map_demand import architecture_of, link_seconds
 
 UNRANKED = ("on paper", "hypothetical")
+FORMATS_DIFFER = "Formats differ"  # begins the line about devices that cannot run the format of the others
+ASIDES = ("Among chips with measured relatives", "On paper:")  # begin the lines that a short verdict lacks
 SAME = 1.05  # ratio below which two figures count as equal
 FACTOR_MIN = 1.095  # ratio from which a difference is a factor, `1.1x less`; a smaller one is in percent
 NOTICEABLE = 0.005  # difference, a fraction, below which two figures read the same

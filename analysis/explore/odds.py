@@ -25,6 +25,7 @@ from analysis.model.transformer.transformer_request import LoadSpec
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.text import percent
+from hardware.precision import FORMATS
 
 _PATH = Path(__file__).with_name("measurement_tools.toml")
 _ANSWER = 128  # tokens that a tool generates to time one
@@ -252,14 +253,15 @@ def verdict(
     lines += [_against_unchanged(run, results, best, metric) for run in hypothetical]
     lines += [f"To be sure: {run}."] * bool(run)
     formats = {names[run.device.key]: run.precision_run for run in ordered if not run.device.changes}
-    if len(set(formats.values())) > 1:
-        lines.append(f"Formats differ: {', '.join(f'{name} {form}' for name, form in formats.items())}.")
+    if len({FORMATS[form].bits for form in formats.values()}) > 1:
+        lines.append(f"{wording.FORMATS_DIFFER}: {', '.join(f'{name} {form}' for name, form in formats.items())}.")
     if is_predicted and backed is not None:
-        name = names[backed.device.key]
-        lines.append(f"{name} leads those with measured relatives ({wording.describe_evidence(backed.trust)}).")
+        lines.append(
+            f"{wording.ASIDES[0]} {names[backed.device.key]} leads; {wording.describe_evidence(backed.trust)}."
+        )
     if designs and (on_paper or figure(designs[0]) < figure(best)):
         design = f"{names[designs[0].device.key]}, {wording.advantage(designs[0], best)} {names[best.device.key]}"
-        lines.append(f"On paper: {design}; designs are not ranked.")
+        lines.append(f"{wording.ASIDES[1]} {design}; designs are not ranked.")
     return Verdict(
         metric=metric,
         best=best.device.key,

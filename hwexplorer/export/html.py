@@ -185,7 +185,7 @@ def _card(card: plain.Card) -> str:
     kind = " paper" * card.on_paper if card.fits and not card.over else " out"
     return (
         f'<div class="card{kind}"><b class="name">{_text(card.name)}</b> '
-        f'{_text(card.evidence)} · {_text(card.runtime)} {_text(card.format)}<div class="figures">{figures}</div>'
+        f'{_text(card.evidence)} · {_text(card.runs)}<div class="figures">{figures}</div>'
         f'<div class="track" title="the whole by cause">{_bar(card.bar, 100, "%")}</div>'
         f"{_text(' · '.join((*card.over, card.phrase)))}</div>"
     )

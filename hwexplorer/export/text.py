@@ -127,7 +127,7 @@ def bar(fraction: Cell) -> str:
 
 
 def sections(view: plain.Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the sections of a text, its steps after the summary as bars by cause."""
+    """Return the sections of a text, its steps after the first as bars by cause."""
     if not view.steps:
         return view.sections
     widest = max(len(step.name) for step in view.steps)
@@ -136,8 +136,8 @@ def sections(view: plain.Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
         f"{' ' * round(step.start * STEPS)}{plain.cause_bar(step.bar.parts, STEPS)}".rstrip()
         for step in view.steps
     )
-    lead = 1 if view.sections and view.sections[0][0] == plain.SUMMARY else 0
-    return (*view.sections[:lead], ("Where the time goes", (*lines, f"by cause: {plain.HELP}")), *view.sections[lead:])
+    steps = "Where the time goes", (*lines, f"by cause: {plain.HELP}")
+    return (*view.sections[:1], steps, *view.sections[1:])
 
 
 def prose(view: plain.Text, width: int = 0) -> str:

@@ -56,9 +56,10 @@ class NodeGain(msgspec.Struct, frozen=True):
     latency_ratio: float
 
     def __str__(self) -> str:
-        """Return `batch 16: 6.6x rate, 2.4x latency, 2.5x less energy`."""
+        """Return `batch 16: 6.6x rate at 2.4x latency, 2.5x less energy`."""
         gains = ((self.speedup, "rate"), (self.latency_ratio, "latency"), (self.energy_ratio, "less energy"))
-        return f"{self.name}: " + ", ".join(f"{ratio(gain)} {words}" for gain, words in gains if gain >= WORTH)
+        text = ", ".join(f"{ratio(gain)} {words}" for gain, words in gains if gain >= WORTH)
+        return f"{self.name}: {text.replace('rate, ', 'rate at ', self.latency_ratio >= WORTH)}"
 
 
 _HOST = ("The device waits while the host prepares a step: the call, the scheduler, sampling.",)
@@ -119,9 +120,9 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain
         figures = msgspec.structs.replace(tree_figures.tree_without_host(whole), estimate=result)
     members = tree_figures.operators_of(whole, state.at)
     best = next_step(state) if says_setting else None
-    reason = _HOST if state.at == HOST else _reason(figures, kind, index, members)
-    answer = () if state.at else outcome.answer
-    first: list[plain.Section] = [(plain.SUMMARY, (*answer, *reason)), ("", _actual(figures, kind, members, best))]
+    reason = () if state.at == HOST else _reason(figures, kind, index, members)
+    lead = _HOST if state.at == HOST else (() if state.at else outcome.answer) or _lead(result, members)
+    first: list[plain.Section] = [("", lead), ("", (*reason, *_actual(figures, kind, members, best)))]
     waterfall = _steps(result, members)
     first += extra if is_whole else extra[:1]
     if times := _trace_times(state, whole):
@@ -234,17 +235,20 @@ def _explain_node(state: State) -> NodeExplanation:
     )
 
 
+def _lead(result: Estimate, members: Ints) -> tuple[str, ...]:
+    """Return the cause of most of the time of a node in words; nothing if it takes no time of its own."""
+    cause, share = wording.largest_cause(result, members)
+    return (wording.describe_wait(cause, share),) if share else ()
+
+
 def _reason(figures: tree_figures.TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:
     result = figures.estimate
     if kind == "model":
-        return (wording.model_reason(result),)
+        return ()
     if kind == "operator":
         return (wording.operator_reason(figures, index),)
-    count = len(_kernels(result, members))
-    reason = (
-        wording.members_reason(result, members, count) if kind == "group" else wording.subgraph_reason(figures, index)
-    )
-    return (*_main_work(result, members), reason)
+    kernel = (wording.subgraph_reason(figures, index),) if kind == "subgraph" else ()
+    return (*_main_work(result, members), *kernel)
 
 
 def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
@@ -265,14 +269,16 @@ def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
 
 
 def _describe_work(result: Estimate, i: int) -> str:
-    """Write the work of an operator and its unit: `3,136 x 64 x 64 product on tensor cores (tf32)`."""
+    """Write the work of an operator and its unit: `3 x 3 convolution, 64 channels, 56 x 56 on tensor cores (tf32)`."""
     demand = result.demand
-    if demand.is_depthwise[i]:
-        groups, _, _, reduction = demand.gemm[:, i]
-        side = math.sqrt(reduction)
-        window = f" {side:.0f} x {side:.0f}" if side.is_integer() else ""
-        return f"depthwise{window} convolution of {whole(groups)} channels"
-    return architecture_of(result.device).sentence(demand, result.setup, result.run.mapping, i).partition(":")[0]
+    sentence = architecture_of(result.device).sentence(demand, result.setup, result.run.mapping, i).partition(":")[0]
+    if not demand.is_convolution[i]:
+        return sentence
+    groups, _, filters, _ = demand.gemm[:, i]
+    height, width, *window = map(whole, demand.windows[:4, i])
+    kind = "depthwise " * bool(demand.is_depthwise[i])
+    unit = sentence.partition("matrix product")[2]
+    return f"{kind}{' x '.join(window)} convolution, {whole(groups * filters)} channels, {height} x {width}{unit}"
 
 
 def _kernels(result: Estimate, members: Ints) -> Ints:

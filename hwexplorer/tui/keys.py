@@ -187,7 +187,7 @@ Hint = tuple[str, str, str]  # id of the action, its keys, its word in the foote
 PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down", "turn_up": "turn_down"}
 _ORDER = (
     *("help", "palette", "turn_up", "turn_back", "to_tree", "try_it", "remove", "baseline"),
-    *("models", "devices", "phase", "toggle", "batch_up", "quit", "find", "pin", "export", "sessions"),
+    *("devices", "phase", "toggle", "batch_up", "quit", "find", "pin", "models", "export", "sessions"),
     *("one_format", "pane_knobs", "zoom", "precision_up", "advise", "undo", "heaviest", "why", "sort", "metric"),
     *("execution",),
 )

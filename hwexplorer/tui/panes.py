@@ -1,5 +1,6 @@
 """The panes: the base class of those that show a view of the session, and a class NamePane for each name of PANES."""
 
+import re
 from functools import partialmethod
 from math import log
 from typing import Any, ClassVar
@@ -186,7 +187,7 @@ class EventsPane(ViewPane):
     def fill(self, views: Views) -> None:
         """Take the events of the node; the title names it."""
         self.content.update(views.events, hide=self.hidden_roles())
-        self.set_title(self.state.at or self.state.model)
+        self.set_title(place_of(self.state))
 
     def do_toggle(self, is_open: bool | None = None) -> None:
         """Open or close the branch under the cursor, or the one that the row belongs to."""
@@ -346,7 +347,7 @@ class PlotPane(ViewPane):
         """Take the plot, with the cursor on the point of the state."""
         self.content.update(views.plot, point_of(self.state), views.marked_points)
         place = f"{states.PLOTS.index(self.state.plot) + 1}/{len(states.PLOTS)}"  # the title has the name
-        node = "" if self.state.plot == "batch" else self.state.at  # the node under the cursor
+        node = "" if self.state.plot == "batch" or not self.state.at else place_of(self.state)
         self.set_title(f"{self.state.plot} · {node or views.device_name(self.state.on)}", place)
 
     def put_cursor(self, key: str) -> None:
@@ -368,6 +369,11 @@ class PlotPane(ViewPane):
     def pick(self, at: FramedPane.Clicked) -> bool:
         """Go to what the clicked point stands for. Return False, so that `click` goes to this pane as well."""
         return self._move_to_point(self.content.key_at(at.x, at.y)) and super().pick(at)
+
+
+def place_of(state: states.State) -> str:
+    """Return the node under the cursor for a title: `layer3.conv2` for `layer3.0-5.conv2`."""
+    return re.sub(r"\.\d+-\d+(?=\.|$)", "", state.at) or state.model
 
 
 def point_of(state: states.State) -> str:
@@ -394,7 +400,7 @@ class WhyPane(ViewPane):
     def fill(self, views: Views) -> None:
         """Take the causes of the node, all of them if the pane has the whole screen."""
         self.content.update(views.why, self.state.zoom)
-        self.set_title(self.state.at or self.state.model)
+        self.set_title(place_of(self.state))
 
     def do_toggle(self) -> None:
         """Show what is folded, or fold it."""

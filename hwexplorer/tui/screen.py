@@ -13,6 +13,7 @@ from textual.layout import Layout
 from textual.screen import Screen
 from textual.timer import Timer
 
+from analysis import wording
 from hardware.base.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.tui import keys, palette
@@ -155,12 +156,13 @@ class ExplorerScreen(Screen[None]):
 
     def _fill_later(self, views: Views, later: tuple[str, ...]) -> None:
         limits = self.session.limits.describe_no_pass(self.state, views.cards)
-        answer = (limits, views.pin_sentence, *views.answer) if "answer" in later else ()
+        verdict = (line for line in views.answer if not line.startswith(wording.ASIDES))
+        answer = (limits, views.pin_sentence, *verdict) if "answer" in later else ()
         self.strip.show(views.cards, self.state.on, self.state.metric, tuple(filter(None, answer)))
         if "next_step" in later:
             pane = self.panes["why"]
             text, room = str(views.next_step or ""), pane.size.width - 6
-            text = whole(text, room, ", ")
+            text = whole(text, room, ", ") or whole(f"try {text}", room, ":")  # the gain with its price, or neither
             pane.caption = [Segment(text, self.colours.get("text"))] if text else []
 
     def _show_limits(self) -> None:

@@ -232,13 +232,15 @@ def cards(state: State) -> tuple[plain.Card, ...]:
     """Return the cards by rank, then cards without a rank, then designs on paper."""
     rows = rank_rows(state, split_changes(state.baseline)[0])  # against the baseline without its changes
     names = wording.distinct_names([row.run.device for row in rows])
+    is_mixed = {row.run.precision_run for row in rows} != {state.precision}
     figures = zip(*(_figures(figure, rows) for figure in FIGURES[rows[0].outcome.work]), strict=True)
     return tuple(
-        _card(state, row, own_figures, name) for row, own_figures, name in zip(rows, figures, names, strict=True)
+        _card(state, row, own_figures, name, is_mixed)
+        for row, own_figures, name in zip(rows, figures, names, strict=True)
     )
 
 
-def _card(state: State, row: DeviceRow, figures: tuple[plain.CardFigure, ...], name: str) -> plain.Card:
+def _card(state: State, row: DeviceRow, figures: tuple[plain.CardFigure, ...], name: str, is_mixed: bool) -> plain.Card:
     outcome, result = row.outcome, row.run
     exceeded_limits = _exceeded_limits(state, outcome)
     is_behind = bool(exceeded_limits and outcome.figure("lag_per_s"))  # which comes before what it exceeds
@@ -250,7 +252,7 @@ def _card(state: State, row: DeviceRow, figures: tuple[plain.CardFigure, ...], n
         name=f"{wording.short_name(result.device).removesuffix(ON_PAPER)}{count}",
         short=f"{name}{count}",
         evidence=next((f"measured {run.figures}, {run.year}" for run in measured_runs(result)), row.evidence),
-        runtime=result.runtime.name,
+        runs=f"{result.runtime.name} {result.precision_run * is_mixed}".rstrip(),
         format=result.precision_run,
         rank=row.rank,
         on_paper=not result.device.silicon,
@@ -283,23 +285,23 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
     heads = [(place, cards[0].figures[place]) for place in shown]
     columns = (
         Column("device", "  Device", role="text", keep=0),
-        Column("runs", "Runs", role="text", keep=4, help="software and the format most multiply-accumulates run in"),
+        Column("runs", "Runs", role="text", keep=3, help="software and the format most multiply-accumulates run in"),
         *(
             Column(f"figure{place}", f"{figure.label[:1].upper()}{figure.label[1:]} {figure.unit}".strip(),
-                   keep=place * (place < len(cards[0].figures) - 1))
+                   keep=0 if place in (0, len(cards[0].figures) - 1) or figure.label.lower() == metric else place + 4)
             for place, figure in heads
         ),
         Column("note", "", role="text", keep=2),
-        Column("causes", "by cause", role="bar", keep=6, help=f"{METRICS[metric].title} by cause: {plain.HELP}"),
-        Column("band", axis, role="bar", keep=7, help=f"{METRICS[metric].title} and its band, on a logarithmic scale"),
-        Column("evidence", "Evidence", role="text", keep=5, help="what the figures rest on"),
+        Column("causes", "by cause", role="bar", keep=8, help=f"{METRICS[metric].title} by cause: {plain.HELP}"),
+        Column("band", axis, role="bar", keep=9, help=f"{METRICS[metric].title} and its band, on a logarithmic scale"),
+        Column("evidence", "Evidence", role="text", keep=4, help="what the figures rest on"),
     )  # fmt: skip
     rows = [
         plain.Row(
             card.key,
             (
                 f"{card.rank or ' '} {card.short}",
-                f"{card.runtime} {card.format}",
+                card.runs,
                 *(card.figures[place].text for place in shown),
                 card.note,
                 card.bar,

@@ -147,14 +147,13 @@ class WaterfallStep(msgspec.Struct, frozen=True):
 
 
 Section = tuple[str, tuple[str, ...]]  # heading, lines
-SUMMARY = "Summary"  # the heading of the section above the steps
 
 
 class Text(msgspec.Struct, frozen=True):
     """Headed paragraphs, after the `steps` of a waterfall.
 
-    On screen, the sections from index `folded` on are closed until the user opens them. The lines of a drawing keep
-    their columns."""
+    On screen, the sections from index `folded` on are closed until the user opens them, and in a low pane also those
+    without a heading after the first. The lines of a drawing keep their columns."""
 
     name: str
     title: str
@@ -207,7 +206,8 @@ class CardFigure(msgspec.Struct, frozen=True):
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """A card of a device; `short` is a name that no other card has. `figures` are shown from left to right. `phrase`
+    """A card of a device; `short` is a name that no other card has. `runs` is its software, with the format unless all
+    devices run the one asked for. `figures` are shown from left to right. `phrase`
     compares the device with the baseline. `rank` is its place among existing devices, 0 if it cannot win. `over` are
     the exceeded limits of the state, `note` is all that disqualifies the device. `value` is the metric of the state,
     `band` its ends, and `bar` its fractions by cause. `is_unchanged`: it is not in the state, but stands below the same
@@ -217,7 +217,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     short: str
     evidence: str
-    runtime: str
+    runs: str
     format: str
     rank: int
     on_paper: bool

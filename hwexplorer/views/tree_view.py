@@ -186,8 +186,8 @@ def tree(state: State) -> plain.Table:
     is_summed = state.sort in ("share", "graph") and state.descending  # in order of share, or as in JSON
     shown: dict[str, dict[str, Any]] = {
         "bar": {"title": METRIC_TITLE[state.metric]},
-        "latency": {"keep": int(state.metric == "energy")},
-        "energy_per_inference": {"keep": int(state.metric != "energy")},
+        "latency": {"keep": 2 * (state.metric != "latency")},
+        "energy_per_inference": {"keep": 2 * (state.metric != "energy")},
     }
     columns = tuple(
         msgspec.structs.replace(column, **shown.get(column.key, {}))

@@ -141,7 +141,7 @@ class Fake(ScreenQueries):
                 name=DEVICES[name][0],
                 short=DEVICES[name][0],
                 evidence="measured",
-                runtime="compiler",
+                runs="compiler",
                 format=state.precision,
                 rank=0,
                 on_paper=name.startswith("kpu"),

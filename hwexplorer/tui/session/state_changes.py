@@ -118,19 +118,19 @@ Box = tuple[int, int, int, int]  # x, y, width, height
 _MAIN = ("compare", "tree")  # the tree, and panes that are never to the right of it
 KNOBS_HEIGHT = 18  # a screen this high has a line for the device above its knobs, which name it too
 CARD_WIDTH = 40  # a screen this wide has room for a device and two of its figures in a line
-GAP_HEIGHT = 30  # a screen this high has a third line for the answer
+GAP_HEIGHT = 30  # a narrow screen this high has room for all devices
 EVENTS_HEIGHT = 34  # a body this high has room for a plot below all kinds of events
 EVENTS_LINES = 11  # lines that show all families of events
 
 
-def answer_lines(width: int, height: int, devices: int) -> int:
+def answer_lines(devices: int) -> int:
     """Return the height of the answer above the devices; 0 for one device, which leaves no choice."""
-    return 0 if devices == 1 else 2 + (width < 80 or height >= GAP_HEIGHT)
+    return 3 * (devices > 1)
 
 
-def strip_lines(width: int, height: int, devices: int) -> int:
+def strip_lines(height: int, devices: int) -> int:
     """Return the height of the strip: the answer, the heads, a line for each device."""
-    return min(answer_lines(width, height, devices) + 1 + devices, height // 3 + 2)
+    return min(answer_lines(devices) + 1 + devices, height // 3 + 2)
 
 
 def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, split: int = 0) -> dict[str, Box]:
@@ -144,11 +144,11 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, sp
     if width < 80 or height < 20 or zoom:
         has_line = pane != "knobs" or height >= KNOBS_HEIGHT
         lines = 3 if height >= 20 and devices > 1 and not zoom else int(has_line)
-        lines = strip_lines(width, height, devices) if height >= GAP_HEIGHT and not zoom else lines
+        lines = strip_lines(height, devices) if height >= GAP_HEIGHT and not zoom else lines
         above = 2 + lines
         around |= {"tabs": (0, 1, width, 1)} | ({"cards": (0, 2, width, lines)} if lines else {})
         return {**around, pane: (0, above, width, height - above - 1)}
-    top = strip_lines(width, height, devices)
+    top = strip_lines(height, devices)
     if pane == "compare":  # all devices, and as many lines about them as there is room for
         top = min(devices + 10, (height - 2) // 2)
     around["compare" if pane == "compare" else "cards"] = (0, 1, width, top)

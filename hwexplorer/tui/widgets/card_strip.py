@@ -6,6 +6,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from analysis.wording import FORMATS_DIFFER
 from hwexplorer.text.number_format import safe
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.state_changes import answer_lines
@@ -16,6 +17,8 @@ from hwexplorer.views import device_rows, layout, plain
 
 class DeviceTable(TreeTable):
     """The table of devices. Its first head counts the devices if not all are in sight."""
+
+    gap = 3
 
     def head(self, measure: layout.Measure, width: int) -> str:
         first, count, total = self.extent()
@@ -64,7 +67,7 @@ class CardStrip(Widget, can_focus=False):
     @property
     def _answer_height(self) -> int:
         """The height of the answer: at least two lines, more if the devices leave room."""
-        lines = answer_lines(*self.screen.size, len(self.cards)) if self.size.height > 1 else 0
+        lines = answer_lines(len(self.cards)) if self.size.height > 1 else 0
         return max(min(lines, 2), min(lines, self.size.height - 1 - len(self.cards)))
 
     def _card_at(self, y: int) -> plain.Card | None:
@@ -115,10 +118,11 @@ class CardStrip(Widget, can_focus=False):
         for sentence in map(safe, self.answer[1:]):  # without the command, which stands behind a semicolon
             lines.append(layout.shorten(f"{sentence.partition(';')[0].rstrip('.')}.", width - 2))
         text = lines[y] if y < len(lines) else ""
-        return [Segment(f" {text}", self.palette.get("strong" if y < first else "text"))]
+        is_strong = y < first or text.startswith(FORMATS_DIFFER)
+        return [Segment(f" {text}", self.palette.get("strong" if is_strong else "text"))]
 
 
 def _in_words(card: plain.Card) -> str:
     """Return the software and the figures of a device with their units: `TensorRT tf32 · latency 393 µs · ..`."""
     figures = (str(figure) for figure in card.figures if figure.label != "rate")
-    return " · ".join(filter(None, (f"{card.runtime} {card.format}", *figures, card.note)))
+    return " · ".join(filter(None, (card.runs, *figures, card.note)))

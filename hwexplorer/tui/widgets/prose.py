@@ -13,7 +13,7 @@ from hwexplorer.views import layout, plain
 
 KEY = 18  # cells at least for the key of a line
 BAR_MIN = 4  # cells; a narrower bar says nothing
-ROOMY = 12  # lines; a higher pane has blank lines between sections
+ROOMY = 14  # lines; a lower pane has no blank lines between sections, and only the first without a heading
 EMPTY = plain.Text(name="", title="", sections=())
 
 
@@ -51,15 +51,14 @@ class Prose(Content):
             keys = [line.partition("\t")[0] for _, lines in text.sections for line in lines if "\t" in line]
             self._keys = max(KEY, *map(layout.width_of, keys), 0)
             lines: list[tuple[str, str, str]] = [("step", "", str(n)) for n in range(len(text.steps))]
-            self._add_lines(lines, text.sections[: text.folded])
-            unfolded = len(lines)
-            if text.folded is not None:
-                self._add_lines(lines, text.sections[text.folded :])
+            self._add_lines(lines, text.sections)
             is_folded = self.is_open == self.is_zoomed and (self.is_open or len(lines) > self.height)
             if is_folded and text.folded is not None:
-                hidden = [heading.partition(",")[0].lower() for heading, _ in text.sections[text.folded :]]
-                folded_lines = layout.wrap(f"space: {', '.join(hidden)}", self.width) if hidden else []
-                lines[unfolded:] = [("text", "", "")] * bool(hidden) + [("dim", "", line) for line in folded_lines]
+                del lines[len(text.steps) :]
+                first, *others = text.sections[: text.folded]
+                is_roomy = self.height > ROOMY
+                self._add_lines(lines, (first, *(section for section in others if section[0] or is_roomy)))
+                lines += [("text", "", ""), ("dim", "", "space: more")]
             self._lines = lines
             self.scroll(0)
         return self._lines

@@ -7,6 +7,7 @@ depend on how many rows there are, and a test can print it.
 
 import re
 from collections.abc import Collection, Sequence
+from typing import ClassVar
 
 from msgspec.structs import replace
 from rich.segment import Segment
@@ -19,10 +20,12 @@ from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views import layout, plain
 
 GAP = 1
+FULL_NAMES = 60  # cells; a narrower tree does not count what is fused
 BAR_MIN, BAR_MAX = 6, 24
 STACK_MIN = 14  # a bar of several causes needs these cells; other columns are dropped first
 QUANTITY = 6  # "1.23 G"
 PERCENT = 5  # "100.0", "12.3"
+WHOLE = 0.9995  # fraction of a tree from which its full bar says enough
 TEXT_MAX = 32
 NAME_GOOD = 24  # cells; most names fit
 
@@ -100,14 +103,16 @@ def is_of_device(column: Column) -> bool:
     return column.key.startswith(("on:", "paper:"))
 
 
-def fit_widths(measures: Sequence[layout.Measure], total: int, empty: Collection[int] = ()) -> tuple[list[int], int]:
-    """Return the width of each column, 0 if it is dropped or empty, and the gap between columns, which is wide if
-    nothing drops for it."""
+def fit_widths(
+    measures: Sequence[layout.Measure], total: int, empty: Collection[int] = (), least: int = GAP
+) -> tuple[list[int], int]:
+    """Return the width of each column, 0 if it is dropped or empty, and the gap between columns, at `least` so
+    wide, and wider if nothing drops for it."""
     if not measures:
         return [], GAP
     widths = layout.fit(measures, total, GAP + 1, empty)
     wide = sum(map(bool, widths)) + len(empty) == len(widths) and widths[0] >= measures[0].most
-    return (widths, GAP + 1) if wide else (layout.fit(measures, total, GAP, empty), GAP)
+    return (widths, GAP + 1) if wide else (layout.fit(measures, total, least, empty), least)
 
 
 class TableHeads(Content):
@@ -181,7 +186,9 @@ ON_ROOT_SCALE = 0.25  # if a bar exceeds this share of the root, bars are on the
 
 
 class TreeTable(TableHeads):
-    """Rows, the open branches, and where the cursor and the window are."""
+    """Rows, the open branches, and where the cursor and the window are. At least `gap` cells are between columns."""
+
+    gap: ClassVar = GAP
 
     def __init__(self, tree: bool = True, fold: bool = False) -> None:
         super().__init__(tree)
@@ -196,7 +203,6 @@ class TreeTable(TableHeads):
         self._open: Collection[str] | None = None
         self._last: list[bool] = []
         self._parent: list[int] = []
-        self._names = 0
         self._bar_full = 1.0
         self._cache: dict[tuple[int, int], list[Segment]] = {}
         self._arguments: tuple[object, ...] = ()
@@ -214,7 +220,7 @@ class TreeTable(TableHeads):
         if table is not self._source[0] or hide != self._source[1]:
             self._source = (table, hide)
             self.table = palette.drop_columns(table, hide)
-            self._names, self._measures = self._widest_name(range(len(self.table.rows))), []
+            self._measures = []
             self._bar_full = self._fullest_bar()
         self._open = opened
         self._lay_out()
@@ -224,15 +230,19 @@ class TreeTable(TableHeads):
             self._open = self.unfolded
         self.visible = self._in_sight()
         if self.fold:  # few rows: rows in closed branches take no room
-            self._names, self._measures = self._widest_name(self.visible), []
+            self._measures = []
         self._last, self._parent = self._relations()
         self._widths, self._remark_lines = [], None
         self._cache.clear()
         self.go(self._key)
 
-    def _widest_name(self, places: Sequence[int]) -> int:
-        rows = [self.table.rows[place] for place in places]
-        return max([layout.width_of(str(row.cells[0])) + (2 * row.depth + 2) * self.tree for row in rows], default=0)
+    def _widest_name(self) -> int:
+        rows = [self.table.rows[place] for place in self.visible] if self.fold else self.table.rows
+        return max([layout.width_of(self._name_of(row)) + (2 * row.depth + 2) * self.tree for row in rows], default=0)
+
+    def _name_of(self, row: plain.Row) -> str:
+        name = safe(row.cells[0] if row.cells[0] is not None else "")
+        return name.partition(" (")[0].removesuffix(" ×1") if self.tree and self.width < FULL_NAMES else name
 
     def toggle(self, want: bool | None = None) -> None:
         """Open or close the branch under the cursor, or the row's parent. `want` True only opens, False only closes."""
@@ -401,9 +411,9 @@ class TreeTable(TableHeads):
     def line(self, y: int, colours: palette.Palette, focused: bool) -> list[Segment]:
         if not self._widths:
             # Opening a branch changes no measure, so thousands of rows are measured once.
-            self._measures = self._measures or measure_table(self.table, self._names, self.width)
+            self._measures = self._measures or measure_table(self.table, self._widest_name(), self.width)
             self._widths, self._gap = (
-                fit_widths(self._measures, self.width, self._empty()) if self._measures else ([], GAP)
+                fit_widths(self._measures, self.width, self._empty(), self.gap) if self._measures else ([], GAP)
             )
             self._drawn = [measure.at_width(width) for measure, width in zip(self._measures, self._widths, strict=True)]
         if y == 0 and self.height > 1:
@@ -469,7 +479,7 @@ class TreeTable(TableHeads):
     def _name(self, position: int, row: plain.Row, width: int, colours: palette.Palette, ground: int) -> list[Segment]:
         guides = self._guides(position, row) if self.tree else ""
         guides = guides[: max(0, width - 4)]
-        name = layout.shorten(safe(row.cells[0] if row.cells[0] is not None else ""), width - len(guides), middle=True)
+        name = layout.shorten(self._name_of(row), width - len(guides), middle=True)
         strong = row.key == self.mark or (self.tree and row.depth == 0)
         role = "dim" if row.dim else "strong" if strong else "text"
         segments = [Segment(guides, colours.get("guide", ground))] if guides else []
@@ -524,7 +534,8 @@ class TreeTable(TableHeads):
         if is_bare:
             numbered, room = list[Segment](), width
         else:
-            text = "" if value is None or isinstance(value, str) else self._percent(fraction)
+            is_said = value is None or isinstance(value, str) or (self.tree and fraction > WHOLE)
+            text = "" if is_said else self._percent(fraction)
             number = Segment(layout.pad(text, min(width, PERCENT), True), colours.get(base, ground))
             room = width - PERCENT - 1
             if room < 1:
