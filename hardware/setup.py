@@ -39,7 +39,7 @@ def _plain_mode(mode: str, resident: str) -> Runtime:
     dispatch = costs.dispatch if costs else exact_value(float(mode != "fused"))
     engine = mode == "fused"  # built for inference
     return Runtime(
-        id=mode, name="ahead of time" if engine else mode, mode=mode, runs_on=(), dispatch=dispatch, resident=resident,
+        id=mode, name=mode, mode=mode, runs_on=(), dispatch=dispatch, resident=resident,
         asynchronous=engine, products="tensorrt" if engine else "default",
         formats=runtimes()["tensorrt"].formats if engine else (),
     )  # fmt: skip

@@ -150,7 +150,9 @@ def _summary(found: registry.Found) -> str:
     lines = [f"{found.help[:1].upper()}{found.help[1:]}."]
     verb = found.declaration
     if not isinstance(verb, Group) and any(option.name == "precision" for option in verb.all_options()):
-        lines.append("Default: batch 1, fp32 (language models as they are stored), the usual runtime of each device.")
+        lines.append(
+            "Default: batch 1, 16 bits (language models as they are stored), the usual runtime of each device."
+        )
     return "\n".join([*lines, "Examples are at the end."])
 
 

@@ -223,7 +223,7 @@ _OF_SETTINGS = {name: _of_setting(setting) for name, setting in scenario_setting
 PRECISION, IMAGE_SIZE = _OF_SETTINGS["precision"], _OF_SETTINGS["image_size"]
 LIKE = option(
     "--like-for-like", dest="execution", action="store_const", const=LIKE_FOR_LIKE, group="what is evaluated",
-    help="every device by its ahead-of-time compiler, as --runtime fused",
+    help="every device by fused kernels without a runtime of its own, as --runtime fused",
 )  # fmt: skip
 INPUT = tuple(each for each in _OF_SETTINGS.values() if each.name not in ("execution", "layout", "load"))
 SCENARIO = tuple(each for own in _OF_SETTINGS.values() for each in ((own, LIKE) if own.name == "execution" else (own,)))

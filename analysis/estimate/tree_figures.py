@@ -36,7 +36,6 @@ from hardware.demand import READ_WEIGHT
 BYS = ("module", "subgraph", "kind")
 KIND = "kind:"
 HOST = "host:step"  # the key of the work of the host between kernels
-HOST_NAMES = {"language": "scheduler and sampling"}
 # The parts of an attention operator, in the order of its work: the end of the key, the name and the kind.
 PARTS = (("qk", "part: QK^T", "matmul"), ("softmax", "part: softmax", "softmax"), ("pv", "part: weighted V", "matmul"))
 LARGE = 0.5  # share of the model above which a branch is shown by its parts
@@ -143,8 +142,7 @@ def draw_outline(result: Estimate, by: str, expanded: tuple[str, ...] = ()) -> B
 def host_branches(result: Estimate) -> tuple[Branch, ...]:
     """Return the branch of the host's work as a tuple, empty without such work."""
     work = members_of(result, HOST)
-    name = HOST_NAMES.get(result.workload.work, "start of the run")
-    return () if work is None else (Branch(HOST, name, "host", work, "host"),)
+    return () if work is None else (Branch(HOST, "start of the run", "host", work, "host"),)
 
 
 @memoize(shared=True, keep=8)

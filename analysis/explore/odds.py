@@ -55,17 +55,16 @@ def describe_measurement(result: Estimate, figure: str, load: LoadSpec | None = 
     kind = "load" if load is not None else result.workload.kind
     tool = next((row for row in _tools() if kind in row.kinds and runtime.id.startswith(row.runtimes)), None)
     key, name = result.device.key, model.partition(":")[0]
+    made = f"makes my_{result.device.id} of it: ask again with that"
     words = f"measure {f'this load of {name} on ' * (load is not None)}{key} with {runtime.name}"
     if load is not None and (tool is None or load.requests):
         columns = "device,model,batch,precision,framework,latency_ms"
-        return f"{words}; `hwexplorer calibrate {key} FILE.csv` reads its time ({columns})"
+        return f"{words}; `hwexplorer calibrate {key} FILE.csv` {made} ({columns})"
     if tool is None:
         settings = f"--runtime {runtime.id} --precision {result.format_name}"
-        return (
-            f'{words}; `hwexplorer calibrate {key} "TIME ms {model} batch {scenario.batch}" {settings}` reads its time'
-        )
+        return f'{words}; `hwexplorer calibrate {key} "TIME ms {model} batch {scenario.batch}" {settings}` {made}'
     command = " ".join(tool.command.format(**_fields(tool, result, load)).split())
-    reads = f"; `hwexplorer calibrate {key} {tool.result}` reads it"
+    reads = f"; `hwexplorer calibrate {key} {tool.result}` {made}"
     meters = file_access.shipped(_PATH)["power"].get(result.device.software_class, {})
     meter = meters.get(result.device.vendor, "") if figure in ("energy", "edp", "power") else ""
     return f"{words}; `{command}`{f', and `{meter}` meanwhile' * bool(meter)}{reads}"
@@ -246,7 +245,8 @@ def verdict(
     odds = probability(best, rival, metric) if rival is not None else 1.0
     backed = next((run for run in rivals if wording.is_backed(run.trust)), None)
     is_predicted = not wording.is_backed(best.trust)
-    run = _run_to_measure(best, rival, metric) if rival is not None and (is_predicted or odds < SURE) else ""
+    is_in_doubt = rival is not None and (is_predicted or odds < SURE) and best.device.facts != rival.device.facts
+    run = _run_to_measure(best, rival, metric) if rival is not None and is_in_doubt else ""
     devices = [run.device for run in results]
     names = dict(zip([device.key for device in devices], wording.distinct_names(devices), strict=True))
     lines = [_sentence(best, rival, odds, metric, names)] if rival is not None or not hypothetical else []

@@ -1,6 +1,5 @@
 """Explain a cost: of a node, of one device, state or file against another, or of a model on several devices in turn."""
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -25,8 +24,8 @@ from analysis.explore.outcome import Outcome, evaluate_rules, parse_rule
 from analysis.model.ir.workload import Ints
 from analysis.wording import ratio, work_word
 from hardware.base.errors import RequestError
-from hardware.base.text import percent, quantity, whole
-from hardware.execute import POWER
+from hardware.base.text import count_noun, percent, quantity, whole
+from hardware.execute import POWER, RESOURCES
 from hardware.map_demand import architecture_of
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Subject
@@ -248,7 +247,7 @@ def _reason(figures: tree_figures.TreeFigures, kind: str, index: int, members: I
     if kind == "operator":
         return (wording.operator_reason(figures, index),)
     kernel = (wording.subgraph_reason(figures, index),) if kind == "subgraph" else ()
-    return (*_main_work(result, members), *kernel)
+    return (*_main_work(result, members), *kernel, *_shared_kernels(result, members))
 
 
 def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
@@ -266,6 +265,21 @@ def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
     times = f"{len(times_s)} times " if len(times_s) > 1 else ""
     share = sum(times_s) / total
     return (f"{times}{work}" + (f": {percent(share)} of the time" if share < 0.995 else ""),)
+
+
+def _shared_kernels(result: Estimate, members: Ints) -> tuple[str, ...]:
+    """Describe how the time of kernels that also do the work of other nodes is divided; nothing without such kernels.
+    A part takes more of the time if another resource becomes the limit, even in a quicker kernel."""
+    run, kernel = result.run, result.demand.kernel
+    is_own, in_kernel = np.zeros(len(kernel), dtype=bool), np.zeros(result.demand.n_kernels, dtype=bool)
+    is_own[members], in_kernel[kernel[members]] = True, True
+    others = np.flatnonzero(in_kernel[kernel] & ~is_own)
+    if not len(others):
+        return ()
+    shared = np.flatnonzero(np.bincount(kernel[others]))
+    resource = RESOURCES[int(np.bincount(run.resource[shared], run.busy_s[shared]).argmax())]
+    name = name_pattern(result.workload.operators.path[others[0]])
+    return (f"{count_noun(len(shared), 'kernel')} shared with {name}: parts by use of the {resource}, their limit",)
 
 
 def _describe_work(result: Estimate, i: int) -> str:

@@ -131,7 +131,7 @@ def _keep_device(made: device_fit.OwnDevice, folder: Path) -> MadeDevice:
         error_after=device_fit.median_error(made.rows) if made.left_out else None,
         band=(held.low, held.high),
         notes=(*made.device.file.notes[len(made.nearest.file.notes) :], *made.skipped),
-        next=f"hwexplorer compare {made.asked} --on {made.nearest.key},{made.device.id}",
+        next=f"hwexplorer compare {made.asked} --on {made.device.id}",
         rows=made.rows,
     )
 
@@ -151,7 +151,7 @@ def _summary(made: MadeDevice, state: state.State) -> Iterator[str]:
             f"measured times of such work are expected at {low:.2f} to {high:.2f} times the prediction"
         )
     yield from made.notes
-    yield f"next: {made.next}"
+    yield f"next: ask again with {made.device} in place of {made.nearest}, as in {made.next}"
 
 
 ROWS = document.columns(

@@ -321,7 +321,7 @@ def _layers(step: StepWriter, caches: list[Tensor], layers: Iterable[int] = ()) 
 
 
 def _notes(config: Config, run: StepSettings) -> tuple[str, ...]:
-    notes = [*config.notes, *([] if config.encoder else ["sampling is not counted"])]
+    notes = [*config.notes]
     if config.experts:
         notes.append(
             f"tokens choose {config.active} of {config.experts} experts, some more often than others: "
