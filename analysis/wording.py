@@ -92,10 +92,15 @@ def distinct_names(devices: Sequence[Device]) -> list[str]:
     ]
 
 
+def formats_differ(results: Sequence[Estimate]) -> bool:
+    """Return True if devices run formats that differ by more than the names of 16-bit floats."""
+    return len({result.precision_run.replace("fp16", "bf16") for result in results}) > 1
+
+
 def name_with_format(name: str, result: Estimate, others: Sequence[Estimate]) -> str:
     """Return the name of a device, with the format that it runs if another device runs another: `H100 (tf32)`,
     `KPU-T256 (paper, fp32)`."""
-    if all(other.precision_run == result.precision_run for other in others):
+    if not formats_differ((result, *others)):
         return name
     start = f"{name.removesuffix(')')}, " if name.endswith(")") else f"{name} ("
     return f"{start}{result.precision_run})"

@@ -22,7 +22,7 @@ from analysis.estimate.tree_figures import host_branches, operators_of
 from analysis.explore.attribution import Explanation, estimate_of_work, explain, is_comparable
 from analysis.explore.odds import LIKELY, probability
 from analysis.explore.outcome import Finding, coverage_findings
-from analysis.wording import CHANGES, describe_metric, short_name
+from analysis.wording import CHANGES, describe_metric, formats_differ, short_name
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import Unit, percent
@@ -469,7 +469,7 @@ def _answer(last: Estimate, others: Sequence[Estimate], metric: str, path: str) 
     sure = f"{percent(odds)} sure" if odds >= LIKELY else f"too close to call, {percent(odds)} odds"
     name, rival_name = short_name(own.device), short_name(rival.device)
     words = f"{name}: {describe_metric(metric, figure(own) / (figure(rival) or 1.0), rival_name)} ({sure})"
-    if own.precision_run == rival.precision_run:
+    if not formats_differ((own, rival)):
         return words
     return f"{words}: it computes in {own.precision_run}, {rival_name} in {rival.precision_run}"
 

@@ -25,7 +25,6 @@ from analysis.model.transformer.transformer_request import LoadSpec
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.text import percent
-from hardware.precision import FORMATS
 
 _PATH = Path(__file__).with_name("measurement_tools.toml")
 _ANSWER = 128  # tokens that a tool generates to time one
@@ -252,9 +251,10 @@ def verdict(
     lines = [_sentence(best, rival, odds, metric, names)] if rival is not None or not hypothetical else []
     lines += [_against_unchanged(run, results, best, metric) for run in hypothetical]
     lines += [f"To be sure: {run}."] * bool(run)
-    formats = {names[run.device.key]: run.precision_run for run in ordered if not run.device.changes}
-    if len({FORMATS[form].bits for form in formats.values()}) > 1:
-        lines.append(f"{wording.FORMATS_DIFFER}: {', '.join(f'{name} {form}' for name, form in formats.items())}.")
+    unchanged_runs = [run for run in ordered if not run.device.changes]
+    if wording.formats_differ(unchanged_runs):
+        formats = (f"{names[run.device.key]} {run.precision_run}" for run in unchanged_runs)
+        lines.append(f"{wording.FORMATS_DIFFER}: {', '.join(formats)}.")
     if is_predicted and backed is not None:
         lines.append(
             f"{wording.ASIDES[0]} {names[backed.device.key]} leads; {wording.describe_evidence(backed.trust)}."

@@ -101,7 +101,7 @@ def _argument(option: Option) -> tuple[Any, Any]:
         kind = Literal[tuple(choices)]
     elif option.settings.get("action") == "append" or option.name == "on":
         kind = str | list[str]
-    annotated = Annotated[kind, Meta(description=_sentence(option.help))]
+    annotated = Annotated[kind, Meta(description=option.help)]
     return (annotated, msgspec.NODEFAULT) if option.is_required else (annotated | msgspec.UnsetType, msgspec.UNSET)
 
 
@@ -188,15 +188,19 @@ def _table(answer: api.Result[Any], keep: int) -> tuple[list[str], list[list[Any
     """Return the columns of the main table that matter and are not empty, with units, and their rows."""
     page = answer.view(is_whole=True)
     table = (page.csv or page.parts[page.main]) if isinstance(page, Page) else page
+    if isinstance(page, Page) and page.name == "why":  # the figures of both sides, not the parts of their difference
+        table = next((part for part in page.parts if isinstance(part, Table)), table)
     if not isinstance(table, Table):
         return [], []
     kept = [i for i, one in enumerate(table.columns) if one.keep <= keep and one.role != "bar"]
-    names, *lines = grid(keep_columns(table, kept))
+    table = keep_columns(table, kept)
+    names, *lines = grid(table)
+    sides = {column.key: column.title for column in table.columns if column.key in ("a", "b")}  # by device, as in text
     filled = [i for i, values in enumerate(zip(*lines, strict=True)) if i > 1 and set(values) - {None, ""}]
     plain = {column.key: column.unit for column in table.columns if column.si_name == column.key}
     units = {name: f" ({unit})" for name, unit in plain.items() if unit not in _NO_UNIT}
     rows = [[_figure(line[i]) for i in filled] for line in lines]
-    return [f"{names[i]}{units.get(str(names[i]), '')}" for i in filled], rows
+    return [f"{sides.get(str(names[i]), names[i])}{units.get(str(names[i]), '')}" for i in filled], rows
 
 
 def _figure(cell: Cell) -> Cell:

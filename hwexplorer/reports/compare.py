@@ -168,7 +168,7 @@ SUMMARY = columns(
         of=lambda row: plain.Stack(shares(row.run, "edp").sum(axis=1).tolist()),
     ),
     Column(
-        "precision", "Format used", role="text", keep=3, of="figures.precision_run",
+        "precision", "Format used", role="text", keep=2, of="figures.precision_run",
         help="the format most multiply-accumulates run in",
     ),
     Column(
@@ -183,7 +183,7 @@ SUMMARY = columns(
         "energy_band", "± of energy", "J", role="text", keep=2, ends=("energy_low", "energy_high"),
         of=lambda row: captions.band_words(row.run.energy_band_j, row.run.energy_j),
     ),
-    within="figures", latency=0, energy_per_inference=0, verdict=1, runtime=3,
+    within="figures", latency=0, energy_per_inference=0, verdict=3, runtime=2,
     edp={"help": "energy per inference x latency of the batch"},
     throughput={"help": "inferences per second", "title": "Rate", "keep": 3},
     power={"help": "average over the inference", "keep": 4},

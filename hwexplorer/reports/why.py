@@ -476,7 +476,7 @@ def _figure_table(found: difference.Difference) -> plain.Table:
         *columns(difference.FigureChange, "figure"),
         Column("a", a, role="quantity", keep=0, of=lambda changed: plain.Amount(changed.a, changed.unit)),
         Column("b", b, role="quantity", keep=0, of=lambda changed: plain.Amount(changed.b, changed.unit)),
-        *columns(difference.FigureChange, "change unit"),
+        *columns(difference.FigureChange, "change unit", unit={"keep": 3}),
     )
     return plain.Table("figures", "Figures", shown, rows(shown, found.figures, key="figure"))
 

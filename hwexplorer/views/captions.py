@@ -63,16 +63,15 @@ def length_words(state: State) -> str:
     if "output" in lengths:
         return f"{lengths['sequence']:,} prompt and {lengths['output']:,} output tokens"
     cached = lengths.get("kv", 0)
-    tokens = count_noun(lengths["sequence"], "token") if "kv" in lengths else ""
+    tokens = count_noun(lengths["sequence"], "token") if "sequence" in lengths else ""
     return f"{tokens}, {cached:,} in the cache" if cached else tokens
 
 
 def _work_words(state: State) -> str:
-    """Return the load of the scenario in words, or its batch and lengths: `batch 8, sequence 512`."""
+    """Return the load of the scenario in words, or its batch and lengths: `batch 8, 512 tokens`."""
     if words_of_load := engine.ref(state).load_and_lengths:
         return words_of_load
-    lengths = "".join(f", {name} {value}" for name, value in engine.workload(state).defaults.items())
-    return f"batch {state.batch}{lengths}"
+    return ", ".join(filter(None, (f"batch {state.batch}", length_words(state))))
 
 
 def place_in_words(state: State, settings: str = "", at: str | None = None) -> str:

@@ -161,16 +161,9 @@ MEASURED = (
     Column("ratio", "vs predicted", "x", role="quantity", keep=0, help="measured over predicted time"),
     Column("term", "Term", role="text", keep=2, help="cause of the operators with the largest difference"),
 )
-DELTA = Column(
-    "delta",
-    "Δ EDP",
-    "%",
-    role="delta",
-    keep=0,
-    help="change of the row's own energy, time or their product against the pinned state",
-)
+OWN = Column("own", "E x t", "Js", keep=0, help="energy x time of the row itself; parts do not add up")
+DELTA = Column("delta", "Δ", "%", role="delta", keep=0, help="change of the figure before it against the pinned state")
 METRIC_TITLE = {"edp": "EDP share", "energy": "Energy share", "latency": "Time share"}
-DELTA_TITLE = {"edp": "Δ EDP", "energy": "Δ energy", "latency": "Δ time"}  # against the pin
 
 
 def tree(state: State) -> plain.Table:
@@ -189,18 +182,20 @@ def tree(state: State) -> plain.Table:
         "latency": {"keep": 2 * (state.metric != "latency")},
         "energy_per_inference": {"keep": 2 * (state.metric != "energy")},
     }
-    columns = tuple(
+    columns = [
         msgspec.structs.replace(column, **shown.get(column.key, {}))
         for column in COLUMNS
         if column.key != "cumulative" or is_summed
-    )
-    deltas = _deltas(state, branches)
+    ]
     trace_cells, notes_of_trace = _trace_cells(state, result, branches)
     are_separate, without_rule = _any_of(add_up, ~figures.fused, ~result.workload.operators.has_rule)
     by_key = _cells(figures, nodes, level, parts, add_up, are_separate)
+    if state.pin:
+        by_key["own"], by_key["delta"] = _deltas(state, branches)
+        after = {"latency": "latency"}.get(state.metric, "energy_per_inference")
+        place = [column.key for column in columns].index(after) + 1
+        columns[place:place] = [*[OWN] * (state.metric == "edp"), DELTA]
     cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
-    if deltas is not None:
-        cells = [(*row, change) for row, change in zip(cells, deltas, strict=True)]
     if trace_cells:
         cells = [(*row, *times) for row, times in zip(cells, trace_cells, strict=True)]
     rows: list[plain.Row] = []
@@ -211,11 +206,10 @@ def tree(state: State) -> plain.Table:
         rows.append(
             plain.Row(branch.key, cells[i], depth=depth, has_children=bool(branch.children), kind=kind, dim=dim)
         )
-    delta = () if deltas is None else (msgspec.structs.replace(DELTA, title=DELTA_TITLE[state.metric]),)
     table = plain.Table(
         "tree",
         _title(state, result),
-        (*columns, *delta, *(_measured_columns(result) if trace_cells else ())),
+        (*columns, *(_measured_columns(result) if trace_cells else ())),
         tuple(rows),
         footer=engine.outcome(state).notes,
         notes=notes_of_trace,
@@ -320,13 +314,10 @@ def shares(figures: tree_figures.TreeFigures, metric: str) -> Floats:
     return of_cost.get(metric, level.share)
 
 
-def _deltas(state: State, branches: list[tree_figures.Branch]) -> list[float | None] | None:
-    """Return the change of each node against the pin, None for a node that a side lacks. Return None without a pin."""
-    pinned_state = pinned(state)
-    if pinned_state is None:
-        return None
-    now, pinned_figures = (costs_by_node(each, branches)[state.metric] for each in (state, pinned_state))
-    return [a / b - 1.0 if a is not None and b else None for a, b in zip(now, pinned_figures, strict=True)]
+def _deltas(state: State, branches: list[tree_figures.Branch]) -> tuple[list[float | None], list[float | None]]:
+    """Return each node's own figure of the metric and its change against the pin, None for a node that a side lacks."""
+    now, before = (costs_by_node(side, branches)[state.metric] for side in (state, pinned(state) or state))
+    return now, [a / b - 1.0 if a is not None and b else None for a, b in zip(now, before, strict=True)]
 
 
 def costs_by_node(state: State, branches: list[tree_figures.Branch]) -> dict[str, list[float | None]]:

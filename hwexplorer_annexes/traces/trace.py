@@ -266,7 +266,7 @@ def _measured_row(pair: MatchedPair, measured: MeasuredOperators) -> ComparedOpe
     others = len(pair.operators) - 1
     several = f"all {others + 1} of {ops.kind[main]}" if pair.op.count > 1 and others else ""
     return ComparedOperator(
-        id=several or ops.path[main] + (f" +{others}" if others else ""),
+        id=several or ops.path[main] + (f" ({others} fused)" if others else ""),
         type=ops.kind[main],
         measured_s=pair.op.seconds,
         predicted_s=pair.predicted_s,

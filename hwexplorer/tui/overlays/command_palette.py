@@ -139,7 +139,7 @@ def _task_items(session: Session, keymap: keys.Keymap, ask: Callable[[str], None
         for (phase, line), (title, words) in zip(lines.items(), PHASE_TASKS.values(), strict=True)
     ]
     items = [
-        PaletteItem(title, f"as {does}..", partial(ask, does[1:]), words, TASK)
+        PaletteItem(title, f"types {does}for you", partial(ask, does[1:]), words, TASK)
         if does.startswith(":")
         else _action_item(session, keymap.by_id[does], title, f"{title} {words}", TASK)
         for title, words, does in TASKS
