@@ -360,7 +360,7 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
     if first.row.lag_per_s > 0:
         return "No device keeps up with the load: all fall behind"
     if second.row.lag_per_s > 0:
-        return f"{first.spoken_name} is the only one that keeps up"
+        return f"{first.spoken_name} is the only one that keeps up: {second.spoken_name} {second.row.state}"
     change = second.row.figure(metric) / first.row.figure(metric)
     behind = f"{second.spoken_name} has {describe_change(change, 'less', 'more', 'as much') or 'as much'}"
     chance = odds_first(first, second, metric)

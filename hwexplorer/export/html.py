@@ -101,8 +101,8 @@ def _breakable(line: str) -> str:
 def _prose(view: plain.Text, level: int) -> str:
     inner = min(level + 1, 4)
     kind = "drawing" if view.is_drawing else "plain"
-    html = "\n".join(f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines, kind)}" for head, lines in view.sections)
-    return _steps(view.steps) + html
+    first, *others = [f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines, kind)}" for head, lines in view.sections]
+    return "\n".join((first, _steps(view.steps), *others))
 
 
 def _table(view: plain.Table) -> str:

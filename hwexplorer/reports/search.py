@@ -239,6 +239,9 @@ def _document(
 def _title(search: ConstrainedSearch, state: State) -> str:
     models = f"{list_names(search.models)}: " if len(search.models) > 1 else ""
     subject = f"{models}{headline_of_state(state, f'{search.evaluated:,} configurations')}"
+    left_out = len(configurations.catalogue(True)) - len(state.devices)
+    if state.devices == configurations.catalogue():
+        subject += f" ({count_noun(left_out, 'design')} on paper left out)"
     limits = f": {', '.join(search.constraints)}" if search.constraints else ""
     return subject + limits + ("" if search.objectives else f", sorted by {METRICS[search.order].noun}")
 

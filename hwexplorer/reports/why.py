@@ -578,11 +578,11 @@ def _family_table(document: difference.Progression) -> plain.Table:
     )
     names = [engine.marked_key(side.device) for side in sides]
     shown = [Column("family", "Events", role="text", keep=0, of=captions.family_words)]
-    for side, name in zip(sides, names, strict=True):
-        shown.append(Column(side.device, name, "J", keep=2, of=partial(energy, side), scale=sides[0].device))
     for side in sides:  # heads of one width, so that the bars have one scale
         title = shorten(side.device, 10, middle=True)
         shown.append(Column(f"{side.device}_bar", title, "%", role="bar", keep=1, of=partial(bar, side)))
+    for side, name in zip(sides, names, strict=True):
+        shown.append(Column(side.device, name, "J", keep=2, of=partial(energy, side), scale=sides[0].device))
     return plain.Table(
         "families",
         f"Energy per inference of {document.node or document.model} by event family",

@@ -75,7 +75,7 @@ async def test_devices_stand_by_rank_and_two_changes_of_a_chip_keep_their_amount
     async with on_screen(f"resnet50@b32,fp16/xeon_8490h,h100_sxm,tpu_v4,{changed}", size=(80, 24)) as (app, _):
         strip = app.explorer.strip
         drawn = [strip.render_line(y).text for y in range(strip.size.height)]
-    assert [card.rank for card in strip.cards] == [1, 2, 3, 0, 0]
+    assert [card.rank for card in strip.cards] == [1, 0, 0, 2, 3]
     assert sum("*2}" in line for line in drawn) == sum("*1.6}" in line for line in drawn) == 1, drawn
 
 

@@ -201,6 +201,7 @@ class TreeTable(TableHeads):
         self.mark = ""
         self._key = ""
         self._open: Collection[str] | None = None
+        self._names: dict[bool, int] = {}  # width of the widest name, in a narrow tree and in a wide one
         self._last: list[bool] = []
         self._parent: list[int] = []
         self._bar_full = 1.0
@@ -220,7 +221,7 @@ class TreeTable(TableHeads):
         if table is not self._source[0] or hide != self._source[1]:
             self._source = (table, hide)
             self.table = palette.drop_columns(table, hide)
-            self._measures = []
+            self._names, self._measures = {}, []
             self._bar_full = self._fullest_bar()
         self._open = opened
         self._lay_out()
@@ -230,7 +231,7 @@ class TreeTable(TableHeads):
             self._open = self.unfolded
         self.visible = self._in_sight()
         if self.fold:  # few rows: rows in closed branches take no room
-            self._measures = []
+            self._names, self._measures = {}, []
         self._last, self._parent = self._relations()
         self._widths, self._remark_lines = [], None
         self._cache.clear()
@@ -387,7 +388,12 @@ class TreeTable(TableHeads):
 
     def help_at(self, x: int, y: int) -> str:
         key = self.key_at(y)
-        return key if self.tree and key else super().help_at(x, y)
+        if not self.tree or not key:
+            return super().help_at(x, y)
+        cells = next(row.cells for row in self.table.rows if row.key == key)
+        columns = zip(self._measures, self._widths, cells, strict=True)
+        hidden = ((column.header, column.write(cell)) for column, width, cell in columns if not width)
+        return " · ".join((key, *(f"{head}: {text}" for head, text in hidden if text)))
 
     def is_sign(self, x: int) -> bool:
         """Return True if the sign that opens and closes the row of the cursor is at `x`."""
@@ -411,7 +417,9 @@ class TreeTable(TableHeads):
     def line(self, y: int, colours: palette.Palette, focused: bool) -> list[Segment]:
         if not self._widths:
             # Opening a branch changes no measure, so thousands of rows are measured once.
-            self._measures = self._measures or measure_table(self.table, self._widest_name(), self.width)
+            is_narrow = self.width < FULL_NAMES
+            names = self._names[is_narrow] = self._names.get(is_narrow) or self._widest_name()
+            self._measures = self._measures or measure_table(self.table, names, self.width)
             self._widths, self._gap = (
                 fit_widths(self._measures, self.width, self._empty(), self.gap) if self._measures else ([], GAP)
             )
