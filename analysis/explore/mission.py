@@ -486,5 +486,5 @@ def _verdict(best: ModuleAnswer, possible: int, tried: int) -> str:
     if tried == 1:
         return f"{'Possible' if possible else 'Impossible'} on {device}: {best.why}"
     if possible:
-        return f"Possible on {possible} of {tried} devices; {device} takes least power: {best.why}"
-    return f"Impossible on all {tried} devices; nearest is {device}: {best.why}"
+        return f"Possible on {possible} of {tried} modules; {device} takes least power: {best.why}"
+    return f"Impossible on all {tried} modules; nearest is {device}: {best.why}"

@@ -380,7 +380,7 @@ def submit(session: Session, text: str) -> None:
     try:
         _run(session, words)
         if (session.state, session.event_count) == (before, events):
-            session.say(f"{text[:60]}: already so", "dim")
+            session.say(f"{text[:60]}: no change", "dim")
     except errors.RequestError as error:
         session.say(str(error), "bad")
     except Exception as error:

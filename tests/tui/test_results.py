@@ -144,7 +144,7 @@ async def test_every_action_answers() -> None:
         assert "less energy" in app.session.message[0]
         for line in ("batch 64", "on h100_sxm", "model resnet18", "metric edp", "baseline h100_sxm"):
             await pilot.press(":", *line, "enter")
-            assert app.session.message[0] == f"{line}: already so"
+            assert app.session.message[0] == f"{line}: no change"
         await pilot.press(":", *"batch 1", "enter", "[")
         assert app.session.message[0].startswith("nothing to change: halve the batch")
 
