@@ -185,6 +185,11 @@ def describe_wait(cause: int, share: float) -> str:
     return f"{percent(share)} of the time {_WAITS[cause]}"
 
 
+def time_reason(result: Estimate, members: Ints | slice = slice(None)) -> str:
+    """Write the cause of most of the time of some operators: `84 % of the time waiting for kernel launches`."""
+    return describe_wait(*largest_cause(result, members))
+
+
 def phase_words(result: Estimate) -> tuple[str, str]:
     """Return the name of the latency of a language model's phase, and what it makes; empty texts for other work."""
     lengths = result.workload.defaults
@@ -367,22 +372,6 @@ def bound_of_most_time(result: Estimate, members: Ints) -> str:
     """Return the bound, one of LIMITS, that most of the time of `members` falls under, without the host's work."""
     bounds = limits(result)[result.demand.kernel[members]]
     return LIMITS[int(np.bincount(bounds, np.maximum(result.run.latency_s[members], np.finfo(float).tiny)).argmax())]
-
-
-def members_reason(result: Estimate, members: Ints, kernels: int) -> str:
-    """Describe any group of operators: kernels, cause of most of the time, traffic."""
-    traffic = quantity(float(result.run.mapping.traffic.chip_bytes[members].sum()), "byte")
-    parts = f"{count_noun(len(members), 'operator')} in {count_noun(kernels, 'kernel')}"
-    return f"{parts}; {describe_wait(*largest_cause(result, members))}; {traffic} moved"
-
-
-def model_reason(result: Estimate) -> str:
-    """Describe the model in one line: kernels, cause of most of the time, power."""
-    parts = f"{count_noun(result.demand.n_kernels, 'kernel')} ({result.execution})"
-    return (
-        f"{parts}; {describe_wait(*largest_cause(result))}; "
-        f"draws {result.average_power_w:.0f} W, limit {result.power_limit_w:.0f} W"
-    )
 
 
 def describe_launch_dominated(count: int, kernels: int) -> str:

@@ -8,7 +8,6 @@ import msgspec
 from analysis import wording
 from analysis.estimate.figures import describe_deviations, head_fields
 from analysis.explore import comparison
-from analysis.wording import model_reason
 from hardware.base.text import percent, plain_number, quantity
 from hwexplorer import declare, engine, plots, registry
 from hwexplorer.answer import Answer
@@ -34,7 +33,7 @@ def _summary(state: State) -> plain.Text:
         f"band {captions.band_words(result.energy_band_j, result.energy_j)}; {percent(result.static_fraction)} static",
         f"EDP {quantity(result.edp_js, 'Js')}; {plain_number(result.throughput_per_s)} {what}s per second",
         f"utilisation {percent(result.utilization, 1)} of the {result.precision_run} peak; memory {memory}/{capacity}",
-        model_reason(result),
+        wording.time_reason(result),
     ]
     if result.coverage < 1.0:
         figures.append(f"{percent(result.coverage)} of the work has a cost rule")

@@ -119,10 +119,11 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain
         figures = msgspec.structs.replace(tree_figures.tree_without_host(whole), estimate=result)
     members = tree_figures.operators_of(whole, state.at)
     best = next_step(state) if says_setting else None
-    reason = () if state.at == HOST else _reason(figures, kind, index, members)
-    lead = _HOST if state.at == HOST else (() if state.at else outcome.answer) or _lead(result, members)
-    first: list[plain.Section] = [("", lead), ("", (*reason, *_actual(figures, kind, members, best)))]
     waterfall = _steps(result, members)
+    lead = (wording.time_reason(result, members),) * bool(waterfall)
+    reason = () if state.at == HOST else _reason(figures, kind, index, members)
+    lead = _HOST if state.at == HOST else (() if state.at else outcome.answer) or lead
+    first: list[plain.Section] = [("", lead), ("", (*reason, *_actual(figures, kind, members, best)))]
     first += extra if is_whole else extra[:1]
     if times := _trace_times(state, whole):
         first.append(("Measured", tree_view.trace_annex().node_lines(times, members)))
@@ -232,12 +233,6 @@ def _explain_node(state: State) -> NodeExplanation:
         next=_best_setting(whole, members),
         sections=text.sections,
     )
-
-
-def _lead(result: Estimate, members: Ints) -> tuple[str, ...]:
-    """Return the cause of most of the time of a node in words; nothing if it takes no time of its own."""
-    cause, share = wording.largest_cause(result, members)
-    return (wording.describe_wait(cause, share),) if share else ()
 
 
 def _reason(figures: tree_figures.TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:

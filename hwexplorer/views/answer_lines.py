@@ -1,20 +1,13 @@
-"""Verdicts in a line: the best device; and the state against the pin, with the change, its largest cause, and the
-subgraph that changed most.
-
-`h100_sxm b8 vs tpu_v4 b8: EDP +29 %, 81 % of it DRAM energy, largest change in layer3.0.conv1`.
-"""
+"""Verdicts in a line: the best device; and the state against the pin, `h100_sxm b8 vs tpu_v4 b8: EDP +29 %`."""
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.explore.attribution import attribute, is_comparable
-from hardware.base.text import percent
+from analysis.explore.attribution import is_comparable
 from hwexplorer import engine
 from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import delta
 from hwexplorer.views.captions import metric_word
 from hwexplorer.views.tree_view import trace_warning
-
-LEAST = 5e-4  # fraction of the pinned figure; smaller changes are left out
 
 
 def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
@@ -28,19 +21,15 @@ def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
 
 
 def verdict(state: State) -> str:
-    """Return the change of the metric against the pin, with its largest parts. Return '' without a pin or deltas."""
+    """Return the change of the metric against the pin, '' without a pin."""
     pinned_state = pinned(state)
     if pinned_state is None:
         return ""
     result, base = engine.result(state), engine.result(pinned_state)
     metric = METRICS[state.metric]
     change = metric.figure(result) / (metric.figure(base) or 1.0) - 1
-    head = _head(state, result, base, change)
-    if not is_comparable(result, base):
-        return f"{head} ({base.workload.name})"
-    if abs(change) < LEAST:
-        return head
-    return head + _largest_parts(result, base, state.metric, change)
+    other = f" ({base.workload.name})" * (not is_comparable(result, base))
+    return _head(state, result, base, change) + other
 
 
 def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:
@@ -50,13 +39,3 @@ def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:
         f"{side.device.key} b{side.scenario.batch}{f' {side.scenario.precision}' * differs}" for side in (here, there)
     )
     return f"{' vs '.join(names)}: {metric_word(state.metric)} {delta(change)}"
-
-
-def _largest_parts(here: Estimate, there: Estimate, metric: str, change: float) -> str:
-    """Write the cause and the subgraph that have the largest parts of the difference."""
-    groups = attribute(here, there, metric)
-    cause = max(groups["family" if metric == "energy" else "cause"], key=lambda part: part.fraction)
-    name = " ".join(reversed(cause.name.split(": ")))  # `DRAM energy`
-    is_part = cause.fraction <= 1.005  # else other causes offset a part of it
-    words = f"{percent(cause.fraction)} of it {name}" if is_part else f"{name} alone {delta(cause.fraction * change)}"
-    return f", {words}, largest change in {max(groups['subgraph'], key=lambda part: part.fraction).name}"

@@ -23,16 +23,13 @@ PAIRS = (
 
 @for_each("text", PAIRS)
 @for_each("metric", ["edp", "energy", "latency"])
-def test_the_verdict_names_cause_and_place(text: str, metric: str) -> None:
+def test_the_verdict_is_one_line_about_both_sides(text: str, metric: str) -> None:
     state = parse(f"{text}&metric={metric}")
     there = pinned(state)
     assert there is not None
-    here = engine.result(state)
     told = verdict(state)
     assert "\n" not in told
     assert " vs " in told
-    assert " alone " in told or " of it " in told  # more or less than the change itself
-    assert told.rpartition("largest change in ")[2] in (*here.partition.id, "start of the run")
 
 
 def test_the_verdict_of_equals_and_of_other_models() -> None:

@@ -103,7 +103,7 @@ def _model(figures: tree_figures.TreeFigures) -> Node:
         base_edp_js=result.edp_js,
         is_fused=result.execution == "fused",
         fusion_benefit_js=figures.fusion_benefit_js,
-        reason=wording.model_reason(result),
+        reason=wording.time_reason(result),
     )
 
 
@@ -185,9 +185,8 @@ def _nodes(
             return msgspec.structs.replace(_model(tree_figures.tree(result)), children=child_nodes)
         bound, reason = "launch", "the device waits for the host"
         if branch.kind != "host":
-            kernels = len(np.unique(result.demand.kernel[branch.members]))
             bound = wording.bound_of_most_time(result, branch.members)
-            reason = wording.members_reason(result, branch.members, kernels)
+            reason = wording.time_reason(result, branch.members)
         return Node(
             id=branch.key,
             name=branch.name,

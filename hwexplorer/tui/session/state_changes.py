@@ -118,19 +118,15 @@ Box = tuple[int, int, int, int]  # x, y, width, height
 _MAIN = ("compare", "tree")  # the tree, and panes that are never to the right of it
 KNOBS_HEIGHT = 18  # a screen this high has a line for the device above its knobs, which name it too
 CARD_WIDTH = 40  # a screen this wide has room for a device and two of its figures in a line
+ANSWER_LINES = 3  # above the devices; one device leaves no choice
 GAP_HEIGHT = 30  # a narrow screen this high has room for all devices
 EVENTS_HEIGHT = 34  # a body this high has room for a plot below all kinds of events
 EVENTS_LINES = 11  # lines that show all families of events
 
 
-def answer_lines(devices: int) -> int:
-    """Return the height of the answer above the devices; 0 for one device, which leaves no choice."""
-    return 3 * (devices > 1)
-
-
 def strip_lines(height: int, devices: int) -> int:
     """Return the height of the strip: the answer, the heads, a line for each device."""
-    return min(answer_lines(devices) + 1 + devices, height // 3 + 2)
+    return min(ANSWER_LINES * (devices > 1) + 1 + devices, height // 3 + 2)
 
 
 def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4, split: int = 0) -> dict[str, Box]:

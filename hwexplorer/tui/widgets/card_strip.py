@@ -9,7 +9,7 @@ from textual.widget import Widget
 from analysis.wording import FORMATS_DIFFER
 from hwexplorer.text.number_format import safe
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.session.state_changes import answer_lines
+from hwexplorer.tui.session.state_changes import ANSWER_LINES
 from hwexplorer.tui.widgets import framed_pane
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views import device_rows, layout, plain
@@ -67,7 +67,7 @@ class CardStrip(Widget, can_focus=False):
     @property
     def _answer_height(self) -> int:
         """The height of the answer: at least two lines, more if the devices leave room."""
-        lines = answer_lines(len(self.cards)) if self.size.height > 1 else 0
+        lines = ANSWER_LINES * (len(self.cards) > 1 and self.size.height > 1)
         return max(min(lines, 2), min(lines, self.size.height - 1 - len(self.cards)))
 
     def _card_at(self, y: int) -> plain.Card | None:
