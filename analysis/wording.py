@@ -97,15 +97,6 @@ def formats_differ(results: Sequence[Estimate]) -> bool:
     return len({result.precision_run.replace("fp16", "bf16") for result in results}) > 1
 
 
-def name_with_format(name: str, result: Estimate, others: Sequence[Estimate]) -> str:
-    """Return the name of a device, with the format that it runs if another device runs another: `H100 (tf32)`,
-    `KPU-T256 (paper, fp32)`."""
-    if not formats_differ((result, *others)):
-        return name
-    start = f"{name.removesuffix(')')}, " if name.endswith(")") else f"{name} ("
-    return f"{start}{result.precision_run})"
-
-
 def advantage(result: Estimate, other: Estimate) -> str:
     """Write `1.5x faster and 2.7x less energy than`, to precede the name of the other device."""
     factors = compare_factors(result, other, "more energy")
@@ -372,10 +363,3 @@ def bound_of_most_time(result: Estimate, members: Ints) -> str:
     """Return the bound, one of LIMITS, that most of the time of `members` falls under, without the host's work."""
     bounds = limits(result)[result.demand.kernel[members]]
     return LIMITS[int(np.bincount(bounds, np.maximum(result.run.latency_s[members], np.finfo(float).tiny)).argmax())]
-
-
-def describe_launch_dominated(count: int, kernels: int) -> str:
-    """Say how many kernels take longer to launch than to execute."""
-    return (
-        f"{count} of {count_noun(kernels, 'kernel')} {'takes' if count == 1 else 'take'} longer to launch than to run"
-    )

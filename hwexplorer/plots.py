@@ -15,7 +15,6 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import tree
 from analysis.explore.grid import BATCHES
 from analysis.model.ir.workload import Floats, Ints, batches_of
-from analysis.wording import describe_launch_dominated
 from hardware.precision import rate_unit
 from hwexplorer import engine
 from hwexplorer.state import State, replace
@@ -35,8 +34,6 @@ def roofline(state: State) -> plain.Plot:
     """Return the roofline of a state, a point per kernel."""
     result = divide_host_work(engine.result(state))[0]
     dots = kernel_rows.points(result)
-    dominated = kernel_rows.is_launch_dominated(result)
-    launch_note = [describe_launch_dominated(int(dominated.sum()), len(dominated))] if dominated.any() else []
     series = [
         *_roofs(result, dots.intensity),
         operators(state, result, dots.operator, dots.intensity, dots.flop_per_s),
@@ -57,7 +54,7 @@ def roofline(state: State) -> plain.Plot:
         x_unit="FLOP/byte",
         y_unit=rate_unit(result.precision_run),
         series=tuple(series),
-        notes=(*launch_note, note + line),
+        notes=(note + line,),
     )
 
 

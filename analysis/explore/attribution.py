@@ -26,7 +26,7 @@ from analysis.estimate.estimate import Estimate, estimate, rates, ratio
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.tree_figures import HOST, estimate_of_node, find_node, host_branches, operators_of
 from analysis.model.ir.workload import Floats
-from analysis.wording import CHANGES, describe_change, name_with_format, short_name
+from analysis.wording import CHANGES, describe_change, formats_differ, short_name
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import Unit, count_noun, percent, quantity
@@ -372,7 +372,7 @@ def _name_side(side: Estimate, other: Estimate) -> str:
     if side.device.key == other.device.key:
         differing = differing or list(own)
     name = short_name(side.device) + f" at {', '.join(differing)}" * bool(differing)
-    return name_with_format(name, side, (other,))
+    return f"{name} in {side.precision_run}" if formats_differ((side, other)) else name
 
 
 def _difference_sentence(more: Estimate, less: Estimate, cause: str, of: str) -> str:

@@ -1,6 +1,5 @@
 """Verdicts in a line: the best device; and the state against the pin, `h100_sxm b8 vs tpu_v4 b8: EDP +29 %`."""
 
-from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.explore.attribution import is_comparable
 from hwexplorer import engine
@@ -21,21 +20,15 @@ def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
 
 
 def verdict(state: State) -> str:
-    """Return the change of the metric against the pin, '' without a pin."""
+    """Return the change of the metric against the pin, with both sides by device and batch, and by precision or model
+    if these differ. Return '' without a pin."""
     pinned_state = pinned(state)
     if pinned_state is None:
         return ""
-    result, base = engine.result(state), engine.result(pinned_state)
-    metric = METRICS[state.metric]
-    change = metric.figure(result) / (metric.figure(base) or 1.0) - 1
-    other = f" ({base.workload.name})" * (not is_comparable(result, base))
-    return _head(state, result, base, change) + other
-
-
-def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:
-    """Name both sides by device and batch, and by precision if it differs; then write the change of the metric."""
+    sides, metric = (engine.result(state), engine.result(pinned_state)), METRICS[state.metric]
+    here, there = sides
     differs = here.scenario.precision != there.scenario.precision
-    names = (
-        f"{side.device.key} b{side.scenario.batch}{f' {side.scenario.precision}' * differs}" for side in (here, there)
-    )
-    return f"{' vs '.join(names)}: {metric_word(state.metric)} {delta(change)}"
+    names = (f"{side.device.key} b{side.scenario.batch}{f' {side.scenario.precision}' * differs}" for side in sides)
+    change = delta(metric.figure(here) / (metric.figure(there) or 1.0) - 1)
+    other = f" ({there.workload.name})" * (not is_comparable(here, there))
+    return f"{' vs '.join(names)}: {metric_word(state.metric)} {change}{other}"

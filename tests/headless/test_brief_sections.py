@@ -63,17 +63,13 @@ def test_kernels_are_all_counted_and_has_the_average_intensity(call: Call) -> No
     kernels = document["kernels"]
     flops, moved = (sum(kernel[name] for kernel in kernels) for name in ("flops", "dram_bytes"))
     assert document["average_intensity"] == pytest.approx(flops / moved)
-    note = f"{document['launch_dominated']} of {len(kernels)} kernels take longer to launch than to run"
-    assert note in call(*words).out
-    plot = json.loads(call("show", "plot", *words[2:], "--format", "json").out)
-    assert plot["notes"][0].startswith(note)
 
 
 def test_why_of_a_merged_row_says_what_its_operators_are(call: Call) -> None:
     text = call("why", "mobilenet_v2", "--on", "h100_sxm", "--node", "features.8-10.conv.1").out
-    assert "3 times depthwise 3 x 3 convolution of 384 channels" in text
+    assert "3 times depthwise 3 x 3 convolution, 384 channels, 14 x 14" in text
     text = call("why", "resnet50", "--on", "h100_sxm", "--node", "layer1.0-2.conv2").out
-    assert "3 times 3,136 x 64 x 576 matrix product on tensor cores" in text
+    assert "3 times 3 x 3 convolution, 64 channels, 56 x 56 on tensor cores" in text
 
 
 HEADS = ("Device", "Rank", "EDP / ", "Latency ", "Energy/inf ", "EDP ", "Rate ", "Software", "Evidence")

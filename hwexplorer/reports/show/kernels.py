@@ -342,7 +342,6 @@ def _summary(report: KernelReport, state: State) -> list[str]:
     count = count_noun(len(report.kernels), "kernel")
     moved = "no bytes leave the chip" if intensity is None else f"{plain_number(intensity)} FLOP per byte of memory"
     lines = [
-        wording.describe_launch_dominated(report.launch_dominated, len(report.kernels)),
         f"{count} in {quantity(report.latency_s - report.host_s, 's')}, by what limits each, with the share of the "
         f"time: {bounds}",
         f"{percent(report.average_utilization, 1)} of the peak is used on average over time; the mean of the kernels "
