@@ -123,7 +123,8 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain
     lead = (wording.time_reason(result, members),) * bool(waterfall)
     reason = () if state.at == HOST else _reason(figures, kind, index, members)
     lead = _HOST if state.at == HOST else (() if state.at else outcome.answer) or lead
-    first: list[plain.Section] = [("", lead), ("", (*reason, *_actual(figures, kind, members, best)))]
+    first: list[plain.Section] = [("", lead)] * bool(lead)
+    first.append(("", (*reason, *_actual(figures, kind, members, best))))
     first += extra if is_whole else extra[:1]
     if times := _trace_times(state, whole):
         first.append(("Measured", tree_view.trace_annex().node_lines(times, members)))

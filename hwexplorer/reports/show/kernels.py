@@ -352,9 +352,9 @@ def _summary(report: KernelReport, state: State) -> list[str]:
         f"{quantity(report.memory_bandwidth, 'byte/s')} of memory",
     ]
     if report.occupancy is not None:
-        lines[3] += f"; occupancy {percent(report.occupancy)}: an SM holds that share of the warps it could"
+        lines[2] += f"; occupancy {percent(report.occupancy)}: an SM holds that share of the warps it could"
     if report.host_s:
-        lines[1] += f"; {host_branches(engine.result(state))[0].name} {quantity(report.host_s, 's')} more"
+        lines[0] += f"; {host_branches(engine.result(state))[0].name} {quantity(report.host_s, 's')} more"
     return lines
 
 
