@@ -341,7 +341,7 @@ def _surprises(
             else f"its predicted time is mostly {_TERMS[row.term]}"
         )
         lines.append(
-            f"{row.id} ({row.type}) takes {percent(row.share)} of the run and is {words} against its prediction "
+            f"{row.type} {row.id} takes {percent(row.share)} of the run and is {words} against its prediction "
             f"than the other operators: {why}"
         )
     return tuple(lines)
