@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -20,11 +21,11 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.outcome import Outcome
 from analysis.model import reading_budget, store
 from analysis.model.ir import workload as workloads
-from analysis.model.names import model_ref, targets
+from analysis.model.names import model_ref, targets, zoo
 from hardware import device_catalog, known_architectures
 from hardware.base import file_access
 from hardware.base.errors import RequestError
-from hardware.base.records import forget_memos, memoize, share_memos
+from hardware.base.records import forget_memos, has_memo, memoize, share_memos
 from hardware.device import Device
 from hwexplorer.state import State
 from hwexplorer.text import next_command
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from analysis.serving.served_load import Served
 
 _COUNT = re.compile(r"(?P<name>.*[^*])\*(?P<count>[1-9][0-9]{0,3})")  # `h100_sxm*8`: eight of them share a load
+LAYERS_AT_ONCE = 70  # layers of a language model that are read while the screen waits, 0.2 s
 
 
 class _Models:
@@ -116,23 +118,65 @@ def ref(state: State) -> model_ref.ModelRef:
     return model_ref.with_load(reference, state.load) if state.load else reference
 
 
-@lru_cache(maxsize=4)
 def model(reference: model_ref.ModelRef) -> workloads.Workload:
     """Return a model that is ready. Raises RequestError if it must be captured first."""
+    return _read_model(_MODELS, reference)
+
+
+@memoize(keep=4)
+def _read_model(models: _Models, reference: model_ref.ModelRef) -> workloads.Workload:
     if reference.load is not None:
         return _model_of_load(reference)
-    workload = _MODELS.captured.get(reference)
+    workload = models.captured.get(reference)
     if workload is None:
-        _MODELS.read[reference] = _stamp(reference)
+        models.read[reference] = _stamp(reference)
         workload = store.ready(reference)
         if workload is None:
             raise RequestError(f"{reference} has to be captured first")
         if reference.runs_code:
-            _MODELS.captured[reference] = workload  # its file may change while it is on the screen
+            models.captured[reference] = workload  # its file may change while it is on the screen
     # A user's model also needs the words that name it (`asked`): its name is only the name of a file.
     if isinstance(reference, targets.Target):
         workload = msgspec.structs.replace(workload, asked=reference.words)
     return workload
+
+
+class ModelReading:
+    """The reading of a model that is ready, in a thread: that of a large one takes up to a second."""
+
+    progress, is_done = ("reading", -1.0), False
+
+    def __init__(self, reference: model_ref.ModelRef) -> None:
+        self._reference = reference
+        self._error: Exception | None = None
+
+    def start(self) -> None:
+        """Start the thread."""
+        Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        try:
+            model(self._reference)
+        except Exception as error:  # raised again by `result`
+            self._error = error
+        self.is_done = True
+
+    def result(self) -> None:
+        """Return nothing, as the engine keeps the model. Raises what reading it raised."""
+        if self._error is not None:
+            raise self._error
+
+    def cancel(self) -> None:
+        """Let the thread end by itself."""
+
+
+def is_long_to_read(state: State) -> bool:
+    """Return True for a model of many layers that was not read lately."""
+    reference = ref(state)
+    if isinstance(reference, zoo.Spec | targets.Target) or has_memo(_MODELS, _read_model, reference):
+        return False
+    parts = 2 if reference.run.phase == "request" or reference.load else 1
+    return parts * reference.config.layers > LAYERS_AT_ONCE
 
 
 def captured_model(state: State) -> workloads.Workload:
@@ -382,8 +426,7 @@ def reset() -> None:
 
 def _forget_models() -> None:
     _MODELS.revision += 1
-    model.cache_clear()
-    forget_memos(_MODELS, _estimate, _open_stage, _serve)
+    forget_memos(_MODELS, _read_model, _estimate, _open_stage, _serve)
 
 
 def _stamp(reference: model_ref.ModelRef) -> tuple[int, int, int]:

@@ -45,11 +45,13 @@ class ScreenQueries:
         return plots.plot(state)
 
     def ready(self, state: State) -> bool:
-        """Return False for a model that must be captured first, or a trace that must be read."""
-        return tree_view.is_read(state.trace) and engine.is_ready(state)
+        """Return False for a model that must be captured first or takes long to read, or a trace that must be read."""
+        return tree_view.is_read(state.trace) and engine.is_ready(state) and not engine.is_long_to_read(state)
 
     def capture(self, state: State) -> Any:
         """Return the job that makes the model of a state, or else its trace, ready."""
+        if engine.is_long_to_read(state):
+            return engine.ModelReading(engine.ref(state))
         is_of_model = tree_view.is_read(state.trace) or not engine.is_ready(state)
         return engine.capture_job(state) if is_of_model else tree_view.trace_annex().reading_job(state.trace)
 

@@ -46,6 +46,7 @@ _BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale")  # of an execu
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
 _KEEP_PARTS = 1024
+_OPERATORS_AT_ONCE = 16_000  # operators of all batches that one execution takes: it needs a kilobyte for each
 _Part = tuple[Workload, int, int]  # a workload, its batch, and the size of the parts in which it runs
 
 
@@ -555,8 +556,9 @@ def estimate_batches(workload: Workload, device: Device, base: Scenario, batches
     workload = workload.bound(sequence=base.sequence, kv=base.kv)
     setup = base.setup_on(device, workload)
     is_alone = workload.repeats is not None or workload.parallel is not None
-    for group in ((batch,) for batch in batches) if is_alone else (tuple(batches),):
-        yield from _estimate_on(setup, workload, base, group)
+    at_once = 1 if is_alone else max(_OPERATORS_AT_ONCE // workload.n_operators, 1)
+    for place in range(0, len(batches), at_once):
+        yield from _estimate_on(setup, workload, base, tuple(batches[place : place + at_once]))
 
 
 def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tuple[int, ...]) -> Iterator[Estimate]:

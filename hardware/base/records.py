@@ -120,6 +120,11 @@ def share_memos(record: object, other: object) -> None:
     vars(other)[_MEMOS[True]] = _store(record, True)
 
 
+def has_memo(record: object, function: Callable[..., Any], *args: Any) -> bool:
+    """Return True if a record stores the result of a function that is not large, so that nothing must be computed."""
+    return args in _store(record, False).get(_key(function), ())
+
+
 def forget_memos(record: object, *functions: Callable[..., Any]) -> None:
     """Drop the results of these functions that a record stores."""
     for function in functions:

@@ -27,8 +27,16 @@ def _run(arguments: argparse.Namespace) -> None:
         return
     for name in state.devices:
         engine.device(name)
-    if not engine.is_ready(state):  # report an unknown model here, not on the screen
+    if engine.is_ready(state):  # report an unknown model here, not on the screen
+        engine.captured_model(state)
+    else:
         engine.capture_job(state)  # also reports that it may not be captured; starts nothing
+    # The screen opens no connection: without `ssl`, which asyncio imports if it can, it starts with 4 MB less.
+    if "ssl" not in sys.modules:
+        sys.modules["ssl"] = None  # type: ignore[assignment]
+        import asyncio  # noqa: F401
+
+        del sys.modules["ssl"]
     from hwexplorer.screen_queries import ScreenQueries
     from hwexplorer.tui.app import run as run_screen
 

@@ -352,6 +352,10 @@ class Session:
             self.apply(self.provider.under_traced_runtime(wanted))
         else:
             state = self.with_model(wanted.model, wanted.image_size)
+            if state.model != self.state.model and wanted != state_changes.change_model(
+                self.state, wanted.model, wanted.image_size
+            ):
+                state = wanted  # not only another model was asked for
             self.apply(state, self.history if state == self.state else None)  # the same model, captured again
 
     def start(self, job: BackgroundJob) -> None:
