@@ -478,13 +478,12 @@ def _figure_table(found: difference.Difference) -> plain.Table:
 
 
 def _part_columns(found: difference.Difference, explained: attribution.Explanation) -> tuple[Column, ...]:
-    unit, title = explained.unit, "Attributed" if explained.metric == "edp" else "Second - first"
-    labels = _labels(found)
+    unit, labels = explained.unit, _labels(found)
     return (
         Column("part", "Part", role="text", keep=0, of="name"),
         Column("a", labels[0], unit, role="quantity", keep=0, of="a"),
         Column("b", labels[1], unit, role="quantity", keep=0, of="b"),
-        Column("difference", title, unit, role="quantity", keep=0, of="difference"),
+        Column("difference", "Second - first", unit, role="quantity", keep=0, of="difference"),
     )
 
 
@@ -497,7 +496,7 @@ def _part_table(
 ) -> plain.Table:
     shown = _part_columns(found, explained)
     if name == "cause" and explained.metric == "edp":
-        note = "Attributed: difference in one factor times the mean of the other, not that of the two columns"
+        note = "Second - first: the difference in one factor times the mean of the other, not that of the two columns"
         footer = (*footer, note)
     return plain.Table(name, _TITLES[name], shown, rows(shown, group), footer=footer)
 

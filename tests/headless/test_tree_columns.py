@@ -25,7 +25,7 @@ def screen(table: Table, width: int) -> list[str]:
     return ["".join(part.text for part in content.line(y, Palette("dark"), True)) for y in range(40)]
 
 
-@pytest.mark.parametrize(("width", "metric"), [(46, "edp"), (46, "energy"), (70, "latency"), (140, "energy")])
+@pytest.mark.parametrize(("width", "metric"), [(70, "edp"), (46, "energy"), (70, "latency"), (140, "energy")])
 def test_screen_has_the_share_and_a_figure_with_its_unit_in_the_head_at_every_width(width: int, metric: str) -> None:
     head, *lines = screen(tree(replace(STATE, metric=metric)), width)
     assert {"edp": "EDP", "energy": "Energy", "latency": "Time"}[metric] + " share %" in head
