@@ -8,9 +8,9 @@ import ctypes
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
-from itertools import count
+from itertools import count, repeat
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
-from weakref import WeakSet
+from weakref import ReferenceType, ref
 
 import msgspec
 import numpy as np
@@ -39,12 +39,12 @@ class Large:
 
     __slots__ = ("__weakref__", "bytes", "result", "used")
 
-    _all: ClassVar[WeakSet[Large]] = WeakSet()
+    _all: ClassVar[set[ReferenceType[Large]]] = set()
     _total: ClassVar[int] = 0
 
     def __init__(self, result: Any) -> None:
         self.result, self.used, self.bytes = result, next(_uses), measure_bytes(result)
-        Large._all.add(self)
+        Large._all.add(ref(self, Large._all.discard))
         Large._total += self.bytes
         if Large._total > LARGE_BYTES:
             self._drop_others()
@@ -53,7 +53,7 @@ class Large:
         Large._total -= self.bytes
 
     def _drop_others(self) -> None:
-        for other in sorted(self._all, key=lambda each: each.used):
+        for other in sorted(filter(None, (each() for each in [*self._all])), key=lambda each: each.used):
             if other is not self:
                 Large._total -= other.bytes
                 other.result, other.bytes = ABSENT, 0
@@ -73,11 +73,11 @@ def measure_bytes(result: Any) -> int:
         elif isinstance(value, tuple | list):
             if len(value) > _FEW:
                 times, value = times * len(value) // 3, (value[0], value[len(value) // 2], value[-1])
-            left += [(item, times) for item in value]
+            left += zip(value, repeat(times))
         elif isinstance(value, msgspec.Struct):
             memos = getattr(value, "__dict__", _NONE)
             if value is result or not ("_remembered" in memos or "_shared" in memos):
-                left += [(getattr(value, name), times) for name in value.__struct_fields__]
+                left += zip(map(getattr, repeat(value), value.__struct_fields__), repeat(times))
         total += times * _OBJECT_BYTES
     return total
 

@@ -147,7 +147,7 @@ class FramedPane(Widget, can_focus=False):
         width, height = self.size
         if len(self._drawn) != height or (height and self._drawn[0].cell_length != width):
             self._draw()
-        return ascii_strip(self._drawn[y].simplify(), self.palette) if y < height else Strip.blank(width)
+        return ascii_strip(self._drawn[y], self.palette) if y < height else Strip.blank(width)
 
     def on_resize(self) -> None:
         """Hand the size to the content before it is drawn, since a key may move by a page."""
