@@ -101,8 +101,8 @@ def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str
     Each fit is one step with the derivatives of the full fit; its predictions are computed without linearisation."""
     names = list(dict.fromkeys(labels))
     place = np.array([names.index(label) for label in labels])
-    values = [full.values_at(place != f) for f in range(len(names))]
-    latency = rate_fit.predict_latency(rows, full.shipped, full.rates, np.array(values))
+    steps = [rate_fit.least_absolute_step(full, place != f) for f in range(len(names))]
+    latency = rate_fit.predict_latency(rows, full.shipped, full.rates, full.values * np.exp(steps))
     selected: Floats = latency[place, np.arange(len(rows))]
     return selected
 

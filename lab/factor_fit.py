@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from analysis.model.ir.workload import Bools, Floats
-from hwexplorer_annexes.calibration.rate_fit import FittedRate, LinearFit, Progress
+from hwexplorer_annexes.calibration.rate_fit import FittedRate, LinearFit, Progress, least_absolute_step
 
 Key = tuple[str, str]  # the owner of a number (a library, a runtime), and the number's name
 Factors = dict[Key, float]
@@ -34,4 +34,4 @@ class FactorFit:
         """Return the factors that are fitted to some rows. A number that is not known depends on no row."""
         ones = np.ones(len(self.keys))
         fit = LinearFit(tuple(rates), np.ones(len(self.errors)), ones, self.errors, self.slopes * is_known, pull)
-        return dict(zip(self.keys, fit.values_at(rows).tolist(), strict=True))
+        return dict(zip(self.keys, np.exp(least_absolute_step(fit, rows)).tolist(), strict=True))

@@ -7,10 +7,11 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from analysis.document import column
 from analysis.estimate.trust import ClassEvidence
@@ -30,7 +31,7 @@ from analysis.model.ir.workload import Bools, Floats
 from analysis.serving.served_load import EVIDENCE, find_knee, load_evidence
 from hardware.base import file_access
 from hardware.base.records import SourcedValue, group_by
-from hardware.engines.runtime import runtimes, schedulers
+from hardware.engines.runtime import Runtime, Scheduler, runtimes, schedulers
 from hwexplorer_annexes.calibration.rate_fit import FittedRate, Progress
 from lab import load_superseded_runtimes
 from lab.errors import PredictionErrors, SkippedRows, measure_errors
@@ -55,6 +56,7 @@ AXES: dict[str, Callable[[Deployment], str]] = {
 }
 
 Figures = list[dict[str, float]]
+Timed = TypeVar("Timed", Scheduler, Runtime)
 
 
 class ServedErrors(PredictionErrors, frozen=True, kw_only=True):
@@ -172,9 +174,17 @@ class HostFit:
         """Return the figures of each row with the times of its host."""
         figures: Figures = []
         for rows in self.deployments:
-            factors = find_factors(rows[0].deployment)
-            serve = make_server(rows, {key[1]: factors.get(key, 1.0) for key in host_times(rows[0].deployment)})
-            figures += [row.predict(serve(row)) for row in rows]
+            setup, factors = rows[0].deployment, find_factors(rows[0].deployment)
+            by_name = {key[1]: factors.get(key, 1.0) for key in host_times(setup)}
+            file = setup.device.file
+            own = {**file.runtimes, setup.runtime: _scale(runtimes()[setup.runtime], by_name)}
+            device = replace(setup.device, file=replace(file, runtimes=own))
+            scaled = [
+                replace(row, deployment=replace(setup, device=device), scheduler=_scale(row.scheduler, by_name))
+                for row in rows
+            ]
+            serve = make_server(scaled)
+            figures += [row.predict(serve(row)) for row in scaled]
         return figures
 
     def leave_out(self, axis: str) -> Figures:
@@ -203,6 +213,12 @@ class HostFit:
             others = [time for key, time in seconds.items() if key[1] == name and not key[0].startswith(engine)]
             transferred[owner, name] = float(np.exp(np.mean(np.log(others)))) / self.times[owner, name].value
         return transferred
+
+
+def _scale(record: Timed, factors: dict[str, float]) -> Timed:
+    """Return a scheduler or runtime with its times multiplied."""
+    times = {name: (getattr(record, name), factor) for name, factor in factors.items() if hasattr(record, name)}
+    return replace(record, **{name: replace(time, value=time.value * by) for name, (time, by) in times.items()})
 
 
 def host_times(setup: Deployment) -> dict[Key, SourcedValue]:

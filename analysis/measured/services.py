@@ -4,10 +4,10 @@ tables/serving.toml says how each source ran its services."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -26,7 +26,7 @@ from analysis.serving.step_costs import speculate, tokens_per_step
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 from hardware.device import Device
-from hardware.engines.runtime import Runtime, Scheduler, find_scheduler, runtimes, schedulers
+from hardware.engines.runtime import Scheduler, find_scheduler, runtimes, schedulers
 
 TABLE = "serving_load.csv.gz"
 _FACTS = tables.SHIPPED / "serving.toml"
@@ -34,9 +34,6 @@ MOST_REQUESTS, LEAST_ROUNDS = 20_000, 3  # most simulated requests of a row; lea
 MOST_MEMORY = 0.97  # share that a server may use at most
 # Lengths of chats vary about exponentially around their means (arXiv 2309.06180, figure 11).
 CONVERSATIONS = "ShareGPT lengths, means"
-HostFactors = Mapping[str, float]  # what multiplies times of a scheduler and a runtime, by their names
-AS_SHIPPED: HostFactors = {}
-Timed = TypeVar("Timed", Scheduler, Runtime)
 NAME = "served at load"  # the class of work of these rows
 APART = ", prefill apart"  # ends the figures of services that prefill on separate devices
 WHOLE = "_whole"  # ends the name of a scheduler that does not divide prompts
@@ -73,12 +70,12 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         layout = self.layout
         return layout.devices - layout.prefill * (layout.shards - self.prompt_layout.shards)
 
-    def open(self, layout: ParallelDegrees, longest: int, factors: HostFactors = AS_SHIPPED) -> Server:
+    def open(self, layout: ParallelDegrees, longest: int) -> Server:
         """Return one worker of a layout for requests of `longest` tokens. Raises ModelError and RequestError."""
         request, scenario = parse(str(refer(self.model))), Scenario(1, self.precision, self.runtime)
         device = self.device
-        if self.kernel or factors:
-            usual = _scale(runtimes()[self.runtime], factors)
+        if self.kernel:
+            usual = device.file.runtimes.get(self.runtime, runtimes()[self.runtime])
             kernels = tuple(use for use in usual.uses if "moe" in use.operator and self.kernel in use.kernel)
             tables = device.file.runtimes | {self.runtime: msgspec.structs.replace(usual, uses=(*kernels, *usual.uses))}
             device = msgspec.structs.replace(device, file=msgspec.structs.replace(device.file, runtimes=tables))
@@ -259,25 +256,18 @@ def _scheduler(row: Cells, deployment: Deployment, setup: dict[str, Any], load: 
     return msgspec.structs.replace(scheduler, **changes)
 
 
-def make_server(rows: Sequence[ServedRow], factors: HostFactors = AS_SHIPPED) -> Callable[[ServedRow], Run]:
+def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
     """Return a function that serves the rows of a deployment. Raises Unpredictable."""
     setup, longest = rows[0].deployment, max(row.lengths.prompt + row.lengths.output for row in rows)
     try:
-        server = setup.open(setup.layout, longest, factors)
-        prompts = setup.open(setup.prompt_layout, longest, factors).costs if setup.layout.prefill else None
+        server = setup.open(setup.layout, longest)
+        prompts = setup.open(setup.prompt_layout, longest).costs if setup.layout.prefill else None
     except RequestError as error:
         raise Unpredictable(str(error).partition(";")[0]) from None
     costs = speculate(server.costs, setup.drafts, ACCEPT)
     costs = msgspec.structs.replace(costs, recorded_tokens=rows[0].scheduler.recorded_tokens)
     server = msgspec.structs.replace(server, costs=costs, prompt_costs=prompts, layout=setup.layout)
-    return lambda row: msgspec.structs.replace(server, scheduler=_scale(row.scheduler, factors)).serve(row.load)
-
-
-def _scale(record: Timed, factors: HostFactors) -> Timed:
-    """Return a scheduler or runtime with its times multiplied."""
-    times = {name: (getattr(record, name), factor) for name, factor in factors.items() if hasattr(record, name)}
-    scaled = {name: msgspec.structs.replace(time, value=time.value * factor) for name, (time, factor) in times.items()}
-    return msgspec.structs.replace(record, **scaled)
+    return lambda row: msgspec.structs.replace(server, scheduler=row.scheduler).serve(row.load)
 
 
 class PredictedLoad(msgspec.Struct, frozen=True):

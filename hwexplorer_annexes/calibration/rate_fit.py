@@ -45,11 +45,6 @@ class LinearFit(msgspec.Struct, frozen=True):
     slope: Floats
     pull: float
 
-    def values_at(self, rows: Bools) -> Floats:
-        """Return the values (rates,) that one step leads to which is fitted to `rows` alone."""
-        values: Floats = self.values * np.exp(least_absolute_step(self, rows))
-        return values
-
 
 def log_range(rates: Sequence[FittedRate]) -> tuple[Floats, Floats, Floats]:
     """Return logarithms of the ends of the ranges and of the starts."""

@@ -140,7 +140,7 @@ async def test_every_action_answers() -> None:
         assert app.session.message[0] == 'undid "add l4"'
         await pilot.press("U")
         await pilot.press(":", *"batch 64", "enter")
-        assert "the rate" in app.session.message[0]
+        assert "higher rate" in app.session.message[0]
         assert "less energy" in app.session.message[0]
         for line in ("batch 64", "on h100_sxm", "model resnet18", "metric edp", "baseline h100_sxm"):
             await pilot.press(":", *line, "enter")

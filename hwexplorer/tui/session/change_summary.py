@@ -17,18 +17,17 @@ _SENTENCES = {
     "model": "loaded {}",
     "limits": "limits: {}",
 }
-# Figures of a card, and the words for an increase in percent, an increase as a factor, and a decrease.
-_FIGURES = (("rate_per_s", "faster", "faster", "slower"), ("energy_j", "more energy", "the energy", "less energy"))
-_ALL_FIGURES = (
-    ("energy_j", "more energy per inference", "the energy per inference", "less energy per inference"),
-    ("rate_per_s", "higher rate", "the rate", "lower rate"),
-    ("latency_s", "longer latency", "the latency", "shorter latency"),
+# Figures of a card, per inference and of the batch, and the words for a decrease and an increase.
+_FIGURES = (
+    ("energy_j", "less energy", "more energy"),
+    ("rate_per_s", "lower rate", "higher rate"),
+    ("latency_s", "shorter latency", "longer latency"),
 )
 TIMES = 2  # a larger change is a factor, a smaller one a percentage
 
 
 def summarize_change(before: State, after: State, was: Cards, now: Cards, pin: plain.Card | None = None) -> str:
-    """Return a sentence like `compiled: 31 % faster`, or '' if the screen shows the change anyway. `was` and `now` are
+    """Return a sentence like `compiled: 31 % higher rate`, or '' if the screen shows the change anyway. `was` and `now` are
     the cards of all devices. Settings are compared with the card of the `pin`, if there is one. A what-if device is
     compared with the unchanged device, as in the knobs."""
     changed = changed_fields(before, after)
@@ -46,12 +45,12 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards, pin: p
     parts = [f"added {name}" for name in after.devices if name not in before.devices]
     parts += [f"removed {name}" for name in before.devices if name not in after.devices]
     if "model" not in changed and changed & SCENARIO_FIELDS:
-        figures = _ALL_FIGURES if "batch" in changed else _FIGURES
         against = _settings(after, before) if pin is None else f"the pin {after.pin}"
         settings = f"{_settings(before, after)} vs {against}"
         old, new = (next((card for card in cards if card.key == after.on), None) for cards in (was, now))
         old = pin or old
-        effect = ", ".join(_changes(old, new, figures)) if old is not None and new is not None else ""
+        count = len(_FIGURES) if "batch" in changed else 2  # at one batch the rate says the latency
+        effect = ", ".join(_changes(old, new, count)) if old is not None and new is not None else ""
         parts.append(f"{settings}: {effect or 'no change'}")
     if "pin" in changed:
         parts.append(f"pinned {after.pin}: deltas are against it" if after.pin else "nothing is pinned")
@@ -84,13 +83,13 @@ def summarize_pin(verdict: str, here: plain.Card, there: plain.Card) -> str:
     """Return the verdict against the pin with the change of each figure, since they may differ in direction."""
     names, _, change = verdict.partition(": ")
     change = change.replace(" 0 %", " equal", 1)
-    figures = ", ".join(_changes(there, here, _ALL_FIGURES))
+    figures = ", ".join(_changes(there, here))
     return f"{names} (pin): {'; '.join(part for part in (figures, change) if part)}."
 
 
-def _changes(old: plain.Card, new: plain.Card, figures: tuple[tuple[str, ...], ...]) -> list[str]:
+def _changes(old: plain.Card, new: plain.Card, count: int = len(_FIGURES)) -> list[str]:
     changes = (
-        describe_change(getattr(new, name) / getattr(old, name), less, more, times, TIMES)
-        for name, more, times, less in figures
+        describe_change(getattr(new, name) / getattr(old, name), less, more, factor_min=TIMES)
+        for name, less, more in _FIGURES[:count]
     )
     return [change for change in changes if change]
