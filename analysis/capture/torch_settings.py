@@ -158,7 +158,10 @@ def _data_dependent(error: BaseException) -> str:
             "the branch depends on values of a tensor, and a capture has none; use torch.where or torch.cond, "
             "or give the factory a fixed choice"
         )
-    return "a size depends on values of a tensor (nonzero, masks, unique); use a fixed size, as topk or a dense mask"
+    return (
+        "a size depends on values of a tensor (nonzero, masks, unique); use a fixed size, as topk or a dense mask, "
+        "for experts a grouped product"
+    )
 
 
 def _missing_kernel(error: BaseException) -> str | None:

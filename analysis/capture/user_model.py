@@ -13,7 +13,7 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.utils._pytree import SUPPORTED_NODES, tree_map
 
-from analysis.capture import expert_routing, kv_caches, library_models, model_factory, torch_settings
+from analysis.capture import kv_caches, library_models, model_factory, torch_settings
 from analysis.capture.exporter import MAX_BATCH, Inputs, export, register_class, register_objects, tensors_in
 from analysis.capture.model_factory import Built, check_call
 from analysis.capture.torch_settings import WholeMasks, import_torchvision, remove_classes, without_weights
@@ -99,14 +99,12 @@ def as_arguments(module: torch.nn.Module, given: Any) -> Inputs:
 @dataclass(frozen=True, slots=True)
 class _Way:
     """A way to capture. `weights`: 'none' allocates no weights, 'real' builds the model as it is. `live`: the batch is
-    symbolic. `cached`: a language model returns its key-value cache. `masked`: the inputs get an attention mask.
-    `routed`: masks of the experts that a router chooses have a fixed size."""
+    symbolic. `cached`: a language model returns its key-value cache. `masked`: the inputs get an attention mask."""
 
     weights: str
     live: bool
     cached: bool = True
     masked: bool = False
-    routed: bool = False
     most: int = MAX_BATCH
 
 
@@ -147,8 +145,6 @@ def _capture(
                 attempts = [replace(attempt, masked=True) for attempt in (way, *attempts)]
             elif way.live and (batch_limit := torch_settings.largest_batch(error)) and batch_limit < way.most:
                 attempts = [replace(way, most=batch_limit), *attempts]
-            elif not way.routed and (torch_settings.is_data_dependent(error) or "numpy()" in str(error)):
-                attempts = [replace(attempt, routed=True) for attempt in (way, *attempts)]
             elif torch_settings.is_final(error) or (
                 way.weights == "none"
                 and not way.live
@@ -164,7 +160,7 @@ def _capture(
             why = f"its code takes another path for larger ones ({torch_settings.reason(failures[-1][1])})"
             notes.append(workload.range_note(way.most, why))
         if batch_dim is not None and not way.live:
-            why = torch_settings.reason(next(e for old, e in failures if old.live and old.routed == way.routed))
+            why = torch_settings.reason(next(e for old, e in failures if old.live))
             batch = next((item.shape[batch_dim] for item in graph.inputs if len(item.shape) > batch_dim), 1)
             notes.append(workload.fixed_note(int(batch), f"the model fixes it ({why})"))
         return replace(graph, notes=tuple(notes))
@@ -236,10 +232,8 @@ def _attempt(
     if any(isinstance(part, LazyModuleMixin) for part in module.modules()):
         with torch.no_grad():  # lazy modules take their sizes from their first inputs
             module(*arguments, **keywords)
-    routing = expert_routing.ExpertRouting()
-    with WholeMasks() if is_graph else routing if way.routed else nullcontext():
-        graph = export(module, arguments, batch_dims=dims, keywords=keywords, most=way.most)
-    return replace(graph, notes=(*graph.notes, expert_routing.NOTE)) if routing.is_used else graph
+    with WholeMasks() if is_graph else nullcontext():
+        return export(module, arguments, batch_dims=dims, keywords=keywords, most=way.most)
 
 
 def _edges(module: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> bool:

@@ -387,7 +387,7 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 def test_a_fixed_batch_is_the_only_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", f"{OWN}:Fixed", "--input", "4x3x8x8"]
     assert cli.main(words) == 0  # taken unasked
-    assert ", batch 4, fp32" in capsys.readouterr().out
+    assert ", batch 4, bf16" in capsys.readouterr().out
     assert cli.main([*words, "--batch", "2"]) == 2
     assert "batch 4 is the only one" in capsys.readouterr().err
     assert cli.main([*words, "--batch", "4"]) == 0

@@ -27,8 +27,8 @@ TIMES = 2  # a larger change is a factor, a smaller one a percentage
 
 
 def summarize_change(before: State, after: State, was: Cards, now: Cards, pin: plain.Card | None = None) -> str:
-    """Return a sentence like `compiled: 31 % higher rate`, or '' if the screen shows the change anyway. `was` and `now` are
-    the cards of all devices. Settings are compared with the card of the `pin`, if there is one. A what-if device is
+    """Return a sentence like `compiled: 31 % higher rate`, or '' if the screen shows the change anyway. `was` and `now`
+    are the cards of all devices. Settings are compared with the card of the `pin`, if there is one. A what-if device is
     compared with the unchanged device, as in the knobs."""
     changed = changed_fields(before, after)
     if (
