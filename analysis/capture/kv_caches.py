@@ -1,6 +1,5 @@
 """Register the key-value caches of transformers as pytrees: inputs and outputs of a capture may then hold them."""
 
-import inspect
 import sys
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,23 +34,6 @@ def register() -> None:
         if kind is not None:
             add_class(kind, _flatten, lambda leaves, form: _restore_tensors(form, list(leaves)), _with_keys)
         kinds += kind.__subclasses__() if kind is not None else []
-
-
-def is_transformers_loaded() -> bool:
-    """Return True if transformers is loaded."""
-    return f"{_LIBRARY}cache_utils" in sys.modules
-
-
-def add_attention_mask(
-    module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the inputs with an attention mask for their tokens. Some models (LongT5, Switch) read a mask, which
-    transformers does not make during an export."""
-    signature = inspect.signature(module.forward)
-    given = signature.bind_partial(*arguments, **keywords).arguments
-    if "input_ids" in given and "attention_mask" in signature.parameters.keys() - given.keys():
-        keywords = keywords | {"attention_mask": torch.ones_like(given["input_ids"])}
-    return arguments, keywords
 
 
 def _flatten(cache: Any) -> tuple[list[Any], _Form]:

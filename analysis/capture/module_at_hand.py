@@ -3,7 +3,7 @@
 from typing import Any
 
 from analysis.model.ir.workload import Workload, coverage
-from hardware.base.text import percent
+from hardware.base.text import percent, quantity
 
 
 class Captured(Workload, frozen=True, dict=True):
@@ -20,7 +20,15 @@ class Captured(Workload, frozen=True, dict=True):
         return float(self.operators.has_rule.mean()) if self.n_operators else 1.0
 
     def __repr__(self) -> str:
-        return f"<{_summary(self)}>"
+        words = [
+            f"{quantity(self.parameters, 'SI')} parameters",
+            quantity(self.macs, "MAC"),
+            f"{self.n_operators} operators",
+            "inputs " + ", ".join("x".join(str(size) for size in item.shape) for item in self.inputs),
+        ]
+        if gaps := [f"{name} ({count}x)" for name, count in coverage(self).missing[:5]]:
+            words.append(f"{percent(self.coverage)} of operators covered, not {', '.join(gaps)}")
+        return f"<{self.name}: {', '.join(words)}>"
 
 
 def capture(model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "") -> Captured:
@@ -31,18 +39,3 @@ def capture(model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "
 
     workload = capture_module(model, inputs, batch_dim, name or getattr(model, "__name__", type(model).__name__))
     return Captured(**{name: getattr(workload, name) for name in workload.__struct_fields__})
-
-
-def _summary(model: Captured) -> str:
-    from hardware.base.text import quantity
-
-    words = [
-        f"{quantity(model.parameters, 'SI')} parameters",
-        quantity(model.macs, "MAC"),
-        f"{model.n_operators} operators",
-        "inputs " + ", ".join("x".join(str(size) for size in item.shape) for item in model.inputs),
-    ]
-    gaps = [f"{name} ({count}x)" for name, count in coverage(model).missing[:5]]
-    if gaps:
-        words.append(f"{percent(model.coverage)} of operators covered, not {', '.join(gaps)}")
-    return f"{model.name}: {', '.join(words)}"

@@ -99,12 +99,11 @@ def as_arguments(module: torch.nn.Module, given: Any) -> Inputs:
 @dataclass(frozen=True, slots=True)
 class _Way:
     """A way to capture. `weights`: 'none' allocates no weights, 'real' builds the model as it is. `live`: the batch is
-    symbolic. `cached`: a language model returns its key-value cache. `masked`: the inputs get an attention mask."""
+    symbolic. `cached`: a language model returns its key-value cache."""
 
     weights: str
     live: bool
     cached: bool = True
-    masked: bool = False
     most: int = MAX_BATCH
 
 
@@ -141,8 +140,6 @@ def _capture(
                 attempts = [way, *attempts]
             elif way.cached and "Cache" in str(error):
                 attempts = [replace(attempt, cached=False) for attempt in (way, *attempts)]
-            elif not way.masked and "NoneType" in str(error) and kv_caches.is_transformers_loaded():
-                attempts = [replace(attempt, masked=True) for attempt in (way, *attempts)]
             elif way.live and (batch_limit := torch_settings.largest_batch(error)) and batch_limit < way.most:
                 attempts = [replace(way, most=batch_limit), *attempts]
             elif torch_settings.is_final(error) or (
@@ -209,10 +206,8 @@ def _attempt(
     register_objects(given)
     if not way.cached and hasattr(module, "config"):
         module.config.use_cache = False
-    example = as_arguments(module, given)
-    if way.masked:
-        example = kv_caches.add_attention_mask(module, *example)
-    (arguments, keywords), dims = _inputs(module, inputs, example, batch_dim, way.live, device)
+    given = as_arguments(module, given)
+    (arguments, keywords), dims = _inputs(module, inputs, given, batch_dim, way.live, device)
     progress("export", 0.45)
     count = len(arguments) + len(keywords)
     if not count:

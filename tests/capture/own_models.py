@@ -106,24 +106,6 @@ def remembering() -> tuple[nn.Module, Any]:
     return Remembering(), {"x": torch.zeros(1, 2, 4), "past": cache([torch.zeros(1, 6, 4)])}  # type: ignore[call-arg]
 
 
-class Masked(nn.Module):
-    """As transformers' LongT5: who gives no mask gets one, unless the model is exported."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed, self.fc = nn.Embedding(10, 4), nn.Linear(4, 4)
-
-    def forward(self, input_ids: Any, attention_mask: Any = None) -> Any:
-        if attention_mask is None and not torch.compiler.is_compiling():
-            attention_mask = torch.ones_like(input_ids)
-        return self.fc(self.embed(input_ids)) * attention_mask.unsqueeze(-1)
-
-
-def masked() -> tuple[nn.Module, Any]:
-    remembering()
-    return Masked(), {"input_ids": torch.zeros(1, 6, dtype=torch.int64)}
-
-
 def _keep(self: Any, layers: list[Any]) -> None:
     self.layers = layers
 

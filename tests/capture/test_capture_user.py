@@ -129,14 +129,6 @@ def test_nodes_of_a_graph_are_no_batch() -> None:
     assert float((w.operators.macs @ w.value_at(batch=1)).sum()) == 5 * 16 * 8
 
 
-def test_a_model_that_reads_a_mask_it_was_not_given_gets_one() -> None:
-    w = captured("masked", "")
-    assert [(item.name, item.shape) for item in w.inputs] == [
-        (n, ("batch", 6)) for n in ("input_ids", "attention_mask")
-    ]
-    assert float((w.operators.macs @ w.value_at(batch=1)).sum()) == 6 * 4 * 4
-
-
 def test_loops_taken_out_of_a_graph_leave_its_edges() -> None:
     """How many there are depends on data: none is taken for one, and an edge from each node to itself is added."""
     w = captured("Loops", "5x16,2x9:int64")
