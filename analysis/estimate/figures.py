@@ -175,7 +175,8 @@ def head_fields(result: Estimate, on_device: bool = False) -> dict[str, Any]:
     head |= {"execution": scenario.execution, "layout": scenario.layout}
     if on_device:
         head |= {"device": result.device.key, "execution_run": result.execution, "runtime": result.runtime.name}
-        head |= {"precision_run": result.precision_run, "measured_runs": measured_runs(result) or msgspec.UNSET}
+        runs = measured_runs(result)
+        head |= {"precision_run": result.precision_run, **({"measured_runs": runs} if runs else {})}
     return head
 
 
