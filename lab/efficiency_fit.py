@@ -80,7 +80,7 @@ def fit_rows_by_software(
         if not agrees or row.latency_s is None or known:
             continue
         try:
-            fit_rows[row.identity] = rate_fit.make_fit_row(row, row.latency_s)
+            fit_rows[row.identity] = rate_fit.make_fit_row(row)
         except tables.Unpredictable:
             continue
     sizes = Counter(row.group for row in fit_rows.values())

@@ -111,7 +111,7 @@ def fit_rows(
     spec = msgspec.structs.replace(base.file, id=name, name=name, aliases=(), mode=base.power_mode, changes=())
     device = device_catalog.device_in_mode(spec)
     own_rows = [msgspec.structs.replace(row, device=device) for row in measured]
-    fitted, reasons = tables.interpret_each(own_rows, lambda row: (row, _make_fit_row(row)))
+    fitted, reasons = tables.interpret_each(own_rows, lambda row: (row, rate_fit.make_fit_row(row)))
     skipped = (*skipped, *reasons)
     if not fitted:
         why = f" ({skipped[0]})" if skipped else ""
@@ -133,12 +133,8 @@ def fit_rows(
     )
 
 
-def _make_fit_row(row: predictions.MeasuredRow) -> rate_fit.FitRow:
-    return rate_fit.make_fit_row(row, row.latency_s or 0.0)
-
-
 def _time_row(row: predictions.MeasuredRow, fit_row: rate_fit.FitRow, base: Device) -> TimingRow:
-    on_base = _make_fit_row(msgspec.structs.replace(row, device=base))
+    on_base = rate_fit.make_fit_row(msgspec.structs.replace(row, device=base))
     before_s = float(rate_fit.shipped_latency([on_base], base.software.efficiency)[0])
     return TimingRow(
         name=row.model,

@@ -91,13 +91,15 @@ class RateFit(LinearFit, frozen=True, kw_only=True):
     shipped: Efficiency
 
 
-def make_fit_row(row: predictions.MeasuredRow, latency_s: float) -> FitRow:
+def make_fit_row(row: predictions.MeasuredRow) -> FitRow:
     """Return the row in the form of the fit. Raises Unpredictable if its model must be captured first."""
     result = predictions.estimate_row(row)
     run = result.run
     (adds_s, *_), (floor_s, *_) = predictions.input_s(row, result)
     least_s = np.where(run.kernel_s > run.unthrottled_s, run.kernel_s, 0.0)
-    return document.record(FitRow, row, result, measured_s=latency_s, least_s=least_s, adds_s=adds_s, floor_s=floor_s)
+    return document.record(
+        FitRow, row, result, measured_s=row.latency_s or 0.0, least_s=least_s, adds_s=adds_s, floor_s=floor_s
+    )
 
 
 def predict_latency(rows: Sequence[FitRow], shipped: Efficiency, rates: Sequence[FittedRate], values: Floats) -> Floats:

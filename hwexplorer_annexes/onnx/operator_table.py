@@ -441,10 +441,6 @@ def _scatter(op: OnnxOp) -> TableRow:
     return TableRow("aten.scatter" if is_plain else "aten.scatter_reduce", RESULTS["same_shape"], "0 1 2")
 
 
-def _fill(op: OnnxOp) -> TableRow:
-    return TableRow("aten.full", names="")
-
-
 def _top_k(op: OnnxOp) -> TableRow:
     axis, told = op.axis(default=-1), op.declared_shape
     kept = constant(told[axis] if told else op.number(1) if op.has_input(1) else op.int_attr("k", 1))
@@ -498,7 +494,7 @@ _ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
     "resize": _resize,
     "gather": _gather,
     "scatter": _scatter,
-    "fill": _fill,
+    "fill": lambda op: TableRow("aten.full", names=""),
     "top_k": _top_k,
     "dft": _dft,
     "stft": _stft,

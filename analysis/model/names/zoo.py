@@ -326,11 +326,12 @@ def of_library(library: str, name: str) -> tuple[str, str]:
 def _find_model(name: str, names: list[str]) -> str | None:
     """Return the model of a name. Words for training, framework or storage at its end are ignored. None for an unknown
     name."""
-    table = file_access.shipped(_ALIASES)
+    table, other = file_access.shipped(_ALIASES), _models()
     while True:
         in_series = _of_series(name)
         library = in_series if in_series.partition(":")[0] in library_names() else None
-        model = next(filter(None, (_match_model(spelling, names) for spelling in (name, in_series))), library)
+        matches = (match_name(word, names) or other.get(match_name(word, other) or "") for word in (name, in_series))
+        model = next(filter(None, matches), library)
         if (model := model or _with_only_ending(in_series, names)) is not None:
             return model
         endings = (*table["trained"], *table["stored"], *table["framework"])
@@ -339,11 +340,6 @@ def _find_model(name: str, names: list[str]) -> str | None:
         if shorter == name:
             return None
         name = shorter
-
-
-def _match_model(name: str, names: list[str]) -> str | None:
-    other = _models()
-    return match_name(name, names) or other.get(match_name(name, other) or "")
 
 
 def _of_series(name: str) -> str:
