@@ -152,7 +152,7 @@ Section = tuple[str, tuple[str, ...]]  # heading, lines
 class Text(msgspec.Struct, frozen=True):
     """Headed paragraphs, after the `steps` of a waterfall.
 
-    On screen, the sections from index `folded` on are closed until the user opens them, and in a low pane also those
+    On screen, the sections from index `folded` on are closed until the user opens them, and in a narrow pane also those
     without a heading after the first. The lines of a drawing keep their columns."""
 
     name: str

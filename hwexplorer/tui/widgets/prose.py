@@ -13,7 +13,8 @@ from hwexplorer.views import layout, plain
 
 KEY = 18  # cells at least for the key of a line
 BAR_MIN = 4  # cells; a narrower bar says nothing
-ROOMY = 14  # lines; a lower pane has no blank lines between sections, and only the first without a heading
+ROOMY = 12  # lines; a higher pane has blank lines between sections
+NARROW = 36  # cells; a narrower pane has of the sections without a heading only the first
 EMPTY = plain.Text(name="", title="", sections=())
 
 
@@ -56,8 +57,8 @@ class Prose(Content):
             if is_folded and text.folded is not None:
                 del lines[len(text.steps) :]
                 first, *others = text.sections[: text.folded]
-                is_roomy = self.height > ROOMY
-                self._add_lines(lines, (first, *(section for section in others if section[0] or is_roomy)))
+                is_wide = self.width >= NARROW
+                self._add_lines(lines, (first, *(section for section in others if section[0] or is_wide)))
                 lines += [("text", "", ""), ("dim", "", "space: more")]
             self._lines = lines
             self.scroll(0)
