@@ -372,7 +372,7 @@ def _name_side(side: Estimate, other: Estimate) -> str:
     if side.device.key == other.device.key:
         differing = differing or list(own)
     name = short_name(side.device) + f" at {', '.join(differing)}" * bool(differing)
-    return f"{name} in {side.precision_run}" if formats_differ((side, other)) else name
+    return f"{name} ({side.precision_run})" if formats_differ((side, other)) else name
 
 
 def _difference_sentence(more: Estimate, less: Estimate, cause: str, of: str) -> str:
