@@ -226,7 +226,7 @@ def make_setup(device: Device, precision: str, runtime: Runtime, layout: str = L
     return Setup(device, make_plan(device, precision, runtime), runtime, layout)
 
 
-@memoize(keep=64)
+@memoize(keep=16)
 def find_setup(device: Device, execution: str, work: str, precision: str, layout: str) -> Setup:
     """Return the setup for a kind of work; `execution` is 'auto', a mode or a runtime. The last few are remembered."""
     return make_setup(device, precision, resolve_runtime(device, execution, work, precision), layout)

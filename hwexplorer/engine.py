@@ -85,7 +85,7 @@ def folders() -> tuple[Path, ...]:
     return (*_MODELS.folders, user) if user.is_dir() and user not in _MODELS.folders else _MODELS.folders
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=128)
 def device(name: str) -> Device:
     """Return a device by id, `id:power_mode`, alias or class, with a power cap, a clock lock and `{changes}`; one
     device for several that share a load (`l4*8`)."""
@@ -123,7 +123,7 @@ def model(reference: model_ref.ModelRef) -> workloads.Workload:
     return _read_model(_MODELS, reference)
 
 
-@memoize(keep=4)
+@memoize(keep=2)
 def _read_model(models: _Models, reference: model_ref.ModelRef) -> workloads.Workload:
     if reference.load is not None:
         return _model_of_load(reference)
@@ -141,28 +141,30 @@ def _read_model(models: _Models, reference: model_ref.ModelRef) -> workloads.Wor
     return workload
 
 
-class ModelReading:
+class ModelReading(Thread):
     """The reading of a model that is ready, in a thread: that of a large one takes up to a second."""
 
-    progress, is_done = ("reading", -1.0), False
+    progress = ("reading", -1.0)
 
     def __init__(self, reference: model_ref.ModelRef) -> None:
+        super().__init__(daemon=True)
         self._reference = reference
         self._error: Exception | None = None
 
-    def start(self) -> None:
-        """Start the thread."""
-        Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
+    def run(self) -> None:
+        """Read the model; the engine keeps it."""
         try:
             model(self._reference)
-        except Exception as error:  # raised again by `result`
+        except Exception as error:
             self._error = error
-        self.is_done = True
+
+    @property
+    def is_done(self) -> bool:
+        """True once the model is read, or cannot be."""
+        return not self.is_alive()
 
     def result(self) -> None:
-        """Return nothing, as the engine keeps the model. Raises what reading it raised."""
+        """Raise what reading the model raised."""
         if self._error is not None:
             raise self._error
 
