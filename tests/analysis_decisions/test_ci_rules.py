@@ -131,4 +131,4 @@ def test_model_that_does_not_fit_breaks_every_rule_of_time() -> None:
 
 def test_rules_say_which_devices_and_software_they_are_about() -> None:
     out = hwexplorer("check", "conv2d", "--rule", "ratio(energy, l4, tpu_v4) < 100").out
-    assert out.startswith("conv2d, batch 1, fp32, TensorRT, XLA on l4, tpu_v4\n")
+    assert out.startswith("conv2d, batch 1, bf16, TensorRT, XLA on l4, tpu_v4\n")

@@ -51,7 +51,7 @@ def test_two_commits_of_a_model(tmp_path: Path) -> None:
 
 def test_differences_are_those_of_the_estimates() -> None:
     before, after = run("vgg11", "t4"), run("vgg13", "t4")
-    diff: Difference = hx.why("vgg11", "vgg13", on="t4").document
+    diff: Difference = hx.why("vgg11", "vgg13", on="t4", precision="fp32").document
     assert [changed.figure for changed in diff.figures] == list(CHANGING)
     by_name = {changed.figure: changed for changed in diff.figures}
     assert by_name["energy"].difference == after.energy_j_per_inference - before.energy_j_per_inference
@@ -69,13 +69,14 @@ def test_a_file_says_what_the_state_says(tmp_path: Path) -> None:
     for verb, known in (("report", CHANGING), ("tree", set(CHANGING) - {"memory"}),
                         ("compare", set(CHANGING) - {"operators"})):  # fmt: skip
         path = tmp_path / f"{verb}.json"
-        assert hwexplorer(verb, "resnet18", "--on", "t4", "-o", str(path)).code == 0
+        words = ("resnet18", "--on", "t4", "--precision", "fp32")
+        assert hwexplorer(verb, *words, "-o", str(path)).code == 0
         side = read_result(path, "t4")
         assert side.figures.keys() == set(known)
         assert side.figures == pytest.approx({name: state.figures[name] for name in known}, rel=1e-9)
         assert (side.model, side.device, side.batch) == ("resnet18", "t4", 1)
         assert {part.id for part in side.parts} == ({part.id for part in state.parts} if verb != "compare" else set())
-        changed = hwexplorer("why", str(path), "resnet18", "--on", "t4")
+        changed = hwexplorer("why", str(path), *words)
         assert (changed.code, "nothing differs" in changed.out) == (0, True)
 
 

@@ -106,7 +106,7 @@ def test_the_words_name_the_cause_that_the_numbers_name(model: str, metric: str)
 def test_sides_may_have_settings_of_their_own() -> None:
     found = hwexplorer("why", "resnet18", "gpu@b8,fp16", "gpu", "--format", "json").json()
     assert (found["a"]["batch"], found["a"]["precision"]) == (8, "fp16")
-    assert (found["b"]["batch"], found["b"]["precision"]) == (1, "fp32")
+    assert (found["b"]["batch"], found["b"]["precision"]) == (1, "bf16")
 
 
 def test_two_models_are_not_explained() -> None:

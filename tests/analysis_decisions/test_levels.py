@@ -10,7 +10,6 @@ from decisions import DEFAULTS, device, hwexplorer, run, workload
 from analysis.estimate.estimate import estimate
 from analysis.estimate.figures import figures
 from analysis.estimate.metrics import ADDITIVE
-from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import HOST
 from analysis.explore.comparison import LEVELS, compare_levels, next_steps
 from hardware.base.errors import RequestError
@@ -82,7 +81,8 @@ def test_what_a_kernel_hides_costs_little_and_not_nothing() -> None:
 
 def test_equal_devices_tie() -> None:
     twin = msgspec.structs.replace(device("h100_sxm"), id="twin")
-    results = [run("resnet18", "h100_sxm"), estimate(workload("resnet18"), twin, Scenario())]
+    own = run("resnet18", "h100_sxm")
+    results = [own, estimate(workload("resnet18"), twin, own.scenario)]
     found = compare_levels(results, results[0], "subgraph")
     assert found.ties == dict.fromkeys(ADDITIVE, len(found.rows))
     assert all(count == 0 for counts in found.tally.values() for count in counts.values())

@@ -101,7 +101,6 @@ def test_machines_fit_their_room(width: int, height: int, shape: tuple[int, int]
 
 
 def test_moment_is_a_part_of_the_time(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        cli.main(["show", "wavefront", "resnet18", "--on", "cpu,kpu", "--node", "layer1.0.conv1", "--at", "0.3"]) == 0
-    )
+    words = ("resnet18", "--precision", "fp32", "--on", "cpu,kpu", "--node", "layer1.0.conv1", "--at", "0.3")
+    assert cli.main(["show", "wavefront", *words]) == 0
     assert "/7 · cycle 11,240 of 37,467" in capsys.readouterr().out
