@@ -6,8 +6,7 @@
 Every verb of the command line that prints a document is a function here (hwexplorer/api.py); a section is its first
 word: `hx.show("memory", "resnet50")`. A result is the document
 of its JSON, and displays as text or in a notebook. `hx.capture(module, example_inputs)` makes a workload of a
-torch module, `hx.model(..)` keeps a model with a scenario; both can replace the name of a model. torch and the
-screen are imported only when they are needed.
+torch module, which can replace the name of a model. torch and the screen are imported only when they are needed.
 """
 
 from importlib.machinery import PathFinder

@@ -6,10 +6,9 @@ from typing import Any, Literal, overload
 
 from analysis.capture.module_at_hand import capture as capture
 from analysis.model.ir.workload import Workload
-from hwexplorer.api import Model as Model
 from hwexplorer.api import RequestError as RequestError
 from hwexplorer.api import Result as Result
-from hwexplorer.api import model as model
+from hwexplorer.api import graph as graph
 from hwexplorer.api import tune as tune
 
 from analysis.explore.comparison import Comparison
@@ -38,7 +37,7 @@ from hwexplorer.reports.validate import MeasuredComparison
 from hwexplorer.reports.why import NodeExplanation
 
 __version__: str
-_One = str | float | Path | Workload | Model
+_One = str | float | Path | Workload
 _Value = _One | Sequence[_One] | None
 
 def advise(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., aim: Literal["energy", "latency", "edp", "memory", "throughput"] | None = ..., instead: _Value = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[Advice]:

@@ -24,50 +24,7 @@ from hwexplorer.process import output
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ("Model", "RequestError", "Result", "model", "tune")
-
-
-class Model:
-    """A model in a scenario. Every report about a model is a method: `model("resnet50", batch=8).tree(on="l4")`."""
-
-    def __init__(self, name: str, scenario: dict[str, Any]) -> None:
-        self.name, self._scenario = name, scenario
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __repr__(self) -> str:
-        settings = "".join(f", {name}={value!r}" for name, value in self._scenario.items())
-        return f"hwexplorer.model({self.name!r}{settings})"
-
-    def __getattr__(self, verb: str) -> Callable[..., Result[Any]]:
-        if not is_function(verb) or not declare.takes_model(_report(_sections(verb)[0])):
-            raise AttributeError(f"a model has no report {verb!r}")
-
-        def ask(*words: Any, **options: Any) -> Result[Any]:
-            """Return the answer of the verb, or of the section that the first word names."""
-            count = int(bool(words) and words[0] in registry.sections(verb))
-            return function(verb)(*words[:count], self.name, *words[count:], **{**self._scenario, **options})
-
-        return ask
-
-    @property
-    def workload(self) -> Workload:
-        """Return the operators and tensors of the model. Capture it if necessary."""
-        return engine.workload(self._state({}))
-
-    def graph(self, **options: Any) -> networkx.DiGraph[str]:
-        """Return the operators as a graph, with their costs on a device (`on="h100_sxm"`) as attributes."""
-        from hwexplorer.reports.show.structure import structure, to_networkx
-
-        return to_networkx(structure(engine.result(self._state(options))))
-
-    def _state(self, options: dict[str, Any]) -> Any:
-        values = {"model": self.name, **self._scenario, **options}
-        arguments = _arguments("graph", (*declare.DEVICE.options, DEVICES_DIR), values)
-        state = answer.state_from_arguments(arguments, declare.DEVICE)
-        answer.prepare_models((state,))
-        return answer.with_fixed_batch(state, arguments)
+__all__ = ("RequestError", "Result", "graph", "tune")
 
 
 def is_function(name: str) -> bool:
@@ -172,15 +129,16 @@ def _text(value: object) -> str:
     return engine.adopt(value) if isinstance(value, Workload) else str(value)
 
 
-def model(model: str | Workload | Model, **scenario: Any) -> Model:
-    """Return a model by name, state string, file or captured workload, with the scenario of all its reports (`batch`,
-    `precision`, `runtime` ..)."""
-    return Model(_text(model), scenario)
+def graph(model: str | Workload, **options: Any) -> networkx.DiGraph[str]:
+    """Return the operators as a graph, with their costs on a device (`on="h100_sxm"`) as attributes."""
+    from hwexplorer.reports.show.structure import to_networkx
+
+    return to_networkx(_ask("structure", model, **options).document)
 
 
 def tune(
     device: str,
-    model: str | Workload | Model,
+    model: str | Workload,
     *,
     grid: Sequence[str] | str | None = None,
     **options: Any,

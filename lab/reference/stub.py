@@ -16,15 +16,14 @@ from typing import Any, Literal, overload
 
 from analysis.capture.module_at_hand import capture as capture
 from analysis.model.ir.workload import Workload
-from hwexplorer.api import Model as Model
 from hwexplorer.api import RequestError as RequestError
 from hwexplorer.api import Result as Result
-from hwexplorer.api import model as model
+from hwexplorer.api import graph as graph
 from hwexplorer.api import tune as tune
 '''
 _TYPES = """
 __version__: str
-_One = str | float | Path | Workload | Model
+_One = str | float | Path | Workload
 _Value = _One | Sequence[_One] | None
 """
 

@@ -134,24 +134,13 @@ def test_tables_of_pandas_and_polars() -> None:
             assert list(make()["device"]) == ["h100_sxm", "t4"]
 
 
-def test_a_model_keeps_its_scenario() -> None:
-    model = hx.model("resnet18", batch=8, precision="fp16")
-    assert model.compare(on="t4").rows[0].batch == 8
-    assert model.compare(on="t4", batch=2).rows[0].batch == 2
-    assert (
-        model.show("memory", on="t4").to_dict()
-        == hx.show("memory", "resnet18", on="t4", batch=8, precision="fp16").to_dict()
-    )
+def test_the_operators_are_a_graph_of_networkx() -> None:
     with pytest.raises(hx.RequestError, match="events"):
         hx.show("event", "resnet18")
-    graph = model.graph(on="h100_sxm")
+    graph = hx.graph("resnet18", on="h100_sxm", batch=8)
     assert isinstance(graph, networkx.DiGraph)
     energy = sum(joules for _, joules in graph.nodes.data("energy_j"))
-    assert energy == pytest.approx(model.tree(on="h100_sxm").energy_j)
-    assert model.workload.parameters == 11_689_512
-    with pytest.raises(AttributeError, match="devices"):
-        model.devices  # noqa: B018
-    assert "batch=8" in repr(model)
+    assert energy == pytest.approx(hx.tree("resnet18", on="h100_sxm", batch=8).energy_j)
 
 
 def test_an_answer_shows_the_error_of_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,11 +152,10 @@ def test_an_answer_shows_the_error_of_its_report(monkeypatch: pytest.MonkeyPatch
 def test_a_captured_module_is_a_model_everywhere() -> None:
     torch = pytest.importorskip("torch")
     captured = hx.capture(torch.nn.Linear(8, 4), torch.zeros(2, 8), name="mine: [é]")
-    for given in (captured, hx.model(captured)):
-        compared = hx.compare(given, on="gpu", batch=3)
-        assert (compared.model, compared.macs_per_inference) == ("mine: [é]", 32)
+    compared = hx.compare(captured, on="gpu", batch=3)
+    assert (compared.model, compared.macs_per_inference) == ("mine: [é]", 32)
     assert hx.models([captured, "mlp"], on="gpu").rows[0]
-    assert len(hx.model(captured).graph()) == captured.n_operators
+    assert len(hx.graph(captured)) == captured.n_operators
 
 
 @pytest.mark.parametrize(
