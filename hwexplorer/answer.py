@@ -148,20 +148,8 @@ class Answer(Generic[Document]):
         return len(self.rows)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows as flat dictionaries; a field within a field is named after it, `trust.level`."""
+        """Return the rows as flat dictionaries, of which pandas makes a table; inner fields are named `trust.level`."""
         return [_flatten(msgspec.to_builtins(row, enc_hook=str)) for row in self.rows]
-
-    def to_pandas(self) -> Any:
-        """Return the rows as a DataFrame. Raises ImportError without pandas."""
-        import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
-
-        return pandas.DataFrame.from_records(self.records())
-
-    def to_polars(self) -> Any:
-        """Return the rows as a DataFrame. Raises ImportError without polars."""
-        import polars  # type: ignore[import-not-found,unused-ignore]
-
-        return polars.from_dicts(self.records(), infer_schema_length=None)
 
     def __repr__(self) -> str:
         return self.to_text("text", output.width()).rstrip("\n")

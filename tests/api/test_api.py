@@ -122,18 +122,6 @@ def test_wrong_requests_are_told_as_on_the_command_line() -> None:
     assert hx.check("resnet18", on="gpu", rule="energy < 1kJ").broken_rules == ""
 
 
-def test_tables_of_pandas_and_polars() -> None:
-    compared = hx.compare("resnet18", on=["h100_sxm", "t4"])
-    for library, make in (("pandas", compared.to_pandas), ("polars", compared.to_polars)):
-        try:
-            __import__(library)
-        except ImportError:
-            with pytest.raises(ImportError, match=library):
-                make()
-        else:
-            assert list(make()["device"]) == ["h100_sxm", "t4"]
-
-
 def test_the_operators_are_a_graph_of_networkx() -> None:
     with pytest.raises(hx.RequestError, match="events"):
         hx.show("event", "resnet18")
