@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from analysis.serving.served_load import Served
 
 _COUNT = re.compile(r"(?P<name>.*[^*])\*(?P<count>[1-9][0-9]{0,3})")  # `h100_sxm*8`: eight of them share a load
-LAYERS_AT_ONCE = 70  # layers of a language model that are read while the screen waits, 0.2 s
+LAYERS_AT_ONCE = 64  # layers that are read while the screen waits, 0.2 s; those with experts count twice
 
 
 class _Models:
@@ -177,8 +177,8 @@ def is_long_to_read(state: State) -> bool:
     reference = ref(state)
     if isinstance(reference, zoo.Spec | targets.Target) or has_memo(_MODELS, _read_model, reference):
         return False
-    parts = 2 if reference.run.phase == "request" or reference.load else 1
-    return parts * reference.config.layers > LAYERS_AT_ONCE
+    phases, halves = 1 + (reference.run.phase == "request"), 1 + bool(reference.config.experts)
+    return phases * halves * reference.config.layers > LAYERS_AT_ONCE
 
 
 def captured_model(state: State) -> workloads.Workload:
