@@ -9,7 +9,6 @@ from analysis.model.ir.workload import Workload
 from hwexplorer.api import RequestError as RequestError
 from hwexplorer.api import Result as Result
 from hwexplorer.api import graph as graph
-from hwexplorer.api import tune as tune
 
 from analysis.explore.comparison import Comparison
 from analysis.explore.comparison import Levels
@@ -19,6 +18,7 @@ from analysis.explore.divided_run import FallbackReport
 from analysis.explore.divided_run import OffloadReport
 from analysis.explore.mission import MissionAnswer
 from analysis.explore.outcome import Findings
+from analysis.explore.tuning import KnobReport
 from analysis.explore.wavefront_phases import Wavefront
 from analysis.serving.served_load import ServingReport
 from hwexplorer.reports.advise import Advice
@@ -116,6 +116,14 @@ def tree(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _
 @overload
 def tree(section: Literal["edp"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., node: _Value = ..., metric: Literal["edp", "energy", "latency"] | None = ..., devices_dir: _Value = ...) -> Result[EdpReport]:
     """Divide the energy-delay product (EDP): causes, power, the largest parts, what fusion saves."""
+
+@overload
+def tune(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., knob: _Value = ..., devices_dir: _Value = ...) -> Result[KnobReport]:
+    """Show what each fact of a device does: effects of 1 %, and a curve over one of them."""
+
+@overload
+def tune(section: Literal["design"], *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., base: _Value = ..., workload: _Value = ..., knobs: _Value = ..., metric: Literal["latency", "energy", "edp"] | None = ..., max_power: _Value = ..., max_area: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
+    """Design search: evaluates a grid of changes of a chip by their cost over several models."""
 
 def validate(files: _Value = ..., *, on: _Value = ..., devices_dir: _Value = ...) -> Result[MeasuredComparison | Evidence]:
     """Show how well estimates are known, or compare your measurements with their predictions."""

@@ -24,7 +24,7 @@ from hwexplorer.process import output
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ("RequestError", "Result", "graph", "tune")
+__all__ = ("RequestError", "Result", "graph")
 
 
 def is_function(name: str) -> bool:
@@ -134,16 +134,3 @@ def graph(model: str | Workload, **options: Any) -> networkx.DiGraph[str]:
     from hwexplorer.reports.show.structure import to_networkx
 
     return to_networkx(_ask("structure", model, **options).document)
-
-
-def tune(
-    device: str,
-    model: str | Workload,
-    *,
-    grid: Sequence[str] | str | None = None,
-    **options: Any,
-) -> Result[Any]:
-    """Turn the knobs of a device, or with `grid` search designs, with the options of `hwexplorer tune`."""
-    if grid:
-        return _ask("design", base=device, workload=model, knobs=grid, **options)
-    return _ask("tune", model, on=device, **options)

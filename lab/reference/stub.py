@@ -19,7 +19,6 @@ from analysis.model.ir.workload import Workload
 from hwexplorer.api import RequestError as RequestError
 from hwexplorer.api import Result as Result
 from hwexplorer.api import graph as graph
-from hwexplorer.api import tune as tune
 '''
 _TYPES = """
 __version__: str
