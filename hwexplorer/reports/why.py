@@ -264,15 +264,16 @@ def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
 
 
 def _shared_kernels(result: Estimate, members: Ints) -> tuple[str, ...]:
-    """Describe how the time of kernels that also do the work of other nodes is divided; nothing without such kernels.
+    """Describe how the time of kernels that also do the work of other nodes is divided; nothing if those are no
+    more than half of its kernels.
     A part takes more of the time if another resource becomes the limit, even in a quicker kernel."""
     run, kernel = result.run, result.demand.kernel
     is_own, in_kernel = np.zeros(len(kernel), dtype=bool), np.zeros(result.demand.n_kernels, dtype=bool)
     is_own[members], in_kernel[kernel[members]] = True, True
     others = np.flatnonzero(in_kernel[kernel] & ~is_own)
-    if not len(others):
-        return ()
     shared = np.flatnonzero(np.bincount(kernel[others]))
+    if 2 * len(shared) <= in_kernel.sum():
+        return ()
     resource = RESOURCES[int(np.bincount(run.resource[shared], run.busy_s[shared]).argmax())]
     name = name_pattern(result.workload.operators.path[others[0]])
     return (f"{count_noun(len(shared), 'kernel')} shared with {name}: parts by use of the {resource}, their limit",)

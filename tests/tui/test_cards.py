@@ -110,7 +110,8 @@ def test_a_bar_is_as_wide_as_asked(parts: list[float], width: int, theme: str, a
 
 @pytest.mark.parametrize("model", ["resnet50@b8,fp16", "llama3_70b@fp8", "vit_b_16@b1"])
 async def test_the_bars_of_the_tree_say_something_at_120_columns(model: str) -> None:
-    async with on_screen(model, opens_heaviest=True) as (app, _):
+    async with on_screen(model, opens_heaviest=True) as (app, pilot):
+        await settle_until(pilot, lambda: bool(app.explorer.outline._widths))
         widths = dict(
             zip((c.key for c in app.explorer.outline.table.columns), app.explorer.outline._widths, strict=True)
         )
