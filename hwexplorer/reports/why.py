@@ -264,9 +264,8 @@ def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
 
 
 def _shared_kernels(result: Estimate, members: Ints) -> tuple[str, ...]:
-    """Describe how the time of kernels that also do the work of other nodes is divided; nothing if those are no
-    more than half of its kernels.
-    A part takes more of the time if another resource becomes the limit, even in a quicker kernel."""
+    """Describe how most kernels of a node are divided, if they also do the work of others. A part takes more of their
+    time if another resource becomes the limit, even in quicker kernels."""
     run, kernel = result.run, result.demand.kernel
     is_own, in_kernel = np.zeros(len(kernel), dtype=bool), np.zeros(result.demand.n_kernels, dtype=bool)
     is_own[members], in_kernel[kernel[members]] = True, True
