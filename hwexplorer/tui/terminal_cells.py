@@ -24,7 +24,8 @@ _PLAIN: Style = (frozenset(), "39", "49", "")
 class TerminalCells:
     """The cells of each line, as far as they are known."""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: int) -> None:
+        self.columns = columns  # what is beyond them is not written: it would cover the last one
         self._lines: dict[int, dict[int, Cell]] = {}
 
     def forget(self) -> None:
@@ -52,7 +53,7 @@ class TerminalCells:
                 inked, blank = _style(style, link), _blank(style, link)
                 for character in piece:
                     cell = character, blank if character == " " else inked
-                    if cells.get(x) != cell:
+                    if cells.get(x) != cell and x <= self.columns:
                         cells[x] = cell
                         if at != (line, x):
                             written.append(self._jump(at, (line, x), pen))

@@ -86,13 +86,21 @@ class _Output:
     """The terminal's file, for the thread that writes. A write that fails ends the program."""
 
     def __init__(self, file: IO[str], ascii: bool) -> None:
-        self._file, self._ascii, self._cells = file, ascii, TerminalCells()
+        self._file, self._ascii = file, ascii
         self.fileno = file.fileno
+        self._cells = TerminalCells(self._columns())
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self.fileno()).columns
+        except (OSError, ValueError):  # gone, or no terminal
+            return SIZE_MAX[0]
 
     def write(self, text: str) -> None:
         """Write what changes on the terminal, SIZE_CHANGED for all of it; end the program if the terminal is gone."""
         if text == SIZE_CHANGED:
             self._cells.forget()
+            self._cells.columns = self._columns()
         if self._ascii:  # Textual draws lists and input boxes itself
             text = layout.ascii_cells(text)
         try:

@@ -44,7 +44,7 @@ def paint(text: str, cells: dict[Any, Any]) -> tuple[int, int]:
 @examples(100)
 @given(FRAMES)
 def test_a_terminal_shows_the_same_as_after_the_whole_drawing(frames: list[Any]) -> None:
-    known, whole, changed = TerminalCells(), dict[Any, Any](), dict[Any, Any]()
+    known, whole, changed = TerminalCells(120), dict[Any, Any](), dict[Any, Any]()
     for frame in map(draw, frames):
         written = known.changes(frame)
         assert paint(frame, whole) == paint(written, changed)
@@ -52,16 +52,20 @@ def test_a_terminal_shows_the_same_as_after_the_whole_drawing(frames: list[Any])
 
 
 def test_only_what_changes_is_written() -> None:
-    known, line = TerminalCells(), "\x1b[{}m latency {} ms \x1b[0m"
+    known, line = TerminalCells(120), "\x1b[{}m latency {} ms \x1b[0m"
     before, after = (f"\x1b[2;1H{line.format(STYLES[0], n)}\x1b[1;1H" for n in (41, 42))
     assert known.changes(before).count("latency") == 1
     assert known.changes(before) == "\x1b[1;1H"
     assert known.changes(after) == f"\x1b[2;11H\x1b[{STYLES[0]}m2\x1b[39;49m\x1b[1;1H"
     known.forget()
     assert "latency" in known.changes(after)
+    known.columns = 9
+    known.forget()
+    assert "latency" in known.changes(after)
+    assert "ms" not in known.changes(before)
 
 
 def test_what_is_no_drawing_is_written_as_it_is() -> None:
-    known = TerminalCells()
+    known = TerminalCells(120)
     for text in ("\x1b[?2026h", "\x1b]0;H\x07", "\x1b[1;1H漢字", "\x1b[?1049h\x1b[1;1H"):
         assert known.changes(text) == text

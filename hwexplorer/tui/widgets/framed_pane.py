@@ -201,6 +201,8 @@ class FramedPane(Widget, can_focus=False):
         left = [Segment(ends[0] + flat, side), *(space if left else ()), *left, *(space if left else ())]
         right = [*(space if right else ()), *right, Segment(f" {flat}{ends[1]}" if right else ends[1], side)]
         used = sum(segment.cell_length for segment in (*left, *right))
+        if used > width:  # words for a wider pane, until it is drawn with its own
+            return self._edge(width, ends, [])
         return Strip([*left, Segment(flat * (width - used), side), *right], width)
 
     def _thumb(self, height: int) -> range:
