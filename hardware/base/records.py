@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 from weakref import ReferenceType, ref
 
 import msgspec
-import numpy as np
 
 P = ParamSpec("P")
 Record = TypeVar("Record")
@@ -68,7 +67,7 @@ def measure_bytes(result: Any) -> int:
     total, left = 0, [(result, 1)]
     while left:
         value, times = left.pop()
-        if isinstance(value, np.ndarray):
+        if hasattr(value, "nbytes"):  # an array; NumPy is not needed to start the screen
             total += value.nbytes
         elif isinstance(value, tuple | list):
             if len(value) > _FEW:
