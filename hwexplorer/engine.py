@@ -25,7 +25,7 @@ from analysis.model.names import model_ref, targets, zoo
 from hardware import device_catalog, known_architectures
 from hardware.base import file_access
 from hardware.base.errors import RequestError
-from hardware.base.records import forget_memos, has_memo, memoize, share_memos
+from hardware.base.records import forget_memos, give_memory_back, has_memo, memoize, share_memos
 from hardware.device import Device
 from hwexplorer.state import State
 from hwexplorer.text import next_command
@@ -131,6 +131,8 @@ def _read_model(models: _Models, reference: model_ref.ModelRef) -> workloads.Wor
     if workload is None:
         models.read[reference] = _stamp(reference)
         workload = store.ready(reference)
+        if not isinstance(reference, zoo.Spec):  # its graph took ten times what is left of it
+            give_memory_back()
         if workload is None:
             raise RequestError(f"{reference} has to be captured first")
         if reference.runs_code:

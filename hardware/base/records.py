@@ -58,8 +58,13 @@ class Large:
                 other.result, other.bytes = ABSENT, 0
             if Large._total <= _KEPT_PART * LARGE_BYTES:
                 break
-        with suppress(AttributeError, OSError):  # glibc keeps what is free between other arrays, unless it is asked
-            ctypes.CDLL(None).malloc_trim(0)
+        give_memory_back()
+
+
+def give_memory_back() -> None:
+    """Give free memory back to the system: glibc keeps what is free between other arrays, unless it is asked."""
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def measure_bytes(result: Any) -> int:
