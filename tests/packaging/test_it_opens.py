@@ -10,7 +10,7 @@ from time import monotonic, sleep
 
 from tests.terminal import Program
 
-ANSWERS = ((b"6", rb"6 Plot . roofline"), (b"{", rb"batch 1 . fp16"), (b"?", rb"esc closes"))
+ANSWERS = ((b"6", rb"6 Plot . roofline"), (b"{", rb"vs bf16"), (b"?", rb"esc closes"))
 
 
 def test_it_opens_answers_and_leaves(tmp_path: Path) -> None:

@@ -342,20 +342,18 @@ class Session:
         """Capture the model of a state, or read its trace, in the background. The screen stays usable."""
         from hwexplorer.tui.session.jobs import ModelCaptureJob
 
-        self.start(ModelCaptureJob(state, self.provider, partial(self._show_captured, state)))
+        is_model = state == state_changes.change_model(self.state, state.model, state.image_size)
+        self.start(ModelCaptureJob(state, self.provider, partial(self._show_captured, state, is_model)))
 
-    def _show_captured(self, wanted: states.State, _: BackgroundJob) -> None:
+    def _show_captured(self, wanted: states.State, is_model: bool, _: BackgroundJob) -> None:
+        """Show a state; if only another model was asked for, with the settings that the screen has by now."""
         if self.views is None:
             self.history = state_changes.History(present=self.provider.at_its_batch(wanted))
             self.apply(self.state, self.history)
         elif wanted.trace != self.state.trace:
             self.apply(self.provider.under_traced_runtime(wanted))
         else:
-            state = self.with_model(wanted.model, wanted.image_size)
-            if state.model != self.state.model and wanted != state_changes.change_model(
-                self.state, wanted.model, wanted.image_size
-            ):
-                state = wanted  # not only another model was asked for
+            state = self.with_model(wanted.model, wanted.image_size) if is_model else wanted
             self.apply(state, self.history if state == self.state else None)  # the same model, captured again
 
     def start(self, job: BackgroundJob) -> None:
