@@ -25,6 +25,7 @@ from analysis.model.transformer.transformer_request import LoadSpec
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.text import percent
+from hardware.precision import runs_wider
 
 _PATH = Path(__file__).with_name("measurement_tools.toml")
 _ANSWER = 128  # tokens that a tool generates to time one
@@ -227,9 +228,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def verdict(
     results: Sequence[Estimate], metric: str = "edp", on_paper: bool = False, unchanged: Sequence[Estimate] = ()
 ) -> Verdict | None:
-    """Compare devices by a metric. Return None if fewer than two can run the model. Designs on paper are never best:
-    they get a line if they were asked for (`on_paper`) or would be best. Each device with changed facts gets a line
-    against the unchanged device, which competes whether it is in the results or in `unchanged`."""
+    """Compare devices by a metric. Return None without two devices, or if none that exists can run the model. Designs
+    on paper are never best: they get a line if they were asked for (`on_paper`) or would be best. Each device with
+    changed facts gets a line against the unchanged device, which competes whether it is in the results or in
+    `unchanged`."""
     results = tuple({run.device.key: run for run in (*unchanged, *results)}.values())
     figure = METRICS[metric].figure
     ordered = sorted((run for run in results if run.can_win), key=figure)
@@ -237,7 +239,7 @@ def verdict(
     unreal = [run for run in ordered if not run.device.silicon]
     designs = [run for run in unreal if not run.device.changes]
     hypothetical = [run for run in unreal if run.device.changes]
-    if len(ordered) < 2 or not rivals:
+    if len(results) < 2 or not rivals:
         return None
     best = rivals[0]
     rival = min(rivals[1:], key=lambda one: probability(best, one, metric), default=None)
@@ -249,6 +251,9 @@ def verdict(
     devices = [run.device for run in results]
     names = dict(zip([device.key for device in devices], wording.distinct_names(devices), strict=True))
     lines = [_sentence(best, rival, odds, metric, names)] if rival is not None or not hypothetical else []
+    if rival is None and (wider := [run for run in results if runs_wider(run.scenario.precision, run.precision_run)]):
+        others = ", ".join(f"{names[run.device.key]} {run.precision_run}" for run in wider)
+        lines = [f"{names[best.device.key]} alone runs {best.scenario.precision}; not ranked: {others}."]
     lines += [_against_unchanged(run, results, best, metric) for run in hypothetical]
     lines += [f"To be sure: {run}."] * bool(run)
     unchanged_runs = [run for run in ordered if not run.device.changes]
@@ -283,7 +288,8 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, metric: str, 
     gap = wording.describe_metric(metric, change, names[rival.device.key])
     known = f"{percent(odds)} sure{', from its data sheet alone' * (not wording.is_backed(best.trust))}"
     start = f"{name} leads" if odds >= SURE else f"{name} probably leads"
-    start = f"Too close to call, {name} is ahead" if odds < LIKELY else start
+    start = "Too close to call" + f", {name} is ahead" * (odds >= 0.5) if odds < LIKELY else start
+    gap = f"{name} has {gap}" if odds < 0.5 else gap
     return f"{start}: {gap} ({known})."
 
 
