@@ -14,6 +14,7 @@ from tests.sampling import for_each
         ("--list-tpus", "devices", {"arch": "tpu"}),
         ("--list-devices", "devices", {"arch": None}),
         ("compare --model resnet18 --architectures GPU TPU", "compare", {"model": "resnet18", "on": "GPU,TPU"}),
+        ("compare resnet18 --cpu i9_13900k", "compare", {"model": "resnet18", "on": "i9_13900k"}),
         ("--model resnet18 --architecture GPU --level detailed", "compare", {"model": "resnet18", "on": "GPU"}),
         ("resnet18 --on GPU TPU", "open", {"model": "resnet18", "on": "GPU,TPU"}),
         ("compare --on NVIDIA-A100 tpu_v4 resnet18", "compare", {"model": "resnet18", "on": "NVIDIA-A100,tpu_v4"}),
