@@ -125,8 +125,10 @@ def _energy(machine: WavefrontMachine, state: WavefrontState, width: int) -> Lin
 
 
 def _families(machine: WavefrontMachine, state: WavefrontState) -> Sequence[str]:
-    phase = next(phase for phase in machine.phases if phase.name == state.phase)
-    shares = {name: joules / (phase.energy_j or 1.0) for name, joules in phase.energy_by_family_j.items()}
+    """Write the shares of the families of events in the energy of a phase, once all is done in that of all."""
+    phases = [phase for phase in machine.phases if phase.name == state.phase or state.moment >= 1.0]
+    whole_j = sum(phase.energy_j for phase in phases) or 1.0
+    shares = {name: sum(p.energy_by_family_j[name] for p in phases) / whole_j for name in phases[0].energy_by_family_j}
     names = sorted((name for name in shares if shares[name] >= 0.005), key=lambda name: -shares[name])
     return [f"{_NAMES.get(name, name)} {percent(shares[name])}" for name in names] or [""]
 
