@@ -2,7 +2,6 @@
 
 `python -m lab` writes measured_runs.json.gz from the measured tables, in the terms of an estimate."""
 
-import gzip
 from functools import lru_cache
 from math import log
 from pathlib import Path
@@ -76,7 +75,8 @@ def asked_of(result: Estimate) -> tuple[str | int, ...]:
 
 @lru_cache(maxsize=1)
 def _runs() -> dict[str, list[MeasuredRun]]:
-    return msgspec.json.decode(gzip.decompress(file_access.read(PATH, 1 << 25)), type=dict[str, list[MeasuredRun]])
+    data = file_access.unzip(file_access.read(PATH, 1 << 25), 1 << 25)
+    return msgspec.json.decode(data, type=dict[str, list[MeasuredRun]])
 
 
 @lru_cache(maxsize=64)
@@ -93,7 +93,7 @@ def measured_runs(result: Estimate) -> tuple[MeasuredRun, ...]:
 
 def nearest_runs(result: Estimate, count: int = 3) -> tuple[MeasuredRun, ...]:
     """Return the measured runs that are nearest to an estimate: of the same model and lengths, and alike in device,
-    software, formats and batch, in this order of weight."""
+    software, formats, layout and batch, in this order of weight."""
     asked = dict(zip(ASKED, asked_of(result), strict=True))
 
     def distance(run: MeasuredRun) -> float:

@@ -27,8 +27,6 @@ _KEPT_PART = 0.75  # of LARGE_BYTES, which stays when results are dropped: so it
 _FEW = 8  # longer sequences are measured by their first, middle and last item
 _OBJECT_BYTES = 48
 _NONE: dict[str, Any] = {}
-
-
 _uses = count()
 
 

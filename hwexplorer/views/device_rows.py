@@ -249,6 +249,7 @@ def cards(state: State) -> tuple[plain.Card, ...]:
 
 def _card(state: State, row: DeviceRow, figures: tuple[plain.CardFigure, ...], name: str, is_mixed: bool) -> plain.Card:
     outcome, result = row.outcome, row.run
+    run = next(iter(measured_runs(result)), None)
     exceeded_limits = _exceeded_limits(state, outcome)
     is_behind = bool(exceeded_limits and outcome.figure("lag_per_s"))  # which comes before what it exceeds
     over = ("falls behind", *exceeded_limits[:-1]) if is_behind else exceeded_limits
@@ -258,7 +259,7 @@ def _card(state: State, row: DeviceRow, figures: tuple[plain.CardFigure, ...], n
         key=row.key,
         name=f"{wording.short_name(result.device).removesuffix(ON_PAPER)}{count}",
         short=f"{name}{count}",
-        evidence=next((f"measured {run.figures}, {run.year}" for run in measured_runs(result)), row.evidence),
+        evidence=f"measured {run.figures}" + f", {run.year}" * bool(run.year) if run else row.evidence,
         runs=f"{result.runtime.name} {result.precision_run * is_mixed}".rstrip(),
         format=result.precision_run,
         rank=row.rank,
