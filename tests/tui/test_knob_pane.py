@@ -134,8 +134,9 @@ async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
 
 async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> None:
     async with on_screen(START) as (app, pilot):
-        await pilot.press("j")
         content = app.explorer.panes["knobs"].content
+        await settle_until(pilot, lambda: content.table.rows)
+        await pilot.press("j")
         order = [row.key for row in content.table.rows]
         await known(app, pilot)
         assert [row.key for row in content.table.rows] == order
