@@ -83,6 +83,12 @@ def test_a_key_raises_and_lowers_a_load(amount: float) -> None:
         (f"{HEAD},rate=5,spec=99", "from 0 to 16"),
         ("llama3_8b:cached=5", "belongs to a load"),
         ("llama3_8b:decode,rate=5", "belongs to a load"),
+        ("llama3_8b:prefill,rate=5", "belongs to a load"),
+        ("llama3_8b:decode,prefill", "phase is given twice"),
+        ("llama3_8b:prefill,out=5", "prefill has lengths sequence= and kv=, not out="),
+        ("llama3_8b:prefill,in=5,sequence=6", "prefill has lengths sequence= and kv=, not in="),
+        ("llama3_8b:decode,in=5", "decode has lengths sequence= and kv=, not in="),
+        ("llama3_8b:request,kv=5", "request has lengths in= and out=, not kv="),
         ("bert_base:rate=5", "no parameter 'rate'"),
     ],
 )

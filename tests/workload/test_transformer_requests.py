@@ -85,6 +85,11 @@ def test_a_published_configuration_is_the_preset(name: str, tmp_path: Path) -> N
     assert found.config == transformer_spec.parse(name).config
 
 
+def test_a_stated_phase_stays_and_reads_its_prompt() -> None:
+    assert transformer_spec.parse("llama3_8b:prefill,in=512") == transformer_spec.parse("llama3_8b:sequence=512")
+    assert transformer_spec.parse("llama3_8b:in=512").run.phase == "request"
+
+
 def test_a_folder_opens_with_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = folder(tmp_path, LLAMA)
     model = store.load(f"{name}:decode,kv=100,tp=2")

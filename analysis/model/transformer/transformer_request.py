@@ -152,7 +152,9 @@ SERVE = "serve"  # the option of a model under a load
 MAX_TP = 4096
 
 _SIZES_FILE = Path(__file__).with_name("sizes.toml")
-_LENGTHS = ("sequence", "kv", "in", "out")  # each phase takes some of them
+_LENGTHS = ("sequence", "kv", "in", "out")
+_LENGTHS_OF = {"prefill": ("sequence", "kv"), "decode": ("sequence", "kv"), "request": ("in", "out")}
+_DEVICES = ("tp", "ep", "link")
 _RUN = {name: (int(name != "kv"), request_bounds.TOKENS) for name in _LENGTHS}
 _RUN |= {"tp": (1, MAX_TP), "ep": (1, MAX_TP), "link": (1, 100_000)}
 _SIZES = [f.name for f in msgspec.structs.fields(Config) if f.type is int]
@@ -278,23 +280,19 @@ def request_of(head: str, config: Config, options: str) -> Request:
     lengths: dict[str, int] = {}
     load: dict[str, str] = {}
     given: dict[str, str] = {}
-    is_served = False
-    phase = "prefill"
+    phase = ""
     for part in filter(None, (part.strip() for part in options.split(","))):
         key, equals, value = (word.strip().lower() for word in part.partition("="))
+        if not equals and key in (*PHASES, SERVE) and not config.encoder:
+            key, equals, value = "phase", "=", key
         if equals and given.setdefault(key, value) != value:
             raise ModelSpecError(f"{head[:60]}: {key[:40]} is given twice: {given[key][:40]} and {value[:40]}")
-        if not equals and key == SERVE and not config.encoder:
-            phase, is_served = "request", True
+        if key == "phase" and not config.encoder:
+            phase = _choice("phase", value, (*PHASES, SERVE))
         elif equals and key in OPTIONS and not config.encoder:
             load[key] = part.partition("=")[2].strip()
-        elif not equals and key in PHASES and not config.encoder:
-            phase = key
-        elif key == "phase" and not config.encoder:
-            phase = _choice("phase", value, PHASES)
         elif key in _RUN and not (config.encoder and key in ("kv", "in", "out")):
             lengths[key] = request_bounds.whole_option(key, value, *_RUN[key])
-            phase = "request" if key in ("in", "out") else phase
         elif key in CHOICES:
             changes[key] = _choice(key, value, CHOICES[key])
         elif key in _FLAGS:
@@ -303,9 +301,10 @@ def request_of(head: str, config: Config, options: str) -> Request:
             changes[key] = request_bounds.whole_option(key, value, 0, request_bounds.PARAMETER)
         else:
             raise ModelSpecError(_unknown(head, key, bool(equals), config))
-    if not load and not is_served:
+    phase = phase or ("prefill" if lengths.keys().isdisjoint(("in", "out")) else "request")
+    if not load and phase != SERVE:
         return _build_request(head, config, changes, phase, lengths)
-    if not is_served and (phase == "decode" or not load.keys() & {*ARRIVALS}):
+    if phase != SERVE and (given.get("phase", "request") != "request" or not load.keys() & {*ARRIVALS}):
         raise ModelSpecError(f"{head[:60]}: {next(iter(load))}= belongs to a load, e.g. {head[:60]}:serve,rate=5")
     request = _build_request(head, config, changes, "request", lengths)
     served = parse_load(head, load, request.run.sequence, config.layers)
@@ -317,8 +316,11 @@ def request_of(head: str, config: Config, options: str) -> Request:
 def _build_request(head: str, config: Config, changes: dict[str, Any], phase: str, lengths: dict[str, int]) -> Request:
     changes = {key: value for key, value in changes.items() if getattr(config, key) != value}
     is_request = phase == "request"
-    if is_request and not lengths.keys().isdisjoint(("sequence", "kv")):
-        raise ModelSpecError(f"{head[:60]}: a request has lengths in= and out=, not sequence= and kv=")
+    if phase == "prefill" and "sequence" not in lengths and "in" in lengths:  # as llama-bench names a prompt
+        lengths["sequence"] = lengths.pop("in")
+    if unread := lengths.keys() - {*_LENGTHS_OF[phase], *_DEVICES}:
+        right = "= and ".join(_LENGTHS_OF[phase])
+        raise ModelSpecError(f"{head[:60]}: {phase} has lengths {right}=, not {'= and '.join(sorted(unread))}=")
     sequence, kv, output = DEFAULTS[phase]
     run = StepSettings(
         phase=phase,
