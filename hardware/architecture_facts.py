@@ -320,7 +320,8 @@ class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A fact of device files. If `must`, every file states it; else the default is `value` (`software`, for some
     classes of software) times the fact `of`, or times 1, for the reason `why`. `ends` are low and high if a file states
-    none. `follows` are the facts that it scales with on a what-if device, each with its exponent."""
+    none. `follows` are the facts that it scales with on a what-if device, each with its exponent. It is at least the
+    sum of the facts `least`, each times its number."""
 
     unit: str
     must: bool = False
@@ -334,6 +335,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     software: dict[str, float] = {}
     ends: Spread | None = None
     follows: dict[str, float] = {}
+    least: dict[str, float] = {}
 
     @property
     def is_required(self) -> bool:

@@ -68,8 +68,11 @@ def _parts(device: Device, end: str) -> tuple[float, float, float]:
     logic = _at_node("logic_area", "factors", device.process_nm)
     compute = device.units * _arithmetic_um2(device, end) * mac * logic * _MM2
     registers = _sram_mm2(device, device.values.get("registers_bytes_per_unit", 0.0) * device.units, end)
-    levels = ((name.partition(" of ")[0].replace(" ", "_"), size) for name, size in device.levels)
-    memory = registers + sum(level_mm2(device, name, size, end) for name, size in levels)
+    memory = registers
+    for level in device.arch.levels:  # also one whose size no file states
+        if size := device.values.get(level.fact, 0.0):
+            size *= math.prod(device.values[name] for name in level.instances)
+            memory += level_mm2(device, level.name.replace(" ", "_"), size, end)
     return compute, memory, device.memory_bandwidth / 1e9 * _phy_rate(device) * phy
 
 

@@ -104,6 +104,7 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # A measured device is in the power mode `mode` of the device that it is made from. A what-if device has the
     # changes made, which a file does not state, and the factors of its event prices.
     mode: str = ""
+    based_on: str = ""  # the device that a file was written from, to change it
     changes: tuple[str, ...] = ()
     price_factors: dict[str, float] = {}
     rates: Software | None = None
@@ -318,7 +319,7 @@ def complete_facts(spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]
         elif field.must:
             raise ValueError(f"facts.{name} is missing ({field.unit})")
     try:
-        check_physics(facts)
+        check_physics(facts, data.facts)
     except ValueError as error:
         raise ValueError(f"facts.{error}") from None
     share, active = price_table()["by_time_share"], facts["active_w"]
@@ -328,9 +329,13 @@ def complete_facts(spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]
     return facts
 
 
-def check_physics(facts: dict[str, Fact]) -> None:
+def check_physics(facts: dict[str, Fact], fields: dict[str, Field]) -> None:
     """Raise ValueError, beginning with the name of a fact, if facts contradict each other."""
     value = {name: fact.value for name, fact in facts.items()}
+    for name, field in fields.items():
+        least = sum(value.get(fact, 0.0) * times for fact, times in field.least.items())
+        if name in value and value[name] < least:
+            raise ValueError(f"{name}: {value[name]:g} {field.unit} do not hold what its units need, {least:g}")
     limit = value["power_limit_w"]
     if limit <= 0 or value["tdp_w"] <= 0:
         raise ValueError("tdp_w: must be greater than 0")

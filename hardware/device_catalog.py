@@ -27,7 +27,7 @@ from hardware.device import (
     set_operating_point,
     split_operating_point,
 )
-from hardware.what_if import apply_changes, parse_changes, split_changes
+from hardware.what_if import apply_changes, follow_base, parse_changes, split_changes
 
 _WORDS = file_access.table(Path(__file__).with_name("product_names.toml"))
 _OF_ANY_PRODUCT = "|".join(_WORDS["of_any_product"])
@@ -156,6 +156,9 @@ def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
     if folders and path.stem in (twice := find_duplicates(folders)):
         raise twice[path.stem]
     device = device_in_mode(_read(path), mode)
+    if base := device.file.based_on:
+        base_key = base if ":" in base or not mode else f"{base}:{mode}"
+        device = follow_base(device, load_device(base_key, folders))
     if settings:
         device = set_operating_point(device, settings)
     return apply_changes(device, parse_changes(changes or ""))

@@ -30,7 +30,9 @@ def portable_toml(device: Device, name: str) -> str:
     by_rule = [key for key, fact in device.facts.items() if fact.source.startswith("rule:")]
     stated = {key: fact for key, fact in device.facts.items() if key not in by_rule}
     title = f"{device.file.name} ({name})"  # tables name devices: the file's is not that of its origin
-    spec = msgspec.structs.replace(device.file, id=name, name=title, aliases=(), changes=(), facts=stated)
+    spec = msgspec.structs.replace(
+        device.file, id=name, name=title, aliases=(), changes=(), facts=stated, based_on=device.key
+    )
     if device.key != device.id:  # published peaks are those of the file's own mode
         spec = msgspec.structs.replace(spec, peak_flops={}, exceptions={})
     text = device_toml(msgspec.structs.replace(device, file=spec))

@@ -32,6 +32,7 @@ RANGES = Path(__file__).with_name("what_if.toml")
 _CHANGE = r"(?P<name>[^=*/]+)(?P<how>[=*/])(?P<value>.+)"
 _MOST = 64  # changes of one device
 _CLOSE = 1e-9  # relative, within which a scaled count is whole
+_WRITTEN = 1e-5  # relative, within which a fact is that of the file it was written from
 ARRAY = "array"  # `array=32x32` is its rows and columns
 PRICES = "prices"  # `prices=FILE` takes the prices of events from a table of TOML
 
@@ -295,6 +296,37 @@ class _DeviceEditor:
         return msgspec.structs.replace(self.device, name=name, facts=self.facts, file=file)
 
 
+def follow_base(device: Device, base: Device) -> Device:
+    """Return a device of a file that is based on another one: what the file leaves as it was follows what it changes,
+    as it does if the same changes are written in braces."""
+    unchanged = {
+        name
+        for name, fact in device.file.facts.items()
+        if (old := base.facts.get(name)) and math.isclose(device.facts[name].value, old.value, rel_tol=_WRITTEN)
+    }
+    changes = [
+        Change(name, "=", f"{device.facts[name].value:.10g}")
+        for name in sorted(device.file.facts.keys() & base.facts.keys() - unchanged)
+    ]
+    for unit, formats in device.file.fma_per_clock.items():
+        olds = base.file.fma_per_clock.get(unit, {})
+        changes += [
+            Change(f"{unit}.{name}", "=", f"{rate.value:.10g}")
+            for name, rate in formats.items()
+            if name in olds and not math.isclose(rate.value, olds[name].value, rel_tol=_WRITTEN)
+        ]
+    changed = apply_changes(base, tuple(changes))
+    own = device.file.facts.keys() - unchanged
+    facts = {name: fact if name in own else changed.facts[name] for name, fact in device.facts.items()}
+    stated = {name: facts[name] for name in device.file.facts}
+    coefficients = {
+        name: changed.file.coefficients[name] if base.file.coefficients.get(name) == price else price
+        for name, price in device.file.coefficients.items()
+    }
+    file = msgspec.structs.replace(device.file, facts=stated, coefficients=coefficients)
+    return msgspec.structs.replace(device, facts=facts, file=file)
+
+
 def apply_changes(device: Device, changes: tuple[Change, ...]) -> Device:
     """Return the device with changes, marked as such; without changes, the device itself. Raises RequestError."""
     if not changes:
@@ -307,7 +339,7 @@ def apply_changes(device: Device, changes: tuple[Change, ...]) -> Device:
     new.follow_silicon()
     result = new.build((*device.file.changes, *map(str, taken)))
     try:
-        check_physics(result.facts)
+        check_physics(result.facts, device.arch.data.facts)
     except ValueError as error:
         raise RequestError(f"{device.id}{{{','.join(result.file.changes)}}}: {error}") from None
     return result

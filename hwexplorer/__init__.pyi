@@ -122,7 +122,7 @@ def tune(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _
     """Show what each fact of a device does: effects of 1 %, and a curve over one of them."""
 
 @overload
-def tune(section: Literal["design"], *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., base: _Value = ..., workload: _Value = ..., knobs: _Value = ..., metric: Literal["latency", "energy", "edp"] | None = ..., max_power: _Value = ..., max_area: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
+def tune(section: Literal["design"], *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., base: _Value = ..., workload: _Value = ..., mission: _Value = ..., knobs: _Value = ..., metric: Literal["latency", "energy", "edp"] | None = ..., max_power: _Value = ..., max_area: _Value = ..., top: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
     """Design search: evaluates a grid of changes of a chip by their cost over several models."""
 
 def validate(files: _Value = ..., *, on: _Value = ..., devices_dir: _Value = ...) -> Result[MeasuredComparison | Evidence]:

@@ -5,7 +5,10 @@ A `KnobTable` caches evaluated costs, so that a screen shows them at once and ev
 """
 
 import math
+from bisect import insort
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
 from typing import Annotated
 
 import msgspec
@@ -18,9 +21,10 @@ from analysis.estimate.metrics import ADDITIVE, METRICS
 from hardware.base.errors import RequestError
 from hardware.base.records import memoize
 from hardware.device import Device
+from hardware.execute import BOUNDS
 from hardware.what_if import ARRAY, Change, apply_changes, parse_changes, value_limits
 
-STEP, SIDE_STEP = 1.05, 2.0  # factor to either side for a slope; sides of arrays are doubled and halved
+STEP, SIDE_STEP = 1.01, 2.0  # factor for a slope; sides of arrays are doubled
 KNOB_METRICS = ADDITIVE[::-1]  # in the order of the documents: latency, energy, edp
 # Facts that follow from others, limit what the chip can hold, or name a generation of instructions.
 _NO_KNOBS = {"memory_bytes", "memory_bus_bits", "memory_transfer_rate", "nominal_clock_hz", "sustained_w"} | {
@@ -66,20 +70,21 @@ def _step(device: Device, knob: str, factor: float) -> float:
 
 
 def slopes(unchanged: Estimate, knob: str) -> dict[str, float] | None:
-    """Compute d ln(metric) / d ln(knob) by metric. Return None if the knob cannot be changed."""
-    ends, device = [], unchanged.device
+    """Compute d ln(metric) / d ln(knob) by metric for 1 % more, or the next count; 1 % less where more is invalid.
+    Return None if the knob cannot be changed."""
+    device = unchanged.device
     step = SIDE_STEP if knob in device.arch.data.matrix_follows else STEP
-    for factor in (_step(device, knob, 1 / step), _step(device, knob, step)):
-        try:
-            ends.append((factor, model_cost(change_knobs(unchanged, {knob: factor}))))
-        except RequestError:  # invalid on this side: take the slope over the other side alone
-            ends.append((1.0, model_cost(unchanged)))
-    (low, before), (high, after) = ends
-    if low == high:
-        return None
-    width = math.log(high / low)
-    figures = {name: (METRICS[name].figure(before), METRICS[name].figure(after)) for name in KNOB_METRICS}
-    return {name: math.log(b / a) / width if a > 0 and b > 0 else 0.0 for name, (a, b) in figures.items()}
+    for factor in (_step(device, knob, step), _step(device, knob, 1 / step)):
+        with suppress(RequestError):
+            before, after = (model_cost(one) for one in (unchanged, change_knobs(unchanged, {knob: factor})))
+            figures = {name: (METRICS[name].figure(before), METRICS[name].figure(after)) for name in KNOB_METRICS}
+            if factor != 1.0:
+                return {name: _log_ratio(pair) / math.log(factor) for name, pair in figures.items()}
+    return None
+
+
+def _log_ratio(pair: tuple[float, float]) -> float:
+    return math.log(pair[1] / pair[0]) if min(pair) > 0.0 else 0.0
 
 
 def model_cost(result: Estimate) -> ModelCost:
@@ -130,6 +135,7 @@ _STEPS = (
     *(1.25, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.3, 8.0, 10.0),
 )
 _DOUBLED = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # sides of arrays
+_STEP_WIDTH, _STEP_SHARE, _STEP_MIN = 1.002, 0.5, 0.005  # of a step: factor of the knob, part and size of the change
 _KNEE_MIN = 0.1  # distance of a knee from the chord of its curve, as a fraction of the curve's extent
 _COSTS_MAX = 4000  # cached costs of one device
 Changes = tuple[str, ...]
@@ -180,7 +186,8 @@ class MetricChange(msgspec.Struct, frozen=True):
 
 
 class KnobReport(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer tune`: knobs sorted by their effect on `metric`, and the `curve` of `knob`."""
+    """The document of `hwexplorer tune`: knobs sorted by their effect on `metric`, and the `curve` of `knob`. The power
+    limit binds for a share of the time, `limited_share`, and from `free_limit_w` on for none of it."""
 
     unchanged: str
     metric: str
@@ -191,6 +198,9 @@ class KnobReport(Head, frozen=True, kw_only=True):
     knee: float | None
     curve: tuple[CurvePoint, ...]
     knobs: tuple[KnobRow, ...]
+    power_limit_w: float
+    limited_share: float
+    free_limit_w: float | None
 
 
 def changes_since(now: Device, unchanged: Device) -> Changes:
@@ -290,6 +300,47 @@ class KnobTable:
             if (cost := self.costs[changed_to]) is not None
         )
 
+    def find_step(
+        self, changes: Changes, name: str, metric: str, ends: tuple[CurvePoint, CurvePoint]
+    ) -> CurvePoint | None:
+        """Return the point just beyond the step between two points of a curve, found by bisection; None if the metric
+        changes gradually there."""
+        figure, count = METRICS[metric].figure, _count(self.unchanged.device, name)
+        low, high = ends
+        whole = abs(_log_ratio((figure(low), figure(high))))
+        while high.factor > low.factor * _STEP_WIDTH:
+            factor = math.sqrt(low.factor * high.factor)
+            if count:
+                factor = round(count * factor) / count
+                if not low.factor < factor < high.factor:
+                    break
+            change = f"{name}={count * factor:g}" if count else f"{name}*{factor:.5g}"
+            changed_to = (*_drop_change(changes, name), change)
+            self.evaluate(changed_to)
+            if (cost := self.costs[changed_to]) is None:
+                return None
+            middle = record(CurvePoint, cost, factor=factor, value=knob_value(self.unchanged, name).value * factor)
+            sides = (abs(_log_ratio((figure(a), figure(b)))) for a, b in ((low, middle), (middle, high)))
+            low, high = (low, middle) if next(sides) > next(sides) else (middle, high)
+        last = abs(_log_ratio((figure(low), figure(high))))
+        return high if last > _STEP_MIN and last > _STEP_SHARE * whole else None
+
+
+@memoize()
+def find_free_limit_w(result: Estimate) -> float | None:
+    """Return the least power limit, W, that slows no kernel of an estimate down; None if its own does not."""
+    power = BOUNDS.index("power")
+    if not result.bound_s[power]:
+        return None
+    low, high = 1.0, 2.0
+    while change_knobs(result, {"power_limit_w": high}).bound_s[power] and high < 2.0**10:
+        low, high = high, high * 2.0
+    while high > low * STEP:
+        middle = math.sqrt(low * high)
+        is_slowed = change_knobs(result, {"power_limit_w": middle}).bound_s[power] > 0.0
+        low, high = (middle, high) if is_slowed else (low, middle)
+    return result.device.power_limit_w * high
+
 
 @memoize()
 def knob_table(unchanged: Estimate) -> KnobTable:
@@ -325,7 +376,13 @@ def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once
         pass
     is_unsorted = bool(table.missing_slopes())
     name = table.names[0] if is_unsorted and name not in table.names else select_knob(unchanged, name, metric)
-    curve = table.curve(changes_since(now.device, unchanged.device), name)
+    changes = changes_since(now.device, unchanged.device)
+    curve = list(table.curve(changes, name))
+    knee = find_knee([(point.value, METRICS[metric].figure(point)) for point in curve])
+    for before, after in pairwise(table.curve(changes, name)):
+        if after.value == knee and (step := table.find_step(changes, name, metric, (before, after))):
+            knee = step.value
+            insort(curve, step, key=lambda point: point.value)
     return record(
         KnobReport,
         knob_value(now, name),
@@ -334,8 +391,11 @@ def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once
         metric=metric,
         before=tuple(MetricChange(metric, *map(METRICS[metric].figure, (now, unchanged))) for metric in KNOB_METRICS),
         knob=name,
-        knee=find_knee([(point.value, METRICS[metric].figure(point)) for point in curve]),
-        curve=curve,
+        knee=knee,
+        curve=tuple(curve),
+        power_limit_w=now.device.power_limit_w,
+        limited_share=now.bound_s[BOUNDS.index("power")] / (now.latency_s or 1.0),
+        free_limit_w=None if at_once else find_free_limit_w(now),
         knobs=() if is_unsorted else tuple(_row(table, now, name) for name in table.sorted_names(metric)),
     )
 

@@ -1,14 +1,15 @@
 """Design search: evaluates a grid of changes of a chip by their cost over several models.
 
-A design is a what-if device (hardware/what_if.py). It holds a limit of power by a lower clock. Its score is the
-weighted geometric mean over models of a metric over the same metric of the base. If models run at rates, it is that of
-one second: energy and busy time add up. Lower is better.
+A design is a what-if device (hardware/what_if.py). It holds a limit of power by a lower clock. Its score is a metric of
+its `total` over that of the base: the weighted geometric mean over models, or, for a mission or models at rates, one
+second of the mission, at rest included. The front is of the same totals. Lower is better.
 """
 
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -18,19 +19,17 @@ from hwexplorer.extend import (
     Constraint,
     Device,
     RequestError,
-    Scenario,
     area,
     declare,
     document,
     engine,
     execute,
     front,
+    mission,
     options,
-    shipped_workload,
     tuning,
     what_if,
 )
-from hwexplorer.extend import estimate as estimate_module
 from hwexplorer.extend import state as states
 from hwexplorer.extend import text as text_module
 
@@ -44,7 +43,6 @@ parse_value = what_if.parse_value
 
 DESIGNS_MAX = 1_000_000
 _ROUNDING = 1.0 + 1e-6  # a design that a limit of power throttles is at this limit
-_TOO_SLOW = "its units have no time for these rates"
 _REFUSALS = {"power": "it draws more power than allowed", "area": "its die is larger than allowed"}
 
 
@@ -60,45 +58,49 @@ class DesignKnob(msgspec.Struct, frozen=True):
 
 
 class DesignStudy(msgspec.Struct, frozen=True, kw_only=True):
-    """The input of a search: `models` with their weights, or `at_rates` per second, limits of `power` in W and `area`
-    in mm2."""
+    """The input of a search: tasks with their weights, whose estimates `find` returns, or the mission `asked` for,
+    which they are part of; limits of `power` in W and `area` in mm2."""
 
     base: Device
     knobs: tuple[DesignKnob, ...]
-    models: tuple[tuple[str, float], ...]
-    scenario: Scenario
+    tasks: tuple[mission.Task, ...]
+    weights: tuple[float, ...] = ()
+    asked: mission.Mission | None = None
+    find: mission.Find
     metric: str
     limits: tuple[Constraint, ...] = ()
-    at_rates: bool = False
 
 
 class Design(msgspec.Struct, frozen=True, kw_only=True):
-    """One design with its cost for each model of the study, and of one `second` of models at rates. `binds` is the
-    share of time by what limits it, the most first. `refused` says why it is invalid or violates a limit."""
+    """One design with its cost for each model of the study, and their `total`: weighted geometric means, or busy time
+    and energy of one second of a mission, of which the chip draws `rest_w` when it waits. `binds` is the share of time
+    by what limits it, the most first. `refused` says why it is invalid or violates a limit."""
 
     device: str
     values: tuple[float, ...]
     changes: str = ""
     costs: tuple[ModelCost, ...] = ()
+    total: ModelCost = ModelCost(math.inf, math.inf)
+    rest_w: float = 0.0
     score: float = math.inf
     power_w: float = 0.0
     area_mm2: float = 0.0
     dies: int = 1
     cost_usd: float = 0.0
     binds: dict[str, float] = {}
-    second: ModelCost | None = None
     refused: str = ""
 
 
 class DesignReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of `hwexplorer tune design`: `best` designs by score, and the Pareto `front` of mean latency, mean
-    energy and area. `as_it_is` is the base; `why_refused` is the most common reason. `excluded` would be better than
-    the best but for the `limits`, in W and mm2."""
+    """The document of `hwexplorer tune design`: `best` designs by score, and the Pareto `front` of latency and energy
+    of their totals and of area. `as_it_is` is the base; `why_refused` is the most common reason. `excluded` would be
+    better than the best but for the `limits`, in W and mm2."""
 
     base: str
     knobs: tuple[DesignKnob, ...]
     models: tuple[str, ...]
     metric: str
+    is_mission: bool
     evaluated: int
     refused: int
     as_it_is: Design
@@ -148,49 +150,39 @@ def _design(study: DesignStudy, unchanged: Design, values: tuple[float, ...]) ->
     except RequestError as error:
         return Design(device="", values=values, refused=str(error).rpartition("}: ")[2])
     design = _evaluate(study, device, values)
-    design = msgspec.structs.replace(design, score=_score(study, design, unchanged))
+    figure = METRICS[study.metric].figure
+    design = msgspec.structs.replace(design, score=figure(design.total) / figure(unchanged.total))
     limited = {"power": design.power_w, "area": design.area_mm2}
     broken = (_REFUSALS[limit.figure] for limit in study.limits if limit.excess(limited[limit.figure]) > _ROUNDING)
     return msgspec.structs.replace(design, refused=design.refused or next(broken, ""))
 
 
-def _score(study: DesignStudy, design: Design, unchanged: Design) -> float:
-    figure = METRICS[study.metric].figure
-    if design.second is not None and unchanged.second is not None:
-        return figure(design.second) / figure(unchanged.second)
-    return mean([figure(one) / figure(was) for one, was in zip(design.costs, unchanged.costs, strict=True)], study)
-
-
-def _second(study: DesignStudy, costs: Sequence[ModelCost]) -> ModelCost | None:
-    """Return the busy time and the energy of one second of models at rates, None without rates."""
-    rates = [rate for _, rate in study.models]
-    columns = [(cost.latency_s, cost.energy_j_per_inference) for cost in costs]
-    return ModelCost(*(np.array(rates) @ columns).tolist()) if study.at_rates else None
-
-
-def mean(values: Sequence[float], study: DesignStudy) -> float:
-    """Return the weighted geometric mean over the models."""
-    weights = [weight for _, weight in study.models]
-    return math.exp(sum(w * math.log(value) for w, value in zip(weights, values, strict=True)) / sum(weights))
+def _geometric_mean(costs: Iterable[ModelCost], weights: tuple[float, ...]) -> ModelCost:
+    logs = np.log([(cost.latency_s, cost.energy_j_per_inference) for cost in costs])
+    return ModelCost(*np.exp(np.average(logs, axis=0, weights=weights)).tolist())
 
 
 def _evaluate(study: DesignStudy, device: Device, values: tuple[float, ...]) -> Design:
     """Return the design with the cost of each model, its highest power, and why it is refused if a model does not fit
-    in memory or the units have no time for the rates."""
-    results = [estimate_module.estimate(shipped_workload(model), device, study.scenario) for model, _ in study.models]
+    in memory or its units cannot do the mission."""
+    results = [study.find(task, device.key) for task in study.tasks]
     refused = next((f"{result.workload.name} does not fit in memory" for result in results if not result.fits), "")
-    size, weights = area(device), np.array([weight for _, weight in study.models])
-    seconds = np.array([result.bound_s for result in results]).T @ weights
+    costs, rest_w = tuple(map(tuning.model_cost, results)), 0.0
+    weights = study.weights or tuple(task.rate_hz or 1.0 for task in study.tasks)
+    if study.asked is None:
+        total = _geometric_mean(costs, weights)
+    else:
+        answer = mission.divide_tasks(study.asked, mission.module_units(device, engine.device), study.find)
+        busy_s = sum((task.rate_hz or task.done_hz) * task.busy_s for task in answer.tasks)
+        total, rest_w = ModelCost(busy_s, answer.power_w), answer.rest_w + answer.host_w
+        refused = refused or ("" if answer.is_possible else answer.why)
+    size, seconds = area(device), np.array([result.bound_s for result in results]).T @ np.array(weights)
     binds = {BOUNDS[place]: float(seconds[place] / seconds.sum()) for place in np.argsort(-seconds) if seconds[place]}
-    costs = tuple(map(tuning.model_cost, results))
-    design = document.record(
-        Design, size, device=device.key, values=values, costs=costs, score=1.0, binds=binds,
-        second=_second(study, costs), power_w=max(result.average_power_w for result in results),
-        area_mm2=size.total_mm2, refused=refused,
+    return document.record(
+        Design, size, device=device.key, values=values, costs=costs, total=total, rest_w=rest_w, score=1.0, binds=binds,
+        power_w=max(result.average_power_w for result in results), area_mm2=size.total_mm2, refused=refused,
         changes=",".join(str(knob.change(value)) for knob, value in zip(study.knobs, values, strict=False)),
     )  # fmt: skip
-    is_too_slow = design.second is not None and design.second.latency_s > 1.0
-    return msgspec.structs.replace(design, refused=refused or _TOO_SLOW) if is_too_slow else design
 
 
 def search_designs(study: DesignStudy, tick: Callable[[int, int], None] | None = None, most: int = 20) -> DesignReport:
@@ -210,22 +202,20 @@ def search_designs(study: DesignStudy, tick: Callable[[int, int], None] | None =
     why = max(set(reasons), key=lambda reason: (reasons.count(reason), reason)) if reasons else ""
     if not allowed:
         raise RequestError(f"none of {len(found):,} designs can be: {why}")
-    means = np.array(
-        [[*(mean([METRICS[name].figure(c) for c in d.costs], study) for name in ("latency", "energy")), d.area_mm2]
-         for d in allowed]
-    )  # fmt: skip
-    best = sorted(allowed, key=lambda one: one.score)
+    totals = np.array([(d.total.latency_s, d.total.energy_j_per_inference, d.area_mm2) for d in allowed])
+    best = sorted(allowed, key=lambda one: (one.score, one.area_mm2))
     better = [one for one in found if one.refused in _REFUSALS.values() and one.score < best[0].score]
     return document.record(
         DesignReport,
         study,
         base=study.base.key,
-        models=tuple(model for model, _ in study.models),
+        models=tuple(task.model for task in study.tasks),
+        is_mission=study.asked is not None,
         evaluated=len(found),
         refused=len(reasons),
         as_it_is=unchanged,
         best=tuple(best[:most]),
-        front=tuple(one for one, kept in zip(allowed, front(means).tolist(), strict=True) if kept),
+        front=tuple(one for one, kept in zip(allowed, front(totals).tolist(), strict=True) if kept),
         why_refused=why,
         excluded=min(better, key=lambda one: one.score, default=None),
         limits={limit.figure: limit.amount for limit in study.limits},
@@ -251,7 +241,7 @@ def _costs(design: Design) -> str:
 
 COLUMNS = (
     Column("design", "Design", role="text", keep=0, of=_device),
-    Column("score", "Score", keep=0, help="weighted geometric mean over the models of the metric, the base is 1"),
+    Column("score", "Score", keep=0, help="the metric of the total over all models, or of a second; the base is 1"),
     Column("power", "Power", "W", keep=1, of="power_w", help="highest average power of a model"),
     Column("area_mm2", "mm2", keep=1, help="area of the die, by published rules (hardware/area.toml)"),
     Column("dies", "Dies", role="text", keep=1, of=lambda design: str(design.dies),
@@ -278,16 +268,44 @@ def _model_and_weight(workload: str) -> tuple[str, float]:
     return (model, options.parse_amount(weight.removesuffix("/s"), "")) if star else (workload, 1.0)
 
 
-def _states(state: states.State, workload: tuple[str, ...] | None, **_: object) -> tuple[states.State, ...]:
-    if not workload:
-        raise RequestError("a design search takes --base, --workload and --knobs, in the shell")
-    return tuple(states.replace(state, model=_model_and_weight(one)[0]) for one in workload)
+def _state_of(state: states.State, task: mission.Task) -> states.State:
+    return states.replace(state, model=task.model, precision=task.precision, batch=task.batch)
+
+
+def _tasks(
+    state: states.State, workload: tuple[str, ...] | None, mission_file: Path | None
+) -> tuple[tuple[mission.Task, ...], tuple[float, ...], mission.Mission | None]:
+    """Return the tasks that the options name, and either their weights or the mission of tasks at rates."""
+    if mission_file is not None and not workload:
+        asked = mission.read_mission(mission_file)
+        return asked.task, (), asked
+    if mission_file is not None or not workload:
+        raise RequestError("a design search takes --base, --knobs and either --workload or --mission, in the shell")
+    models, amounts = zip(*map(_model_and_weight, workload), strict=True)
+    if min(amounts) <= 0:
+        raise RequestError("the weight or rate of a model must be greater than 0, e.g. resnet50*2 or resnet50*30/s")
+    at_rates = {one.endswith("/s") for one in workload}
+    if len(at_rates) > 1:
+        raise RequestError("either all models have a rate, e.g. resnet50*30/s, or none has")
+    rates_hz = amounts if True in at_rates else [0.0] * len(amounts)
+    tasks = tuple(
+        mission.Task(model=model, rate_hz=rate_hz, precision=state.precision, batch=state.batch)
+        for model, rate_hz in zip(models, rates_hz, strict=True)
+    )
+    return tasks, amounts, mission.Mission(task=tasks) if True in at_rates else None
+
+
+def _states(
+    state: states.State, workload: tuple[str, ...] | None, mission_file: Path | None = None, **_: object
+) -> tuple[states.State, ...]:
+    return tuple(_state_of(state, task) for task in _tasks(state, workload, mission_file)[0])
 
 
 def _document(
     state: states.State,
     base: str,
-    workload: tuple[str, ...],
+    workload: tuple[str, ...] | None,
+    mission_file: Path | None,
     knobs: tuple[str, ...],
     measure: str | None,
     max_power: float | None,
@@ -295,23 +313,18 @@ def _document(
     top: int | None,
     tick: Callable[[int, int], None] | None = None,
 ) -> DesignReport:
-    _states(state, workload)
+    tasks, weights, asked = _tasks(state, workload, mission_file)
     device = engine.device(base)
-    models = tuple(map(_model_and_weight, workload))
-    if any(weight <= 0 for _, weight in models):
-        raise RequestError("the weight or rate of a model must be greater than 0, e.g. resnet50*2 or resnet50*30/s")
-    at_rates = {one.endswith("/s") for one in workload}
-    if len(at_rates) > 1:
-        raise RequestError("either all models have a rate, e.g. resnet50*30/s, or none has")
     area_mm2 = None if max_area is None else options.parse_amount(max_area.removesuffix("mm2"), "")
     limits = {"power": max_power, "area": area_mm2}
     study = DesignStudy(
         base=device,
         knobs=tuple(parse_knob(device, one) for one in knobs),
-        models=models,
-        scenario=engine.scenario(state),
+        tasks=tasks,
+        weights=weights,
+        asked=asked,
+        find=lambda task, key: engine.result(_state_of(state, task), key),
         metric=measure or "edp",
-        at_rates=True in at_rates,
         limits=tuple(Constraint(figure, "<=", most) for figure, most in limits.items() if most is not None),
     )
     return search_designs(study, tick, top or 20)
@@ -327,12 +340,13 @@ def _answer(document: DesignReport) -> Iterable[str]:
     limits = [f"{amount:g} {_UNITS[figure]}" for figure, amount in document.limits.items()]
     within = f" within {' and '.join(limits)}" if limits else ""
     second = f"; second {_device(others[0])}, {others[0].score / first.score:.3g}x" if others else ""
-    yield f"least {METRICS[document.metric].noun}{within}: {_device(first)}{second}"
+    noun = METRICS[document.metric].noun.removesuffix(" per inference") + " of a second" * document.is_mission
+    yield f"least {noun}{within}: {_device(first)}{second}"
     shares = [f"{_BINDS[name]} {percent(share)}" for name, share in first.binds.items() if share >= 0.005]
     yield f"what binds it, in parts of its time: {', '.join(shares)}"
-    if first.second is not None:
-        joules = quantity(first.second.energy_j_per_inference, "J")
-        yield f"in one second it is busy for {quantity(first.second.latency_s, 's')} and takes {joules}, without rest"
+    if document.is_mission:
+        joules, rest = (quantity(amount, "J") for amount in (first.total.energy_j_per_inference, first.rest_w))
+        yield f"in one second it is busy for {quantity(first.total.latency_s, 's')} and takes {joules}, at rest {rest}"
     if (out := document.excluded) is not None:
         better = f"{_device(out)}, {out.score / first.score:.3g}x"
         yield f"better but for a limit: {better}; {out.refused}, {out.area_mm2:.3g} mm2"
@@ -358,9 +372,11 @@ VERB = declare.Report(
     options=(
         options.option("--base", required=True, metavar="DEV", help="the device that is changed"),
         options.option(
-            "--workload", required=True, type=_workloads, metavar="M,..",
+            "--workload", type=_workloads, metavar="M,..",
             help="models with weights or rates: resnet50*2, vit_b_16*30/s",
         ),
+        options.option("--mission", dest="mission_file", type=Path, metavar="FILE",
+                       help="a mission in TOML instead: its second is what is made least"),
         options.option(
             "--knobs", required=True, type=lambda text: tuple(options.split_list(text)), metavar="K=A..B,..",
             help="facts with ranges (in powers of 2) or values: units=64..1024,array=8|16|32",

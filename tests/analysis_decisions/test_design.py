@@ -1,10 +1,10 @@
 """Design search: what it finds is what one finds by evaluating each design alone, whoever computes it."""
 
-import msgspec
 import pytest
 
-from analysis.estimate.estimate import estimate
+from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from analysis.explore.mission import Mission, Task, divide_tasks
 from analysis.explore.outcome import Constraint
 from analysis.model.names import model_ref
 from hardware.area import area
@@ -18,19 +18,23 @@ from hwexplorer_annexes.silicon.design import (
     parse_knob,
     search_designs,
 )
+from tests.models import load_once
 
 KPU = load_device("kpu_t256")
 
 
+def _find(task: Task, key: str) -> Estimate:
+    return estimate(load_once(task.model), load_device(key), Scenario(precision=task.precision))
+
+
+def _tasks(**weights: float) -> tuple[Task, ...]:
+    return tuple(Task(model=model, rate_hz=rate, precision="int8") for model, rate in weights.items())
+
+
 def _study(*knobs: str, **others: object) -> DesignStudy:
-    return DesignStudy(
-        base=KPU,
-        knobs=tuple(parse_knob(KPU, one) for one in knobs),
-        models=(("conv2d", 1.0), ("resnet18", 3.0)),
-        scenario=Scenario(precision="int8"),
-        metric="edp",
-        **others,  # type: ignore[arg-type]
-    )
+    tasks = _tasks(conv2d=1.0, resnet18=3.0)
+    given = {"tasks": tasks, "metric": "edp", **others}
+    return DesignStudy(base=KPU, knobs=tuple(parse_knob(KPU, one) for one in knobs), find=_find, **given)  # type: ignore[arg-type]
 
 
 def _found(study: DesignStudy) -> DesignReport:
@@ -81,26 +85,29 @@ def test_limits_hold_and_say_what_they_exclude() -> None:
         _found(_study("units=64..1024", limits=(Constraint("area", "<=", 1.0),)))
 
 
-def test_a_mix_at_rates_adds_up_a_second() -> None:
-    """Energy and busy time of a second by hand; rates for which the units have no time are refused."""
-    found = _found(_study("units=128|256", at_rates=True))
+@pytest.mark.parametrize("metric", ["energy", "latency", "edp"])
+def test_a_second_of_a_design_is_that_of_its_mission(metric: str) -> None:
+    """Rest and duty count, so a search ranks as the mission does; the front holds the winner."""
+    asked = Mission(task=_tasks(conv2d=30.0, resnet18=10.0))
+    found = _found(_study("units=16..256", "array=16|32", asked=asked, tasks=asked.task, metric=metric))
     for design in found.best:
-        joules, seconds = (
-            sum(getattr(cost, name) * rate for cost, rate in zip(design.costs, (1.0, 3.0), strict=True))
-            for name in ("energy_j_per_inference", "latency_s")
-        )
-        assert design.score == pytest.approx(joules * seconds / found.as_it_is.second.edp_js)  # type: ignore[union-attr]
-    many = msgspec.structs.replace(_study("units=128|256", at_rates=True), models=(("conv2d", 1e5), ("resnet18", 1e5)))
-    with pytest.raises(RequestError, match="no time for these rates"):
-        _found(many)
+        answer = divide_tasks(asked, (load_device(design.device),), _find)
+        assert design.total.energy_j_per_inference == pytest.approx(answer.power_w)
+        assert design.rest_w >= answer.rest_w > 0.0
+        busy_s = sum(cost.latency_s * task.rate_hz for cost, task in zip(design.costs, asked.task, strict=True))
+        assert design.total.latency_s == pytest.approx(busy_s)
+    assert found.best[0] in found.front
+    many = Mission(task=_tasks(conv2d=1e5, resnet18=1e5))
+    with pytest.raises(RequestError, match="a frame"):
+        _found(_study("units=128|256", asked=many, tasks=many.task))
 
 
 def test_the_tile_count_for_15_w_within_the_envelope() -> None:
     """256 tiles have the least EDP within 15 W, 128 are second by less than 15 %, on two thirds of the area; the limit
     holds at every node and size of memory, and a newer node or more bandwidth is never worse."""
-    five = tuple((name, 1.0) for name in ("resnet18", "mobilenet_v2", "vit_b_16", "efficientnet_b0", "bert_base"))
+    five = _tasks(resnet18=1, mobilenet_v2=1, vit_b_16=1, efficientnet_b0=1, bert_base=1)
     limits = (Constraint("power", "<=", 15.0),)
-    study = msgspec.structs.replace(_study("units=16..1024", limits=limits), models=five)
+    study = _study("units=16..1024", limits=limits, tasks=five)
     best, second, *_ = _found(study).best
     assert (best.changes, second.changes) == ("units=256", "units=128")
     assert 1.0 < second.score / best.score < 1.15

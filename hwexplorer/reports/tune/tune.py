@@ -9,7 +9,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.explore import tuning
 from hardware import what_if
 from hardware.base.errors import unknown
-from hardware.base.text import of_fact, quantity
+from hardware.base.text import of_fact, percent, quantity
 from hwexplorer import engine
 from hwexplorer.answer import Answer
 from hwexplorer.declare import DEVICE, Report, Rows
@@ -111,6 +111,17 @@ def _curve_title(document: tuning.KnobReport) -> str:
     return f"{document.knob} from {ends[0]} to {ends[-1]}; beyond the knee more pays less" if ends else document.knob
 
 
+def _limit(document: tuning.KnobReport, state: State) -> tuple[str, ...]:
+    """Say that prices hardly move what the power limit binds, and the limit from which on they do."""
+    if document.free_limit_w is None:
+        return ()
+    limit, free = (quantity(watts, "W") for watts in (document.power_limit_w, document.free_limit_w))
+    return (
+        f"The limit of {limit} binds {percent(document.limited_share)} of the time: there, cheaper events raise the "
+        f"clock and move the energy little. From {free} on it does not bind, and a price moves it by its share.",
+    )
+
+
 # Brief text has the metrics that changed, few points of the curve, and the earlier values if a knob is turned.
 _FACTORS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
 _BRIEF_BEFORE = {"of": lambda document: [row for row in document.before if row.now != row.was], "optional": True}
@@ -132,7 +143,7 @@ VERB = Report(
         Rows("curve", lambda document: document.knob, _CURVE, of=_curve_rows, brief=_BRIEF_CURVE),
         Rows(
             "knobs", lambda document: "Change in % for 1 % more of each fact or price, the largest effect on "
-            f"{METRICS[document.metric].noun} first", COLUMNS, key="name", brief=_BRIEF_KNOBS,
+            f"{METRICS[document.metric].noun} first", COLUMNS, key="name", brief=_BRIEF_KNOBS, footer=_limit,
         ),
     ),
     title="Knobs",
