@@ -34,6 +34,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     priced_as: str = ""
     host_multiplies: bool = False
     aliases: tuple[str, ...] = ()
+    beside: str = "fp8"
 
     @property
     def tensors(self) -> str:
@@ -121,29 +122,76 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _TABLE = msgspec.convert(file_access.table(PATH), _Table)
-FORMATS = {name: msgspec.structs.replace(row, name=name) for name, row in _TABLE.formats.items()}
+_GROUPED = re.compile(r"int([1-8](?:[.][0-9]{1,3})?)_g([0-9]{1,5})_s([0-9]{1,2}(?:[.][0-9]{1,3})?)(?:_x([1-8]))?")
+
+
+class _Formats(dict[str, Format]):
+    """The formats of the table, and integers in groups by name: `int4_g64_s32` has 32 bits beside 64 values of 4 bits,
+    `int4_g64_s32_x6` also parts in 6 bits."""
+
+    def __missing__(self, name: str) -> Format:
+        match = _GROUPED.fullmatch(name)
+        if match is None:
+            raise KeyError(name)
+        return _grouped_format(name, match)
+
+
+def _grouped_format(name: str, match: re.Match[str]) -> Format:
+    bits, group, scale, beside = float(match[1]), int(match[2]), float(match[3]), match[4] or "8"
+    like = FORMATS["int8" if bits == FORMATS["int8"].bits else "int4_g128"]
+    changes = {
+        "bits": bits,
+        "block": group,
+        "scale_bits": scale if group else 0.0,
+        "is_unit": False,
+        "is_packed": False,
+    }
+    other = f"int{beside}_g{group}_s{match[3]}"
+    return msgspec.structs.replace(like, name=name, **changes, wider=(), host_multiplies=False, beside=other)
+
+
+FORMATS = _Formats({name: msgspec.structs.replace(row, name=name) for name, row in _TABLE.formats.items()})
 UNIT_FORMATS = tuple(name for name, row in FORMATS.items() if row.is_unit)  # those that arithmetic units may take
 DEFAULT, BASE = _TABLE.default, _TABLE.base
 WIDE = _TABLE.kept  # what stays wide where weights are narrow
 SWEEP = _TABLE.sweep
 KEYS = _TABLE.keys
 NARROWER = _TABLE.narrower
+_PACKED = re.compile(
+    r"w([1-8](?:[.][0-9]{1,3})?)a(8|16)(?:g([0-9]{1,5})(?:s([0-9]{1,2}(?:[.][0-9]{1,3})?))?)?(?:x([1-8]))?",
+    re.IGNORECASE,
+)
 _CACHE = re.compile(r"(.+?)[-_. ]?kv[-_. ]?([0-9]{1,2})", re.IGNORECASE)
 
 
 def make_widths(activations: str, weights: str, kept: str, cache: str) -> Widths:
     """Return the bytes of values in these formats."""
-    wide = (kept, "fp8") if FORMATS[weights].bits <= FORMATS["fp4"].bits else (weights, weights)
+    form = FORMATS[weights]
+    wide = (kept, form.beside) if form.bits <= FORMATS["fp4"].bits else (weights, weights)
     return Widths(*(FORMATS[name].bytes for name in (activations, weights, kept, cache, *wide)))
 
 
 def _complete(name: str, row: Precision) -> Precision:
     """Return the row with its name and the format of parameters that are not quantised."""
-    narrow = msgspec.structs.replace(row, name=name, kept=row.weights)
+    narrow = msgspec.structs.replace(row, name=name, kept=row.kept or row.weights)
     weights = FORMATS[row.weights]
     if narrow.is_uniform or weights.whole_file or weights.bits >= FORMATS[WIDE].bits:
         return narrow
     return msgspec.structs.replace(narrow, kept=WIDE)
+
+
+def _packed_precision(match: re.Match[str]) -> Precision:
+    """Return the precision with integers of other bits or groups than those named: `w4a16g32`, `w3a16g64s32`."""
+    bits, activations, group, scale, beside = match.groups()
+    scale = scale or f"{16 + float(bits):g}"  # a scale and a zero point, as AWQ
+    name = (
+        f"w{float(bits):g}a{activations}"
+        + (f"g{int(group)}s{scale}" if group else "")
+        + (f"x{beside}" if beside else "")
+    )
+    form = f"int{float(bits):g}_g{int(group or 0)}_s{scale}" + (f"_x{beside}" if beside else "")
+    row = Precision(weights=form, activations="fp16" if activations == "16" else "int8", cache=_TABLE.gguf["cache"])
+    return _complete(name, row)
 
 
 _FILES = {
@@ -159,7 +207,8 @@ NAMES = tuple(_NAMED)
 # What is listed where a precision is asked for.
 LISTED = (
     f"{', '.join(_TABLE.precisions)}; files of llama.cpp by name, as q4_k_m; "
-    f"any with {', '.join('kv' + bits for bits in _TABLE.caches)} for the cache, as w4a16kv8"
+    f"any with {', '.join('kv' + bits for bits in _TABLE.caches)} for the cache, as w4a16kv8; "
+    "integers in groups, as w3a16g64"
 )
 
 
@@ -178,11 +227,11 @@ def find(text: str) -> Precision | None:
     name = match_name(text, (*_NAMED, *_ALIASES))
     if name is not None:
         return _NAMED[_ALIASES.get(name, name)]
+    if packed := _PACKED.fullmatch(text):
+        return _packed_precision(packed)
     match = _CACHE.fullmatch(text)
-    base = match_name(match[1], (*_NAMED, *_ALIASES)) if match else None
-    if match is None or base is None or match[2] not in _TABLE.caches:
-        return None
-    return _with_cache(_NAMED[_ALIASES.get(base, base)], match[2])
+    base = find(match[1]) if match and match[2] in _TABLE.caches else None
+    return _with_cache(base, match[2]) if match and base else None
 
 
 def _with_cache(precision: Precision, bits: str) -> Precision:

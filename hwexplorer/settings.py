@@ -207,8 +207,9 @@ def default_precision(model: str) -> str:
     """Return the default precision of a model: the format that it is stored in, if known, else formats.DEFAULT."""
     changed_s = 0.0
     with suppress(OSError, ValueError):
-        if ".gguf" in model:  # the format of a file of weights may change
-            changed_s = Path(model.rpartition(":")[0] or model).stat().st_ctime
+        if ".gguf" in model or model.startswith("hf:"):  # a file of weights or a configuration may change
+            path = Path(model.removeprefix("hf:").rpartition(":")[0] or model.removeprefix("hf:"))
+            changed_s = (path / "config.json" if path.is_dir() else path).stat().st_ctime
     return _default_precision(model, changed_s)
 
 

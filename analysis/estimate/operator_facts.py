@@ -22,9 +22,8 @@ import numpy as np
 
 from analysis.model.ir.workload import INPUT, KINDS, WEIGHT, Bools, Floats, Workload
 from analysis.model.ir.workload import Ints as Places
-from analysis.model.transformer.config import WEIGHT_FORMATS
+from analysis.model.transformer import stored_weights
 from analysis.model.transformer.graph_writer import FIXED_FP32
-from hardware.base import file_access
 from hardware.base.records import memoize
 from hardware.demand import Ints, OpClass
 from hardware.precision import ACTIVATION, CACHE, EXCLUDED, IN_8_BITS, KEPT, QUANTIZED, Widths
@@ -51,7 +50,7 @@ def roles(workload: Workload) -> Ints:
     weights = np.flatnonzero(multiplies[reader] & (tensors.role[ops.in_tensor] == WEIGHT))
     role_of[ops.in_tensor[weights]] = of_operator[reader[weights]]
     tables = ops.in_tensor[looked_up[reader]]
-    role_of[tables[tensors.role[tables] == WEIGHT]] = KEPT
+    role_of[tables[tensors.role[tables] == WEIGHT]] = _stated_roles(workload).get(stored_weights.EMBEDDING, KEPT)
     appends = {i for i, target in enumerate(ops.target) if "cache_append" in target}
     for t, (name, role, producer) in enumerate(
         zip(tensors.name, tensors.role.tolist(), tensors.producer.tolist(), strict=True)
@@ -63,10 +62,18 @@ def roles(workload: Workload) -> Ints:
 
 def _weight_role(path: str, workload: Workload) -> int:
     """Return the role of the weights that an operator multiplies."""
-    if path.rpartition(".")[2] in file_access.shipped(WEIGHT_FORMATS)["wide"]["layers"]:
-        return KEPT
-    is_wide = any(f".{part}." in f".{path}." for part in workload.wide)
-    return workload.wide_role if is_wide else QUANTIZED
+    stated, words = _stated_roles(workload), path.split(".")
+    start = words.index("layers") if "layers" in words else len(words) - 1
+    for end in range(len(words), start, -1):
+        for begin in (start, start + 2):
+            if (role := stated.get(".".join(words[begin:end]))) is not None:
+                return role
+    return KEPT if words[-1] in stored_weights.table().wide["layers"] else QUANTIZED
+
+
+@memoize(shared=True)
+def _stated_roles(workload: Workload) -> dict[str, int]:
+    return dict(workload.wide)
 
 
 @memoize(shared=True)

@@ -84,7 +84,8 @@ def test_a_wrong_one_is_one_line_with_what_is_allowed(wrong: str, near: str) -> 
         ("W4A16", "w4a16"), ("w4a16-KV8", "w4a16kv8"), ("w4a16_kv16", "w4a16"), ("AWQ", "w4a16"), ("gptq", "w4a16"),
         ("Q4_K", "q4_k_m"),
         ("Q4_K_M", "q4_k_m"), ("q4-k-m", "q4_k_m"), ("NVFP4", "nvfp4"), ("fp4", "nvfp4"), ("FP8-KV16", "fp8kv16"),
-        ("fp8kv8", "fp8"), ("int8 kv8", "int8"), ("q8_0-kv8", "q8_0kv8"), ("w8a8kv8", "w8a8kv8"),
+        ("fp8kv8", "fp8kv8"), ("int8 kv8", "int8"), ("q8_0-kv8", "q8_0kv8"), ("w8a8kv8", "w8a8kv8"),
+        ("w3a16g64s32", "w3a16g64s32"), ("W4A16G32", "w4a16g32s20"),
     ],
 )  # fmt: skip
 def test_weights_activations_and_cache_in_one_name(text: str, name: str) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from analysis.model.transformer import hf_config, transformer_request
-from hardware.precision import EXCLUDED, KEPT
+from analysis.model.transformer import hf_config, stored_weights, transformer_request
+from hardware.precision import IN_8_BITS, QUANTIZED
+from hwexplorer.cli import main
 from tests.sampling import for_each
 
 PUBLISHED: dict[str, dict[str, Any]] = {
@@ -80,46 +81,111 @@ _SMALL = {
 }  # fmt: skip
 
 
+_INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "symmetric": True, "group_size": 32}
+_FP4 = {"num_bits": 4, "type": "float", "group_size": 16}
+_NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
+
+
 @for_each(
-    ("stated", "said"),
+    ("stated", "precision"),
     [
-        ({"quant_method": "awq", "bits": 4}, "weights in int4_g128, activations fp16, cache fp16: --precision w4a16"),
-        ({"quant_method": "gptq", "bits": 8}, "--precision w8a16"),
-        ({"quant_method": "gptq", "bits": 3}, "3 bit int, activations 16 bit; no precision matches"),
-        ({"quant_method": "gptq", "bits": "x"}, "no precision matches"),
-        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "--precision w8a8"),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, "4 bit nf4"),
-        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "cache fp16: --precision fp8kv16"),
-        ({"quant_method": "mxfp4"}, "--precision mxfp4 (its activations stay bf16)"),
-        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": {"num_bits": 4}}}}, "w4a16"),
-        ({"quant_method": "compressed-tensors", "config_groups": [1]}, "no precision matches"),
-        ({"quant_method": "quark"}, "a method without a reader (awq"),
-    ],
-)
-def test_stored_formats_are_said(stated: dict[str, Any], said: str) -> None:
-    notes = hf_config.parse_config(_SMALL | {"quantization_config": stated}).notes
-    assert len(notes) == 1
-    assert said in notes[0]
-
-
-@pytest.mark.parametrize(
-    ("names", "wide"),
-    [
+        ({"quant_method": "awq", "bits": 4}, "w4a16"),
+        ({"quant_method": "awq", "w_bit": 4, "q_group_size": 64}, "w4a16g64s20"),
+        ({"quant_method": "gptq", "bits": 8}, "w8a16g128s24"),
+        ({"quant_method": "gptq", "bits": 8, "group_size": -1}, "w8a16"),
+        ({"quant_method": "gptq", "bits": 3}, "w3a16g128s19"),
+        ({"quant_method": "gptq", "bits": 2, "group_size": 32}, "w2a16g32s18"),
+        ({"quant_method": "gptq", "bits": "x"}, "w4a16"),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True, "bnb_4bit_quant_type": "fp4"}, "w8a8"),
+        ({"quant_method": "bitsandbytes"} | _NF4, "w4a16g64s8.125"),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8kv16"),
+        ({"quant_method": "mxfp4"}, "mxfp4"),
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": _INT4}}}, "w4a16g32s16"),
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": _FP4}}}, "nvfp4"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}, "nvfp4kv8"),
+        ({"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}, "fp8kv8"),
         (
-            ["re:.*self_attn.*", r"re:.*mlp\.(gate|up|gate_up|down)_proj.*"],
-            "attention mlp.gate_proj mlp.up_proj mlp.down_proj",
+            {"quant_method": "torchao", "quant_type": "int4_weight_only", "quant_type_kwargs": {"group_size": 64}},
+            "w4a16g64s32",
         ),
-        (["model.layers.*.self_attn", "lm_head", "model.layers.*.mlp.router"], "attention"),
-        ([f"model.layers.{i}.self_attn.kv_b_proj" for i in range(9)], "kv_b_proj kv_b_query kv_b_value"),
-        (["model.layers.0.self_attn", "re:.*mlp.gate$", "re:.*shared_expert_gate$"], ""),
+        ({"quant_method": "torchao", "quant_type": {"default": {"_type": "Int8WeightOnlyConfig"}}}, "w8a16"),
+        (
+            {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 3, "group_size": 64}}},
+            "w3a16g64s32",
+        ),
+        ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp4", "group_size": 32}}}, "mxfp4"),
+        ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}}, "w8a16"),
+        ({"quant_method": "exl3", "bits": 3.5, "head_bits": 6}, "w3.5a16g0s0x6"),
+        ({"quant_method": "bitnet"}, "w2a16"),
     ],
 )
-def test_parts_that_a_configuration_excludes_stay_wide(names: list[str], wide: str) -> None:
-    for key in ("ignore", "modules_to_not_convert", "exclude_modules"):
-        for method in ("mxfp4", "fp8"):
-            config = hf_config.parse_config(_SMALL | {"quantization_config": {"quant_method": method, key: names}})
-            assert config.wide == tuple(wide.split())
-            assert config.wide_role == (KEPT if method == "fp8" else EXCLUDED)
+def test_each_quantisation_method_is_a_precision(stated: dict[str, Any], precision: str) -> None:
+    stored = stored_weights.read(_SMALL | {"quantization_config": stated}, 2)
+    assert stored.precision == precision
+    assert stored.notes[0].startswith("stored by ")
+
+
+@for_each(
+    "stated",
+    [{"quant_method": "compressed-tensors", "config_groups": [1]}, {"quant_method": "squeezellm", "bits": 3}, {}, [1]],
+)
+def test_an_unread_method_is_said_with_the_bytes_that_are_assumed(stated: object) -> None:
+    stored = stored_weights.read(_SMALL | {"quantization_config": stated}, 2)
+    assert not stored.precision
+    assert "weights count 2 byte a value (bf16)" in stored.notes[0]
+
+
+# Weights in bytes by hand, of one small Llama (4 layers of 512, 9,437,184 weights in linear layers, 516,608 in the
+# embedding with half of the norms, as many in the head): README of the review of 28 November.
+_LLAMA = {
+    "model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 4, "head_dim": 64,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 1000, "tie_word_embeddings": False,
+}  # fmt: skip
+_LINEAR, _REST, _MLP = 9_437_184, 1_028_608, 6_291_456
+_MIXED = {f"model.layers.{i}.self_attn.{name}_proj": {"quant_algo": "FP8"} for i in range(4) for name in "qkvo"} | {
+    name: {"quant_algo": "W4A16_NVFP4", "group_size": 16}
+    for name in ("lm_head", *(f"model.layers.{i}.mlp.{part}_proj" for i in range(4) for part in ("gate", "up", "down")))
+}
+
+
+_MLPS = [f"model.layers.{i}.mlp*" for i in range(4)]
+
+
+@for_each(
+    ("stated", "weights"),
+    [
+        ({"quant_method": "bitsandbytes"} | _NF4, _LINEAR * (1 / 2 + 1 / 64 + 4 / 64 / 256) + 2 * _REST),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "exclude_modules": _MLPS},
+         (_LINEAR - _MLP) * 0.5625 + 2 * _MLP + 2 * _REST),
+        ({"quant_method": "modelopt", "quantized_layers": _MIXED},
+         3_145_728 + (_MLP + 512_000) * 0.5625 + 2 * (_REST - 512_000)),
+        ({"quant_method": "awq", "group_size": 128, "modules_to_not_convert": ["layers.0.", "model.layers.3"]},
+         _LINEAR * (0.5 + 20 / 8 / 128) / 2 + _LINEAR + 2 * _REST),
+        ({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*mlp.*": {}, "+:.*v_proj": {"bits": 8}}},
+         (3_145_728 - 524_288) * (0.5 + 20 / 8 / 128) + 524_288 * (1 + 20 / 8 / 128) + 2 * _MLP + 2 * _REST),
+        ({"quant_method": "fp8", "ignored_layers": ["re:(a+)+b", "re:.*self_attn.*"]},
+         _MLP + 2 * 3_145_728 + 2 * _REST),
+        ({"quant_method": "exl3", "bits": 4.0, "head_bits": 6}, _LINEAR / 2 + 512_000 * 0.75 + 2 * (_REST - 512_000)),
+    ],
+)  # fmt: skip
+def test_weights_have_the_bytes_that_the_checkpoint_states(
+    stated: dict[str, Any], weights: float, tmp_path: Path
+) -> None:
+    folder = tmp_path / str(len([*tmp_path.iterdir()]))
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(_LLAMA | {"quantization_config": stated}))
+    name, out = f"hf:{folder}:decode", str(folder / "memory.json")
+    assert main(["show", "memory", name, "--on", "h200", "--format", "json", "-o", out]) == 0
+    assert json.loads(Path(out).read_text())["weight_bytes"] == pytest.approx(weights, rel=1e-4)
+
+
+def test_the_embedding_of_mlx_is_packed_too(tmp_path: Path) -> None:
+    own = {"group_size": 64, "bits": 4, "model.layers.0.mlp.up_proj": {"group_size": 64, "bits": 6}}
+    (tmp_path / "config.json").write_text(json.dumps(_LLAMA | {"quantization": own}))
+    stored = stored_weights.read(_LLAMA | {"quantization": own}, 4)
+    assert stored.precision == "w4a16g64s32x6"
+    assert ("embed_tokens", QUANTIZED) in stored.parts
+    assert ("layers.0.mlp.up_proj", IN_8_BITS) in stored.parts
 
 
 def test_parts_left_out_are_said(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ from hardware.base.errors import RequestError
 from hardware.base.records import memoize, share_memos
 from hardware.base.text import percent
 from hardware.demand import OpClass
-from hardware.precision import EXCLUDED
 
 
 class OperatorKind(msgspec.Struct, frozen=True):
@@ -248,7 +247,7 @@ class Parallel(msgspec.Struct, frozen=True):
 class Workload(msgspec.Struct, frozen=True, dict=True):
     """A captured model. `parameters` counts elements; `origin` names its source.
 
-    `wide` names parts whose weights have the role `wide_role`: they are wider in checkpoints of 4 bits.
+    `wide`: paths of parts with the role of their weights for a precision, where checkpoints store them otherwise.
     `defaults` are values of symbolic dimensions other than the batch, `windows` the lengths in tokens that limit
     attention. `repeats` (n, m) is how often each operator runs in one inference, `scratch` (n, m) elements that PyTorch
     on a CPU allocates in addition to its tensors.
@@ -272,8 +271,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     scratch: Floats | None = None
     routing: Routing | None = None
     parallel: Parallel | None = None
-    wide: tuple[str, ...] = ()
-    wide_role: int = EXCLUDED
+    wide: tuple[tuple[str, int], ...] = ()
     asked: tuple[str, ...] = ()  # command-line words, if its name is not enough
 
     @property
@@ -373,6 +371,7 @@ def csr(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
 _CONSTANTS = Path(__file__).with_name("coverage.toml")
 _SHOWN = 3
 ALONE = "the language model alone"  # the start of a note that names the omitted parts of a model
+ASSUMED = "its quantization_config is not read"  # the start of a note that says what weights count instead
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -431,8 +430,8 @@ def coverage(workload: Workload, batch: int = 1) -> Coverage:
 
 
 def uncovered_note(workload: Workload, batch: int = 1) -> str:
-    """Return a line that names the work missing from a workload's figures; '' if they are complete."""
-    parts = (note for note in workload.notes if note.startswith(ALONE))
+    """Return a line that names the work missing from a workload's figures, and what is assumed; '' if nothing is."""
+    parts = (note for note in workload.notes if note.startswith((ALONE, ASSUMED)))
     return "; ".join(filter(None, (coverage(workload, batch).gap, *parts)))
 
 

@@ -12,7 +12,6 @@ import msgspec
 
 from analysis.model.model_errors import ModelSpecError
 from hardware.base import file_access
-from hardware.precision import EXCLUDED
 
 Terms = dict[str, int]  # a width as a sum: name of a size -> how often it counts
 
@@ -82,7 +81,6 @@ class Mixer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FAMILIES = Path(__file__).with_name("transformers.toml")
-WEIGHT_FORMATS = Path(__file__).with_name("weight_formats.toml")
 MAX_SIZE = 1 << 24
 MAX_LAYERS = 1024
 
@@ -132,9 +130,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     key, a weighted sum, of which an indexer may choose `index_topk`. `index_weights`: the indexer weighs its heads.
     `out_groups`: groups of heads have projections to `out_lora` values each, before that of all.
     `residual`: layers add to one vector or mix `streams` of them (residual.py); `depth`: each part reads a weighted sum
-    of the results of earlier blocks of `block_layers`. `laurel`: rank of a projection beside attention. `wide` names
-    parts whose weights are wider in checkpoints of 4 bits, and `wide_role` how: EXCLUDED of hardware/precision.py has
-    16 bits, IN_8_BITS has 8, KEPT has 16 in checkpoints of 8 bits too.
+    of the results of earlier blocks of `block_layers`. `laurel`: rank of a projection beside attention. `wide`: parts
+    of all layers or of one whose weights have another role in checkpoints than QUANTIZED of hardware/precision.py.
     """
 
     hidden: int
@@ -210,8 +207,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     streams: int = 1
     block_layers: int = 0
     laurel: int = 0
-    wide: tuple[str, ...] = ()
-    wide_role: int = EXCLUDED
+    wide: tuple[tuple[str, int], ...] = ()
     sub_norm: bool = False
     layer_input: int = 0
     layer_vocab: int = 0

@@ -5,7 +5,6 @@ by a row of hf_config.toml. No code of the folder is executed. Layers may differ
 import json
 import os
 import re
-from collections import Counter
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from math import prod
@@ -16,10 +15,11 @@ import msgspec
 
 from analysis.model.ir.workload import ALONE
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.transformer.config import MAX_LAYERS, WEIGHT_FORMATS, Config, family
+from analysis.model.transformer import stored_weights
+from analysis.model.transformer.config import MAX_LAYERS, Config, family
 from hardware.base import file_access
 from hardware.base.errors import hint, match_name
-from hardware.precision import EXCLUDED, IN_8_BITS, KEPT, find, parse
+from hardware.precision import find
 
 TABLE = file_access.table(Path(__file__).with_name("hf_config.toml"))
 _DENSE = ("dense", "mlp", 0, False)
@@ -342,7 +342,6 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
 
 _MAX_BYTES = 4 << 20
 _ALIKE = 4  # letters that names of one family have in common, as in qwen3_5 and qwen3_7
-_NUMBER = re.compile(r"\.\d+\.")  # of a layer
 _BUILT = "a function of your own that returns transformers' (model, inputs) opens as net.py:make"
 _SIZE = re.compile(r"^num_|_(size|dim|layers|heads|experts|rank) is ")  # a key of a number, in a message
 
@@ -355,9 +354,10 @@ def config(where: str) -> Config:
 def stored_precision(where: str) -> str:
     """Return the precision in which the weights of a configuration are stored, '' if it is unknown or not supported."""
     raw = _read_at(where)
-    stated = raw.get("quantization_config")
-    if isinstance(stated, dict):
-        return _precision_of(raw, stated)
+    layers = raw.get("num_hidden_layers") or raw.get("n_layer")
+    stored = stored_weights.read(raw, min(layers, MAX_LAYERS) if isinstance(layers, int) else 1)
+    if stored.precision or stored.notes:
+        return stored.precision
     known = find(str(raw.get("torch_dtype", raw.get("dtype", ""))).removeprefix("torch."))
     return known.name if known is not None else ""
 
@@ -373,9 +373,10 @@ def parse_config(raw: Raw) -> Config:
         "no field states are not counted"
     )
     try:
-        notes = _notes(raw) if kind == stated else [instead, *_notes(raw)]
         fields = config_fields(raw, kind)
-        fields |= {"notes": notes, "wide": _wide_parts(raw, fields["layers"]), "wide_role": _wide_role(raw)}
+        stored = stored_weights.read(raw, min(fields["layers"], MAX_LAYERS))
+        notes = [*([] if kind == stated else [instead]), *_notes(raw), *stored.notes]
+        fields |= {"notes": notes, "wide": stored.parts}
         return msgspec.convert(fields, Config)
     except KeyError as error:
         raise ModelSpecError(f"config.json of type {kind!r} has no {error.args[0]}") from None
@@ -418,7 +419,7 @@ def _read_at(where: str) -> Raw:
     text = raw.get("text_config")
     if not isinstance(text, dict) or "hidden_size" in raw or "n_embd" in raw:
         return raw
-    kind, keys = raw.get("model_type", ""), (*TABLE["parts"], "quantization_config")
+    kind, keys = raw.get("model_type", ""), (*TABLE["parts"], *stored_weights.SECTIONS)
     whole = {key: value for key, value in raw.items() if key in keys}
     return {"model_type": kind} | text | whole | ({"model_type": kind} if kind in TABLE["types"] else {})
 
@@ -443,7 +444,7 @@ def _notes(raw: Raw) -> list[str]:
     kind, stated = _kind(raw), raw.get("model_type")
     by_name = [f"read as {kind}, by the name of its architecture"] if kind != stated and kind in TABLE["types"] else []
     special = [said for key, said in TABLE["said"].items() if raw.get(key)]
-    return left_out + by_name + special + _weight_notes(raw)
+    return left_out + by_name + special
 
 
 # --- the nearest known type ---------------------------------------------------------------------------------
@@ -484,91 +485,3 @@ def _unread_keys(raw: Raw, kind: str) -> list[str]:
     return sorted(
         key for key, value in raw.items() if value and key not in read and not any(fnmatchcase(key, p) for p in plain)
     )
-
-
-# --- formats of the weights -------------------------------------------------------------------------------
-
-
-def _precision_of(raw: Raw, stated: Raw) -> str:
-    """Return the precision of a `quantization_config`, '' if it is not supported."""
-    key = "{} {} {}".format(*_stored_format(raw, stated))
-    name: str = file_access.shipped(WEIGHT_FORMATS)["precisions"].get(key, "")
-    return name
-
-
-def _wide_parts(raw: Raw, layers: int) -> list[str]:
-    """Return the parts that `quantization_config` excludes in all layers, or in most by their numbers; all but experts
-    if these alone have 4 bits."""
-    if raw.get("expert_dtype") == "fp4":
-        return ["attention", "shared_expert"]
-    section, table = raw.get("quantization_config"), file_access.shipped(WEIGHT_FORMATS)["wide"]
-    lists = [section.get(key) for key in table["lists"]] if isinstance(section, dict) else []
-    counts = Counter(_NUMBER.sub(".0.", str(name)) for names in lists if isinstance(names, list) for name in names)
-    common = [name for name, times in counts.items() if ".0." not in name or 2 * times > layers]
-    return [part for part, rule in table["parts"].items() if any(re.search(rule, name) for name in common)]
-
-
-def _wide_role(raw: Raw) -> int:
-    """Return the role of the weights of wide parts."""
-    section = raw.get("quantization_config")
-    if raw.get("expert_dtype") == "fp4":
-        return IN_8_BITS
-    return KEPT if isinstance(section, dict) and _stored_format(raw, section)[0] == 8 else EXCLUDED
-
-
-def _weight_notes(raw: Raw) -> list[str]:
-    """Return a note with the precision of `quantization_config` and its formats by role, or why it has none."""
-    stated = raw.get("quantization_config")
-    if not isinstance(stated, dict):
-        return [] if stated is None else ["its quantization_config is not a table"]
-    method = _word(stated, "quant_method")
-    bits, kind, activations = _stored_format(raw, stated)
-    name = _precision_of(raw, stated)
-    if not name:
-        known = ", ".join(file_access.shipped(WEIGHT_FORMATS)["methods"])
-        said = f"{bits} bit {kind}, activations {activations} bit" if bits else f"a method without a reader ({known})"
-        return [f"its quantization_config is {method or 'unnamed'}: {said}; no precision matches: choose one"]
-    means = parse(name)
-    kept = "bf16" if activations == 16 and means.activations == means.weights else means.activations
-    other = "" if kept == means.activations else f" (its activations stay {kept})"
-    return [
-        f"stored by {method} with weights in {means.weights}, activations {means.activations}, cache {means.cache}: "
-        f"--precision {name}{other}"
-    ]
-
-
-def _stored_format(raw: Raw, stated: Raw) -> tuple[int, str, int]:
-    """Return the bits of weights, their number format and the bits of activations; 0 bits if unknown. If weights
-    differ, the narrowest count: they are most of the model."""
-    table = file_access.shipped(WEIGHT_FORMATS)
-    groups, layers = (
-        stated[key] if isinstance(stated.get(key), dict) else {} for key in ("config_groups", "quantized_layers")
-    )
-    algorithms = [stated, *layers.values(), {"quant_algo": f"experts {raw.get('expert_dtype')}"}]
-    formats = [_group_format(group) for group in groups.values()]
-    formats += [tuple(table["algorithms"].get(_word(part, "quant_algo"), (0, "", 0))) for part in algorithms]
-    if formats := sorted(entry for entry in formats if entry[0]):
-        return formats[0]
-    usual = table["methods"].get(_word(stated, "quant_method"))
-    if usual is None:
-        return 0, "", 0
-    if stated.get("load_in_4bit"):
-        return 4, str(stated.get("bnb_4bit_quant_type", "fp4"))[:8], 16
-    bits = stated.get("bits", stated.get("w_bit", usual.get("bits", 4)))
-    return bits if isinstance(bits, int) else 0, usual["kind"], usual["activations"]
-
-
-def _word(stated: Any, key: str) -> str:
-    return str(stated.get(key, ""))[:40] if isinstance(stated, dict) else ""
-
-
-def _group_format(group: Any) -> tuple[int, str, int]:
-    group = group if isinstance(group, dict) else {}
-    weights, inputs = group.get("weights"), group.get("input_activations")
-    if not isinstance(weights, dict) or not isinstance(weights.get("num_bits"), int):
-        return 0, "", 0
-    activations = inputs.get("num_bits") if isinstance(inputs, dict) else 16
-    kind = str(weights.get("type", "int"))[:8]
-    if kind == "float" and weights["num_bits"] == 4:
-        kind = "mxfp4" if weights.get("group_size") == 32 else "nvfp4"
-    return weights["num_bits"], kind, activations if isinstance(activations, int) else 16

@@ -21,6 +21,7 @@ from analysis.model.transformer.config import CHOICES, DEFAULTS, FAMILIES, PHASE
 from hardware.base import file_access
 from hardware.base.errors import RequestError, hint, match_name
 from hardware.base.text import parse_amount, quantity
+from hardware.precision import EXCLUDED
 
 LEAST_RATE, MOST_RATE = 1e-6, 1e5  # requests a second
 MOST_CLIENTS = 16_384
@@ -422,8 +423,9 @@ def preset(name: str) -> Preset:
         from analysis.model.transformer.hf_config import parse_config  # not needed for most presets
 
         full = parse_config(row["hub"])
-        full = msgspec.structs.replace(full, wide=tuple(row.get("wide", full.wide)))
     else:
         config = family(row["like"]) if "like" in row else {}
         full = file_access.convert_record(FAMILIES, name, config | row["config"], Config)
+    if "wide" in row:
+        full = msgspec.structs.replace(full, wide=tuple((part, EXCLUDED) for part in row["wide"]))
     return Preset(name, full, row["source"], row.get("parameters"), row.get("stored", ""))

@@ -209,7 +209,6 @@ def build(
         defaults={name: value for name, value in lengths.items() if name in graph.dims},
         windows=windows(config),
         wide=config.wide,
-        wide_role=config.wide_role,
         routing=_routing(config, run.ep) if config.experts else None,
         parallel=Parallel(max(run.tp, run.ep), run.link) if max(run.tp, run.ep) > 1 else None,
     )
@@ -229,8 +228,9 @@ def layer_times(config: Config) -> dict[int, int]:
     """Return the layers that represent the whole stack, and how often each runs. The sequence of layers whose
     repetitions save the most is kept once, between neighbours as in every repetition; then those before and after."""
     pattern, block = config.pattern, config.block_layers or config.layers
+    stored = [[(path.partition(f"layers.{i}.")[2], role) for path, role in config.wide] for i in range(config.layers)]
     kinds = [
-        (config.of_layer(i), config.is_sparse(i), config.window_of(i), pattern[i % len(pattern)], i // block)
+        (config.of_layer(i), config.is_sparse(i), config.window_of(i), pattern[i % len(pattern)], i // block, stored[i])
         for i in range(config.layers)
     ]
     return _merged_times(kinds, 0, config.layers)

@@ -170,7 +170,7 @@ def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
     live = np.isin(np.arange(len(values)), lives.tensor[(lives.first <= at) & (lives.last >= at)])
     parts = (
         ("weights", plan.weights, parameter & (of_tensor == precision.QUANTIZED)),
-        ("weights in 8 bits", "fp8", parameter & (of_tensor == precision.IN_8_BITS)),
+        ("wider weights", precision.FORMATS[plan.weights].beside, parameter & (of_tensor == precision.IN_8_BITS)),
         ("other parameters", plan.kept, parameter & (of_tensor == precision.KEPT)),
         ("buffers", plan.stored, parameter & (of_tensor == precision.ACTIVATION)),
         ("key-value cache", plan.cache, live & (of_tensor == precision.CACHE)),
