@@ -79,16 +79,17 @@ def schedule(tasks: Sequence[Task], seconds: Sequence[float], horizon_s: float) 
     time of all tasks, so it takes turns with its like."""
     n, now, busy, turn_s = len(tasks), 0.0, 0.0, sum(seconds)
     recorded: list[FrameRun] = []
-    frames, ended, dropped, total_s, longest_s = (np.zeros(n) for _ in range(5))
-    queue = [(round(task.due_s, _DIGITS) if task.rate_hz else turn_s, i, 0.0) for i, task in enumerate(tasks)]
-    arrivals = [(task.period_s, i, 1) for i, task in enumerate(tasks) if task.rate_hz]
+    frames, ended, dropped, total_s, longest_s = ([0.0] * n for _ in range(5))  # NumPy's items are slow
+    periods_s, dues_s = [task.period_s for task in tasks], [task.due_s for task in tasks]
+    queue = [(round(dues_s[i], _DIGITS) if task.rate_hz else turn_s, i, 0.0) for i, task in enumerate(tasks)]
+    arrivals = [(periods_s[i], i, 1) for i, task in enumerate(tasks) if task.rate_hz]
     heapq.heapify(queue)
     heapq.heapify(arrivals)
     while now < horizon_s:
         while arrivals and arrivals[0][0] <= now:
             arrival_s, i, frame = heapq.heappop(arrivals)
-            heapq.heappush(queue, (round(arrival_s + tasks[i].due_s, _DIGITS), i, arrival_s))
-            heapq.heappush(arrivals, (round((frame + 1) * tasks[i].period_s, _DIGITS), i, frame + 1))
+            heapq.heappush(queue, (round(arrival_s + dues_s[i], _DIGITS), i, arrival_s))
+            heapq.heappush(arrivals, (round((frame + 1) * periods_s[i], _DIGITS), i, frame + 1))
         if not queue:
             now = arrivals[0][0]
             continue
@@ -105,11 +106,12 @@ def schedule(tasks: Sequence[Task], seconds: Sequence[float], horizon_s: float) 
         ended[i], total_s[i], longest_s[i] = ended[i] + 1.0, total_s[i] + taken_s, max(longest_s[i], taken_s)
         if not tasks[i].rate_hz:
             heapq.heappush(queue, (now + turn_s, i, now))
+    done = np.array(ended)
     return Frames(
-        ended / now,
-        dropped / np.maximum(frames, 1.0),
-        np.divide(total_s, ended, out=np.full(n, np.nan), where=ended > 0.0),
-        longest_s,
+        done / now,
+        np.divide(dropped, np.maximum(frames, 1.0)),
+        np.divide(total_s, done, out=np.full(n, np.nan), where=done > 0.0),
+        np.array(longest_s),
         min(busy / now, 1.0),
         tuple(recorded),
     )
@@ -119,7 +121,10 @@ MODULES = Path(__file__).with_name("mission.toml")
 WHICH = "which"  # instead of a device: search the catalogue
 _ROUNDS = 12  # of waits for memory, until they agree with the rates of the tasks
 _MOST_SHARE = 0.9  # of the time in which others use the memory
-_FRAMES, _MOST_FRAMES = 400.0, 20_000.0  # of the fastest task in a simulated schedule, unless another is slow
+_FRAMES = 400.0  # of the fastest task in a simulated schedule, unless another is slow
+_MOST_FRAMES = 20_000.0  # of all tasks together
+_RATES_HZ = (1e-6, 1e6)
+_MOST_TASKS = 32
 _TURNS = 20.0  # of all tasks in a simulated schedule, if none has a rate
 _PERIODS = 4.0  # of all tasks in a timeline, if none has a rate
 _DIVISIONS = 256  # ways to divide tasks among units that are tried
@@ -216,9 +221,14 @@ def read_mission(path: Path) -> Mission:
         raise RequestError(f"{path.name}: {error.strerror or error}") from None
     except ValueError as error:
         raise RequestError(str(error)) from None
+    if len(task_rows) > _MOST_TASKS:
+        raise RequestError(f"{path.name}: {len(task_rows)} tasks, at most {_MOST_TASKS} are possible")
+    low, high = _RATES_HZ
     for i, task in enumerate(task_rows, 1):
         if not (0.0 <= task.rate_hz < np.inf and 0.0 <= task.deadline_s < np.inf and task.batch >= 1):
             raise RequestError(f"{path.name}: task {i}: a rate, a deadline or a batch is below its least value")
+        if task.rate_hz and not low <= task.rate_hz <= high:
+            raise RequestError(f"{path.name}: task {i}: rate_hz = {task.rate_hz:g} is not within {low:g} to {high:g}")
     if not mission.power_w > 0.0 or not all(
         0.0 <= amount < np.inf for amount in (mission.battery_wh, mission.other_w, mission.hours, mission.missed_share)
     ):
@@ -273,10 +283,10 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
         raise RequestError(f"{units[0].label} has no room for the models of these tasks")
     bandwidth = max(unit.memory_bandwidth for unit in units)
     memory_s = [float(r.run.kernel_memory_s.sum()) * r.device.memory_bandwidth / bandwidth for r in results]
-    horizon_s = _horizon_s(mission.task, results)
+    horizon_s = _horizon_s(mission.task, [result.latency_s for result in results])
     shares, n = np.zeros(len(units)), len(results)
     rates_hz, missed_share, mean_s, longest_s, taken_s = (np.zeros(n) for _ in range(5))
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if len(set(places)) > 1 else 1):
         old_shares, busy = shares.copy(), 0.0
         for unit in dict.fromkeys(places):
             members = [i for i in range(n) if places[i] == unit]
@@ -310,12 +320,13 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
     return _judge(mission, units[0], tasks, (rest_w, host_w), busy)
 
 
-def _horizon_s(tasks: Sequence[Task], results: Sequence[Estimate]) -> float:
-    """Return the seconds that a schedule simulates: some frames of each task, but not too many of the fastest."""
+def _horizon_s(tasks: Sequence[Task], alone_s: Sequence[float]) -> float:
+    """Return the seconds that a schedule simulates: some frames of each task, but not too many of all."""
     rates = [task.rate_hz for task in tasks if task.rate_hz]
+    most_s = _MOST_FRAMES * min(alone_s) if len(rates) < len(tasks) else np.inf
     if not rates:
-        return min(max(_TURNS * sum(result.latency_s for result in results), 2.0), _MOST_FRAMES)
-    return min(max(_FRAMES / max(rates), 2.0 / min(rates)), _MOST_FRAMES / max(rates))
+        return min(max(_TURNS * sum(alone_s), 2.0), most_s)
+    return min(max(_FRAMES / max(rates), 2.0 / min(rates)), _MOST_FRAMES / sum(rates), most_s)
 
 
 def _judge(
@@ -474,6 +485,7 @@ def answer_mission(
 def _first_frames(asked: Sequence[Task], tasks: Sequence[TaskAnswer], end_s: float) -> tuple[FrameRun, ...]:
     """Return the frames that begin before `end_s`, unit by unit."""
     runs: list[FrameRun] = []
+    end_s = min(end_s, _horizon_s(asked, [task.busy_s for task in tasks]))
     for place in sorted({task.place for task in tasks}):
         members = [i for i, task in enumerate(tasks) if task.place == place]
         frames = schedule([asked[i] for i in members], [tasks[i].busy_s for i in members], end_s)

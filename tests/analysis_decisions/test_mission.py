@@ -105,7 +105,17 @@ WRONG = {
     "power_w = 0.0\n[[task]]\nmodel = 'a'": "an amount of the mission is not a number above zero",
     "[[task]]\nmodel = 'a'\nrate_hz = inf": "task 1: a rate, a deadline or a batch is below its least value",
     "[[task]]\nmodel = 'a'\nrate_hz = -1": "task 1: a rate, a deadline or a batch is below its least value",
+    "[[task]]\nmodel = 'a'\nrate_hz = 1e300": "task 1: rate_hz = 1e+300 is not within 1e-06 to 1e+06",
+    "[[task]]\nmodel = 'a'\n" * 33: "33 tasks, at most 32 are possible",
 }
+
+
+def test_schedule_is_short_although_one_task_is_rare() -> None:
+    tasks = (Task(model="resnet18", rate_hz=30.0), Task(model="mobilenet_v2", rate_hz=1e-5))
+    units = (load_device("jetson_orin_nano"),)
+    answer = mission.answer_mission("rare", Mission(task=tasks), [units], find)
+    assert answer.frames_s == 1e5
+    assert len(answer.frames) == mission._RECORDED
 
 
 @pytest.mark.parametrize("text", WRONG)
