@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Three on two cores: a test of the screen or of a process waits for a third of its time.
 WORKERS ?= 3
 
-.PHONY: lab run test test-slow check test-versions packages bench fuzz screenshots captures lock clean golden
+.PHONY: lab judge run test test-slow check test-versions packages bench fuzz screenshots captures lock clean golden
 
 run: $(VENV)/.run
 	@$(BIN)/hwexplorer $(ARGS)
@@ -53,6 +53,10 @@ bench: $(VENV)/.test
 # Gives thousands of altered inputs to every reader of untrusted data, new ones each time; ARGS="-k onnx" picks readers.
 lab: $(VENV)/.test
 	$(BIN)/python -m lab
+
+# Predicts the fifth of all measured rows that nothing follows from; ARGS="--given --by device".
+judge: $(VENV)/.test
+	$(BIN)/python -m lab.judge $(ARGS)
 
 fuzz: $(VENV)/.test
 	ulimit -v 16777216; $(BIN)/python -m pytest -q tests/fuzz --hypothesis-profile=fuzz $(ARGS)

@@ -8,15 +8,14 @@ import time
 from hashlib import sha256
 
 from analysis.estimate import measured_runs, trust
-from analysis.serving import served_load
-from lab import closed_form, efficiency_fit, serving_fit
+from lab import closed_form, efficiency_fit, judge
 from lab import measured_runs as runs
 
 SHIPPED = {
     closed_form.SIZES: closed_form.write_sizes,
     measured_runs.PATH: runs.main,
-    trust.PATH: efficiency_fit.main,
-    served_load.EVIDENCE: serving_fit.main,
+    efficiency_fit.CROSS_VALIDATION: efficiency_fit.main,
+    trust.PATH: judge.write,
 }
 
 

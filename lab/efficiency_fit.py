@@ -3,21 +3,20 @@ device, a family of models or a runtime show how well the efficiencies transfer.
 
 There is one efficiency per kind of operator and class of software, none per model or device. The error is the logarithm
 of predicted over measured. Each group of measurements has the same weight; least absolute errors limit outliers.
-`python -m lab.efficiency_fit` prints the fitted and the shipped values and writes
-analysis/estimate/trust.json; the errors of cross-validation are written to lab/cross_validation.json.
+`python -m lab.efficiency_fit` prints the fitted and the shipped values and writes the errors of cross-validation to
+lab/cross_validation.json. Held rows are not read.
 """
 
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from analysis.estimate.trust import PATH
 from analysis.measured import predictions, tables
 from analysis.model.ir.workload import Floats
 from hardware import known_architectures
@@ -27,8 +26,6 @@ from hardware.demand import OpClass
 from hwexplorer_annexes.calibration import rate_fit
 from hwexplorer_annexes.calibration.rate_fit import FitRow, FittedRate, Progress, RateFit
 from lab import load_superseded_runtimes, trust_bands
-from lab.errors import QUANTITIES
-from lab.timed_kernels import shipped_kernels
 
 CROSS_VALIDATION = Path(__file__).with_name("cross_validation.json")
 
@@ -112,18 +109,6 @@ def recorded_cross_validation() -> tuple[CrossValidation, ...]:
     return msgspec.json.decode(CROSS_VALIDATION.read_bytes(), type=tuple[CrossValidation, ...])
 
 
-def cross_validate(
-    table_rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), progress: Progress = lambda _: None
-) -> tuple[CrossValidation, ...]:
-    """Return the error of each class of software on devices, models and runtimes that were left out of its fit."""
-    progress("predicting")
-    return tuple(
-        cross_validate_fit(software, rows, fit_software(software, rows, progress), progress)[0]
-        for software, rows in fit_rows_by_software(table_rows, folders).items()
-        if rows
-    )
-
-
 def cross_validate_fit(
     software: str, rows: Sequence[FitRow], full: RateFit, progress: Progress
 ) -> tuple[CrossValidation, dict[str, Floats]]:
@@ -148,31 +133,14 @@ def cross_validate_fit(
     return CrossValidation(software=software, rows=len(rows), groups=len(groups), **errors), latency_s
 
 
-def _trust_json(left_out_s: Mapping[tuple[object, ...], tuple[float, float]]) -> str:
-    """Return the text of analysis/estimate/trust.json for the shipped measurements. `left_out_s` has, by identity of a
-    row, its latencies by the fits without its device and without its family."""
-    residuals = []
-    for point in predictions.predict_rows(tables.shipped_rows())[0]:
-        if point.quantity in QUANTITIES:
-            left_out = left_out_s.get(point.row.identity) if point.quantity == "latency" else None
-            residuals.append(trust_bands.make_residual(point, left_out))
-    residuals += [trust_bands.make_residual(point) for point in shipped_kernels()]
-    return trust_bands.encode_trust(trust_bands.trust_table(residuals))
-
-
 def main() -> None:
-    """Print the fitted and the shipped values and the cross-validation in the format of efficiency.toml. Write
-    trust.json, from which bands of estimates follow."""
+    """Print the fitted and the shipped values in the format of efficiency.toml, and write the cross-validation."""
     load_superseded_runtimes()
     progress: Progress = partial(print, file=sys.stderr)
     validations: list[CrossValidation] = []
-    left_out_s: dict[tuple[object, ...], tuple[float, float]] = {}
-    for software, rows in fit_rows_by_software(tables.shipped_rows(tables.FITTED_ON)).items():
+    for software, rows in fit_rows_by_software(tables.shipped_rows(tables.FITTED_ON, held=False)).items():
         full = fit_software(software, rows, progress)
-        errors, latency_s = cross_validate_fit(software, rows, full, progress)
-        validations.append(errors)
-        pairs = zip(latency_s["device"].tolist(), latency_s["family"].tolist(), strict=True)
-        left_out_s.update(zip((row.identity for row in rows), pairs, strict=True))
+        validations.append(cross_validate_fit(software, rows, full, progress)[0])
         error = rate_fit.mean_error(full.error, full.weight)
         print(f"# {software}: {len(rows)} rows, mean absolute log error {error:.3f}")
         for rate, value in zip(full.rates, full.values, strict=True):
@@ -187,8 +155,6 @@ def main() -> None:
         for row in validations
     ]
     file_access.write(CROSS_VALIDATION, ["[\n", ",\n".join(map(json.dumps, rounded)), "\n]\n"])
-    progress("bands")
-    file_access.write(PATH, [_trust_json(left_out_s)])
 
 
 if __name__ == "__main__":

@@ -18,14 +18,12 @@ import numpy as np
 from analysis.estimate.trust import find_trust, work_class
 from analysis.measured.predictions import PredictionPoint
 from analysis.measured.tables import (
-    SHIPPED,
     Cells,
     Tick,
     Unpredictable,
     catalogue_device,
     first_rule,
     map_groups,
-    read_rows,
 )
 from analysis.model.ir.workload import Parallel
 from hardware.base import file_access
@@ -42,7 +40,6 @@ from lab import single_kernels as kernels
 from lab.single_kernels import KERNEL_KINDS, Shape, SingleKernel, product
 
 _RULES = Path(__file__).with_name("operators.toml")
-TABLE, NARROW = SHIPPED / "gpu_kernels_fp32.csv.gz", SHIPPED / "kernels.csv.gz"
 _Kernels = tuple[SingleKernel, ...]
 _gather, _round = (kernels.rowwise(kind, 1, 0, 0) for kind in (OpClass.GATHER, OpClass.ELEMENTWISE))
 
@@ -81,9 +78,6 @@ class TimedKernels(NamedTuple):
     kernels: _Kernels
 
 
-TimedGroup = tuple[Setup, Sequence[TimedKernels]]  # rows that are predicted together
-
-
 def _rules() -> dict[str, Any]:
     return file_access.shipped(_RULES)
 
@@ -102,19 +96,6 @@ def is_kernel_table(columns: Iterable[str]) -> bool:
     return {"op", "shape"} <= set(columns) or is_operator_table(columns)
 
 
-def shipped_kernels() -> list[PredictionPoint]:
-    """Return the predicted rows of the shipped tables."""
-    return predict_kernels(read_rows((TABLE, NARROW), ("device", "op", "shape")))[0]
-
-
-def read_groups(
-    rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = ()
-) -> tuple[list[TimedGroup], Counter[str]]:
-    """Return the rows of a table in groups, and the number of other rows by reason."""
-    read = partial(_read, folders)
-    return map_groups(rows, read, lambda row: row.setup, lambda rows: [(rows[0].setup.open(folders), rows)])
-
-
 def predict_kernels(
     rows: Sequence[dict[str, str]], folders: tuple[Path, ...] = (), tick: Tick | None = None
 ) -> tuple[list[PredictionPoint], Counter[str]]:
@@ -124,10 +105,10 @@ def predict_kernels(
     return sorted(points, key=lambda point: point.family), skipped
 
 
-def predict_group(setup: Setup, rows: Sequence[TimedKernels], is_new: bool = False) -> list[PredictionPoint]:
+def predict_group(setup: Setup, rows: Sequence[TimedKernels]) -> list[PredictionPoint]:
     """Return the predicted rows of a setup. The band is that of single kernels, or that of the family of operators,
-    which is wider if no constant was set by operators of the device, or if its generation `is_new`."""
-    place = 2 if is_new or setup.device.id not in _rules()["devices"] else 0
+    which is wider if no constant was set by operators of the device."""
+    place = 2 if setup.device.id not in _rules()["devices"] else 0
     started = [kernel for row in rows for kernel in row.kernels]
     run = execute(kernels.kernel_demand(started, setup.plan.widths), setup)
     kernel_s = run.unthrottled_s if rows[0].setup.in_burst else run.kernel_s
@@ -138,7 +119,8 @@ def predict_group(setup: Setup, rows: Sequence[TimedKernels], is_new: bool = Fal
     bands = _rules()["bands"] if runtime.uses and setup.device.vendor == "NVIDIA" else {}
     points = []
     for row, seconds in zip(rows, seconds_of_rows, strict=True):
-        low, high = bands[row.family][place : place + 2] if row.family in bands else usual
+        own = next((ends for name, ends in bands.items() if row.family.startswith(name)), None)
+        low, high = own[place : place + 2] if own else usual
         labels = setup.device.key, row.family, runtime.id, runtime.mode, work
         points.append(PredictionPoint(work, "latency", *labels, row.seconds, seconds, (low * seconds, high * seconds)))
     return points

@@ -1,16 +1,13 @@
-"""Widths of bands, from errors on left-out devices and families of models.
+"""Widths of bands, from the errors of held rows, which no constant, rule or table follows from.
 
-A class of work has a band whose factors hold 80 to 90 % of the rows of a device if they are taken from other devices
-(conformal quantiles of the logarithm of measured over predicted). A device that was measured often enough with a
-runtime has a separate band, tested on left-out families of models. Rows that the efficiencies were fitted to are
-predicted by a fit without their device or without their family.
+A class of work has the narrowest band that holds TARGET of the rows of a device if it is taken from other devices
+(conformal quantiles of the logarithm of measured over predicted). A device with enough held rows has a band of its own.
 """
 
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from statistics import NormalDist
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -21,38 +18,18 @@ from analysis.model.ir.workload import Floats
 from hardware import known_architectures
 from hardware.base.records import group_by
 from hwexplorer_annexes.calibration.rate_fit import LEAST, TARGET
-from lab.errors import spearman
 
 # Candidate bands, from narrow to wide: the share of the weight of errors beyond each end, then the logarithm by which
 # both ends exceed all errors. Both ends change together: if chosen separately, the best by chance would win.
 TAILS = tuple(share / 100 for share in range(20, -1, -1))
 BEYOND = tuple(share / 20 for share in range(1, 21))
-JUDGED = 3  # least number of left-out devices or families for a meaningful share
+JUDGED = 3  # least number of devices for a meaningful share
 FAMILIES = 3  # least number of families of models for a device to have a separate band
 
-Axis = Literal["device", "family"]
-AXES: tuple[Axis, ...] = ("device", "family")
 
-
-class Residual(msgspec.Struct, frozen=True):
-    """The logarithm of measured over predicted of one row: as shipped, and by fits without its device and without its
-    family. Without `is_left_out` all three are as shipped, with constants that were set with this row in sight."""
-
-    point: PredictionPoint
-    shipped: float
-    device: float
-    family: float
-    is_left_out: bool = True
-
-
-def make_residual(point: PredictionPoint, left_out: tuple[float, float] | None = None) -> Residual:
-    """Return the errors of a row. `left_out` are the predictions of fits without its device and without its family,
-    None if the row was not in the fit."""
-    shipped = float(np.log(point.measured / point.predicted))
-    if left_out is None:
-        return Residual(point, shipped, shipped, shipped, is_left_out=False)
-    device, family = (float(np.log(point.measured / predicted)) for predicted in left_out)
-    return Residual(point, shipped, device, family)
+def log_errors(points: Sequence[PredictionPoint]) -> Floats:
+    """Return the logarithms of measured over predicted."""
+    return np.log([point.measured / point.predicted for point in points])
 
 
 def candidate_ends(errors: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -67,11 +44,10 @@ def candidate_ends(errors: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def left_out_coverage(rows: Sequence[Residual], axis: Axis) -> Floats | None:
-    """Return the share of rows inside each candidate band that is taken from other devices (families), which have equal
-    weight. Return None if fewer than JUDGED can be left out with LARGE rows remaining."""
-    labels = np.array([getattr(row.point, axis) for row in rows])
-    errors = np.array([getattr(row, axis) for row in rows])
+def coverage_of_others(points: Sequence[PredictionPoint]) -> Floats | None:
+    """Return the share of rows inside each candidate band that is taken from other devices, which have equal weight.
+    Return None if fewer than JUDGED can be left out with LARGE rows remaining."""
+    labels, errors = np.array([point.device for point in points]), log_errors(points)
     weights, judged, names = row_weights(labels.tolist()), 0.0, 0
     inside = np.zeros(len(TAILS) + len(BEYOND))
     for name in dict.fromkeys(labels.tolist()):
@@ -92,110 +68,105 @@ def row_weights(labels: Iterable[Hashable]) -> Floats:
     return np.array([1.0 / max(counts[label], LARGE) for label in labels])
 
 
-def spread_between_devices(classes: Iterable[Sequence[Residual]]) -> float:
+def spread_between_devices(classes: Iterable[Sequence[PredictionPoint]]) -> float:
     """Return the standard deviation of the mean errors (logarithms) of devices, the median over classes of work that
     were measured on JUDGED devices or more; 0 without such classes."""
     spreads = []
-    for rows in classes:
-        devices = group_by(rows, lambda row: row.point.device).values()
-        means = [float(np.mean([row.device for row in group])) for group in devices]
+    for points in classes:
+        means = [float(log_errors(of_device).mean()) for of_device in group_by(points, lambda p: p.device).values()]
         if len(means) >= JUDGED:
             spreads.append(float(np.std(means, ddof=1)))
     return float(np.median(spreads)) if spreads else 0.0
 
 
-def narrowest_band(
-    rows: Sequence[Residual], axes: Sequence[Axis], spread: float = 0.0
-) -> tuple[Factors, dict[Axis, float]]:
-    """Return the narrowest band that holds the share TARGET of left-out rows on every axis, else the band that holds
-    most, and its share by axis. Each end of a candidate band is the furthest over the axes. Rows of too few devices say
-    nothing about others, which differ by the standard deviation `spread` as those of other classes do."""
-    weights = row_weights(row.point.device for row in rows)
-    tried = [candidate_ends(np.array([getattr(row, axis) for row in rows]), weights) for axis in axes]
-    low, high = np.min([ends[0] for ends in tried], axis=0), np.max([ends[1] for ends in tried], axis=0)
-    coverage = {axis: shares for axis in axes if (shares := left_out_coverage(rows, axis)) is not None}
-    if "device" in axes and "device" not in coverage:  # a new device differs from these few
-        wider = float(np.sqrt(1.0 + 1.0 / len({row.point.device for row in rows})))
+def narrowest_band(points: Sequence[PredictionPoint], spread: float = 0.0) -> tuple[Factors, float | None]:
+    """Return the narrowest band that holds the share TARGET of rows, those of each device by others' bands, and this
+    share. Rows of too few devices say nothing about others, which differ by the standard deviation `spread` as those of
+    other classes do: their share is None."""
+    errors, weights = log_errors(points)[:, None], row_weights(point.device for point in points)
+    low, high = candidate_ends(errors[:, 0], weights)
+    others = coverage_of_others(points)
+    if others is None:  # a new device differs from these few
+        wider = float(np.sqrt(1.0 + 1.0 / len({point.device for point in points})))
         reach = NormalDist().inv_cdf((1.0 + TARGET) / 2.0) * spread
         low[: len(TAILS)] = -np.hypot(low[: len(TAILS)], reach) * wider
         high[: len(TAILS)] = np.hypot(high[: len(TAILS)], reach) * wider
-    shipped = np.array([row.shipped for row in rows])[:, None]
+    is_inside = (errors >= low) & (errors <= high)
     # One device may have most rows, so the coverage is also computed with equal weight of devices.
-    share = ((shipped >= low) & (shipped <= high)).mean(axis=0)
-    alike = weights @ ((shipped >= low) & (shipped <= high)) / weights.sum()
-    least = np.min([share, alike, *coverage.values()], axis=0)
+    shares = [is_inside.mean(axis=0), weights @ is_inside / weights.sum(), *([] if others is None else [others])]
+    least = np.min(shares, axis=0)
     place = int((least >= min(TARGET, float(least.max()))).argmax())
-    band = (float(np.exp(low[place])), float(np.exp(high[place])))
-    return band, {axis: float(shares[place]) for axis, shares in coverage.items()}
+    return (float(np.exp(low[place])), float(np.exp(high[place]))), None if others is None else float(others[place])
 
 
-def class_factors(
-    name: str, quantity: str, rows: Sequence[Residual], band: Factors | None = None, spread: float = 0.0
+def class_evidence(
+    name: str, quantity: str, points: Sequence[PredictionPoint], band: Factors | None = None, spread: float = 0.0
 ) -> ClassEvidence:
-    """Return the errors of a class of work and its band: `band` if given, else the narrowest that holds the errors."""
-    coverage: dict[Axis, float] = {}
+    """Return the errors of a class of work and its band: `band` if given, else the narrowest that holds the rows."""
+    share = None
     if band is None:
-        band, coverage = narrowest_band(rows, AXES, spread)
+        band, share = narrowest_band(points, spread)
         band = widen_by_hosts(band, name) if quantity == "latency" else band
-    measured, predicted = (np.array([getattr(row.point, key) for row in rows]) for key in ("measured", "predicted"))
+    error = np.exp(-log_errors(points)) - 1.0
     return ClassEvidence(
         name=name,
         quantity=quantity,
-        rows=len(rows),
-        devices=len({row.point.device for row in rows}),
-        median_error=float(np.median(np.abs(predicted / measured - 1.0))),
-        rank=spearman(measured, predicted),
+        rows=len(points),
+        devices=len({point.device for point in points}),
+        median_error=float(np.median(np.abs(error))),
+        error_90=float(np.quantile(np.abs(error), 0.9)),
+        bias=float(np.median(error)),
         band=band,
-        device_out=coverage.get("device"),
-        family_out=coverage.get("family"),
+        in_band=share,
     )
 
 
-def trust_table(residuals: Sequence[Residual]) -> TrustTable:
-    """Return the evidence of each class of work, of each measured device, and of work without measurements."""
-    by_class = group_by(residuals, lambda row: (row.point.quantity, row.point.name))
+def trust_table(held: Sequence[PredictionPoint], given: Sequence[PredictionPoint] = ()) -> TrustTable:
+    """Return the evidence of each class of work, of each measured device, and of work without measurements, from held
+    rows. Other rows are `given`, and only say what was measured."""
+    by_class = group_by(held, lambda point: (point.quantity, point.name))
     spreads = {
-        quantity: spread_between_devices(rows for (kind, _), rows in by_class.items() if kind == quantity)
+        quantity: spread_between_devices(points for (kind, _), points in by_class.items() if kind == quantity)
         for quantity, _ in by_class
     }
-    factors = [class_factors(name, kind, rows, spread=spreads[kind]) for (kind, name), rows in by_class.items()]
-    energy_bands = {row.name: row.band for row in factors if row.quantity == "energy"}
-    metered = group_by([row for row in residuals if row.point.quantity == "energy"], lambda row: row.point.work_class)
-    for name, rows in metered.items():  # the band of its own rows, or that of all if they are few
+    classes = [class_evidence(name, kind, points, spread=spreads[kind]) for (kind, name), points in by_class.items()]
+    energy_bands = {row.name: row.band for row in classes if row.quantity == "energy"}
+    metered = group_by((point for point in held if point.quantity == "energy"), lambda point: point.work_class)
+    for name, points in metered.items():  # the band of its own rows, or that of all if they are few
         energy_bands[name] = (
-            class_factors(name, "energy", rows, spread=spreads["energy"]).band
-            if len(rows) >= LARGE
-            else energy_bands[rows[0].point.name]
+            narrowest_band(points, spreads["energy"])[0] if len(points) >= LARGE else energy_bands[points[0].name]
         )
     order = [kind.name for kind in work_classes()]
-    factors.sort(key=lambda each: (each.quantity != "latency", order.index(each.name) if each.name in order else 0))
+    classes.sort(key=lambda each: (each.quantity != "latency", order.index(each.name) if each.name in order else 0))
     classes = [
         msgspec.structs.replace(each, energy_band=energy_bands.get(each.name)) if each.quantity == "latency" else each
-        for each in factors
+        for each in classes
     ]
     engineering = {each.name for each in work_classes() if each.is_engineering}
-    unfitted = [row for row in residuals if row.point.name in engineering]
+    latency = [point for point in held if point.quantity == "latency" and point.name]
+    unfitted = [point for point in latency if point.name in engineering]
     # Work without a fit may resemble any measured class, so its band reaches as far, to both sides, as the bands of
     # most classes.
-    reaches = [float(np.abs(np.log(each.band)).max()) for each in factors if each.quantity == "latency"]
-    reach = max(float(np.quantile(each, TARGET)) for each in ([abs(row.shipped) for row in unfitted], reaches))
-    classes.append(class_factors(ENGINEERING, "latency", unfitted, (float(np.exp(-reach)), float(np.exp(reach)))))
-    latency = [row for row in residuals if row.point.quantity == "latency" and row.point.name]
-    cells = group_by(latency, lambda row: (row.point.device, row.point.name, row.point.runtime, row.point.mode))
-    return TrustTable(
-        classes=tuple(classes), measured=tuple(measure_device(key, rows) for key, rows in sorted(cells.items()))
-    )
+    reaches = [float(np.abs(np.log(each.band)).max()) for each in classes if each.quantity == "latency"]
+    reach = max(float(np.quantile(each, TARGET)) for each in (np.abs(log_errors(unfitted)), reaches))
+    classes.append(class_evidence(ENGINEERING, "latency", unfitted, (float(np.exp(-reach)), float(np.exp(reach)))))
+    cells = group_by(latency, _cell)
+    counts = Counter(map(_cell, (*latency, *(point for point in given if point.quantity == "latency" and point.name))))
+    measured = (measure_device(key, cells.get(key, []), counts[key]) for key in sorted(counts))
+    return TrustTable(classes=tuple(classes), measured=tuple(measured))
 
 
-def measure_device(key: tuple[str, str, str, str], rows: Sequence[Residual]) -> DeviceEvidence:
-    """Return the errors of a device on a class of work under a runtime, with a separate band if there are enough rows
-    and all of them are predicted by fits without their family."""
-    error = float(np.median([abs(row.point.predicted / row.point.measured - 1.0) for row in rows]))
-    is_enough = len(rows) >= LARGE and len({row.point.family for row in rows}) >= FAMILIES
-    # Rows that were in sight when constants were set are no evidence for other models on the device.
-    if not is_enough or not all(row.is_left_out for row in rows):
-        return DeviceEvidence(*key, len(rows), error, None)
-    return DeviceEvidence(*key, len(rows), error, widen_by_hosts(narrowest_band(rows, ("family",))[0], key[1]))
+def _cell(point: PredictionPoint) -> tuple[str, str, str, str]:
+    return point.device, point.name, point.runtime, point.mode
+
+
+def measure_device(key: tuple[str, str, str, str], held: Sequence[PredictionPoint], rows: int) -> DeviceEvidence:
+    """Return the evidence of a device on a class of work under a runtime that has so many rows: the error of its held
+    ones, and a separate band if they are enough."""
+    error = float(np.median(np.abs(np.expm1(-log_errors(held))))) if held else None
+    if len(held) < LARGE or len({point.family for point in held}) < FAMILIES:
+        return DeviceEvidence(*key, rows, error)
+    return DeviceEvidence(*key, rows, error, widen_by_hosts(narrowest_band(held)[0], key[1]))
 
 
 def widen_by_hosts(band: Factors, work_class: str) -> Factors:

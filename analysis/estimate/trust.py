@@ -1,7 +1,7 @@
-"""The evidence for estimates: by device, kind of work and runtime, from measurements that were left out of the fit.
+"""The evidence for estimates: by device, kind of work and runtime, from measurements that no constant follows from.
 
-`python -m lab.efficiency_fit` writes trust.json. The true latency is expected between `band[0]`
-and `band[1]` times the estimate.
+`python -m lab.judge --write` writes trust.json. The true latency is expected between `band[0]` and `band[1]` times the
+estimate.
 """
 
 from functools import lru_cache
@@ -72,32 +72,32 @@ def work_classes() -> tuple[WorkClass, ...]:
 
 
 class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A class of work: rows, devices, errors of shipped estimates, and factors that contain what was measured.
-    `device_out` and `family_out` are shares of rows inside factors fitted without their device or family of models;
-    `left_out` are median errors of fits without the device, family or runtime of a row."""
+    """A class of work: held rows and their devices, the median and 90th percentile of the absolute error, the median of
+    predicted / measured - 1 (`bias`), and factors that contain what was measured. `in_band` is the share of rows inside
+    factors that were taken from other devices, None if the devices are too few to tell."""
 
     name: str
     quantity: str
     rows: int
     devices: int
     median_error: float
-    rank: float | None = None
+    error_90: float
+    bias: float
     band: Factors
     energy_band: Factors | None = None
-    device_out: float | None = None
-    family_out: float | None = None
-    left_out: dict[str, float] = {}
+    in_band: float | None = None
 
 
 class DeviceEvidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A device that was measured on a class of work with a runtime. `band` is None if there are too few rows."""
+    """A device that was measured on a class of work with a runtime. `median_error` is that of held rows, None without
+    any. `band` is None if there are too few held rows."""
 
     device: str
     work_class: str
     runtime: str
     mode: str
     rows: int
-    median_error: float
+    median_error: float | None = None
     band: Factors | None = None
 
 
@@ -154,7 +154,8 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
         if group.rows < FEW:
             band = min(band[0], widest[0]), max(band[1], widest[1])
         if cell is not None:
-            return Trust("measured", cell.rows, cell.median_error, cell.band or band), group.energy_band
+            error = group.median_error if cell.median_error is None else cell.median_error
+            return Trust("measured", cell.rows, error, cell.band or band), group.energy_band
         if device.software.not_fitted is not None:
             return Trust("siblings", group.rows, group.median_error, band), group.energy_band
     return Trust("engineering" if device.silicon else "design_target", 0, None, widest), None

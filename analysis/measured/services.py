@@ -285,7 +285,7 @@ class PredictedLoad(msgspec.Struct, frozen=True):
             quantity, predicted = figure + APART * (setup.layout.prefill > 0), self.figures[figure]
             low, high = served_load.load_evidence()[quantity].band
             band = predicted * low, predicted * high
-            points.append(PredictionPoint(setup.model, quantity, *labels, measured, predicted, band))
+            points.append(PredictionPoint(f"{NAME}, {quantity}", quantity, *labels, measured, predicted, band))
         return points
 
 

@@ -61,7 +61,7 @@ class MeasuredComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """State what is known of each class of work, from measurements that were left out of the fits."""
+    """State what is known of each class of work, from measurements that no constant follows from."""
 
     classes: tuple[trust.ClassEvidence, ...]
 
@@ -108,8 +108,9 @@ def _served_figures(rows: list[dict[str, str]]) -> tuple[list[ComparedFigure], C
     for load in loads:
         clients = load.row.load.concurrency
         asked = count_noun(clients, "client") if clients else count_noun(load.row.load.requests, "request")
-        device = load.row.deployment.device.id
-        figures += [_figure(msgspec.structs.replace(point, device=device), point.name, asked) for point in load.points]
+        setup = load.row.deployment
+        points = (msgspec.structs.replace(point, device=setup.device.id) for point in load.points)
+        figures += [_figure(point, setup.model, asked) for point in points]
     return figures, skipped
 
 
@@ -159,17 +160,25 @@ CLASSES = (
     Column("quantity", "Figure", role="text", keep=1),
     Column("rows", "Rows", "count"),
     Column("devices", "Devices", "count", keep=2),
-    Column("median_error", "Median err", "%", keep=0, help="median absolute error of the shipped estimates"),
-    Column("rank", "Rank corr", keep=3, help="1: the order is right"),
+    Column("median_error", "Median err", "%", keep=0, help="median absolute error"),
+    Column("error_90", "90th", "%", keep=2, help="90th percentile of the absolute error"),
+    Column("bias", "Bias", "%", role="delta", keep=3, help="median of predicted / measured - 1"),
     Column("band", "Band", role="text", keep=0, ends=("low", "high"), of=lambda row: band_words(row.band, 1.0)),
-    Column("device_out", "Other devices", "%", help="share of rows inside a band fitted without their device"),
-    Column("family_out", "Other models", "%", keep=2, help="share of rows inside a band fitted without their family"),
+    Column(
+        "in_band",
+        "In band",
+        "%",
+        keep=1,
+        help="share of rows inside a band taken from other devices; empty: too few",
+    ),
 )
 _EVIDENCE = declare.Rows(
     "classes", "Estimates against measurements, by class of work", CLASSES, key="name",
     footer=(
+        "All rows are of the fifth of measurements that no constant, rule or table follows from",
         "Band: where a measured figure is expected, relative to the estimate",
-        "Other devices: rows inside a band that was fitted without their device (aim: 80 to 90 %)",
+        "In band: rows inside a band that was taken from other devices (aim: 80 to 90 %); a band without it is that of "
+        "one or two devices",
         "`hwexplorer validate FILE` compares your own measurements",
     ),
 )  # fmt: skip

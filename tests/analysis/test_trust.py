@@ -24,10 +24,9 @@ from lab import trust_bands
 from lab.trust_bands import (
     BEYOND,
     TAILS,
-    Residual,
     candidate_ends,
-    class_factors,
-    left_out_coverage,
+    class_evidence,
+    coverage_of_others,
     row_weights,
 )
 from tests.models import load_once
@@ -43,15 +42,10 @@ def run(model: str, device: str, batch: int = 1, precision: str = "fp16", execut
     return estimate(load_once(model), load_device(device), Scenario(batch, precision, execution))
 
 
-def made(errors: dict[tuple[str, str], list[float]]) -> list[Residual]:
+def made(errors: dict[tuple[str, str], list[float]]) -> list[PredictionPoint]:
     """Rows by device and family, measured exp(error) times what was predicted."""
     return [
-        Residual(
-            PredictionPoint("c", "latency", device, family, "r", "fused", "c", float(np.exp(e)), 1.0, (1.0, 1.0)),
-            e,
-            e,
-            e,
-        )
+        PredictionPoint("c", "latency", device, family, "r", "fused", "c", float(np.exp(e)), 1.0, (1.0, 1.0))
         for (device, family), those in errors.items()
         for e in those
     ]
@@ -91,10 +85,9 @@ def test_bands_hold_devices_that_are_each_off_in_their_own_way() -> None:
             for i, offset in enumerate(0.4 * rng.standard_normal(12))
             for j in range(4)
         }
-        held = class_factors("c", "latency", made(errors))
-        assert held.device_out is not None
-        assert held.family_out is not None
-        assert min(held.device_out, held.family_out) >= rate_fit.TARGET
+        held = class_evidence("c", "latency", made(errors))
+        assert held.in_band is not None
+        assert held.in_band >= rate_fit.TARGET
         # Devices never seen, of the same making.
         new = 0.4 * rng.standard_normal(500) + 0.05 * rng.standard_normal(500)
         inside.append(((new > np.log(held.band[0])) & (new < np.log(held.band[1]))).mean())
@@ -104,19 +97,19 @@ def test_bands_hold_devices_that_are_each_off_in_their_own_way() -> None:
 def test_coverage_is_of_rows_that_had_no_say() -> None:
     """One device is a factor of two off: no factor taken from the other holds it but those that reach beyond all."""
     rows = made({("a", "f"): [0.0] * 20, ("b", "f"): [np.log(2.0)] * 20, ("c", "f"): [0.0] * 20})
-    found = left_out_coverage(rows, "device")
+    found = coverage_of_others(rows)
     assert found is not None
     nearest, furthest = found[0], found[-1]
     assert nearest == pytest.approx(2 / 3)  # 1.0 lies between 1 / 1.05 and 2, 2.0 not between 1 / 1.05 and 1.05
     assert furthest == pytest.approx(1.0)
-    assert left_out_coverage(made({("a", "f"): [0.0] * 20, ("b", "f"): [0.1] * 20}), "device") is None  # says nothing
+    assert coverage_of_others(made({("a", "f"): [0.0] * 20, ("b", "f"): [0.1] * 20})) is None  # says nothing
 
 
 def test_a_class_of_few_devices_leaves_room_for_another() -> None:
     spread = np.linspace(-0.2, 0.2, 40).tolist()
-    alone = class_factors("c", "latency", made({("a", f"f{i}"): spread for i in range(4)}))
-    several = class_factors("c", "latency", made({(f"d{d}", f"f{i}"): spread for d in range(6) for i in range(4)}))
-    assert alone.device_out is None
+    alone = class_evidence("c", "latency", made({("a", f"f{i}"): spread for i in range(4)}))
+    several = class_evidence("c", "latency", made({(f"d{d}", f"f{i}"): spread for d in range(6) for i in range(4)}))
+    assert alone.in_band is None
     assert alone.band[1] > several.band[1]
 
 
@@ -127,7 +120,7 @@ def test_a_class_of_one_device_is_as_wide_as_other_classes_differ_by_device() ->
         offsets = 0.2 * rng.standard_normal(9)
         devices = [made({(f"d{i}", f"f{j}"): [offset] * 4 for j in range(3)}) for i, offset in enumerate(offsets)]
         spread = trust_bands.spread_between_devices([[row for rows in devices[:8] for row in rows]])
-        band = class_factors("c", "latency", devices[8], spread=spread).band
+        band = class_evidence("c", "latency", devices[8], spread=spread).band
         new = 0.2 * rng.standard_normal(200)
         held.append(((new > np.log(band[0])) & (new < np.log(band[1]))).mean())
     assert 0.80 <= np.mean(held) <= 0.95
@@ -136,13 +129,10 @@ def test_a_class_of_one_device_is_as_wide_as_other_classes_differ_by_device() ->
 # --- what ships -------------------------------------------------------------------------------------------
 
 
-def test_every_class_with_ten_rows_holds_what_was_left_out() -> None:
+def test_every_class_with_ten_rows_holds_those_of_other_devices() -> None:
     for each in TABLE.classes:
         if each.rows >= LARGE and each.name != trust.ENGINEERING:
-            held = [share for share in (each.device_out, each.family_out) if share is not None]
-            assert min(held, default=1.0) >= 0.80, each
-            # Three devices or families cannot be left out if there are few, or if just LARGE rows would not remain.
-            assert held or each.devices < 4 or each.rows == LARGE, each
+            assert each.in_band is None or each.in_band >= 0.80, each
 
 
 def test_no_band_leaves_out_the_estimate() -> None:
@@ -221,23 +211,21 @@ def test_an_estimate_reads_no_measurements() -> None:
 
 def classes_markdown(known: Sequence[trust.ClassEvidence]) -> str:
     """Return the table of classes as the README has it."""
-    head = ("class of work", "rows", "devices", "median error", "rank", "held, devices / families left out", "band")
+    head = ("class of work", "rows", "devices", "median error", "90th", "bias", "in band", "band")
     lines = [f"| {' | '.join(head)} |", "|---" + "|--:" * (len(head) - 1) + "|"]
     for each in known:
         if each.name != trust.ENGINEERING:
-            rank = "" if each.rank is None else f"{each.rank:.2f}"
-            left_out = f"{_percent(each.device_out)} / {_percent(each.family_out)}"
+            errors = _percent(each.median_error), _percent(each.error_90), f"{each.bias * 100:+.0f} %"
+            few = "one device" if each.devices == 1 else "two devices" if each.devices == 2 else "few rows"
+            inside = few if each.in_band is None else _percent(each.in_band)
             band = f"{each.band[0]:.2f} - {each.band[1]:.2f}"
-            cells = (each.name, f"{each.rows:,}", each.devices, _percent(each.median_error), rank, left_out, band)
+            cells = (each.name, f"{each.rows:,}", each.devices, *errors, inside, band)
             lines.append(f"| {' | '.join(map(str, cells))} |")
-    lines += ["", "| fitted without each | device | family | engine |", "|---|--:|--:|--:|"]
-    transferred = [each for each in known if each.left_out]
-    lines += [f"| {each.name} | {' | '.join(map(_percent, each.left_out.values()))} |" for each in transferred]
     return "\n".join(lines) + "\n"
 
 
-def _percent(fraction: float | None) -> str:
-    return "-" if fraction is None else f"{fraction * 100:.0f} %"
+def _percent(fraction: float) -> str:
+    return f"{fraction * 100:.0f} %"
 
 
 def test_the_page_of_trust_says_it_by_class() -> None:
@@ -251,12 +239,11 @@ def test_the_page_of_trust_says_it_by_class() -> None:
     assert rest.split(END)[0].strip() == stated.strip(), "run: HWEXPLORER_GOLDEN=1 pytest tests/analysis/test_trust.py"
 
 
-def test_a_device_has_a_band_of_its_own_only_from_rows_that_were_left_out() -> None:
-    left_out = made({("h", family): [0.02, -0.02, 0.01, -0.01] for family in ("a", "b", "c", "d")})
-    in_sight = [msgspec.structs.replace(row, is_left_out=False) for row in left_out]
-    for rows, has_own in ((left_out, True), (in_sight, False)):
-        own = trust_bands.measure_device(("h", "c", "r", "fused"), rows)
-        assert (own.band is not None) == has_own
+def test_a_device_has_a_band_of_its_own_from_enough_held_rows() -> None:
+    rows = made({("h", family): [0.02, -0.02, 0.01, -0.01] for family in ("a", "b", "c", "d")})
+    for held, has_own in ((rows, True), (rows[:9], False)):
+        own = trust_bands.measure_device(("h", "c", "r", "fused"), held, rows=40)
+        assert (own.rows, own.band is not None) == (40, has_own)
 
 
 def test_hosts_widen_the_band_of_work_that_waits_for_them() -> None:

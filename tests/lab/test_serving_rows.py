@@ -1,4 +1,4 @@
-"""Published runs of services as loads: what is read, what is left out and why, and what `validate --served` says."""
+"""Published runs of services as loads: what is read, what is left out and why, and what is judged."""
 
 import csv
 import json
@@ -11,8 +11,7 @@ import pytest
 from analysis.measured.services import TABLE, interpret_served_row, make_server
 from analysis.measured.tables import SHIPPED, Unpredictable, read_rows
 from analysis.serving.served_load import load_evidence
-from lab import validate
-from lab.serving_fit import HostFit
+from lab import judge
 
 ROWS = read_rows([SHIPPED / TABLE])
 
@@ -159,28 +158,24 @@ def test_bands_hold_the_estimate_and_most_of_what_was_left_out() -> None:
     for evidence in load_evidence().values():
         low, high = evidence.band
         assert low < 1 < high
-        assert all(share is None or share >= 0.8 for share in (evidence.device_out, evidence.family_out))
+        assert evidence.in_band is None or evidence.in_band >= 0.8
 
 
-def test_validate_served_reads_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_services_of_ones_own_are_judged_by_figure_and_curve(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "mine.csv"
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(PLAIN))
         writer.writeheader()
         writer.writerows([PLAIN | {"concurrency": clients} for clients in ("2", "4", "8", "16")])
         writer.writerow(row(load_kind="mlperf server"))
-    assert validate.main(["--served", "--data", str(path), "--format", "json"]) == 0
+    assert judge.main([str(path), "--format", "json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert {(each["figure"], each["n"]) for each in answer["served"]} == {("TTFT", 4), ("TPOT", 4)}
-    assert answer["curves"] == 1
-    assert [each["rows"] for each in answer["skipped"]] == [1]
-
-
-def test_a_table_of_other_measurements_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text("device,model\nt4,resnet50\n")
-    assert validate.main(["--served", "--data", str(path)]) == 2
-    assert "column 'public_model' is missing" in capsys.readouterr().err
+    served = {(each["name"], each["rows"]) for each in answer["classes"]}
+    assert served == {("served at load, TTFT", 4), ("served at load, TPOT", 4)}
+    assert "1 curve" in answer["choices"][0]
+    assert list(answer["skipped"].values()) == [1]
 
 
 def test_a_model_that_does_not_fit_is_not_predicted() -> None:
@@ -193,16 +188,3 @@ def test_a_model_that_does_not_fit_is_not_predicted() -> None:
 def test_sglang_holds_prompts_as_the_scripts_of_its_benchmark_say(device: str, steps: int) -> None:
     cells = {"runtime": "sglang", "model": "deepseek_v3", "device": device, "concurrency": "8", "note": ""}
     assert interpret_served_row(PLAIN | cells).scheduler.holds_steps == steps
-
-
-def test_a_fit_finds_the_times_of_a_slower_host() -> None:
-    cells = PLAIN | {"model": "llama3_8b", "tensor_parallel": "1", "n_devices": "1", "prompt_tokens": "64"}
-    rows = [interpret_served_row(cells | {"output_tokens": "8", "concurrency": clients}) for clients in ("1", "2", "4")]
-    slower = {("vllm", "request_s"): 1.8, ("vllm_2025_ahead", "call_s"): 1.5}
-    figures = HostFit(rows, lambda _: None).predict(lambda _: slower)
-    rows = [msgspec.structs.replace(row, measured=measured) for row, measured in zip(rows, figures, strict=True)]
-    fit = HostFit(rows, lambda _: None)
-    assert fit.factors["vllm", "request_s"] == pytest.approx(1.8, rel=0.2)
-    assert fit.factors["vllm_2025_ahead", "call_s"] == pytest.approx(1.5, rel=0.2)
-    for row, figures in zip(fit.rows, fit.predict(lambda _: fit.factors), strict=True):
-        assert figures == pytest.approx(row.measured, rel=0.05)

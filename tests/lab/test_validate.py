@@ -20,18 +20,13 @@ from hardware.base.records import group_by
 from hwexplorer.cli import main
 from hwexplorer_annexes.calibration import rate_fit
 from hwexplorer_annexes.calibration.rate_fit import FitRow, RateFit
-from lab import efficiency_fit, errors, operator_fit, timed_kernels, validate
+from lab import efficiency_fit, judge, timed_kernels
 from lab.efficiency_fit import fit_rows_by_software, fit_software, left_out_latency
 from lab.timed_kernels import predict_kernels
 from lab.trust_bands import row_weights
 from tests.sampling import for_each, slow
 
-ROWS = tables.shipped_rows(tables.FITTED_ON)
-
-
-@pytest.fixture(scope="module")
-def found() -> errors.Validation:
-    return errors.validate(ROWS)
+ROWS = tables.shipped_rows(tables.FITTED_ON, held=False)
 
 
 @pytest.fixture(scope="module")
@@ -44,49 +39,25 @@ def fitted(observed: dict[str, list[FitRow]]) -> Callable[[str], RateFit]:
     return cache(lambda software: fit_software(software, observed[software]))
 
 
-def test_every_row_is_predicted_or_counted(found: errors.Validation) -> None:
-    skipped = sum(s.rows for s in found.skipped)
-    assert found.summary["predicted"] == len(ROWS) - skipped
-    rules = [rule for table in tables.row_rules().values() if isinstance(table, list) for rule in table]
-    others = {rule["reason"] for rule in rules if "reason" in rule}  # of something else
-    assert {s.reason for s in found.skipped} - others == {"device is not in the catalogue"}
+def test_a_fifth_of_each_source_is_held_whatever_was_measured() -> None:
+    rows = tables.shipped_rows()
+    held = [row for row in rows if tables.is_held(row)]
+    assert 0.18 < len(held) / len(rows) < 0.22
+    for source, members in group_by(rows, lambda row: row["source"]).items():
+        if len(members) > 400:
+            assert 0.15 < sum(map(tables.is_held, members)) / len(members) < 0.25, source
+    measured = {"latency_ms": "7", "throughput_per_s": "9", "latency_s": "3", "note": "other", "tpot_s": "2"}
+    assert all(tables.is_held(row | {name: measured[name] for name in measured if name in row}) for row in held[:500])
+    assert all(tables.is_held(row) for row in tables.shipped_rows(held=True))
 
 
-MOST = {  # median error of groups by kind of device and quantity
-    ("gpu", "latency"): 0.08, ("gpu", "energy_given_latency"): 0.15, ("gpu", "energy"): 0.20,
-    ("jetson", "latency"): 0.15,
-    ("cpu", "latency"): 0.15, ("cpu", "energy_given_latency"): 0.15, ("cpu", "energy"): 0.20,
-}  # fmt: skip
-
-
-def test_errors_ranks_and_bands_of_groups(found: errors.Validation) -> None:
-    large = [group for group in found.groups if group.n >= predictions.LARGE]
-    kinds = group_by(large, lambda group: (_kind(group.device), group.quantity))
-    for key, most in MOST.items():
-        assert np.median([group.median_ape for group in kinds[key]]) <= most, key
-    ranks = [group.spearman for group in kinds["gpu", "latency"] if group.spearman is not None]
-    assert np.median(ranks) >= 0.98
-    assert 0.70 <= np.average([g.band_coverage for g in large], weights=[g.n for g in large]) <= 0.95
-    # Bands that followed from rows as fitted were narrower (0.33) and held 55 % of what was measured elsewhere.
-    assert np.median([group.band_half_width for group in large]) <= 0.45
-    far = {group.device for key, most in MOST.items() for group in kinds[key] if group.median_ape > 2 * most}
-    assert far <= {"CPU: 13th Gen Intel(R) Core(TM) i9-13900K"}  # measured/README.md says why
-
-
-def _kind(name: str) -> str:
-    device = catalogue_device(name, ())
-    assert device is not None
-    return "jetson" if device.id.startswith("jetson") else device.architecture
-
-
-def test_spearman_by_hand() -> None:
-    a = np.array([1.0, 2.0, 3.0, 4.0])
-    assert errors.spearman(a, a * 7) == pytest.approx(1.0)
-    assert errors.spearman(a, a[::-1].copy()) == pytest.approx(-1.0)
-    assert errors.spearman(a, np.array([1.0, 1.0, 1.0, 1.0])) is None
-    assert errors.spearman(a[:2], a[:2]) is None
-    # Ranks of b are 1.5, 1.5, 3, 4: covariance 4.5 over sqrt(5 * 4.5).
-    assert errors.spearman(a, np.array([5.0, 5.0, 6.0, 7.0])) == pytest.approx(4.5 / (5 * 4.5) ** 0.5)
+def test_held_rows_are_judged_beside_what_is_claimed() -> None:
+    points, skipped = predictions.predict_rows(tables.shipped_rows(tables.FITTED_ON, held=True)[::4])
+    judged = judge.judge(judge.Points(points, [], skipped)).classes
+    assert sum(each.rows for each in judged) == len(points)
+    large = [each for each in judged if each.rows >= predictions.LARGE and each.claimed is not None]
+    assert large
+    assert all(each.median < 0.3 for each in large)
 
 
 BASE = {"source": "me", "device": "h100_sxm", "model": "resnet50", "batch": "8", "framework": "pytorch eager"}
@@ -94,9 +65,9 @@ BASE = {"source": "me", "device": "h100_sxm", "model": "resnet50", "batch": "8",
 
 def test_repeats_that_differ_are_counted_not_averaged() -> None:
     rows = [{**BASE, "latency_ms": value} for value in ("1.0", "1.9", "2.1")]
-    result = errors.validate(rows)
-    assert [(s.reason, s.rows) for s in result.skipped] == [("repeats of one configuration differ by more than 2x", 3)]
-    assert errors.validate(rows[:2]).groups[0].n == 2
+    points, skipped = predictions.predict_rows(rows)
+    assert (points, dict(skipped)) == ([], {"repeats of one configuration differ by more than 2x": 3})
+    assert len(predictions.predict_rows(rows[:2])[0]) == 2
 
 
 @pytest.mark.parametrize(
@@ -205,7 +176,8 @@ def test_what_is_left_out_does_not_matter_to_its_prediction(observed: dict[str, 
 def test_recorded_cross_validation_is_what_comes_out(
     observed: dict[str, list[FitRow]], fitted: Callable[[str], RateFit]
 ) -> None:
-    recorded = {held.software: held for held in efficiency_fit.recorded_cross_validation()}
+    path, of = efficiency_fit.CROSS_VALIDATION, tuple[efficiency_fit.CrossValidation, ...]
+    recorded = {one.software: one for one in msgspec.json.decode(path.read_bytes(), type=of)}
     assert set(recorded) == set(observed)
     for software in ("gpu_integrated", "cpu"):  # the quick ones
         rows = observed[software]
@@ -229,7 +201,7 @@ def test_shipped_values_are_the_fitted_ones(
         rate_fit.predict_latency(rows, efficiency_fit.fitted_software()[software].efficiency, (), np.zeros((1, 0)))[0]
         / measured
     )
-    assert rate_fit.mean_error(shipped, weight) <= rate_fit.mean_error(fitted(software).error, weight) + 0.005
+    assert rate_fit.mean_error(shipped, weight) <= rate_fit.mean_error(fitted(software).error, weight) + 0.01
 
 
 @for_each("name", ["batch", "latency_ms", "image_size", "throughput_per_s", "energy_mJ_per_inference"])
@@ -331,9 +303,8 @@ def test_a_table_of_kernels_is_validated_and_keeps_windows(tmp_path: Path, capsy
     full, windowed, long_step, short_step = (point.predicted for point in points)
     assert windowed < 0.25 * full
     assert short_step < 0.25 * long_step
-    assert validate.main(["--data", str(path)]) == 0
-    text = capsys.readouterr().out
-    assert all(word in text for word in ("attention_fwd", "Held %", "Band %"))
+    assert judge.main([str(path)]) == 0
+    assert all(word in capsys.readouterr().out for word in ("attention_fwd", "Bias %", "In band %"))
 
 
 _PRODUCT = {"operator": "gemm", "weights_format": "bf16", "activations_format": "bf16", "m": "4096", "n": "8192"}
@@ -367,7 +338,7 @@ def test_a_table_of_operators_is_read_by_operator_and_format(
         names = sorted(set().union(*rows))
         (writer := csv.DictWriter(file, names)).writeheader()
         writer.writerows(rows)
-    assert validate.main(["--data", str(path), "--all"]) == 0
+    assert judge.main([str(path), "--all"]) == 0
     text = capsys.readouterr().out
     for name in ("gemm, bf16 x bf16", "gemm, fp8 x fp8", "mla_decode, cache bf16", "moe, bf16 x bf16", "allreduce"):
         assert re.search(rf"^{name} +1 +1 ", text, re.MULTILINE), text
@@ -413,16 +384,13 @@ def test_tables_include_the_kernels_that_find_scales() -> None:
 
 def test_the_bands_of_operators_hold_most_rows() -> None:
     """A band of a class of operators, not that of vision: wider above where kernels are slower than their model, and
-    wider on a device whose operators set no constant, or that is left out of the fit with its kin."""
+    wider on a device whose operators set no constant."""
     rows = [{**_STEP, "engine": "vllm", "device": device} for device in ("h100_sxm", "a100_sxm4_80gb", "l40s")]
     points = [timed_kernels.predict_kernels([row])[0][0] for row in rows]
     (low, high), _, (lowest, highest) = ([end / point.predicted for end in point.band] for point in points)
     assert 0.5 < low < 0.9
     assert 1.0 / low < high < 1.6
     assert (lowest < low, highest > high) == (True, True)
-    device_out, kin_out = zip(*[iter(operator_fit.predict_left_out(rows, (), lambda _: None))] * 3, strict=True)
-    assert [point.predicted for point in device_out] == pytest.approx([point.predicted for point in points], rel=0.01)
-    assert kin_out[0].band[1] / kin_out[0].predicted == pytest.approx(highest)
 
 
 def test_query_heads_of_tensorrt_llm_have_blocks_of_their_own_in_prefill() -> None:
@@ -514,7 +482,7 @@ def test_kernels_of_a_framework_are_predicted_as_in_a_graph(tmp_path: Path, caps
         "relu: the time is not a number",
         "device is not in the catalogue: H999",
     }
-    assert validate.main(["--data", str(path)]) == 0
+    assert judge.main([str(path)]) == 0
     assert "max_pool2d, fp32" in capsys.readouterr().out
 
 
