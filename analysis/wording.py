@@ -237,7 +237,10 @@ def kernel_reason(result: Estimate, k: int) -> str:
     bound = int(run.bound[k])
     if bound == POWER:
         limit = quantity(result.power_limit_w, "W")
-        return f"power bound: {quantity(run.unthrottled_s[k], 's')} would draw more than {limit}, throttled to {total}"
+        full_s = quantity(run.unthrottled_s[k], "s")
+        return (
+            f"power bound: {full_s} at the full clock, at which the run draws more than {limit}; throttled to {total}"
+        )
     if bound == LAUNCH:
         busy = quantity(run.busy_s[k], "s")
         if result.execution == "eager" and not result.device.arch.is_host:

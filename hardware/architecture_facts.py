@@ -84,6 +84,7 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     library_exchange_words: float  # byte
     dependent_step_s: float  # s/column
     launch_clocked: float  # fraction
+    idle_follows_clock: float  # fraction
     accumulator_bytes: float  # byte
     vector_operands: float  # register/operation
     dma_bytes: float  # byte
@@ -283,8 +284,8 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
     def is_by_time(self) -> bool:
         """True for what busy units take in each cycle beside the work that is counted. The argument of such an event is
         what it serves: 'matrix' or 'vector' products, either ('compute'), the last on-chip level ('chip'), or memory
-        ('dram')."""
-        return self.family == "by_time"
+        ('dram'); or it counts the cycles in which cores wait in loops."""
+        return self.family in ("by_time", "wait")
 
     @property
     def is_dynamic(self) -> bool:
@@ -491,8 +492,8 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `has_layouts`: the framework chooses the layout. `places_models`: a whole model is laid out at once.
     `splits_batches`: compilers run a batch in parts whose activations stay on chip. `unit_bandwidth` is the fact of the
     bytes that a unit moves in a clock, if that may limit the bandwidth of the memory. `misses` are rates by name:
-    (events missed, all events). `count_instruction` returns the events of one instruction, (e,), of those that units
-    execute while they wait."""
+    (events missed, all events). `count_instruction` returns the events of one instruction, (e,), of loops in which
+    units wait."""
 
     id: str
     name: str
@@ -554,6 +555,11 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def timed_rows(self) -> list[int]:
         """Rows of the events by time, counted in cycles of units."""
         return [i for i, event in enumerate(self.events) if event.is_by_time]
+
+    @cached_property
+    def wait_rows(self) -> list[int]:
+        """Rows of the cycles in which units wait in loops: one, or none if units rest while they wait."""
+        return [i for i, event in enumerate(self.events) if event.family == "wait"]
 
     @cached_property
     def event_marks(self) -> tuple[NDArray[np.bool_], ...]:

@@ -92,12 +92,12 @@ def level_mm2(device: Device, name: str, size_bytes: float, end: str = "value") 
     return min(large * (1.0 + _rule("periphery", end) / bank_bytes), flip_flops)
 
 
-def silicon_amount(device: Device, process_nm: float) -> float:
-    """Return the mm2 of arithmetic and on-chip memory if made at this node: a measure of transistors."""
+def silicon_amount(device: Device, process_nm: float) -> tuple[float, float]:
+    """Return the mm2 of arithmetic and of on-chip memory if made at this node: a measure of transistors."""
     at_node = _at_node("logic_area", "factors", process_nm) / _at_node("logic_area", "factors", device.process_nm)
     cells = _at_node("sram_cell", "um2", process_nm) / _at_node("sram_cell", "um2", device.process_nm)
     compute, memory, _ = _parts(device, "value")
-    return compute * at_node + memory * cells
+    return compute * at_node, memory * cells
 
 
 @memoize()

@@ -329,8 +329,9 @@ def complete_facts(spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]
     return facts
 
 
-def check_physics(facts: dict[str, Fact], fields: dict[str, Field]) -> None:
-    """Raise ValueError, beginning with the name of a fact, if facts contradict each other."""
+def check_physics(facts: dict[str, Fact], fields: dict[str, Field], added_idle_w: float = 0.0) -> None:
+    """Raise ValueError, beginning with the name of a fact, if facts contradict each other. The chip can switch off
+    `added_idle_w`."""
     value = {name: fact.value for name, fact in facts.items()}
     for name, field in fields.items():
         least = sum(value.get(fact, 0.0) * times for fact, times in field.least.items())
@@ -340,7 +341,7 @@ def check_physics(facts: dict[str, Fact], fields: dict[str, Field]) -> None:
     if limit <= 0 or value["tdp_w"] <= 0:
         raise ValueError("tdp_w: must be greater than 0")
     for name in ("idle_w", "clocked_idle_w"):
-        if value[name] >= limit:
+        if value[name] - added_idle_w >= limit:
             raise ValueError(f"{name}: {value[name]:g} W is not below the power limit of {limit:g} W")
     bus, rate = value.get("memory_bus_bits"), value.get("memory_transfer_rate")
     if bus and rate and abs(bus / 8 * rate / value["memory_bandwidth"] - 1) > 0.03:
@@ -367,6 +368,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     facts: dict[str, Fact]
     operating_point: tuple[str, ...] = ()  # its power cap and clock lock: `400W`, `1400MHz`
     clock_share: float = 1.0  # of the clock of its matrix units, under a clock lock
+    added_idle_w: float = 0.0  # of its power at rest, from silicon that changes added, which it can switch off
 
     def __getattr__(self, name: str) -> float:
         """The value of a fact by its name, in its SI unit: `device.tdp_w`. It is an attribute from then on."""
@@ -526,8 +528,20 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         return min(LEAST_CLOCK / self.relative_clock, 1.0) * self.clock_hz
 
     def power_budget(self, static_w: float) -> PowerBudget:
-        """Return the power that the device may draw above `static_w`, and how its voltage follows its clock."""
-        return PowerBudget(self.power_limit_w - static_w, self.voltage_slope, self.least_clock_hz / self.clock_hz)
+        """Return the power that the device may draw, `static_w` of it at rest, and how voltage follows the clock."""
+        limit = price_table()["limit"]
+        return PowerBudget(
+            limit_w=self.power_limit_w,
+            # Layers that work at once share the chip's power: none draws it alone.
+            peak_w=math.inf if self.arch.places_models else self.power_limit_w * limit["peak"]["value"],
+            window_s=limit["window_s"]["value"],
+            static_w=static_w,
+            gated_w=min(self.added_idle_w, static_w),
+            idle_follows=self.arch.constants.idle_follows_clock,
+            slope=self.voltage_slope,
+            least_clock=min(self.least_clock_hz / self.vector_clock_hz, 1.0),
+            core_clock=min(self.clock_hz / self.vector_clock_hz, 1.0),
+        )
 
     @cached_property
     def peaks(self) -> dict[tuple[str, str], float]:

@@ -235,8 +235,22 @@ def _stated_price(device: Device, plan: Plan, event: Event) -> Fact | None:
     return None if is_hope else found
 
 
+def _wait_loop(device: Device, plan: Plan, event: Event) -> Coefficient:
+    """Return the price of a cycle in which a core executes loops that wait."""
+    events, total = zip(device.arch.events, device.arch.scalar_instruction.tolist(), strict=True), (0.0, 0.0, 0.0)
+    rate = device.arch.data.assumptions["instructions_per_cycle"]
+    for each, count in events:
+        if count:
+            part = price(device, plan, each)
+            total = _add(total, _scale((part.value_j, part.low_j, part.high_j), count * rate.value))
+    source = f"{rate.value:g} scalar instructions a cycle: {rate.source}"
+    return Coefficient(event.category, event.name, event.count, *total, source, rate.quality, "waiting")
+
+
 def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     """Return the price of one event on a device running a plan."""
+    if event.family == "wait":
+        return _wait_loop(device, plan, event)
     stated = _stated_price(device, plan, event)
     if stated is not None:
         low, high = stated.low or stated.value, stated.high or stated.value

@@ -1,13 +1,12 @@
 """Time and energy of kernels under a power limit, and the share of each operator.
 
-A kernel takes `max(compute, memory) + overhead`, with a smooth maximum (`overlapped`). If it would draw more than the
-power limit, the clock falls, and the voltage with it, until it does not: see hardware/power_limit.py. Its operators
-share the busy time by their use of the resource that bounds it; the overhead belongs to the operator that it was
-started for. Energy follows events."""
+A kernel takes `max(compute, memory) + overhead`, with a smooth maximum (`overlapped`). If a run of kernels would draw
+more than the power limit, the clock falls, and the voltage with it, until it does not: see hardware/power_limit.py. Its
+operators share the busy time by their use of the resource that bounds it; the overhead belongs to the operator that it
+was started for. Energy follows events."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, cast
@@ -15,10 +14,10 @@ from typing import NamedTuple, cast
 import msgspec
 import numpy as np
 
-from hardware.architecture_facts import ArchitectureFacts, CpuConstants, Efficiency
+from hardware.architecture_facts import CpuConstants, Efficiency
 from hardware.demand import Demand, Floats, Ints, KernelStarts
 from hardware.event_prices import Coefficients
-from hardware.map_demand import map_demand
+from hardware.map_demand import architecture_of, map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped
 from hardware.power_limit import KernelNeeds, PowerBudget, Throttled, lower_clocks
 from hardware.setup import Setup
@@ -28,7 +27,6 @@ BOUNDS = ("compute", "memory", "launch", "power")
 COMPUTE, MEMORY, LAUNCH, POWER = range(4)
 # The values of `Execution.resource`, in order.
 RESOURCES = ("matrix unit", "vector unit", "DRAM", "on-chip memory")
-_SCHEDULES = 4  # tries to find the waits for the host that are left at lower clocks
 _FEW = 4096  # operators whose events fit into a core's cache
 
 
@@ -51,13 +49,15 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     energy_j: Floats  # (n,)
     counts: Floats  # (e, n): events
     price_scale: Floats  # (n,): factor of prices on chip, below 1 where the power limit lowers the voltage
+    idle_scale: Floats  # (n,): factor of the power at rest
     pipelined_s: Floats | None = None  # (k,): the part in which the next batch already runs
 
     def scale_counts(self, counts: Floats) -> Floats:
         """Return event counts (e, n) such that their products with the prices are their energy."""
-        if (self.price_scale == 1.0).all():
+        if (self.price_scale == 1.0).all() and (self.idle_scale == 1.0).all():
             return counts
-        return np.where(self.prices.follows_voltage[:, None], counts * self.price_scale, counts)
+        at_rest = np.where(self.prices.is_static[:, None], counts * self.idle_scale, counts)
+        return np.where(self.prices.follows_voltage[:, None], counts * self.price_scale, at_rest)
 
 
 def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
@@ -70,62 +70,86 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     return _dispatched_s(own_s, floor, kernels.starts, setup)
 
 
-def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Execution:
-    """Execute the demand on the device: time kernels at the full clock, lower clocks until each kernel stays within the
-    power limit, and share time, events and energy among the operators of a kernel. The counts of a given `mapping` are
-    overwritten.
+def execute(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Execution:
+    """Execute the demand on the device. `times` says how often each operator runs. If another mapping takes less
+    energy, runs that wait for the power limit take the one that is quicker."""
+    mapping, save_energy = map_demand(demand, setup, setup.efficiency), architecture_of(setup.device).save_energy
+    run = _execute(demand, setup, mapping, times)
+    if save_energy is None or not (is_slow := run.bound == POWER).any():
+        return run
+    model = demand.model[demand.kernel]
+    is_limited = np.bincount(demand.model, is_slow)[model] > 0
+    lean = _execute(demand, setup, save_energy(demand, setup, mapping, is_limited), times)
+    seconds, lean_s = (np.bincount(model, each.latency_s * times) for each in (run, lean))
+    is_quicker = (lean_s < seconds)[model]
+    if not is_quicker.any():
+        return run
+    return _execute(demand, setup, save_energy(demand, setup, mapping, is_quicker), times)
+
+
+def _execute(demand: Demand, setup: Setup, mapping: Mapping, times: Floats | float) -> Execution:
+    """Time kernels at the full clock, lower the clock of a run until its mean power keeps the limit, and share time,
+    events and energy among the operators of a kernel.
 
     With the operator's share w of its kernel's busy time and its slowdown r under the limit (1 without), its latency is
     `(w busy + overhead of the operator that the kernel was started for) r`, s. Its energy is that of its events, with
     prices on chip times the square of the voltage, plus the static power times its latency, J."""
     device = setup.device
-    mapping = mapping or map_demand(demand, setup, setup.efficiency)
+    mapping = msgspec.structs.replace(mapping, counts=mapping.counts.copy())
     kernels = _sum_kernels(demand, mapping, setup, setup.efficiency)
-    times = _time_kernels(mapping, kernels, setup)
-    share = _share(demand, mapping, times.resource, kernels.resources[0].max(axis=0))
-    work = _price_work(demand, setup, mapping, kernels, times, share)
-    # Static power is drawn in any case: the limit leaves the rest for events.
+    at_full_clock = _time_kernels(mapping, kernels, setup)
+    share = _share(demand, mapping, at_full_clock.resource, kernels.resources[0].max(axis=0))
+    work = _price_work(demand, setup, mapping, kernels, at_full_clock, share)
     static_w = float(setup.prices.value[device.arch.static_rows].sum())
     budget = device.power_budget(static_w)
-    clocks = _throttle_kernels(demand, setup, kernels, times, work, budget)
-    kernel_s = clocks.kernel_s
+    run = _throttle_kernels(demand, setup, kernels, at_full_clock, work, budget, times)
+    kernel_s, busy_s, dispatch_s = run.kernel_s, at_full_clock.busy_s, at_full_clock.dispatch_s
     # A kernel that waits for the host takes the same time at a lower clock.
-    is_waiting = kernel_s > clocks.own_s
-    unthrottled_s = np.where(is_waiting, kernel_s, times.own_s)
-    overhead_s = unthrottled_s - times.busy_s
+    is_waiting = kernel_s > run.own_s
+    unthrottled_s = np.where(is_waiting, kernel_s, at_full_clock.own_s)
+    overhead_s = unthrottled_s - busy_s
     slowdown = np.where(unthrottled_s > 0, kernel_s / np.maximum(unthrottled_s, 1e-300), 1.0)
-    latency_s = share * times.busy_s[demand.kernel] + demand.head * overhead_s[demand.kernel]
+    latency_s = share * busy_s[demand.kernel] + demand.head * overhead_s[demand.kernel]
     latency_s = latency_s * slowdown[demand.kernel]
-    counts = _clocked_counts(work, clocks, device.arch)
+    price_scale, cycles, idle_scale = (factor[demand.kernel] for factor in run[2:])
+    counts, worked = work.counts, work.worked
+    counts[device.arch.timed_rows] *= cycles if worked is None else worked + (1.0 - worked) * cycles
     counts[device.arch.static_rows] = latency_s
-    dynamic_j = work.chip_j + work.timed_j * clocks.cycle_scale + work.waiting_j * clocks.waiting_scale
-    dynamic_j = dynamic_j * clocks.price_scale + work.memory_j  # the voltage of memory stays
+    # The voltage of memory stays.
+    dynamic_j = (work.chip_j + work.timed_j * cycles) * price_scale + work.memory_j
     pipelined_s = None
     if mapping.fill_s is not None and mapping.is_resident is not None:
         next_s = unthrottled_s - _fill_s(mapping.fill_s * mapping.is_resident, setup, kernels.starts)
-        least_s = np.maximum(times.dispatch_s, demand.per_kernel(dynamic_j) / budget.watts)
-        pipelined_s = kernel_s - np.maximum(next_s, least_s)
+        next_s = np.maximum(next_s, dispatch_s)
+        # Batches that follow each other keep the limit as their mean too.
+        least_s = demand.per_kernel(dynamic_j) / (budget.limit_w - static_w)
+        least, following = (np.bincount(demand.model, each) for each in (least_s, next_s))
+        next_s = next_s * np.maximum(least / np.maximum(following, 1e-300), 1.0)[demand.model]
+        pipelined_s = np.maximum(kernel_s - next_s, 0.0)
     # If kernels work at once, a link serves all of them.
-    memory_s = times.memory_s if mapping.busy_s is None else np.minimum(times.memory_s, times.overlapped_s)
-    sides_s = np.array([times.compute_s + kernels.serial_s[BLOCKS], memory_s + kernels.serial_s[PASSES], overhead_s])
-    bound = np.where(is_waiting & (kernel_s <= times.dispatch_s * (1 + 1e-9)), LAUNCH, sides_s.argmax(axis=0))
+    memory_s = at_full_clock.memory_s
+    memory_s = memory_s if mapping.busy_s is None else np.minimum(memory_s, at_full_clock.overlapped_s)
+    compute_s = at_full_clock.compute_s + kernels.serial_s[BLOCKS]
+    sides_s = np.array([compute_s, memory_s + kernels.serial_s[PASSES], overhead_s])
+    bound = np.where(is_waiting & (kernel_s <= dispatch_s * (1 + 1e-9)), LAUNCH, sides_s.argmax(axis=0))
     return Execution(
         mapping=mapping,
         prices=setup.prices,
         kernel_s=kernel_s,
         unthrottled_s=unthrottled_s,
-        busy_s=times.busy_s,
+        busy_s=busy_s,
         overhead_s=overhead_s,
         serial_s=kernels.serial_s[:STARTS],
         kernel_compute_s=sides_s[0],
         kernel_memory_s=sides_s[1],
         bound=np.where(kernel_s > unthrottled_s * (1 + 1e-9), POWER, bound),
-        resource=times.resource,
+        resource=at_full_clock.resource,
         utilization=np.maximum(*kernels.ideal_s) / kernel_s,
         latency_s=latency_s,
-        energy_j=dynamic_j + static_w * latency_s,
+        energy_j=dynamic_j + static_w * idle_scale * latency_s,
         counts=counts,
-        price_scale=clocks.price_scale,
+        price_scale=price_scale,
+        idle_scale=idle_scale,
         pipelined_s=pipelined_s,
     )
 
@@ -166,12 +190,10 @@ def _time_kernels(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> _Kern
 class _Work(NamedTuple):
     """The events of operators at the full clock, and their energy, J."""
 
-    counts: Floats  # (e, n): all events but instructions of units that wait
-    waiting: Floats  # (n,): instructions of units that wait
+    counts: Floats  # (e, n)
     worked: Floats | None  # (n,): the share of clocked time with work, if units without work are not clocked
     chip_j: Floats  # (n,): of events on chip
     timed_j: Floats  # (n,): of the cycles of clocked units
-    waiting_j: Floats  # (n,): of instructions of units that wait
     memory_j: Floats  # (n,): of memory, which has a clock and a voltage of its own
 
 
@@ -181,64 +203,43 @@ def _price_work(
     """Count the events of operators at the full clock, and price them.
 
     Units are clocked while a kernel is busy, for `launch_clocked` of its start, and while the host of a server handles
-    its sequences. They wait in the part of that time in which they do not compute."""
+    its sequences. Cores wait in loops in the cycles that instructions of the work do not take."""
     arch, prices, sequence_s = setup.device.arch, setup.prices, setup.runtime.sequence_s.value
     worked_s = None if mapping.clocked_s is None else np.minimum(mapping.clocked_s, times.busy_s)
     clocked_s = times.busy_s if worked_s is None else worked_s
     clocked_s = clocked_s + arch.constants.launch_clocked * times.start_s + kernels.serial_s[STARTS]
     if sequence_s:
         clocked_s = clocked_s + sequence_s * kernels.starts.sequences
-    waiting_s = np.maximum(clocked_s - times.compute_s, 0.0)
-    counts, waiting = _timed_counts(demand, setup, mapping, (clocked_s, waiting_s), share)
+    counts = _timed_counts(demand, setup, mapping, clocked_s, share)
     if demand.mean_work is not None:  # the busiest device was timed, the mean one is paid
         counts *= demand.mean_work
-        waiting *= demand.mean_work
     chip_j, timed_j, memory_j = [_operator_energy_j(price, counts[rows]) for rows, price in prices.kinds]
-    waiting_j = waiting * float(prices.value @ arch.scalar_instruction)
     worked = None
     if worked_s is not None:  # units without work are not clocked: work takes its cycles at any clock
         worked = np.divide(worked_s, clocked_s, out=np.zeros_like(worked_s), where=clocked_s > 0.0)[demand.kernel]
         chip_j, timed_j = chip_j + worked * timed_j, (1.0 - worked) * timed_j
-    return _Work(counts, waiting, worked, chip_j, timed_j, waiting_j, memory_j)
-
-
-class _Clocks(NamedTuple):
-    """Kernels within the power limit."""
-
-    kernel_s: Floats  # (k,): seconds with waits for the host
-    own_s: Floats  # (k,): seconds on the device
-    is_lowered: bool  # for any kernel
-    price_scale: Floats  # (n,): factor of prices on chip, the square of the voltage
-    cycle_scale: Floats  # (n,): factor of the cycles of units
-    waiting_scale: Floats  # (n,): factor of the instructions of units that wait
+    return _Work(counts, worked, chip_j, timed_j, memory_j)
 
 
 def _throttle_kernels(
-    demand: Demand, setup: Setup, kernels: _KernelSums, times: _KernelTimes, work: _Work, budget: PowerBudget
-) -> _Clocks:
-    """Lower the clocks of kernels that would draw more than the power budget (hardware/power_limit.py): those whose
-    energy, J, exceeds `watts` times their seconds with waits for the host."""
-    dispatched = partial(_dispatched_s, dispatch_s=times.dispatch_s, starts=kernels.starts, setup=setup)
-    kernel_s = dispatched(times.own_s)
-    joules = demand.per_kernel(np.array((work.chip_j, work.timed_j, work.waiting_j, work.memory_j)))
-    if not (np.add.reduce(joules) > budget.watts * kernel_s).any():
-        return _Clocks(kernel_s, times.own_s, False, *np.ones((3, demand.n)))
-    work_s, follows_s = _clocked_part(kernels, setup, times.overlapped_s)
-    needs = KernelNeeds._make((*joules, times.own_s, work_s, follows_s, times.start_cycles_s))
-    (own_s, *scales), kernel_s = _throttle(needs, budget, kernel_s, dispatched)
-    return _Clocks(kernel_s, own_s, True, *(scale[demand.kernel] for scale in scales))
-
-
-def _clocked_counts(work: _Work, clocks: _Clocks, arch: ArchitectureFacts) -> Floats:
-    """Return the counts of the work, in its own array, with cycles and instructions of waiting units as at the lowered
-    clocks."""
-    counts, worked, cycles = work.counts, work.worked, clocks.cycle_scale
-    if clocks.is_lowered:
-        counts[arch.timed_rows] *= cycles if worked is None else worked + (1.0 - worked) * cycles
-    if arch.count_instruction is not None:
-        rows = np.flatnonzero(arch.scalar_instruction)
-        counts[rows] += np.outer(arch.scalar_instruction[rows], work.waiting * clocks.waiting_scale)
-    return counts
+    demand: Demand,
+    setup: Setup,
+    kernels: _KernelSums,
+    at_full_clock: _KernelTimes,
+    work: _Work,
+    budget: PowerBudget,
+    times: Floats | float,
+) -> Throttled:
+    """Lower the clocks of runs that would draw more than the power budget."""
+    joules = demand.per_kernel(np.array((work.chip_j, work.timed_j, work.memory_j)))
+    work_s, follows_s = _clocked_part(kernels, setup, at_full_clock.overlapped_s)
+    of_kernel = np.ones(demand.n_kernels)
+    of_kernel[demand.kernel] = times
+    needs = KernelNeeds._make(
+        (*joules, at_full_clock.own_s, work_s, follows_s, at_full_clock.start_cycles_s, of_kernel)
+    )
+    wait = partial(_dispatched_s, dispatch_s=at_full_clock.dispatch_s, starts=kernels.starts, setup=setup)
+    return lower_clocks(needs, budget, kernels.starts.begins, wait)
 
 
 def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, Demand]:
@@ -386,22 +387,6 @@ def _clocked_part(kernels: _KernelSums, setup: Setup, busy_s: Floats) -> tuple[F
     return work_s, np.maximum(product_s, vector_s - kernels.staged_s)
 
 
-def _throttle(
-    needs: KernelNeeds, budget: PowerBudget, waits_s: Floats, dispatched: Callable[[Floats], Floats]
-) -> tuple[Throttled, Floats]:
-    """Return the kernels within the power budget and their seconds with waits for the host, (k,): a kernel that waits
-    has that time for its energy too (`waits_s` at the full clock). A kernel that takes longer leaves the next ones less
-    to wait for."""
-    for _ in range(_SCHEDULES):
-        throttled = lower_clocks(needs, budget, waits_s)
-        kernel_s = dispatched(throttled.seconds)
-        if (kernel_s >= waits_s).all():
-            return throttled, kernel_s
-        waits_s = np.minimum(waits_s, kernel_s)
-    throttled = lower_clocks(needs, budget, 0.0)
-    return throttled, dispatched(throttled.seconds)
-
-
 def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, starts: KernelStarts, setup: Setup) -> Floats:
     """Return the seconds of each kernel, (s, k) or (k,), with its wait for the host. The host dispatches all
     kernels of a call ahead of the device, or each during the kernel before, as the runtime states. It waits for the
@@ -446,29 +431,22 @@ def _start_seconds_by_class(demand: Demand, rates: Efficiency) -> Floats:
     return rates.overhead[:, head]
 
 
-def _timed_counts(
-    demand: Demand, setup: Setup, mapping: Mapping, seconds: tuple[Floats, Floats], share: Floats
-) -> tuple[Floats, Floats]:
-    """Add busy cycles, the instructions of computing cycles and host dispatches to the mapping's counts. Return these,
-    and the instructions of waiting units, (n,). `seconds` are clocked, and those of them in which units wait."""
+def _timed_counts(demand: Demand, setup: Setup, mapping: Mapping, clocked_s: Floats, share: Floats) -> Floats:
+    """Return the mapping's counts with clocked cycles and host dispatches. Cores wait in the cycles that instructions
+    of the work do not take."""
     device, runtime, counts = setup.device, setup.runtime, mapping.counts
-    arch, waiting = device.arch, np.zeros(demand.n)
+    arch = device.arch
     # All units are clocked during a kernel: those without work wait or spin.
     cycles_per_s = device.clock_hz * device.units
-    counts[arch.timed_rows], idle = [share * (part_s * cycles_per_s)[demand.kernel] for part_s in seconds]
-    if arch.count_instruction is not None:
-        # Library code has loops, addresses and packing beside the instructions of ideal kernels.
-        rate, ideal = (
-            cast(CpuConstants, arch.constants).instructions_per_cycle,
-            counts[arch.row[arch.instruction_event]],
-        )
+    counts[arch.timed_rows] = cycles = share * (clocked_s * cycles_per_s)[demand.kernel]
+    if arch.wait_rows:
         computing = np.maximum(mapping.matrix_s, mapping.vector_s)[0] * cycles_per_s
-        waiting, rows = rate * idle, np.flatnonzero(arch.scalar_instruction)
-        counts[rows] += np.outer(arch.scalar_instruction[rows], np.maximum(rate * computing - ideal, 0.0))
+        issued = counts[arch.row[arch.instruction_event]] / cast(CpuConstants, arch.constants).instructions_per_cycle
+        counts[arch.wait_rows] -= np.minimum(issued, np.minimum(computing, cycles))
     enqueued = 1.0 if runtime.dispatch.value else demand.calls.prompts if runtime.prompt_dispatch.value else 0.0
     if arch.dispatch_event:
         counts[arch.row[arch.dispatch_event]] = demand.head * enqueued
-    return counts, waiting
+    return counts
 
 
 def _share(demand: Demand, mapping: Mapping, resource: Ints, needed_s: Floats) -> Floats:

@@ -1,114 +1,187 @@
-"""Kernels under a power limit: the clock falls, and the voltage with it, until a kernel stays within the limit.
+"""A run under a power limit: its clock falls, and the voltage with it, until its mean power keeps the limit.
 
-At a share x of its clock a kernel takes `t(x) = fixed + start / x + max(busy, compute / x)` seconds. Its events on chip
-take `v(x)^2` of their energy, with `v(x) = 1 - slope (1 - x)`. What units take by time follows the cycles, x t(x), and
-the instructions of units that wait follow those without start and arithmetic. Memory keeps its clock and its energy.
-The largest x at which the energy fits into the time is the clock; below the least clock the chip pauses instead. So a
-chip that may throttle is never slower than at a lower clock, and work that waits for memory slows down only when the
-clock has fallen until its arithmetic takes as long."""
+A limit holds for the mean of a run that repeats, over a window: that of a call of the model, or of the largest of its
+halves, quarters .. that fits into the window. A kernel may draw more, up to the electrical limit of the board. At a
+share x of its clock it takes `t(x) = fixed + start / x + max(busy, compute / x)` seconds. Its events on chip take
+`v(x)^2` of their energy, with `v(x) = 1 - slope (1 - x)`. What units take by time follows the cycles, x t(x). Memory
+keeps its clock and its energy. The clock is the largest x whose energy fits into the time: the time is the least that
+keeps the limit, so better hardware is never slower. Below the least clock the chip pauses instead."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from hardware.demand import Floats
+from hardware.demand import Floats, Ints
 
-_SMALL = 1e-6  # the least step of a clock
-_ROUNDS = 8  # of Newton's method, from above; the limit itself holds exactly
+_CLOSE = 1e-13  # relative, at which a clock is found; the limit itself holds exactly
+_ROUNDS = 60
 
 
 class PowerBudget(msgspec.Struct, frozen=True):
-    """The power above rest that a device may draw, W, its voltage lost per unit of clock lost, and its least clock, all
-    relative to its clock."""
+    """What a device may draw, W: `limit_w` as the mean over `window_s`, `peak_w` in a kernel. `static_w` is its power
+    at rest, of which it may switch off `gated_w`, and a share `idle_follows` follows clock and voltage. `slope` is the
+    voltage lost per clock lost, `least_clock` the least share of its fastest clock, and `core_clock` the share of it
+    that cycles have."""
 
-    watts: float
+    limit_w: float
+    peak_w: float
+    window_s: float
+    static_w: float
+    gated_w: float
+    idle_follows: float
     slope: float
     least_clock: float
+    core_clock: float
+
+    def voltage(self, clock: Floats) -> Floats:
+        """Return the voltage at a share of the clock, relative to that at the clock."""
+        return 1.0 - self.slope * (1.0 - clock)
+
+    def idle_w(self, clock: Floats) -> Floats:
+        """Return the power at rest at a share of the clock, W."""
+        follows = 1.0 - self.idle_follows * (1.0 - clock * self.voltage(clock) ** 2)
+        return (self.static_w - self.gated_w) * follows
 
 
 class KernelNeeds(NamedTuple):
-    """Kernels take this at the full clock, each (k,): energy of work on chip, by time, of instructions while units
-    wait, and in memory; seconds, the part of them at work, the arithmetic in that part, and the part of a kernel's
-    start that takes cycles."""
+    """Kernels take this at the full clock, each (k,): energy of work on chip, by time, and in memory; seconds, the part
+    of them at work, the arithmetic in that part, and the part of a kernel's start that takes cycles; and how often each
+    runs."""
 
     chip_j: Floats
     timed_j: Floats
-    waiting_j: Floats
     memory_j: Floats
     own_s: Floats
     busy_s: Floats
     compute_s: Floats
     start_s: Floats
+    times: Floats
 
 
 class Throttled(NamedTuple):
-    """Kernels within a power budget, each (k,): seconds, and the factors of prices on chip, of cycles of units, and of
-    the instructions of units that wait."""
+    """Kernels within a power budget, each (k,): seconds on the device, seconds with waits for the host, and the factors
+    of prices on chip, of cycles of units, and of power at rest."""
 
-    seconds: Floats
+    own_s: Floats
+    kernel_s: Floats
     price_scale: Floats
     cycle_scale: Floats
-    waiting_scale: Floats
+    idle_scale: Floats
 
 
-def lower_clocks(needs: KernelNeeds, budget: PowerBudget, least_s: Floats | float) -> Throttled:
-    """Return the kernels at the highest clocks that keep each within the budget. `least_s` are seconds that a kernel
-    takes in any case, because it waits for its host."""
-    found = np.ones((len(Throttled._fields), len(needs.own_s)))
-    found[0] = needs.own_s
-    energy_j = needs.chip_j + needs.timed_j + needs.waiting_j + needs.memory_j
-    over = np.flatnonzero(energy_j > budget.watts * np.maximum(needs.own_s, least_s))
-    if len(over):
-        waits_s = (np.zeros(len(needs.own_s)) + least_s)[over]
-        found[:, over] = _solve(KernelNeeds(*np.array(needs)[:, over]), budget, waits_s)
-    return Throttled(*found)
+def lower_clocks(
+    needs: KernelNeeds, budget: PowerBudget, begins: Floats, wait: Callable[[Floats], Floats]
+) -> Throttled:
+    """Return the kernels at the highest clock of each run that keeps the budget. Calls of the model start where
+    `begins`, (k,), is above 0; `wait` returns the seconds of kernels with their waits for the host."""
+    ones, kernel_s = np.ones(len(needs.own_s)), wait(needs.own_s)
+    dynamic_j = needs.chip_j + needs.timed_j + needs.memory_j
+    starts = _windows(kernel_s, begins, budget.window_s)
+    runs = _Runs(needs, budget, starts, budget.limit_w, wait, ones)
+    highest = budget.peak_w - budget.static_w
+    if not (runs.over_j(dynamic_j, kernel_s, budget.static_w) > 0).any() and (dynamic_j <= highest * kernel_s).all():
+        return Throttled(needs.own_s, kernel_s, ones, ones, ones)
+    alone = np.arange(len(ones))
+    bursts = _Runs(needs, budget, alone, budget.peak_w, wait, ones).highest_clock()
+    runs = msgspec.structs.replace(runs, most=bursts)
+    return runs.at_clock(runs.highest_clock())
 
 
-def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttled:
-    fixed_s = needs.own_s - needs.busy_s - needs.start_s
-    # The seconds are the largest of these: held by memory, by arithmetic or by the host. Each has a clock.
-    constant_s = np.array([fixed_s + needs.busy_s, fixed_s, least_s][: 3 if least_s.any() else 2])
-    cycles_s = np.zeros(constant_s.shape)
-    cycles_s[0], cycles_s[1] = needs.start_s, needs.start_s + needs.compute_s
-    waiting_s = np.maximum(needs.own_s - needs.start_s - needs.compute_s, 0.0)
-    highest = _highest_clock(needs, budget, constant_s, cycles_s, waiting_s)
-    lowest = np.maximum(highest, budget.least_clock)
-    seconds = (constant_s[:2] + cycles_s[:2] / lowest).max(axis=0)
-    saved_s = np.maximum(needs.own_s - lowest * seconds, 0.0)
-    cycle_scale = 1.0 - saved_s / needs.own_s
-    waiting_scale = np.maximum(1.0 - _ratio(saved_s, waiting_s), 0.0)
-    chip_j = needs.chip_j + needs.timed_j * cycle_scale + needs.waiting_j * waiting_scale
-    least_voltage = 1.0 - budget.slope * (1.0 - budget.least_clock)
-    seconds = np.maximum(seconds, (chip_j * least_voltage**2 + needs.memory_j) / budget.watts)
-    seconds = np.maximum(seconds, needs.own_s)
-    # The energy is what the budget allows: exactly the limit, whatever the last digits of the clock.
-    allowed_j = budget.watts * np.maximum(seconds, least_s) - needs.memory_j
-    return Throttled(seconds, np.minimum(_ratio(allowed_j, chip_j), 1.0), cycle_scale, waiting_scale)
+def _windows(kernel_s: Floats, begins: Floats, window_s: float) -> Ints:
+    """Return where the kernels start whose mean power keeps the limit: calls, and of those that take longer than the
+    window their halves, by number of kernels, and so on. The places do not depend on the hardware."""
+    starts = np.flatnonzero(begins > 0.0)
+    starts = starts if len(starts) and starts[0] == 0 else np.append(0, starts)
+    while True:
+        ends = np.append(starts[1:], len(kernel_s))
+        is_long = (np.add.reduceat(kernel_s, starts) > window_s) & (ends - starts > 1)
+        if not is_long.any():
+            return starts
+        starts = np.sort(np.append(starts, (starts + ends)[is_long] // 2))
 
 
-def _highest_clock(
-    needs: KernelNeeds, budget: PowerBudget, constant_s: Floats, cycles_s: Floats, waiting_s: Floats
-) -> Floats:
-    """Return the highest clock, (k,), at which the energy of a kernel fits into one of its times: `constant_s` plus
-    `cycles_s` over the clock, (r, k) each. Newton's method solves for the clock of each time from above."""
-    slope, surplus_j = budget.slope, needs.memory_j - budget.watts * constant_s
-    timed_w = needs.timed_j / needs.own_s + _ratio(needs.waiting_j, waiting_s)
-    rest_j = needs.chip_j + needs.timed_j + needs.waiting_j - timed_w * needs.own_s
-    by_cycles_j, by_clock_j, budget_j = rest_j + timed_w * cycles_s, timed_w * constant_s, budget.watts * cycles_s
-    clock, highest = np.ones(constant_s.shape), np.ones(len(needs.own_s))
-    for _ in range(_ROUNDS):
-        voltage, waiting_j = (1.0 - slope) + slope * clock, clock * by_clock_j
-        chip_j = (by_cycles_j + waiting_j) * voltage
-        over_j = clock * (chip_j * voltage + surplus_j) - budget_j
-        steepness = (chip_j + waiting_j * voltage) * voltage + surplus_j + 2.0 * slope * clock * chip_j
-        step = np.maximum(over_j, 0.0) / np.maximum(steepness, 1e-300)
-        step[step < _SMALL] = 0.0  # each kernel by itself, whatever others are solved with it
-        clock = np.maximum(clock - step, 0.0)
-        before, highest = highest, np.maximum.reduce(clock)
-        if (highest == before).all():  # the lower ones no longer matter
-            break
-    return highest
+class _Runs(msgspec.Struct, frozen=True):
+    """Runs of kernels, which begin at `starts`, under the same limit, W. No kernel has a clock above `most`, (k,)."""
+
+    needs: KernelNeeds
+    budget: PowerBudget
+    starts: Ints
+    limit_w: float
+    wait: Callable[[Floats], Floats]
+    most: Floats
+
+    def sum_over(self, values: Floats) -> Floats:
+        """Return the sum of each run, whose kernels count as often as they run, (r,)."""
+        return np.asarray(np.add.reduceat(values * self.needs.times, self.starts), dtype=np.float64)
+
+    def over_j(self, dynamic_j: Floats, kernel_s: Floats, idle_w: Floats | float) -> Floats:
+        """Return the energy of each run beyond what the limit allows, J."""
+        return self.sum_over(dynamic_j + (idle_w - self.limit_w) * kernel_s)
+
+    def spread(self, clock: Floats) -> Floats:
+        """Return the clock of each kernel, from that of its run."""
+        return np.minimum(np.repeat(clock, np.diff(np.append(self.starts, len(self.most)))), self.most)
+
+    def run_at(self, clock: Floats) -> tuple[Floats, Floats]:
+        """Return the seconds of kernels and the factors of their cycles, at their clocks."""
+        needs, cycles = self.needs, np.minimum(clock / self.budget.core_clock, 1.0)
+        seconds = needs.own_s - needs.busy_s - needs.start_s + needs.start_s / cycles
+        seconds = seconds + np.maximum(needs.busy_s, needs.compute_s / clock)
+        return seconds, _ratio(cycles * seconds, needs.own_s)
+
+    def chip_j(self, clock: Floats, cycles: Floats) -> Floats:
+        """Return the energy of kernels on chip at their clocks, J."""
+        return (self.needs.chip_j + self.needs.timed_j * cycles) * self.budget.voltage(clock) ** 2
+
+    def excess_j(self, clock: Floats) -> Floats:
+        """Return the energy of each run beyond what the limit allows, if all run at their clocks, J."""
+        of_kernel = self.spread(clock)
+        seconds, cycles = self.run_at(of_kernel)
+        dynamic_j = self.chip_j(of_kernel, cycles) + self.needs.memory_j
+        return self.over_j(dynamic_j, self.wait(seconds), self.budget.idle_w(of_kernel))
+
+    def highest_clock(self) -> Floats:
+        """Return the highest clock of each run at which its energy fits into its time, or the least clock, (r,): false
+        position, each run by itself, whatever others are solved with it."""
+        high = np.ones(len(self.starts))
+        low = high * self.budget.least_clock
+        over, under = self.excess_j(high), self.excess_j(low)
+        low, is_open = np.where(over <= 0.0, high, low), (over > 0.0) & (under < 0.0)
+        was_over = np.zeros(len(low), dtype=np.bool_)
+        for step in range(_ROUNDS):
+            if not is_open.any():
+                break
+            between = (low * over - high * under) / np.where(is_open, over - under, 1.0)
+            excess = self.excess_j(np.where(is_open, between, low))
+            is_over = excess > 0.0
+            # An end that stays twice counts half (Illinois), else the other one alone would move.
+            stays = 0.5 if step else 1.0
+            under = np.where(is_over, np.where(was_over, stays, 1.0) * under, excess)
+            over = np.where(is_over, excess, np.where(was_over, 1.0, stays) * over)
+            high, low = np.where(is_open & is_over, between, high), np.where(is_open & ~is_over, between, low)
+            was_over, is_open = is_over, is_open & (high - low > _CLOSE) & (excess != 0.0)
+        return low
+
+    def at_clock(self, clock: Floats) -> Throttled:
+        """Return the kernels at the clock of each run. What lacks at the least clock is a pause, and the energy is what
+        the limit allows, whatever the last digits of the clock."""
+        of_kernel, budget = self.spread(clock), self.budget
+        own_s, cycles = self.run_at(of_kernel)
+        kernel_s, idle_w = self.wait(own_s), budget.idle_w(of_kernel)
+        chip_j, memory_j = self.chip_j(of_kernel, cycles), self.needs.memory_j
+        room_j = self.sum_over((self.limit_w - idle_w) * kernel_s)
+        longer = np.maximum(self.sum_over(chip_j + memory_j) / room_j, 1.0) * (clock <= budget.least_clock)
+        counts = np.diff(np.append(self.starts, len(own_s)))
+        stretch = np.repeat(np.maximum(longer, 1.0), counts)
+        allowed = _ratio(room_j * np.maximum(longer, 1.0) - self.sum_over(memory_j), self.sum_over(chip_j))
+        price_scale = budget.voltage(of_kernel) ** 2 * np.repeat(np.where(clock < 1.0, allowed, 1.0), counts)
+        # Where nothing slows down, what the chip switches off at rest is what the limit asks for.
+        spare_w = _ratio(room_j - self.sum_over(chip_j + memory_j), self.sum_over(kernel_s))
+        idle_w = idle_w + np.repeat(np.clip(spare_w, 0.0, budget.gated_w) * (clock >= 1.0), counts)
+        at_rest = _ratio(idle_w, np.full(len(own_s), budget.static_w))
+        return Throttled(own_s * stretch, kernel_s * stretch, price_scale, cycles, at_rest)
 
 
 def _ratio(value: Floats, per: Floats) -> Floats:

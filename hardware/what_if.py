@@ -36,8 +36,6 @@ _WRITTEN = 1e-5  # relative, within which a fact is that of the file it was writ
 ARRAY = "array"  # `array=32x32` is its rows and columns
 PRICES = "prices"  # `prices=FILE` takes the prices of events from a table of TOML
 
-_LIMITS = ("power_limit_w", "sustained_w")  # if stated, the envelope that a design is held to
-
 
 class Change(msgspec.Struct, frozen=True):
     """One change as written. `name` is a fact, `matrix` or `vector` (`.fp16` for one format), or an event (`:fp32` for
@@ -194,6 +192,7 @@ class _DeviceEditor:
         self.coefficients = dict(device.file.coefficients)
         self.factors = dict(device.file.price_factors)
         self.ratios: dict[str, float] = {}
+        self.added_idle_w = device.added_idle_w
         # A power cap stays as it is set.
         self.followed = set(CAPPED) if device.power_cap else set()
 
@@ -244,8 +243,6 @@ class _DeviceEditor:
             old = self.facts.get(name)
             if not sources or old is None or name in self.ratios or name in self.followed:
                 continue
-            if "silicon" in sources and name in _LIMITS and old.quality != "derived":
-                continue
             self.followed.add(name)
             value = old.value
             for fact, power in sources.items():
@@ -273,14 +270,19 @@ class _DeviceEditor:
                     self.coefficients[name] = msgspec.structs.replace(new, quality=fact.quality) if is_hope else new
 
     def follow_silicon(self) -> None:
-        """Scale leakage and clock power with the amount of transistors and the energy of logic at the node."""
-        node = self.device.process_nm
+        """Scale clock power with the amount of logic and its energy at the node, power at rest with all transistors.
+        The power limit stays: under it the chip switches off what was added."""
+        node, before_w = self.device.process_nm, self._idle_w()
         new = self.build(self.device.file.changes)
-        amounts = silicon_amount(new, node) / silicon_amount(self.device, node)
-        scale = amounts * logic_scale(new.process_nm) / logic_scale(node)
-        if scale != 1.0:
-            self.ratios["silicon"] = scale
-            self.follow("silicon")
+        of_node = logic_scale(new.process_nm) / logic_scale(node)
+        (logic, memory), (old_logic, old_memory) = silicon_amount(new, node), silicon_amount(self.device, node)
+        self.ratios["logic"] = logic / old_logic * of_node
+        self.ratios["silicon"] = (logic + memory) / (old_logic + old_memory) * of_node
+        self.follow("logic", "silicon")
+        self.added_idle_w += max(self._idle_w() - before_w, 0.0)
+
+    def _idle_w(self) -> float:
+        return max(self.facts["idle_w"].value, self.facts["clocked_idle_w"].value)
 
     def build(self, changes: tuple[str, ...]) -> Device:
         """Return the device with the changes so far."""
@@ -293,7 +295,8 @@ class _DeviceEditor:
             changes=changes,
         )  # fmt: skip
         name = self.device.file.name + self.device.operating_words + f" {{{','.join(changes)}}}"
-        return msgspec.structs.replace(self.device, name=name, facts=self.facts, file=file)
+        added_w = self.added_idle_w
+        return msgspec.structs.replace(self.device, name=name, facts=self.facts, file=file, added_idle_w=added_w)
 
 
 def follow_base(device: Device, base: Device) -> Device:
@@ -324,7 +327,7 @@ def follow_base(device: Device, base: Device) -> Device:
         for name, price in device.file.coefficients.items()
     }
     file = msgspec.structs.replace(device.file, facts=stated, coefficients=coefficients)
-    return msgspec.structs.replace(device, facts=facts, file=file)
+    return msgspec.structs.replace(device, facts=facts, file=file, added_idle_w=changed.added_idle_w)
 
 
 def apply_changes(device: Device, changes: tuple[Change, ...]) -> Device:
@@ -339,7 +342,7 @@ def apply_changes(device: Device, changes: tuple[Change, ...]) -> Device:
     new.follow_silicon()
     result = new.build((*device.file.changes, *map(str, taken)))
     try:
-        check_physics(result.facts, device.arch.data.facts)
+        check_physics(result.facts, device.arch.data.facts, result.added_idle_w)
     except ValueError as error:
         raise RequestError(f"{device.id}{{{','.join(result.file.changes)}}}: {error}") from None
     return result

@@ -4,7 +4,7 @@ A kernel's time at work goes to the resource that bounds it: arithmetic, on-chip
 hidden behind it. Attention blocks that fill and drain count as arithmetic, kernels that quantise or cast as DRAM.
 `launch` is the time that launching and dispatching add, and where layers stream to each other also filling and waiting.
 `throttled` is the time that the power limit adds. Energy goes to the event that draws it; `static` is drawn whatever
-happens. So time has no static part, and energy has no throttled part. Events belong to seven families that all
+happens. So time has no static part, and energy has no throttled part. Events belong to eight families that all
 architectures share, so that unlike devices can be compared.
 
 The host works once per step apart from the operators: the call, a scheduler, sampling. An execution adds that to the
@@ -99,6 +99,7 @@ FAMILIES = (
     "operand delivery",  # registers, operand collectors, bypasses, values passed from cell to cell, cells that wait
     "instructions and control",  # fetch, decode, schedule, branches, addresses, coherence, descriptors, domain tracking
     "launch",  # kernel launch, host dispatch, fork and join, barriers, program load
+    "waiting loops",  # cores that spin until a kernel starts, data arrive or others are done
     "on-chip memory",  # caches, scratchpads, FIFOs and the network between them
     "DRAM",  # bytes that cross the memory interface
     "static power",  # leakage, idle and memory background, for as long as the model runs
@@ -119,6 +120,8 @@ def family_of(event: Event) -> str:
     """Return the family of an event, by the constant that prices it."""
     if event.component == "static":
         return "static power"
+    if event.family == "wait":
+        return "waiting loops"
     if event.is_by_time:
         return "operand delivery" if event.category == "register" else _BY_TIME[event.argument]
     if event.family == "dram" or (event.family, event.argument) == ("path", "controller"):
@@ -135,7 +138,7 @@ def family_of(event: Event) -> str:
 
 
 def family_energy(result: Estimate) -> Floats:
-    """Return the energy of each family in J, shape (7,)."""
+    """Return the energy of each family in J, shape (8,)."""
     index = [FAMILIES.index(family_of(event)) for event in result.events]
     return np.bincount(index, result.event_j, minlength=len(FAMILIES)).astype(np.float64)
 
@@ -172,7 +175,8 @@ def limits(result: Estimate) -> Ints:
 CAUSES = ("compute", "on_chip", "dram", "launch", "throttled", "static")
 COMPUTE, ON_CHIP, DRAM, LAUNCH_CAUSE, THROTTLED, STATIC = range(len(CAUSES))
 _CAUSE_OF_RESOURCE = np.array([COMPUTE, COMPUTE, DRAM, ON_CHIP])  # in the order of hardware.execute.RESOURCES
-_CAUSE_OF_FAMILY = {"on-chip memory": ON_CHIP, "DRAM": DRAM, "launch": LAUNCH_CAUSE, "static power": STATIC}
+_CAUSE_OF_FAMILY = {"on-chip memory": ON_CHIP, "DRAM": DRAM, "static power": STATIC}
+_CAUSE_OF_FAMILY |= {"launch": LAUNCH_CAUSE, "waiting loops": LAUNCH_CAUSE}
 
 # The steps from the roofline's time to the estimated time.
 STEPS = ("ideal", "tiles", "memory", "launch", "throttled")

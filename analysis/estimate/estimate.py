@@ -42,7 +42,7 @@ _BY_KERNEL = (  # of an execution
     "pipelined_s", "kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s",
     "kernel_memory_s", "bound", "resource", "utilization",
 )  # fmt: skip
-_BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale")  # of an execution
+_BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale", "idle_scale")  # of an execution
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
 _KEEP_PARTS = 1024
@@ -222,7 +222,8 @@ class Evaluation(msgspec.Struct, frozen=True):
 
 def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
     """Execute a bundle on a device, in so many waves, one after another."""
-    demand, run = bundle.demand, execute(bundle.demand, setup)
+    demand, times = bundle.demand, 1.0 if bundle.repeats is None else bundle.repeats
+    run = execute(demand, setup, times=times)
     if bundle.repeats is not None:
         run, demand = repeat_kernels(run, demand, bundle.repeats * waves)
     if (devices := bundle.devices) > 1:

@@ -404,6 +404,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
         instructions=_instructions(side),
         launch=f"{quantity(own_s, 's')} for {count_noun(kernels, 'kernel')}{host} of {short_name(device)} "
         f"({percent(launch_s / (side.latency_s or 1.0))} of its time)",
+        waits=_waits(side, kernels),
         chip=quantity(float(chip) / batch, "byte"),
         dram=quantity(float(dram) / batch, "byte"),
         per_mac={family: _price(joules, macs, "MAC") for family, joules in energy_j.items()},
@@ -445,6 +446,18 @@ def _instructions(side: Estimate) -> str:
         return "fetches none, its schedule lies in space"
     per = f", {_per_mac(macs / count)}" if count and macs else ""
     return f"issues {quantity(count, 'SI')} {kind}{per}"
+
+
+def _waits(side: Estimate, kernels: int) -> str:
+    """Say how long the cores of a side wait in loops, for how many launches, if its cores do."""
+    device = side.device
+    if not device.arch.wait_rows:
+        return f"none in {short_name(device)}"
+    counts, arch, cycles_per_s = side.run.counts, device.arch, device.units * device.clock_hz
+    seconds, clocked_s = (float(counts[rows].sum()) / cycles_per_s for rows in (arch.wait_rows, arch.timed_rows[0]))
+    cores, starts = count_noun(device.units, device.unit_name), count_noun(kernels, "kernel start")
+    launch = quantity(max(clocked_s - float(side.run.busy_s.sum()), 0.0), "s")
+    return f"{cores} of {short_name(device)} wait {quantity(seconds, 's')}, {launch} of it for {starts}"
 
 
 def _per_mac(macs_per_instruction: float) -> str:

@@ -38,7 +38,6 @@ from hardware.mapping.recurrence_schedules import (
     schedules,
     windows,
 )
-from hardware.power_limit import KernelNeeds, PowerBudget, lower_clocks
 from hardware.precision import FORMATS
 from hardware.setup import Setup
 
@@ -49,12 +48,10 @@ _HOP = "network_on_chip.hop"
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to domain-flow programs over tiles, depthwise and element-wise work to the tiles' lanes."""
-    # Do not choose by speed: if power or DRAM bounds the kernel, the array would only add operand traffic.
     device, fabric = setup.device, fabric_of(setup)
     on_array = common.on_matrix_unit(demand, setup.plan)
     vector = vector_tiling(demand, setup, elsewhere=on_array)
-    every = _schedules(demand, setup, fabric)
-    array = fastest_schedule(every).take(demand.shapes[1])
+    array = fastest_schedule(_schedules(demand, setup, fabric)).take(demand.shapes[1])
     is_factor = demand.op_class == OpClass.FACTOR
     if demand.is_depthwise.any():
         array = choose(demand.is_depthwise, windows(demand, fabric), array)
@@ -64,8 +61,9 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     flow = common.traffic(demand, device)
     mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, partial(_counts, fabric))
     mapping = _leave_through_banks(demand, setup, _reduce_on_fabric(demand, setup, fabric, rates, mapping))
-    is_product = on_array & ~(demand.is_depthwise | is_factor)
-    mapping = _within_power(demand, setup, fabric, mapping, np.flatnonzero(is_product), every)
+    waits_for_links = mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device) > mapping.matrix_s[0]
+    which = on_array & ~(demand.is_depthwise | is_factor) & waits_for_links
+    mapping = _take_schedules(demand, setup, fabric, mapping, which, by_energy=False)
     hops_s = mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device)
     return msgspec.structs.replace(mapping, chip_s=np.maximum(mapping.chip_s, hops_s))
 
@@ -148,117 +146,42 @@ def _leave_through_banks(demand: Demand, setup: Setup, mapping: Mapping) -> Mapp
     return msgspec.structs.replace(mapping, vector_s=np.where(products & (special > 0), quicker, mapping.vector_s))
 
 
-class _Loads(NamedTuple):
-    """The kernels of a mapping, as the power limit and the links of the network see them."""
-
-    chip_j: Floats  # (k,): energy of events on chip, J
-    memory_j: Floats  # (k,): energy of memory, J
-    timed_w: float  # power of clocked tiles, W
-    start_s: Floats  # (k,)
-    hops_s: Floats  # (k,): seconds of the links
-    chip_s: Floats  # (k,): seconds of the shared memory
-    needs_s: Floats  # (1, 4, k): seconds of matrix and vector work, DRAM, and of the slower of shared memory and links
-
-
-def _kernel_loads(demand: Demand, setup: Setup, mapping: Mapping) -> _Loads:
-    """Return the loads of the kernels of a mapping."""
-    device, prices = setup.device, setup.prices
-    times = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])[None]
-    needs_s, (on_chip, _, off_chip) = demand.per_kernel(times), prices.kinds
-    chip_j, memory_j = (demand.per_kernel(value @ mapping.counts[rows]) for rows, value in (on_chip, off_chip))
-    hops_s = demand.per_kernel(mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device))
-    chip_s = needs_s[0, 3].copy()
-    needs_s[0, 3] = np.maximum(chip_s, hops_s)
-    return _Loads(
-        chip_j=chip_j,
-        memory_j=memory_j,
-        timed_w=prices.value[device.arch.timed_rows].sum() * device.clock_hz * device.units,
-        start_s=device.kernel_start_s + setup.call_s * demand.starts.begins,
-        hops_s=hops_s,
-        chip_s=chip_s,
-        needs_s=needs_s,
-    )
-
-
-def _limited_operators(demand: Demand, setup: Setup, loads: _Loads, budget: PowerBudget, which: Ints) -> Bools:
-    """Return True for those of the operators `which` whose kernel would draw more than the budget, `energy > watts *
-    seconds`, or waits for links, (n,)."""
-    busy_s = common.overlapped(loads.needs_s, setup.device.software.overlap.value)[0]
-    limited = loads.chip_j + loads.memory_j + loads.timed_w * busy_s > budget.watts * (busy_s + loads.start_s)
-    limited |= loads.hops_s >= loads.needs_s[0].max(axis=0)
-    is_limited = np.zeros(demand.n, dtype=np.bool_)
-    is_limited[which[limited[demand.kernel[which]]]] = True
-    return is_limited
-
-
-def _within_power(
-    demand: Demand, setup: Setup, fabric: Fabric, mapping: Mapping, which: Ints, every: Tiling
+def _take_schedules(
+    demand: Demand, setup: Setup, fabric: Fabric, mapping: Mapping, which: Bools, by_energy: bool
 ) -> Mapping:
-    """Return the mapping with other schedules for contractions that the power limit or the links slow down: of all
-    schedules `every` (c, u + 1), those with which their kernels end first. The one that is fastest without these limits
-    may stream too many operands."""
-    static_w = float(setup.prices.value[setup.device.arch.static_rows].sum())
-    budget, loads = setup.device.power_budget(static_w), _kernel_loads(demand, setup, mapping)
-    is_limited = _limited_operators(demand, setup, loads, budget, which)
-    if not is_limited.any():
+    """Return the mapping with other schedules for the products `which`, (n,): of all schedules those with which a
+    product and its hops end first, or those that take the least energy."""
+    if not which.any():
         return mapping
-    of_kernel = np.vstack([loads.chip_j, loads.memory_j, loads.hops_s, loads.chip_s, loads.start_s, loads.needs_s[0]])
+    device, price, every = setup.device, setup.prices.value, _schedules(demand, setup, fabric)
     own = (mapping.traffic.chip_read, mapping.traffic.chip_write, demand.macs, demand.elements, demand.head)
-    alike = np.vstack([demand.gemm, *own, mapping.matrix_s[0], of_kernel[:, demand.kernel]])
-    distinct, number = distinct_shapes(alike, is_limited)  # layers alike take the same schedule
+    distinct, number = distinct_shapes(np.vstack([demand.gemm, *own, mapping.matrix_s[0]]), which)
     tiles = every.take(np.arange(len(every.seconds))[:, None], demand.shapes[1][distinct])
     least_s = mapping.tiling.seconds[distinct]
     longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
     moved = _by_tiles(fabric, demand, setup, mapping.traffic, tiles, mapping.on_matrix, distinct)
-    ends_s = _end_seconds(demand, setup, mapping, loads, budget, distinct, longer, moved)
-    slowed = np.flatnonzero(is_limited)
-    best = ends_s.argmin(axis=0)[number[slowed] - 1], number[slowed] - 1
-    rows = {setup.device.arch.row[label]: count[best] for label, count in moved.items()}
-    return _exchange_schedules(mapping, slowed, tiles.take(*best), longer[best], rows)
-
-
-def _exchange_schedules(
-    mapping: Mapping, at: Ints, tiles: Tiling, longer: Floats, counts_by_row: dict[int, Floats]
-) -> Mapping:
-    """Return the mapping with other schedules for the operators `at` (a,): their tiles, how much `longer` they take,
-    and those of their events that depend on them."""
+    cost = np.maximum(mapping.matrix_s[0, distinct] * longer, moved[_HOP] / _hops_per_s(device))
+    if by_energy:
+        clocked_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
+        cost = cost * (clocked_w + price[device.arch.static_rows].sum())
+        cost = cost + sum(count * price[device.arch.row[label]] for label, count in moved.items())
+    at = np.flatnonzero(which)
+    best = cost.argmin(axis=0)[number[at] - 1], number[at] - 1
     matrix_s, counts, units = mapping.matrix_s.copy(), mapping.counts.copy(), mapping.units.copy()
-    matrix_s[:, at] *= longer
-    for row, count in counts_by_row.items():
-        counts[row, at] = count
+    matrix_s[:, at] *= longer[best]
+    for label, count in moved.items():
+        counts[device.arch.row[label], at] = count[best]
+    tiles = tiles.take(*best)
     units[at] = np.maximum(tiles.units, 1.0)
     tiling = mapping.tiling.exchange(at, tiles)
     return msgspec.structs.replace(mapping, matrix_s=matrix_s, counts=counts, units=units, tiling=tiling)
 
 
-def _end_seconds(
-    demand: Demand,
-    setup: Setup,
-    mapping: Mapping,
-    loads: _Loads,
-    budget: PowerBudget,
-    which: Ints,
-    longer: Floats,
-    moved: dict[str, Floats],
-) -> Floats:
-    """Return the seconds in which the kernels of the operators `which` end within the budget, (c, u), if their products
-    take `longer`, (c, u), than now and `moved` are the events that depend on their schedule."""
-    exponent, price, arch = setup.device.software.overlap.value, setup.prices.value, setup.device.arch
-    kernel, rows = demand.kernel[which], np.array([arch.row[label] for label in moved])
-    resources = np.repeat(loads.needs_s[:, :, kernel], len(longer), axis=0)
-    resources[:, 0] += mapping.matrix_s[0, which] * (longer - 1.0)
-    more_hops = moved[_HOP] - mapping.counts[arch.row[_HOP], which]
-    hops_s = loads.hops_s[kernel] + more_hops / _hops_per_s(setup.device)
-    resources[:, 3] = np.maximum(loads.chip_s[kernel], hops_s)
-    # The energy of a kernel: of the events that move with the schedule, of all others, and of clocked tiles.
-    moved_j = sum(count * each for count, each in zip(moved.values(), price[rows], strict=True))
-    rest_j = loads.chip_j[kernel] - price[rows] @ mapping.counts[np.ix_(rows, which)]
-    busy_s, compute_s = common.overlapped(resources, exponent), resources[:, :2].max(axis=1)
-    none = np.zeros(1)
-    joules = rest_j + moved_j, loads.timed_w * busy_s, none, loads.memory_j[kernel]
-    each = np.broadcast_arrays(*joules, busy_s + loads.start_s[kernel], busy_s, compute_s, none)
-    ends_s = lower_clocks(KernelNeeds(*(one.ravel() for one in each)), budget, 0.0).seconds
-    return ends_s.reshape(busy_s.shape)
+def _save_energy(demand: Demand, setup: Setup, mapping: Mapping, runs: Bools) -> Mapping:
+    """Return the mapping with the schedules of least energy for the products of the operators `runs`, (n,). The ones
+    that are fastest may stream so many operands that a run waits for its power limit."""
+    is_product = mapping.on_matrix & (demand.macs > 0) & ~demand.is_depthwise & (demand.op_class != OpClass.FACTOR)
+    return _take_schedules(demand, setup, fabric_of(setup), mapping, is_product & runs, by_energy=True)
 
 
 class _Streams(NamedTuple):
@@ -421,4 +344,5 @@ ARCHITECTURE = Architecture(
     sentence=_sentence,
     execution="fused",
     divide_stages=_divide_stages,
+    save_energy=_save_energy,
 )

@@ -337,10 +337,9 @@ def _energy(figures: tree_figures.TreeFigures, kind: str, members: Ints) -> tupl
         " + ".join(f"{look.name} {quantity(part, 'J')}" for look, part in by_cause if part),
     ]
     if kind != "operator" and time:
-        lines.append(
-            f"average power {quantity(energy / time, 'W')}; limit {quantity(result.power_limit_w, 'W')}, "
-            f"TDP {quantity(result.device.tdp_w, 'W')}"
-        )
+        of_run = "" if kind == "model" else f", in the whole run {quantity(result.average_power_w, 'W')}"
+        limits = f"limit {quantity(result.power_limit_w, 'W')}, TDP {quantity(result.device.tdp_w, 'W')}"
+        lines.append(f"average power {quantity(energy / time, 'W')}{of_run}; {limits}")
     return tuple(lines)
 
 

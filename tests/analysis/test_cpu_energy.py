@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from analysis.estimate.estimate import Estimate
+from analysis.explore.attribution import explain
 from hardware.device_catalog import load_device
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
@@ -67,22 +68,46 @@ def test_prices_of_a_core_are_ordered(name: str) -> None:
         assert price[dear] > price[cheap], (dear, cheap)
 
 
-def test_a_waiting_core_executes_in_proportion_to_its_clock(tmp_path: Path) -> None:
-    """Streams from memory: as many bytes, and more loops that wait for them."""
+def test_a_waiting_core_loops_in_proportion_to_its_clock(tmp_path: Path) -> None:
+    """Streams from memory: as many bytes and instructions, and more cycles that wait for them."""
     work = grid.toy_gemm(1, 32768, 32768)
     usual = grid.run(work, "epyc_9654", 1, "fp32_strict", "fused")
     quick = grid.altered(
         tmp_path, "epyc_9654", grid.faster(("clock_hz", "vector_clock_hz", "matrix_clock_hz"), factor=1.2)
     )
     faster = grid.run(work, quick, 1, "fp32_strict", "fused")
-    retired = [float(grid.counted(result, "retire").sum()) for result in (usual, faster)]
-    assert 1.05 < retired[1] / retired[0] < 1.21
+    waits, retired = (
+        [float(grid.counted(each, name).sum()) for each in (usual, faster)] for name in ("wait_loop", "retire")
+    )
+    assert 1.05 < waits[1] / waits[0] < 1.21
+    assert retired[1] == pytest.approx(retired[0])
     np.testing.assert_array_equal(grid.dram_bytes(usual), grid.dram_bytes(faster))
+
+
+def test_instructions_follow_from_shapes_and_waiting_stands_apart() -> None:
+    """221,444 of AMX, the vectors beside them and their loops: 2.1 million, whatever the time. The cycles that they do
+    not take wait."""
+    result = grid.run("resnet18", "xeon_8490h", 1)
+    issued = grid.counted(result, "retire").sum()
+    assert issued == pytest.approx(2.107e6, rel=0.01)
+    assert result.demand.macs.sum() / issued > 100
+    cycles, waits = (
+        result.run.counts[rows].sum() for rows in (result.device.arch.timed_rows[0], result.device.arch.wait_rows)
+    )
+    rate = result.device.arch.constants.instructions_per_cycle  # type: ignore[attr-defined]
+    assert cycles - waits == pytest.approx(issued / rate, rel=0.05)
+    assert "60 cores of" in next(
+        each for each in explain(grid.run("resnet18", "h100_sxm"), result, "energy").reasons if "wait" in each
+    )
 
 
 @pytest.mark.parametrize("name", ["xeon_8490h", "i9_13900k", "raspberry_pi_5"])
 def test_cores_retire_no_more_than_they_issue(name: str) -> None:
     for model in ("resnet18", "mobilenet_v2"):
         result = grid.run(model, name, 8)
-        cycles = result.run.counts[result.device.arch.timed_rows[0]].sum()
-        assert 1.0 <= grid.counted(result, "retire").sum() / cycles <= 6.0
+        cycles, waits = (
+            result.run.counts[row] for row in (result.device.arch.timed_rows[0], result.device.arch.wait_rows[0])
+        )
+        assert (waits >= 0).all()
+        assert (waits <= cycles * (1 + 1e-9)).all()
+        assert grid.counted(result, "retire").sum() / cycles.sum() <= 6.0

@@ -209,7 +209,7 @@ def test_counts_do_not_depend_on_prices(name: str, mode: str, tmp_path: Path) ->
 @pytest.mark.parametrize("mode", grid.MODES)
 @pytest.mark.parametrize("name", grid.DEFAULTS)
 def test_counts_do_not_depend_on_the_clock(name: str, mode: str, tmp_path: Path) -> None:
-    """Only cycles and seconds do: work is not latency times a rate. Cores that wait execute more instructions."""
+    """Only cycles and seconds do: work is not latency times a rate."""
     faster = grid.faster(("clock_hz", "vector_clock_hz", "matrix_clock_hz"), factor=2.0)
 
     def quicker(data: dict[str, Any]) -> None:
@@ -220,16 +220,13 @@ def test_counts_do_not_depend_on_the_clock(name: str, mode: str, tmp_path: Path)
     for model in ("resnet18", "transformer_block", "mobilenet_v2"):
         for precision in ("fp32", "int8"):
             original, other = (grid.run(model, d, 8, precision, mode) for d in (usual, quick))
-            waits = original.device.arch.scalar_instruction > 0
-            follows = [event.is_dynamic and not each for event, each in zip(original.events, waits, strict=True)]
-            np.testing.assert_allclose(original.run.counts[follows], other.run.counts[follows], rtol=1e-12)
-            least, more = (each.run.counts[waits].sum(axis=1) for each in (original, other))
-            assert (more >= least * (1 - 1e-12)).all()
+            np.testing.assert_allclose(grid.untimed(original), grid.untimed(other), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", grid.DEFAULTS)
 def test_static_energy_is_clocked_idle_power_times_time(name: str) -> None:
-    result = grid.run("resnet18", name, 8, "fp16")
+    result = grid.run("resnet18", name, 1, "fp16")
+    assert (result.run.price_scale == 1.0).all(), "a lower clock would lower the power of cores at rest"
     for event in grid.event_rows(result.device, "s"):
         np.testing.assert_array_equal(result.run.counts[event], result.run.latency_s)
     assert result.component_energy_j[2].sum() == pytest.approx(

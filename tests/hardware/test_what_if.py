@@ -56,8 +56,8 @@ def test_what_follows_follows() -> None:
     assert wide.peaks["matrix", "fp16"] == 2 * base.peaks["matrix", "fp16"]
     assert wide.last_level_bandwidth == 2 * base.last_level_bandwidth
     assert 1.2 < wide.clocked_idle_w / base.clocked_idle_w < 2.0  # its L2 and PHYs are as before
-    assert wide.tdp_w / base.tdp_w == pytest.approx(wide.clocked_idle_w / base.clocked_idle_w)
-    assert load_device("h100_sxm{units*2,tdp_w=700}").power_limit_w == 700
+    assert wide.tdp_w == wide.power_limit_w == 700  # an envelope is no silicon
+    assert wide.added_idle_w == wide.clocked_idle_w - base.clocked_idle_w
     fast = load_device("h100_sxm{clock_hz*0.5}")
     assert fast.vector_clock_hz == base.vector_clock_hz / 2
     assert fast.active_w == base.active_w
@@ -65,7 +65,16 @@ def test_what_follows_follows() -> None:
     assert array.peaks["matrix", "bf16"] == 4 * load_device("tpu_v4").peaks["matrix", "bf16"]
     assert load_device("h100_sxm{memory_bus_bits*2}").memory_bandwidth == 2 * base.memory_bandwidth
     assert load_device("h100_sxm{memory_bandwidth*2}").last_level_bandwidth == base.last_level_bandwidth
-    assert load_device("kpu_t256{process_nm=7}").tdp_w < load_device("kpu_t256").tdp_w
+    assert load_device("kpu_t256{process_nm=7}").idle_w < load_device("kpu_t256").idle_w
+    assert load_device("i7_13700k{l2_bytes*10}").active_w == load_device("i7_13700k").active_w
+
+
+@pytest.mark.parametrize("change", ["process_nm=90", "l2_bytes*20", "units*3"])
+def test_a_changed_chip_keeps_its_limit_and_switches_off_what_was_added(change: str) -> None:
+    before, after = _run("h100_sxm", batch=64), _run(f"h100_sxm{{{change}}}", batch=64)
+    assert after.power_limit_w == 700
+    assert after.average_power_w <= 700 * (1 + 1e-9)
+    assert change.startswith("process") or after.latency_s <= before.latency_s * (1 + 1e-9)
 
 
 def _price(device: str, event: str, precision: str = "fp32") -> float:

@@ -41,7 +41,7 @@ def test_the_verdict_of_equals_and_of_other_models() -> None:
 def test_events_of_two_architectures_are_compared_by_common_families() -> None:
     state = parse("resnet18@b8/h100_sxm,tpu_v4?pin=tpu_v4@b8")
     families = [row.cells[0] for row in events.view(state).rows if not row.depth]
-    assert set(families) == {name.removesuffix(" and control") for name in FAMILIES}
+    assert set(families) == {name.removesuffix(" and control") for name in FAMILIES} - {"waiting loops"}  # of cores
 
 
 def test_heat_columns_are_what_each_device_has() -> None:
