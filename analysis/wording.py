@@ -191,6 +191,8 @@ def phase_words(result: Estimate) -> tuple[str, str]:
 
 def work_word(result: Estimate) -> str:
     """Return what a run of a model makes: `inference`, or `prompt`, `token` or `request` of a language model."""
+    if result.workload.training is not None:
+        return "sample"
     return phase_words(result)[1] or ("request" if "output" in result.workload.defaults else "inference")
 
 

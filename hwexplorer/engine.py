@@ -22,6 +22,7 @@ from analysis.explore.outcome import Outcome
 from analysis.model import reading_budget, store
 from analysis.model.ir import workload as workloads
 from analysis.model.names import model_ref, targets, zoo
+from analysis.model.training.settings import Step
 from hardware import device_catalog, known_architectures
 from hardware.base import file_access
 from hardware.base.errors import RequestError
@@ -118,6 +119,11 @@ def ref(state: State) -> model_ref.ModelRef:
     return model_ref.with_load(reference, state.load) if state.load else reference
 
 
+def _forward(reference: model_ref.ModelRef) -> zoo.Spec | targets.Target | Request:
+    """Return the reference of what is read or captured: of a model in training its forward pass."""
+    return reference.model if isinstance(reference, Step) else reference
+
+
 def model(reference: model_ref.ModelRef) -> workloads.Workload:
     """Return a model that is ready. Raises RequestError if it must be captured first."""
     return _read_model(_MODELS, reference)
@@ -127,6 +133,8 @@ def model(reference: model_ref.ModelRef) -> workloads.Workload:
 def _read_model(models: _Models, reference: model_ref.ModelRef) -> workloads.Workload:
     if reference.load is not None:
         return _model_of_load(reference)
+    if isinstance(reference, Step):
+        return store.train(reference, model(reference.model))
     workload = models.captured.get(reference)
     if workload is None:
         models.read[reference] = _stamp(reference)
@@ -177,6 +185,7 @@ class ModelReading(Thread):
 def is_long_to_read(state: State) -> bool:
     """Return True for a model of many layers that was not read lately."""
     reference = ref(state)
+    reference = _forward(reference)
     if isinstance(reference, zoo.Spec | targets.Target) or has_memo(_MODELS, _read_model, reference):
         return False
     phases, halves = 1 + (reference.run.phase == "request"), 1 + bool(reference.config.experts)
@@ -310,7 +319,7 @@ def _estimate(models: _Models, reference: model_ref.ModelRef, scenario: Scenario
 
 def is_ready(state: State) -> bool:
     """Return False for a model that must be captured first, which takes seconds and torch."""
-    reference = ref(state)
+    reference = _forward(ref(state))
     if _is_file_replaced(reference):
         if not store.is_ready(reference):
             return False
@@ -329,7 +338,7 @@ def _is_file_replaced(reference: model_ref.ModelRef) -> bool:
 
 def capture_again(state: State) -> None:
     """Ignore the stored captures of a model: it is not ready until it is captured again."""
-    reference = ref(state)
+    reference = _forward(ref(state))
     if reference.is_captured:
         _MODELS.captured.pop(reference, None)
         _MODELS.again.add(reference)
@@ -338,7 +347,7 @@ def capture_again(state: State) -> None:
 
 def is_edited(state: State) -> bool:
     """Return True if the code of a model has changed since its capture, or its file since it was read."""
-    reference = ref(state)
+    reference = _forward(ref(state))
     if _is_file_replaced(reference):
         return True
     return reference in _MODELS.captured and not store.is_current(_MODELS.captured[reference])
@@ -382,7 +391,7 @@ def _capture_limits(reference: model_ref.ModelRef) -> reading_budget.ProcessLimi
 
 def capture(state: State, progress: reading_budget.Progress | None = None) -> None:
     """Capture the model of a state and keep it; wait until it is done. Raises RequestError if it fails."""
-    reference = ref(state)
+    reference = _forward(ref(state))
     _MODELS.reading[reference] = _stamp(reference)
     is_again, limits = reference in _MODELS.again, _capture_limits(reference)
     _keep(reference, store.load(reference, progress=progress, limits=limits, again=is_again))
@@ -390,7 +399,7 @@ def capture(state: State, progress: reading_budget.Progress | None = None) -> No
 
 def capture_job(state: State) -> WorkloadJob:
     """Return a capture to start, watch and cancel; the model is ready after `keep` of its result."""
-    reference = ref(state)
+    reference = _forward(ref(state))
     limits = _capture_limits(reference)
     _MODELS.reading[reference] = _stamp(reference)
     return store.capture_job(reference, limits=limits)
@@ -398,7 +407,7 @@ def capture_job(state: State) -> WorkloadJob:
 
 def keep(state: State, captured: workloads.Workload) -> None:
     """Use this workload for the model of a state from now on."""
-    _keep(ref(state), captured)
+    _keep(_forward(ref(state)), captured)
 
 
 def adopt(workload: workloads.Workload) -> str:

@@ -91,7 +91,12 @@ class State(msgspec.Struct, frozen=True):
             raise RequestError("no model named (hwexplorer models lists them)")
         if ":" in self.model:
             from analysis.model.names.model_ref import split_load  # not needed to start the screen
+            from analysis.model.training.settings import split_batch
 
+            model, batch = split_batch(self.model)  # `resnet50:train,batch=256`
+            if batch is not None:
+                msgspec.structs.force_setattr(self, "model", model)
+                msgspec.structs.force_setattr(self, "batch", batch)
             model, load = split_load(self.model)
             if load:  # `llama3_8b:serve,rate=5` states a load by its name
                 msgspec.structs.force_setattr(self, "model", model)

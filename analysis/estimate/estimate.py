@@ -21,6 +21,7 @@ from analysis.estimate.peak_memory import Memory, block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.trust import Factors, Trust, find_trust, work_class
 from analysis.model.ir.workload import Bools, Coverage, Floats, Workload, check_batch, coverage
+from analysis.model.training.step import at_width
 from hardware import precision
 from hardware.architecture_facts import Event
 from hardware.base.records import memoize
@@ -265,7 +266,7 @@ def _choose_parts(
         return {}
     estimates = [(workload, batch) for batch in batches for workload in workloads]
     leaving = np.flatnonzero(_leave_chip(whole)).tolist()
-    places = [p for p in leaving if estimates[p][1] > 1 and estimates[p][0].kind != "request"]
+    places = [p for p in leaving if estimates[p][1] > 1 and estimates[p][0].kind not in ("request", "training")]
     if not places:
         return {}
     models = [workload for workload in workloads if any(estimates[place][0] is workload for place in places)]
@@ -563,7 +564,9 @@ def estimate_batches(workload: Workload, device: Device, base: Scenario, batches
 
 
 def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tuple[int, ...]) -> Iterator[Estimate]:
-    joins, widths = usual_joins(workload, setup.joins), setup.plan.widths
+    widths = setup.plan.widths
+    workload = at_width(workload, widths.activations)
+    joins = usual_joins(workload, setup.joins)
     block = block_channels(setup.device, setup.runtime.mode)
     if len(batches) == 1:
         waves, memory = _waves(workload, batches[0], setup, joins, block)

@@ -181,7 +181,7 @@ def head_fields(result: Estimate, on_device: bool = False) -> dict[str, Any]:
 
 
 _WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models",
-         "solver": "factorisations"}  # fmt: skip
+         "solver": "factorisations", "training": "training"}  # fmt: skip
 
 
 def describe_deviations(result: Estimate) -> tuple[str, ...]:

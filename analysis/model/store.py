@@ -18,6 +18,8 @@ from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
 from analysis.model.names.zoo import Spec
 from analysis.model.reading_budget import Budget, Progress
+from analysis.model.training.settings import Step
+from analysis.model.transformer.config import TRAIN
 from hardware.base import file_access, plugins
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ def load(
     `progress` is called with a phase (`import`, `build`, `export`, `lower`) and a fraction.
     """
     ref = refer(model, image_size)
+    if isinstance(ref, Step):
+        return train(ref, load(ref.model, progress=progress, limits=limits, again=again))
     workload = None if again and ref.is_captured else ready(ref)
     if workload is not None:
         return workload
@@ -54,6 +58,9 @@ def load(
 def ready(model: str | ModelRef, image_size: int | None = None) -> Workload | None:
     """Return the workload if no capture is needed, else None. Raises a `ModelError` for an invalid request."""
     ref = refer(model, image_size)
+    if isinstance(ref, Step):
+        forward = ready(ref.model)
+        return None if forward is None else train(ref, forward)
     if isinstance(ref, Target):
         return _ready_target(ref)
     if isinstance(ref, Spec):
@@ -61,6 +68,21 @@ def ready(model: str | ModelRef, image_size: int | None = None) -> Workload | No
     from analysis.model.transformer.transformer_workload import build  # not needed to open a shipped capture
 
     return build(ref.text, ref.config, ref.run)
+
+
+def train(step: Step, forward: Workload) -> Workload:
+    """Return the training step of a model whose forward pass is this one; a transformer's has the logits of all
+    tokens."""
+    from analysis.model.training.step import training_step
+
+    model = step.model
+    if not isinstance(model, Spec | Target):
+        from analysis.model.transformer.transformer_workload import build
+
+        forward = build(model.text, model.config, msgspec.structs.replace(model.run, phase=TRAIN, kv=0))
+    words = (*forward.words[:-1], str(step)) if forward.asked else ()
+    renamed = msgspec.structs.replace(forward, name=step.label, asked=words)
+    return training_step(renamed, step.training, True)
 
 
 def _ready_spec(spec: Spec) -> Workload | None:
@@ -90,6 +112,8 @@ def _shipped_path(spec: Spec) -> Path:
 def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
     """Return True if `load` returns without a capture. The user's code is not run."""
     ref = refer(model, image_size)
+    if isinstance(ref, Step):
+        return is_ready(ref.model)
     if isinstance(ref, Target):
         return _ready_target(ref) is not None
     if not isinstance(ref, Spec) or not ref.is_captured or _shipped_path(ref).is_file():
@@ -104,6 +128,7 @@ def capture_job(
     from analysis.model.process.child_job import FileReading, ModelCapture
 
     ref = refer(model, image_size)
+    ref = ref.model if isinstance(ref, Step) else ref
     if isinstance(ref, Target) and not ref.is_captured:
         return FileReading(ref)
     path = cache_path(ref)  # hashes the source file before its code runs

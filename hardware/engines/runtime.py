@@ -215,7 +215,7 @@ PATH = Path(__file__).with_name("runtimes.toml")
 MODES = ("eager", "compiled", "fused")
 AUTO, LIKE_FOR_LIKE = "auto", "fused"  # like for like: every device with its ahead-of-time compiler
 LAYOUTS = ("nchw", "channels_last")
-WORK = ("vision", "encoder", "language", "solver")  # the last is run by libraries that factorise matrices alone
+WORK = ("vision", "encoder", "language", "solver", "training")  # solvers are libraries that factorise matrices
 
 
 class Chip(Protocol):
@@ -305,7 +305,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     vendors: tuple[str, ...] = ()
     not_vendors: tuple[str, ...] = ()
     memory: tuple[str, ...] = ()
-    work: tuple[str, ...] = WORK[:-1]
+    work: tuple[str, ...] = WORK[:3]
 
     # The host. `dispatch` and `launch` multiply the device's facts of these names, `dispatch_on` for some classes.
     dispatch: SourcedValue = exact_value(1.0)

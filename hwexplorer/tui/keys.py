@@ -114,7 +114,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("execution", "x", "Execution",
             "Runtime: operators one by one (eager), fused, or the usual one (auto)",
             changes.cycle("execution", settings.EXECUTIONS), hint="execution"),
-        _action("phase", "r", "Phase", "Phase of a language model: prefill, decode, or the whole request",
+        _action("phase", "r", "Phase", "Inference or training; of a language model prefill, decode, the whole request",
             hint="phase"),
         _action("undo", "u", "Undo", "Undo the last change of the state", "step", "undo", hint="undo"),
         _action("redo", "U", "Redo", "Redo the last undone change", "step", "redo"),

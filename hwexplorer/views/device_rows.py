@@ -184,6 +184,7 @@ FIGURES = {
         DeviceFigure("energy", "energy_j_per_inference", "J", per="/request", title="Energy/request", band="energy"),
         msgspec.structs.replace(_EDP, keep=5),
     ),
+    "sample": _of_phase("Step", "sample"),
     "prompt": _of_phase("TTFT", "prompt"),
     "token": _of_phase("TPOT", "token"),
     "output token": (

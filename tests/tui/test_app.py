@@ -103,7 +103,7 @@ STATES: dict[str, tuple[str, tuple[tuple[object, ...], ...]]] = {
     "to_tree": ("resnet50?pane=compare", (("enter", {"pane": "tree"}),)),
     "why": ("resnet50", (("w", {"pane": "why"}),)),
     "explain": ("resnet50", (("enter", {"pane": "why"}),)),
-    "phase": ("resnet50", (("r", {}, "only a language model"),)),  # test_ten_tasks.py has one with phases
+    "phase": ("resnet50", (("r", {"model": "resnet50:train"}, "train"), ("r", {"model": "resnet50"}))),
     "sessions": ("resnet50", (("R", {}, "no session is saved yet"),)),
     "undo": ("resnet50", (("] x u", {"batch": 2, "execution": "auto"}), ("u u", {"batch": 1}, "nothing to undo"))),
     "redo": ("resnet50", (("] u U", {"batch": 2}), ("U", {}, "nothing to redo"))),

@@ -165,8 +165,8 @@ SCHEMA = "hwexplorer-workload/1"
 _KEEP_BOUND = 16
 
 # Kinds of work for the evidence of estimates: images, encoders, one token per step, a prompt, a request, a block, a
-# block that factorises matrices.
-WORK_KINDS = ("vision", "encoder", "decode", "prefill", "request", "kernel", "solver")
+# block that factorises matrices, a step of training.
+WORK_KINDS = ("vision", "encoder", "decode", "prefill", "request", "kernel", "solver", "training")
 
 _FACTORISATIONS = frozenset(("lu", "cholesky", "solve"))
 
@@ -244,6 +244,15 @@ class Parallel(msgspec.Struct, frozen=True):
         return rounds / self.degree, self.degree.bit_length() if is_exchange else rounds, rounds * is_exchange
 
 
+class TrainedModel(msgspec.Struct, frozen=True):
+    """The forward pass of which a workload is a training step, its `settings` (a Training), and whether its values have
+    fewer than 32 bits."""
+
+    forward: Workload
+    settings: Any
+    is_narrow: bool
+
+
 class Workload(msgspec.Struct, frozen=True, dict=True):
     """A captured model. `parameters` counts elements; `origin` names its source.
 
@@ -273,6 +282,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     parallel: Parallel | None = None
     wide: tuple[tuple[str, int], ...] = ()
     asked: tuple[str, ...] = ()  # command-line words, if its name is not enough
+    training: TrainedModel | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -281,8 +291,10 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def work(self) -> str:
-        """The kind of work that runtimes distinguish: 'vision', 'encoder', 'language', or 'solver' for blocks with a
-        factorisation."""
+        """The kind of work that runtimes distinguish: 'vision', 'encoder', 'language', 'solver' for blocks with a
+        factorisation, or 'training'."""
+        if self.training is not None:
+            return "training"
         if self.family == "block" and not _FACTORISATIONS.isdisjoint(self.operators.kind):
             return "solver"
         return self.family if self.family in ("encoder", "language") else "vision"
@@ -553,7 +565,7 @@ def _names(workload: Workload) -> None:
     )
     named = (workload.name, *operators.path, *operators.target)
     _require(all(0 < len(name) <= _NAME_MAX for name in named), "an empty or too long name")
-    _require(workload.name.isprintable(), "an unprintable name")
+    _require(workload.name.isprintable() and workload.training is None, "an unprintable name, or a training step")
     _require(all(len(name) <= _NAME_MAX for name in (*tensors.name, *operators.module_type)), "a name that is too long")
     for descriptions in (tensors.shape, tensors.dtype):
         _require(len(descriptions) in (0, len(tensors.name)), "tensors without a shape or type")

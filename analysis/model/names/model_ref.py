@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from analysis.model.model_errors import ModelError, ModelSpecError, UnknownModelError
 from analysis.model.names import targets, zoo
 from analysis.model.names.targets import Target
+from analysis.model.training import settings as training
+from analysis.model.training.settings import Step
+from analysis.model.transformer.config import TRAIN
 from hardware.base.errors import RequestError, hint
 from hardware.device_catalog import load_device
 
@@ -28,7 +31,7 @@ _OWNED = r"[\w.-]+/[\w.-]+"
 _HUB_ADDRESS = r"(?i)^(hf:)?https?://[^/\s]+/([\w.-]+/[\w.-]+)(?:/(?:tree|blob|resolve|raw)/[^:@?\s]*|/)?"
 _LOAD = re.compile(r"[:,] *(serve|rate=|concurrency=|requests=)", re.I)  # in a name that states a load
 # The meaning of a name: a frozen value. `str` gives a name that is parsed to the same value.
-ModelRef: TypeAlias = "zoo.Spec | Target | Request"
+ModelRef: TypeAlias = "zoo.Spec | Target | Request | Step"
 
 
 def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
@@ -72,6 +75,11 @@ def _known_on_hub(text: str) -> str:
 
 
 def _refer(text: str, image_size: int | None) -> ModelRef:
+    if (asked := training.split(text)) is not None:
+        forward = refer(asked[0], image_size)
+        if isinstance(forward, Step) or next(iter(forward.phases), "prefill") != "prefill":
+            raise ModelSpecError(f"{text[:60]}: a model in training has no other phase")
+        return Step(forward, training.read(*asked))
     name, colon, options = text.partition(":")
     model = zoo.find_name(name)
     if model is None and (full_name := plain(text)) != text:
@@ -109,6 +117,17 @@ def phases(model: str) -> dict[str, str]:
     return {} if reference is None else reference.phases
 
 
+def phases_to_turn(model: str) -> dict[str, str]:
+    """Return the names of a model by phase, the current one first: those of a language model, and of any other model
+    inference and training."""
+    reference = _meaning(model)
+    if reference is None or reference.phases:
+        return {} if reference is None else reference.phases
+    if isinstance(reference, Step):
+        return {TRAIN: str(reference), "inference": str(reference.model)}
+    return {"inference": str(reference), TRAIN: str(Step(reference, training.Training()))}
+
+
 def split_load(model: str) -> tuple[str, str]:
     """Return the name of a model without its load, and the words of the load: a name may state both. Return the name
     and '' if it has no load, or is wrong."""
@@ -120,7 +139,7 @@ def split_load(model: str) -> tuple[str, str]:
 
 def with_load(model: ModelRef, words: str) -> ModelRef:
     """Return a model under a load, `rate=5`: it serves requests of its lengths. Raises a `ModelSpecError`."""
-    if isinstance(model, zoo.Spec | Target) or not model.phases:
+    if isinstance(model, zoo.Spec | Target | Step) or not model.phases:
         raise ModelSpecError(f"{model.label[:60]} has no load: only language models serve requests")
     return refer(model.serve(words))
 

@@ -341,6 +341,7 @@ class StepSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PHASES = ("prefill", "decode", "request")
+TRAIN = "train"  # the forward pass of training: logits of all tokens, and no cache
 # Defaults of sequence, kv and output: a prompt of 512 tokens; a token after 2048; 256 output tokens after 1024.
 DEFAULTS = {"prefill": (512, 0, 0), "decode": (1, 2048, 0), "request": (1024, 0, 256)}
 

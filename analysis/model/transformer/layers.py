@@ -12,7 +12,7 @@ from analysis.model.ir.poly import Poly, dim, product
 from analysis.model.ir.workload import EXPERT_ROWS, EXPERTS
 from analysis.model.operators.contractions import ZERO, OperatorCall, OperatorCost
 from analysis.model.operators.cost_rules import register
-from analysis.model.transformer.config import Mixer
+from analysis.model.transformer.config import TRAIN, Mixer
 from analysis.model.transformer.graph_writer import FIXED_FP32, StepWriter, Tensor
 
 SCORE_FLOPS = 3  # ReLU, multiply by the weight of the head, add
@@ -170,6 +170,8 @@ def _cached(
 ) -> Tensor:
     c, w = step.config, step.w
     query, key, *value = heads
+    if step.run.phase == TRAIN:
+        return _attend(step, shape, query, heads[1:], None, layer)
     with w.module("cache_append", "Cache"):
         parts = {"key": key} | ({"value": value[0]} if value else {})
         new = w.calls("hwexplorer.cache_append.default", [part.shape for part in heads[1:]], **parts)

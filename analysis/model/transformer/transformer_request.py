@@ -17,7 +17,7 @@ import msgspec
 
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.transformer.config import CHOICES, DEFAULTS, FAMILIES, PHASES, Config, StepSettings, family
+from analysis.model.transformer.config import CHOICES, DEFAULTS, FAMILIES, PHASES, TRAIN, Config, StepSettings, family
 from hardware.base import file_access
 from hardware.base.errors import RequestError, hint, match_name
 from hardware.base.text import parse_amount, quantity
@@ -187,6 +187,7 @@ class Request(msgspec.Struct, frozen=True):
         if self.config.encoder:
             return {}
         names = {phase: self.spell(phase) for phase in PHASES} | {SERVE: self.spell(SERVE, "rate=1")}
+        names[TRAIN] = self.spell(TRAIN)
         order = [*names]
         at = order.index(SERVE if self.load is not None else self.run.phase)
         return {phase: names[phase] for phase in (*order[at:], *order[:at])}

@@ -34,7 +34,7 @@ from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL, OperatorCall, OperatorCost
 from analysis.model.operators.cost_rules import register
-from analysis.model.transformer.config import LETTERS, Config, StepSettings, degrees
+from analysis.model.transformer.config import LETTERS, TRAIN, Config, StepSettings, degrees
 from analysis.model.transformer.graph_writer import StepWriter, Tensor, Writer
 from analysis.model.transformer.layers import attention, feed_forward, mix_by_state
 from hardware.base import file_access
@@ -274,7 +274,8 @@ def family(config: Config) -> str:
 def _graph(config: Config, run: StepSettings, times: dict[int, int]) -> Graph:
     w = Writer("Encoder" if config.encoder else "Decoder")
     sequences = SHARE if run.spreads_sequences else "batch"
-    prompt = StepWriter(config, run, w, dim(sequences), dim("sequence"), dim("kv"))
+    is_trained = run.phase == TRAIN
+    prompt = StepWriter(config, run, w, dim(sequences), dim("sequence"), poly(0) if is_trained else dim("kv"))
     ids = InputSpec("input_ids", "int64", (sequences, "sequence"))
     if config.encoder:
         return w.graph(_pooled(prompt, _layers(prompt, [])[0]), (ids,), ("batch", "sequence"), _notes(config, run))
@@ -284,12 +285,14 @@ def _graph(config: Config, run: StepSettings, times: dict[int, int]) -> Graph:
     else:
         results = [_head(prompt, *_layers(prompt, caches, times))]
         repeats = {f"layers.{layer}": poly(n) for layer, n in times.items() if n > 1}
+    dims = dims[:2] if is_trained else dims
     cache = InputSpec("kv_cache", "float32", (config.count("attention"), sequences, dims[-1], prompt.cached_width))
     dims += [SHARE] if run.spreads_sequences else []
     for phase in ("", DECODING) if run.phase == "request" else ("",):
         dims += [name(window, phase) for window in windows(config) for name in (attended_dim, cached_dim)]
         dims += [EXPERTS + phase, EXPERT_ROWS + phase] if config.experts else []
-    return w.graph([*results, *caches], (ids, cache), tuple(dims), _notes(config, run), repeats)
+    inputs = (ids,) if is_trained else (ids, cache)
+    return w.graph([*results, *caches * (not is_trained)], inputs, tuple(dims), _notes(config, run), repeats)
 
 
 def _request(prompt: StepWriter) -> list[Tensor]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from analysis.model.names.model_ref import phases
+from analysis.model.names.model_ref import phases_to_turn
 from hardware.base.errors import RequestError
 from hardware.what_if import with_unchanged
 from hwexplorer import state as states
@@ -264,15 +264,14 @@ class Session:
             self.say(f"all devices run in {', '.join(self.formats(state))}", "dim")
 
     def do_phase(self) -> None:
-        """Go to the next phase of a language model: its prompt, a token after it, the whole request, a load."""
-        names = phases(self.state.model)
-        if names:
-            order = [*names]
-            following = order.index(state_changes.current_phase(self.state.model, self.state.load)) + 1
-            if self.apply(self.with_model(names[order[following % len(order)]])) and not self.state.load:
-                self.say(f"{state_changes.current_phase(self.state.model)}: {self.provider.length_words(self.state)}")
-        else:
-            self.say("only a language model has phases: prefill, decode, request", "dim")
+        """Go to the next phase: of a language model its prompt, a token after it, the whole request, a load, a step of
+        training; of any other model a step of training and back."""
+        names = phases_to_turn(self.state.model)
+        order = [*names]
+        following = order[(order.index("serve" if self.state.load else order[0]) + 1) % len(order)]
+        if self.apply(self.with_model(names[following])) and not self.state.load:
+            lengths = self.provider.length_words(self.state)
+            self.say(f"{following}: {lengths}" if lengths else following)
 
     def do_try_it(self) -> None:
         """Apply the setting that the why pane offers for the node."""

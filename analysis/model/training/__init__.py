@@ -1,0 +1,1 @@
+"""The step that trains a model: backward and update written from the forward pass."""

@@ -1,0 +1,157 @@
+"""What a training step is asked to be: `resnet50:train,optimizer=adamw,recompute=blocks`.
+
+A name of a model with the word `train` means one step of its training: forward, backward, update. The options are those
+of Training; others, such as `sequence=2048`, belong to the model.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+
+from analysis.model import request_bounds
+from analysis.model.model_errors import ModelSpecError
+from analysis.model.transformer.config import TRAIN
+from hardware.base import file_access
+from hardware.base.errors import hint
+
+if TYPE_CHECKING:
+    from analysis.model.names.targets import Target
+    from analysis.model.names.zoo import Spec
+    from analysis.model.transformer.transformer_request import Request
+
+PATH = Path(__file__).with_name("training.toml")
+_ASKS = re.compile(r"^(?P<model>.+?):\s*(?P<before>[^:()]*,)?\s*train\s*(?P<after>,[^:()]*)?$", re.I | re.S)
+
+
+class Training(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a step.
+
+    `optimizer` and `update` are tables of training.toml. `recompute`: the forward pass of each block runs again in its
+    backward pass, which then keeps only the inputs of blocks. `masters`: `autocast` casts operands of products to 16
+    bits as PyTorch does, `sharded` keeps all values in 16 bits beside weights in fp32 of the optimizer, `none` has all
+    in the precision that is asked for. The batch is that of a step; it runs in `accumulate` parts. `lora`: only
+    adapters of this rank are trained. `zero` is the stage of ZeRO, 1 to 3. `epochs` of `samples` are what cost and
+    comparisons count. `devices` share the batch."""
+
+    optimizer: str = ""
+    update: str = "foreach"
+    recompute: str = "none"
+    masters: str = "autocast"
+    accumulate: int = 1
+    lora: int = 0
+    zero: int = 0
+    epochs: int = 0
+    samples: int = 0
+    devices: int = 1
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options that state these settings, without defaults."""
+        fields, plain = msgspec.structs.asdict(self), msgspec.structs.asdict(_PLAIN)
+        return tuple(f"{name}={value}" for name, value in fields.items() if name in OPTIONS and value != plain[name])
+
+    @property
+    def run_samples(self) -> int:
+        """The samples of the whole training, 0 if it is not stated."""
+        return self.epochs * (self.samples or IMAGENET)
+
+
+IMAGENET = 1_281_167  # images of the training set of ImageNet-1k
+_PLAIN = Training()
+OPTIONS = tuple(name for name in Training.__struct_fields__ if name != "devices")
+_WHOLE = {"accumulate": (1, 4096), "lora": (1, 4096), "zero": (0, 3), "epochs": (1, 10**6), "samples": (1, 10**12)}
+
+
+def _choices() -> dict[str, tuple[str, ...]]:
+    table = file_access.shipped(PATH)
+    return {
+        "optimizer": tuple(table["optimizers"]),
+        "update": tuple(table["updates"]),
+        "recompute": ("none", "blocks"),
+        "masters": ("autocast", "sharded", "none"),
+    }
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A model in training: one step of it."""
+
+    model: Spec | Target | Request
+    training: Training
+    load: ClassVar[None] = None
+    load_and_lengths: ClassVar[str] = ""
+    is_block: ClassVar[bool] = False
+
+    def __str__(self) -> str:
+        return self._named(str(self.model))
+
+    @property
+    def label(self) -> str:
+        """The name for titles."""
+        return self._named(self.model.label)
+
+    def _named(self, model: str) -> str:
+        head, _, options = model.rpartition(":") if re.search(r":[^:()/]*=[^:()/]*$", model) else (model, "", "")
+        return f"{head}:{','.join(filter(None, (TRAIN, options, *self.training.words)))}"
+
+    @property
+    def image_size(self) -> int | None:
+        """The image size of the model."""
+        return self.model.image_size
+
+    @property
+    def runs_code(self) -> bool:
+        """True if opening the model runs the user's code."""
+        return self.model.runs_code
+
+    @property
+    def is_captured(self) -> bool:
+        """True if the model comes from a capture."""
+        return self.model.is_captured
+
+    @property
+    def phases(self) -> dict[str, str]:
+        """The names of a language model by phase, starting with this one."""
+        others = {name: text for name, text in self.model.phases.items() if name != TRAIN}
+        return {TRAIN: str(self), **others} if others else {}
+
+    def on_devices(self, count: int) -> Step:
+        """Return the step with its batch divided among so many devices."""
+        return msgspec.structs.replace(self, training=msgspec.structs.replace(self.training, devices=count))
+
+
+def split(text: str) -> tuple[str, str] | None:
+    """Return a model and the options of its training, for a name such as `resnet50:train,accumulate=4`; None for a name
+    without the word `train`. Options of the model stay with it."""
+    found = _ASKS.match(text)
+    if found is None:
+        return None
+    words = [word.strip() for word in f"{found['before'] or ''}{found['after'] or ''}".split(",") if word.strip()]
+    own = [word for word in words if word.partition("=")[0].strip().lower() in (*OPTIONS, "epoch")]
+    rest = [word for word in words if word not in own]
+    return ":".join([found["model"], *[",".join(rest)] * bool(rest)]), ",".join(own)
+
+
+def split_batch(text: str) -> tuple[str, int | None]:
+    """Return the name of a model in training without the batch that it may state, `batch=256`, and that batch."""
+    found = re.search(r",\s*batch\s*=\s*(\d+)", text, re.I) if split(text) else None
+    return (text[: found.start()] + text[found.end() :], int(found[1])) if found else (text, None)
+
+
+def read(model: str, words: str) -> Training:
+    """Return the settings that words such as `optimizer=adamw,zero=3` state. Raises ModelSpecError."""
+    given: dict[str, Any] = {}
+    choices = _choices()
+    for word in filter(None, words.split(",")):
+        name, _, value = (part.strip().lower() for part in word.partition("="))
+        if name in _WHOLE:
+            given[name] = request_bounds.whole_option(f"{model[:60]}: {name}", value, *_WHOLE[name])
+        elif value not in choices[name]:
+            allowed = f"allowed: {', '.join(choices[name])}"
+            raise ModelSpecError(f"{name}={value[:40]} is unknown; {hint(value, choices[name], allowed)}")
+        else:
+            given[name] = value
+    return Training(**given)

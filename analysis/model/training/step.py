@@ -1,0 +1,668 @@
+"""Write the training step of a workload: forward pass, loss, backward pass and update as one workload.
+
+Backward follows from one rule for each kind of operator. A contraction has two products of as many multiply-adds, the
+gradients of its input and of its weights, and none of what nothing trains. Norms have the sums of their scale and
+shift, then the gradient of their input. Sums and copies pass their gradient on. All else has one pass over gradient and
+saved tensors. What backward reads is kept from the forward pass, so that peak memory follows from lifetimes.
+
+Values of 16 bits leave weights in fp32 (`masters`). Autocast casts operands of products before each product and
+gradients of weights after it; some calls are computed in fp32, and sums with their results too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from analysis.model.ir import workload as ir
+from analysis.model.ir.operator_graph import base_name
+from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Floats, Workload
+from analysis.model.model_errors import ModelSpecError
+from analysis.model.training.settings import PATH, Training
+from hardware.base import file_access
+from hardware.base.records import memoize
+
+FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
+BUCKET_BYTES = 25 * 2**20  # bucket_cap_mb of torch.nn.parallel.DistributedDataParallel
+FP32, INDEX = 4, 8  # bytes
+_NORMS = ("batch_norm", "layer_norm", "group_norm", "norm")
+_SCORES_AGAIN = 2.5  # products of attention backward over those of forward: scores, then four gradients
+
+
+def _table() -> dict[str, Any]:
+    return file_access.shipped(PATH)
+
+
+@memoize(keep=8)
+def training_step(forward: Workload, training: Training, is_narrow: bool) -> Workload:
+    """Return the training step of a forward pass. `is_narrow`: values have fewer than 32 bits. Raises ModelSpecError
+    for a model without weights that training would change."""
+    writer = _Writer(_share(forward, training.accumulate * training.devices), training, is_narrow)
+    writer.write_forward()
+    writer.write_backward()
+    writer.write_update()
+    step = writer.workload(forward)
+    return msgspec.structs.replace(step, training=ir.TrainedModel(forward, training, is_narrow))
+
+
+def at_width(workload: Workload, value_bytes: float) -> Workload:
+    """Return a training step for activations of so many bytes; any other workload as it is."""
+    step = workload.training
+    if step is None or step.is_narrow == (value_bytes < FP32):
+        return workload
+    return training_step(step.forward, step.settings, not step.is_narrow).bound(**workload.defaults)
+
+
+def _share(forward: Workload, parts: int) -> Workload:
+    """Return the workload whose figures at a batch are those of one of its equal parts."""
+    if parts == 1:
+        return forward
+    at = forward.dims.index("batch")
+    scale = np.array([float(parts) ** -row[at] for row in forward.monomials])
+    ops, tensors = forward.operators, forward.tensors
+    names = ("macs", "flops", "special", "gemm", "in_numel")
+    return msgspec.structs.replace(
+        forward,
+        operators=msgspec.structs.replace(ops, **{name: getattr(ops, name) * scale for name in names}),
+        tensors=msgspec.structs.replace(tensors, numel=tensors.numel * scale),
+        scratch=None if forward.scratch is None else forward.scratch * scale,
+    )
+
+
+@memoize(shared=True)
+def saved_tensors(step: Workload) -> ir.Ints:
+    """Return the tensors of a training step that the forward pass keeps for the backward pass, the largest of each
+    storage; the inputs are among them."""
+    ops, tensors = step.operators, step.tensors
+    start = next(i for i, path in enumerate(ops.path) if path.startswith(BACKWARD))
+    size = (tensors.numel @ step.value_at(**dict.fromkeys(step.dims, 2))).tolist()
+    kept: dict[int, int] = {}
+    for t in dict.fromkeys(ops.in_tensor[ops.in_ptr[start] :].tolist()):
+        if tensors.role[t] in (ACTIVATION, INPUT) and tensors.producer[t] < start:
+            root = int(tensors.storage[t])
+            kept[root] = max(kept.get(root, t), t, key=size.__getitem__)
+    return np.array(sorted(kept.values()), dtype=np.int32)
+
+
+class _Tensor(msgspec.Struct):
+    """A tensor that is written. `numel` (m,) are coefficients; `last` is the last operator that reads it."""
+
+    name: str
+    numel: Floats
+    role: int = ACTIVATION
+    fixed: int = 0
+    storage: int = -1
+    shape: tuple[int | str, ...] = ()
+    dtype: str = "float32"
+    producer: int = -1
+    last: int = 0
+
+    @property
+    def is_float(self) -> bool:
+        """True if it may have a gradient."""
+        return self.dtype.startswith(("float", "bfloat"))
+
+
+class _Op(msgspec.Struct, kw_only=True):
+    """An operator that is written: amounts are coefficients, (m,) and (4, m)."""
+
+    path: str
+    kind: str
+    target: str = ""
+    module_type: str = ""
+    macs: Floats
+    flops: Floats
+    special: Floats
+    gemm: Floats
+    reads: list[tuple[int, Floats]]
+    writes: list[int]
+    has_rule: bool = True
+
+
+class _Writer:
+    """The operators and tensors written so far; tensors of the forward pass keep their numbers."""
+
+    def __init__(self, forward: Workload, training: Training, is_narrow: bool) -> None:
+        ops, tensors = forward.operators, forward.tensors
+        self.forward, self.training = forward, training
+        self.is_narrow = is_narrow and training.masters != "none"
+        self.autocast = self.is_narrow and training.masters == "autocast"
+        self.zero, self.one = np.zeros((2, len(forward.monomials)))
+        self.one[forward.monomials.index((0,) * len(forward.dims))] = 1.0
+        self.at_two = forward.value_at(**dict.fromkeys(forward.dims, 2))
+        shapes, dtypes = tensors.shape or [()] * len(tensors.name), tensors.dtype or ["float32"] * len(tensors.name)
+        columns = (tensors.name, tensors.numel, tensors.role.tolist(), tensors.fixed_bytes.tolist())
+        self.tensors = [_Tensor(*row) for row in zip(*columns, tensors.storage.tolist(), shapes, dtypes, strict=True)]
+        self.ops: list[_Op] = []
+        ins, outs, reads, writes = (x.tolist() for x in (ops.in_ptr, ops.out_ptr, ops.in_tensor, ops.out_tensor))
+        rows = range(forward.n_operators)
+        self.reads: list[dict[int, Floats]] = [
+            dict(zip(reads[ins[i] : ins[i + 1]], ops.in_numel[ins[i] : ins[i + 1]], strict=True)) for i in rows
+        ]
+        self.writes: list[list[int]] = [writes[outs[i] : outs[i + 1]] for i in rows]
+        self.copies: dict[int, int] = {}  # of weights in 16 bits
+        self.read_as: list[dict[int, int]] = [{} for _ in rows]  # what operator i reads in place of a tensor
+        self.saved: list[list[int]] = [[] for _ in rows]
+        self.again: dict[int, int] = {}  # tensors that are computed again
+        self.grads: dict[int, list[tuple[int, Floats]]] = {}
+        self.of_attention: set[int] = set()
+        self.of_weight: dict[int, int] = {}  # the gradient of each weight
+        self.adapters: dict[int, tuple[int, int, Floats, Floats]] = {}  # of operator i: weights, result, product, work
+        self.trained = self._find_trained()
+        self.blocks = self._find_blocks()
+
+    def tensor(self, numel: Floats, name: str, fixed: int = 0, storage: int = -1, role: int = ACTIVATION) -> int:
+        """Add a tensor; one with a `storage` overwrites another."""
+        index = len(self.tensors)
+        root = index if storage < 0 else self.tensors[storage].storage
+        self.tensors.append(_Tensor(name, numel, role, fixed, root))
+        return index
+
+    def add(self, path: str, kind: str, reads: Sequence[int], writes: Sequence[int], **amounts: Any) -> int:
+        """Add an operator that reads whole tensors. Return its first result."""
+        values = dict.fromkeys(("macs", "flops", "special"), self.zero) | {"gemm": np.zeros((4, len(self.zero)))}
+        pairs = [(t, self.tensors[t].numel) for t in dict.fromkeys(reads)]
+        target = {"target": f"hwexplorer.{kind}.default"}
+        self.append(_Op(path=path, kind=kind, **(target | values | amounts), reads=pairs, writes=list(writes)))
+        return writes[0]
+
+    def append(self, op: _Op) -> None:
+        """Add an operator."""
+        for t in op.writes:
+            self.tensors[t].producer = self.tensors[t].last = len(self.ops)
+        for t, _ in op.reads:
+            self.tensors[t].last = len(self.ops)
+        self.ops.append(op)
+
+    def cast(self, t: int, path: str, fixed: int) -> int:
+        """Write a conversion to another width."""
+        numel = self.tensors[t].numel
+        return self.add(
+            path, "cast", [t], [self.tensor(numel, path, fixed)], flops=numel, target="aten._to_copy.default"
+        )
+
+    def size(self, amount: Floats) -> float:
+        """Return an amount where all dimensions are 2."""
+        return float(amount @ self.at_two)
+
+    def is_less(self, amount: Floats, other: Floats) -> bool:
+        """Return True if an amount is less than another, beyond rounding."""
+        return self.size(amount) < 0.999 * self.size(other)
+
+    # --- forward -----------------------------------------------------------------------------------------------
+
+    def _find_trained(self) -> set[int]:
+        """Return the tensors that have a gradient: weights, and what follows from them."""
+        kinds, macs = self.forward.operators.kind, self.forward.operators.macs
+        without = _table()["steps"]["without_gradient"].split()
+        weights = (t for t, each in enumerate(self.tensors) if each.role == WEIGHT and each.is_float)
+        found = set() if self.training.lora else set(weights)
+        for i, reads in enumerate(self.reads):
+            adapts = self.training.lora and kinds[i] == "linear" and macs[i].any() and self._weight_of(i) >= 0
+            if (adapts or not found.isdisjoint(reads)) and kinds[i] not in without:
+                found.update(t for t in self.writes[i] if self.tensors[t].is_float)
+        return found
+
+    def _weight_of(self, i: int) -> int:
+        """Return the weight that operator i multiplies, -1 without one."""
+        return next((t for t in self.reads[i] if self.tensors[t].role == WEIGHT), -1)
+
+    def _find_blocks(self) -> list[str]:
+        """Return the block of each operator, '' for one outside: modules of several operators whose names end in a
+        number, the second from above if there are several."""
+        every = [path.split(".") for path in self.forward.operators.path]
+        counts: dict[str, int] = {}
+        for parts in every:
+            for end in range(1, len(parts)):
+                name = ".".join(parts[:end])
+                counts[name] = counts.get(name, 0) + parts[end - 1][-1].isdigit()
+        blocks = []
+        for parts in every:
+            names = (".".join(parts[:end]) for end in range(1, len(parts)))
+            own = [name for name in names if counts[name] > 2]
+            blocks.append(own[min(len(own), 2) - 1] if own else "")
+        return blocks
+
+    def write_forward(self) -> None:
+        """Write the forward pass and the loss of each output."""
+        ops = self.forward.operators
+        for i, kind in enumerate(ops.kind):
+            path, first = f"{FORWARD}.{ops.path[i]}", next(iter(self.reads[i]), -1)
+            self.read_as[i] = self._cast_operands(i, path)
+            if base_name(ops.target[i])[1] and kind not in ("add", "fill") and self._saves(i) == "input":
+                self._unshare(self.writes[i])  # PyTorch saves a copy of what is overwritten
+                copy = self.tensor(self.tensors[first].numel, f"{path}.copy")
+                self.add(f"{path}.copy", "copy", [first], [copy], target="aten.clone.default")
+            if kind == "batch_norm":
+                size = next(self.tensors[t].numel for t in self.reads[i] if t != first) * 2.0
+                sums = self.tensor(size, f"{path}.statistics", FP32)
+                flops = self.tensors[first].numel * 3.0
+                self.add(f"{path}.statistics", "reduce", [first], [sums], flops=flops, target="hwexplorer.statistics")
+            self.append(self._forward_op(i, path))
+            self._widen_results(i)
+            self.saved[i] = [self.read_as[i].get(t, t) for t in self._saved_by(i)]
+            if kind == "max_pool":
+                self.saved[i].append(self._write_positions(i))
+            elif kind == "copy" and first in self.of_attention:  # attention lays its result out as it is read next
+                self.tensors[self.writes[i][0]].storage = self.tensors[first].storage
+            elif kind == "attention":
+                self.of_attention.update(self.writes[i])
+            if self.training.lora and self._is_adapted(i):
+                self._write_adapter(i, path)
+        outputs = np.flatnonzero(self.forward.tensors.is_output).tolist()
+        for place, t in enumerate(t for t in outputs if t in self.trained):
+            self._write_loss(t, f"loss.{place}" if place else "loss")
+
+    def _write_positions(self, i: int) -> int:
+        """Return the positions of maxima, which operator i, the last that is written, writes too."""
+        result = self.writes[i][0]
+        places = self.tensor(self.tensors[result].numel, f"{self.tensors[result].name}.positions", INDEX)
+        self.tensors[places].dtype, self.tensors[places].producer = "int64", len(self.ops) - 1
+        self.ops[-1].writes.append(places)
+        return places
+
+    def _unshare(self, results: list[int]) -> None:
+        for t in results:
+            old = self.tensors[t].storage
+            for later in self.tensors[t:]:
+                later.storage = t if later.storage == old else later.storage
+
+    def _forward_op(self, i: int, path: str) -> _Op:
+        ops = self.forward.operators
+        reads = [(self._now(self.read_as[i].get(t, t)), amount) for t, amount in self.reads[i].items()]
+        return _Op(
+            path=path, kind=ops.kind[i], target=ops.target[i], module_type=ops.module_type[i], macs=ops.macs[i],
+            flops=ops.flops[i], special=ops.special[i], gemm=ops.gemm[i], reads=reads,
+            writes=[self._now(t) for t in self.writes[i]], has_rule=bool(ops.has_rule[i]),
+        )  # fmt: skip
+
+    def _now(self, t: int) -> int:
+        """Return the tensor that holds a value: the newest copy of one that is computed again."""
+        return self.again.get(t, t)
+
+    def _is_narrowed(self, i: int) -> bool:
+        return self.forward.operators.kind[i] in _table()["autocast"]["narrow"].split()
+
+    def _is_widened(self, i: int) -> bool:
+        ops, wide = self.forward.operators, _table()["autocast"]["wide"].split()
+        return ops.kind[i] in wide or base_name(ops.target[i])[0] in wide
+
+    def _cast_operands(self, i: int, path: str) -> dict[int, int]:
+        """Write the casts of autocast before a forward operator. Return what it reads in place of its arguments."""
+        cast: dict[int, int] = {}
+        is_cast_wide = self._is_widened(i) and self.forward.operators.kind[i] not in _NORMS
+        for t in self.reads[i] if self.autocast else ():
+            each, name = self.tensors[t], f"{path}.cast{len(cast) or ''}"
+            if self._is_narrowed(i) and each.is_float and each.role == WEIGHT:
+                if t not in self.copies:
+                    self.copies[t] = self.cast(t, name, 0)
+                cast[t] = self.copies[t]
+            elif self._is_narrowed(i) and each.fixed == FP32 and each.is_float:
+                cast[t] = self.cast(t, name, 0)
+            elif is_cast_wide and each.role == ACTIVATION and each.is_float and not each.fixed:
+                cast[t] = self.cast(t, name, FP32)
+        return cast
+
+    def _widen_results(self, i: int) -> None:
+        """Keep the results of an operator in fp32 if autocast computes it so, or if an argument is."""
+        wide = any(self.tensors[t].fixed == FP32 for t in self.reads[i] if self.tensors[t].is_float)
+        if not self.autocast or self._is_narrowed(i) or self.forward.operators.kind[i] == "batch_norm":
+            return
+        for t in self.writes[i]:
+            if (wide or self._is_widened(i)) and self.tensors[t].is_float:
+                self.tensors[t].fixed = FP32
+
+    def _write_loss(self, output: int, name: str) -> None:
+        """Write a cross entropy of an output and its gradient, computed in fp32."""
+        numel, wide = self.tensors[output].numel, FP32 * self.autocast
+        back, narrows = f"{BACKWARD}.{name}", self.autocast and not self.tensors[output].fixed
+        source = self.cast(output, f"{FORWARD}.{name}.cast", FP32) if narrows else output
+        logs, picked, grad = (self.tensor(numel, f"{name}.{part}", wide) for part in ("logs", "picked", "gradient"))
+        twice = {"flops": numel * 5.0, "special": numel}
+        self.add(f"{FORWARD}.{name}", "softmax", [source], [logs], target="aten.log_softmax.default", **twice)
+        self.add(f"{back}.nll", "fill", [], [picked])
+        self.add(back, "softmax", [picked, logs], [grad], target="aten._log_softmax_backward_data.default", **twice)
+        self.grads[output] = [(self.cast(grad, f"{back}.cast", 0) if narrows else grad, numel)]
+
+    # --- what backward reads -----------------------------------------------------------------------------------
+
+    def _saves(self, i: int) -> str:
+        """Return what the gradients of operator i read: `input`, `result`, `operands`, `indices` or `nothing`."""
+        ops, table = self.forward.operators, _table()["saved"]
+        name, in_place = base_name(ops.target[i])
+        for word in (f"{name}_" * in_place, name, ops.kind[i]):
+            for what, names in table.items():
+                if word and word in names.split():
+                    return str(what)
+        return "input"
+
+    def _saved_by(self, i: int) -> list[int]:
+        """Return the tensors that the gradients of operator i read beside gradients."""
+        ops, reads, saves = (
+            self.forward.operators,
+            [t for t in self.reads[i] if self.tensors[t].is_float],
+            self._saves(i),
+        )
+        if self.trained.isdisjoint(self.writes[i]) or saves == "nothing":
+            return []
+        if ops.kind[i] in ("attention", "recurrent"):
+            return [*reads, self.writes[i][0]]
+        if ops.macs[i].any() or saves == "operands":
+            if len(reads) != 2:
+                return reads if ops.macs[i].any() or ops.kind[i] == "pow" else []
+            is_adapted = self.training.lora > 0 and self._is_adapted(i)
+            first, second = reads
+            pairs = (first, second), (second, first)
+            return [t for t, other in pairs if other in self.trained or (is_adapted and t == first)]
+        if saves == "result":
+            return self.writes[i][:1]
+        if saves == "indices":
+            return [t for t in self.reads[i] if not self.tensors[t].is_float]
+        if ops.kind[i] in _NORMS:
+            return [t for t in reads if self.tensors[t].role != BUFFER]
+        return reads[:1]
+
+    # --- backward ----------------------------------------------------------------------------------------------
+
+    def write_backward(self) -> None:
+        """Write the gradients of all operators, the last first; a block that is computed again comes before its own."""
+        done = {""}
+        for i in reversed(range(self.forward.n_operators)):
+            if not any(self.grads.get(t) for t in self.writes[i]):
+                continue
+            if self.training.recompute == "blocks" and self.blocks[i] not in done:
+                done.add(self.blocks[i])
+                self._compute_again(self.blocks[i])
+            self._write_gradient(i, f"{BACKWARD}.{self.forward.operators.path[i]}")
+
+    def _compute_again(self, block: str) -> None:
+        """Write the forward operators of a block again, those that its gradients need."""
+        inside = [i for i, name in enumerate(self.blocks) if name == block]
+        needed, kept = {t for i in inside for t in self.saved[i]}, set[int]()
+        source = {new: t for i in inside for t, new in self.read_as[i].items()}
+        needed.update(source[t] for t in list(needed) if t in source)
+        for i in reversed(inside):
+            if not needed.isdisjoint(self.writes[i]):
+                kept.add(i)
+                needed.update(self.reads[i])
+        made, storage = {t for i in kept for t in self.writes[i]}, dict[int, int]()
+
+        def renew(t: int, name: str) -> int:
+            """Add a tensor that holds a value again."""
+            old = self.tensors[t]
+            new = self.tensor(old.numel, name, old.fixed)
+            self.tensors[new].dtype, self.tensors[new].shape = old.dtype, old.shape
+            self.tensors[new].storage = storage.setdefault(old.storage, new)
+            self.again[t] = new
+            return new
+
+        for i in inside:
+            path = f"{BACKWARD}.{self.forward.operators.path[i]}.again"
+            for t, new in self.read_as[i].items():
+                if t in made and (i in kept or new in self.saved[i]):
+                    numel = self.tensors[t].numel
+                    self.add(f"{path}.cast", "cast", [self._now(t)], [renew(new, path)], flops=numel)
+            if i in kept:
+                for t in self.writes[i]:
+                    renew(t, path)
+                self.append(self._forward_op(i, path))
+
+    def _write_gradient(self, i: int, path: str) -> None:
+        ops, kind = self.forward.operators, self.forward.operators.kind[i]
+        grads = [self._sum_of(t, path) for t in self.writes[i] if self.grads.get(t)]
+        saved = [self._now(t) for t in self.saved[i]]
+        wanted = [t for t in self.reads[i] if t in self.trained]
+        weights = [t for t in wanted if self.tensors[t].role == WEIGHT]
+        inputs = [t for t in wanted if t not in weights]
+        if kind == "bias":
+            self._give(i, inputs[0], grads[0], path)
+            self._write_sums(i, weights, f"{path}.sum", grads)
+        elif kind in ("attention", "recurrent"):
+            self._write_attention(i, path, [*grads, *saved], wanted)
+        elif ops.macs[i].any():
+            self._write_products(i, path, grads[0], saved, wanted)
+        elif kind in _NORMS:
+            self._write_sums(i, weights, f"{path}.sums", [*grads, *saved[:1]])
+            self._write_passes(i, path, grads, saved, inputs)
+        elif kind in ("embedding", "gather", "scatter", "roi_align"):
+            self._write_picked(i, path, grads, saved, wanted)
+        elif kind in ("add", "sub", "cat", "all_gather") or (
+            kind == "copy" and base_name(ops.target[i])[0] != "repeat"
+        ):
+            for t in wanted:  # as it is; the sum of one that was spread
+                is_spread = kind in ("add", "sub") and self.is_less(self.tensors[t].numel, self.tensors[grads[0]].numel)
+                self._give(i, t, self._sum_spread(t, grads[0], path) if is_spread else grads[0], path)
+        else:
+            self._write_passes(i, path, grads, saved, wanted)
+
+    def _give(self, i: int, t: int, grad: int, path: str) -> None:
+        """Keep a part of the gradient of a tensor. That of a weight, once complete, has the width of the weight."""
+        self.grads.setdefault(t, []).append((grad, self.reads[i][t]))
+        if self.tensors[t].role != WEIGHT:
+            return
+        grad = self._sum_of(t, path)
+        if self.autocast and self.tensors[grad].fixed != FP32:
+            grad = self.cast(grad, f"{path}.cast", FP32)
+            self.grads[t] = [(grad, self.tensors[t].numel)]
+        self.of_weight[t] = grad
+
+    def _sum_of(self, t: int, path: str) -> int:
+        """Return the gradient of a tensor: the sum of what its readers gave, or what they gave of its parts joined."""
+        numel, parts = self.tensors[t].numel, self.grads[t]
+        fixed = max(self.tensors[grad].fixed for grad, _ in parts)
+        total = parts[0][0]
+        if self.tensors[t].role != WEIGHT and any(self.is_less(part, numel) for _, part in parts):
+            joined = self.tensor(numel, f"{path}.joined", fixed)
+            total = self.add(f"{path}.joined", "cat", [grad for grad, _ in parts], [joined])
+        else:
+            for grad, _ in parts[1:]:
+                added = self.tensor(numel, f"{path}.added", fixed)
+                total = self.add(f"{path}.added", "add", [total, grad], [added], flops=numel)
+        self.grads[t] = [(total, numel)]
+        return total
+
+    def _sum_spread(self, t: int, grad: int, path: str) -> int:
+        """Write the sum of a gradient over what a value was spread over."""
+        own, numel = (
+            self.tensor(self.tensors[t].numel, f"{path}.sum", self.tensors[grad].fixed),
+            self.tensors[grad].numel,
+        )
+        return self.add(f"{path}.sum", "reduce", [grad], [own], flops=numel)
+
+    def _write_sums(self, i: int, weights: list[int], path: str, reads: list[int]) -> None:
+        """Write the gradients of scale and shift, or of a bias: sums over all but the channels."""
+        fixed = FP32 * (self.autocast and not self._is_narrowed(i))
+        sums = [self.tensor(self.tensors[t].numel, path, fixed) for t in weights]
+        if sums:
+            self.add(path, "reduce", reads, sums, flops=self.tensors[reads[0]].numel * float(2 * len(reads) - 1))
+        for t, own in zip(weights, sums, strict=True):
+            self._give(i, t, own, path)
+
+    def _write_passes(self, i: int, path: str, grads: list[int], saved: list[int], wanted: list[int]) -> None:
+        """Write a pass over gradient and saved values for each argument that has a gradient."""
+        ops, saves, grad = self.forward.operators, self._saves(i), self.tensors[grads[0]]
+        special = ops.special[i] if saves == "input" else self.zero
+        for t in wanted:
+            own_path = path if len(wanted) == 1 else f"{path}.{wanted.index(t)}"
+            others = [s for s in saved if s != self._now(self.read_as[i].get(t, t)) or saves != "operands"]
+            is_spread = saves == "operands" and self.is_less(self.reads[i][t], grad.numel)
+            fixed = FP32 if self.tensors[t].fixed == FP32 and self.autocast else 0
+            own = self.tensor(grad.numel if is_spread else self.reads[i][t], own_path, fixed)
+            self.add(own_path, ops.kind[i], [*grads, *others], [own], flops=ops.flops[i] + grad.numel, special=special,
+                     target=ops.target[i], module_type=ops.module_type[i])  # fmt: skip
+            self._give(i, t, self._sum_spread(t, own, own_path) if is_spread else own, own_path)
+
+    def _write_picked(self, i: int, path: str, grads: list[int], saved: list[int], wanted: list[int]) -> None:
+        """Write a gradient of zeros, and into it the rows that were picked."""
+        for t in wanted:
+            own = self.tensor(self.tensors[t].numel, path, FP32 * self.autocast)
+            self.add(f"{path}.zeros", "fill", [], [own])
+            rows = self.tensor(self.tensors[grads[0]].numel, path, FP32 * self.autocast, own)
+            self.add(path, "scatter", [*grads, *saved], [rows], flops=self.tensors[grads[0]].numel)
+            self.tensors[own].last = len(self.ops) - 1
+            self._give(i, t, own, path)
+
+    def _write_attention(self, i: int, path: str, reads: list[int], wanted: list[int]) -> None:
+        """Write the gradients of queries, keys and values, or of a recurrent layer, by one kernel."""
+        ops = self.forward.operators
+        times = _SCORES_AGAIN if ops.kind[i] == "attention" else 2.0
+        results = [self.tensor(self.reads[i][t], f"{path}.{k}") for k, t in enumerate(wanted)]
+        self.add(path, ops.kind[i], reads, results, macs=ops.macs[i] * times, flops=ops.flops[i] * times,
+                 special=ops.special[i], gemm=ops.gemm[i], target=f"{ops.target[i]}.backward")  # fmt: skip
+        for t, own in zip(wanted, results, strict=True):
+            self._give(i, t, own, path)
+
+    def _write_products(self, i: int, path: str, grad: int, saved: list[int], wanted: list[int]) -> None:
+        """Write the gradients of a contraction: of its input and its weights, or of both operands."""
+        ops, weight = self.forward.operators, self._weight_of(i)
+        groups, rows, columns, inner = ops.gemm[i]
+        left = next((t for t in self.reads[i] if t != weight and self.tensors[t].is_float), weight)
+        for t in sorted(wanted, key=lambda t: t != left):
+            leaf, gemm = "weight", np.stack([groups, columns, inner, rows])
+            if t == left:
+                leaf, gemm = "input", self._input_product(i, left, weight)
+            others = [s for s in saved if s != self._now(self.read_as[i].get(t, t))] or saved
+            own = self.tensor(self.reads[i][t], f"{path}.{leaf}")
+            self.add(f"{path}.{leaf}", ops.kind[i], [grad, *others], [own], macs=ops.macs[i], flops=ops.macs[i] * 2.0,
+                     gemm=gemm, target=f"{ops.target[i]}.{leaf}", module_type=ops.module_type[i])  # fmt: skip
+            if self.autocast and self.tensors[t].fixed == FP32 and self.tensors[t].role != WEIGHT:
+                own = self.cast(own, f"{path}.{leaf}.cast", FP32)
+            self._give(i, t, own, f"{path}.{leaf}")
+        if self.training.lora and self._is_adapted(i):
+            self._write_adapter_gradient(i, path, grad, saved[0])
+
+    def _input_product(self, i: int, left: int, weight: int) -> Floats:
+        """Return the product that gives the gradient of an input: of a convolution, with a row for each pixel of it."""
+        groups, rows, columns, inner = gemm = self.forward.operators.gemm[i]
+        sizes = self.tensors[weight].shape if weight >= 0 else ()
+        if self.forward.operators.kind[i] not in ("conv", "depthwise_conv") or not all(
+            isinstance(n, int) for n in sizes
+        ):
+            return np.stack([groups, rows, inner, columns])
+        channels, count = float(sizes[1]), self.size(groups)
+        pixels = self.reads[i][left] / (channels * count)
+        depth = float(np.prod(gemm @ self.at_two)) / (count * self.size(pixels) * channels)
+        return np.stack([groups, pixels, self.one * channels, self.one * depth])
+
+    # --- adapters ----------------------------------------------------------------------------------------------
+
+    def _is_adapted(self, i: int) -> bool:
+        return self.forward.operators.kind[i] == "linear" and self._weight_of(i) >= 0
+
+    def _write_adapter(self, i: int, path: str) -> None:
+        """Write two products of low rank beside a frozen weight."""
+        _, rows, columns, inner = self.forward.operators.gemm[i]
+        rank, width = float(self.training.lora), self.size(columns) + self.size(inner)
+        source = self.read_as[i].get(next(iter(self.reads[i])), next(iter(self.reads[i])))
+        weight = self.tensor(self.one * (rank * width), f"{path}.lora", FP32 * self.autocast, role=WEIGHT)
+        middle = self.tensor(rows * rank, f"{path}.lora")
+        gemm, macs = np.stack([self.one, rows, self.one * rank, self.one * width]), rows * (rank * width)
+        self.add(f"{path}.lora", "linear", [source, weight], [middle], macs=macs, flops=macs * 2.0, gemm=gemm)
+        self.adapters[i] = weight, middle, gemm, macs
+
+    def _write_adapter_gradient(self, i: int, path: str, grad: int, source: int) -> None:
+        weight, middle, gemm, macs = self.adapters[i]
+        own = self.tensor(self.tensors[weight].numel, f"{path}.lora", FP32 * self.autocast)
+        self.add(f"{path}.lora", "linear", [grad, source, self._now(middle), weight], [own], macs=macs * 2.0,
+                 flops=macs * 4.0, gemm=gemm[[0, 2, 3, 1]])  # fmt: skip
+        self.of_weight[weight] = own
+
+    # --- update ------------------------------------------------------------------------------------------------
+
+    def write_update(self) -> None:
+        """Write the update of all trained weights by kernels of several tensors each."""
+        if not self.of_weight:
+            raise ModelSpecError(f"{self.forward.name} has no weights that training would change")
+        self.first_update = len(self.ops)
+        name = self.training.optimizer or ("adamw" if self.forward.family in ("language", "encoder") else "momentum")
+        rule, update = _table()["optimizers"][name], _table()["updates"][self.training.update]
+        passes = 1 if update["is_fused"] else rule["passes"]
+        has_masters = self.is_narrow and not self.autocast
+        weights = list(self.of_weight)
+        for place in range(0, len(weights), update["together"]):
+            group, path = weights[place : place + update["together"]], f"{UPDATE}.{name}.{place // update['together']}"
+            kept = [(w, *self._states(w, rule, has_masters)) for w in group]
+            grads = [self.of_weight[w] for w in group]
+            for k in range(passes):
+                held = [each if passes == 1 else each[k % len(each) :][:1] for each in kept]
+                reads = [*grads, *(t for each in held for t in each)]
+                written = [
+                    self.tensor(self.tensors[t].numel, path, self.tensors[t].fixed, self.of_weight[each[0]])
+                    for each, changed in zip(kept, held, strict=True)
+                    for t in changed
+                ]
+                flops = sum((self.tensors[w].numel for w in group), self.zero) * (rule["flops"] / passes)
+                self.add(f"{path}.{k}", "elementwise", reads, written, flops=flops, target=f"hwexplorer.{name}.default")
+
+    def _states(self, weight: int, rule: dict[str, Any], has_master: bool) -> list[int]:
+        """Add what the optimizer keeps of a weight; a fraction of bytes counts as more elements of one byte."""
+        each, name = self.tensors[weight], f"{self.tensors[weight].name}.state"
+        whole = FP32 if rule["state_bytes"] >= FP32 else 1
+        states = [
+            self.tensor(each.numel * (rule["state_bytes"] / whole), name, whole, role=BUFFER)
+            for _ in range(rule["states"])
+        ]
+        return states + [self.tensor(each.numel, f"{each.name}.master", FP32, role=BUFFER)] * has_master
+
+    # --- the workload ------------------------------------------------------------------------------------------
+
+    def workload(self, forward: Workload) -> Workload:
+        """Return all that was written."""
+        ops, tensors, n, grads = self.ops, self.tensors, len(self.ops), set(self.of_weight.values())
+        in_ptr, in_tensor = ir.csr([[t for t, _ in op.reads] for op in ops])
+        out_ptr, out_tensor = ir.csr([op.writes for op in ops])
+        amounts = ("macs", "flops", "special", "gemm")
+        for each in tensors:
+            each.fixed = FP32 if each.role == WEIGHT and self.autocast else each.fixed
+            each.last = n - 1 if each.role in (WEIGHT, BUFFER, INPUT) else each.last
+        for t in grads:
+            tensors[t].last = n - 1
+        operators = ir.Operators(
+            path=_unique([op.path for op in ops]),
+            kind=tuple(op.kind for op in ops),
+            target=tuple(op.target for op in ops),
+            module_type=tuple(op.module_type for op in ops),
+            **{name: np.array([getattr(op, name) for op in ops]) for name in amounts},
+            in_ptr=in_ptr,
+            in_tensor=in_tensor,
+            in_numel=np.array([amount for op in ops for _, amount in op.reads]).reshape(-1, len(self.zero)),
+            out_ptr=out_ptr,
+            out_tensor=out_tensor,
+            has_rule=np.array([op.has_rule for op in ops], dtype=np.bool_),
+        )
+        columns = {
+            name: np.array([getattr(each, name) for each in tensors], dtype=np.int32)
+            for name in ("role", "storage", "producer")
+        }
+        repeats = np.repeat([self.one], n, axis=0)
+        repeats[: self.first_update] *= float(self.training.accumulate)
+        return msgspec.structs.replace(
+            forward,
+            operators=operators,
+            tensors=ir.Tensors(
+                name=tuple(each.name for each in tensors),
+                numel=np.array([each.numel for each in tensors]),
+                fixed_bytes=np.array([each.fixed for each in tensors], dtype=np.int32),
+                live_until=np.array([each.last for each in tensors], dtype=np.int32),
+                is_output=np.zeros(len(tensors), dtype=np.bool_),
+                shape=tuple(each.shape for each in tensors),
+                dtype=tuple(each.dtype for each in tensors),
+                **columns,
+            ),
+            parameters=forward.parameters,
+            repeats=repeats if self.training.accumulate > 1 else None,
+            scratch=None,
+        )
+
+
+def _unique(paths: list[str]) -> tuple[str, ...]:
+    """Return paths of which no two are alike: the second `add` is `add~2`."""
+    seen: dict[str, int] = {}
+    unique = []
+    for path in paths:
+        seen[path] = seen.get(path, 0) + 1
+        unique.append(path if seen[path] == 1 else f"{path}~{seen[path]}")
+    return tuple(unique)

@@ -1,0 +1,158 @@
+"""Laws of training steps, and torch as the judge of their products and of what they keep."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from analysis.model.ir.workload import BUFFER, WEIGHT, Workload
+from analysis.model.model_errors import ModelSpecError
+from analysis.model.names.model_ref import refer
+from analysis.model.training.step import BACKWARD, FORWARD, at_width, saved_tensors
+from hardware.device_catalog import load_device
+
+MODELS = ("resnet18", "mobilenet_v2", "vit_b_16", "bert_base:sequence=64", "gpt2:sequence=64", "squeezenet1_1")
+
+
+def _step(model: str, *options: str) -> Workload:
+    return store.load(f"{model}{',' if ':' in model else ':'}{','.join(('train', *options))}")
+
+
+def _macs(workload: Workload, begins: str = "", batch: int = 2) -> float:
+    macs = workload.operators.macs @ workload.value_at(batch=batch)
+    times = 1.0 if workload.repeats is None else workload.repeats @ workload.value_at(batch=batch)
+    return float((macs * times)[[path.startswith(begins) for path in workload.operators.path]].sum())
+
+
+def _estimate(model: str, *options: str, batch: int = 32, precision: str = "bf16") -> Estimate:
+    return estimate(_step(model, *options), load_device("a100_sxm4_80gb"), Scenario(batch=batch, precision=precision))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_step_takes_three_times_the_products_of_its_forward_pass_less_the_first_layer(model: str) -> None:
+    step = _step(model)
+    forward = step.training and step.training.forward
+    assert forward is not None
+    macs = forward.operators.macs @ forward.value_at(batch=2)
+    first = macs[np.flatnonzero(macs)[0]]
+    assert _macs(step, FORWARD) == pytest.approx(macs.sum())
+    assert _macs(step) >= 3.0 * macs.sum() - first
+
+
+@settings(max_examples=16)
+@given(st.sampled_from(MODELS), st.sampled_from((1, 2, 8, 64)), st.sampled_from(("fp32", "bf16")))
+def test_what_is_computed_again_never_raises_the_peak_and_never_lowers_the_time(
+    model: str, batch: int, precision: str
+) -> None:
+    kept, again = (_estimate(model, *words, batch=batch, precision=precision) for words in ((), ("recompute=blocks",)))
+    assert again.peak_memory_bytes <= kept.peak_memory_bytes * (1 + 1e-9)
+    assert again.latency_s >= kept.latency_s * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("parts", [2, 4, 16])
+def test_parts_of_a_batch_add_up(parts: int) -> None:
+    whole, divided = _step("resnet18"), _step("resnet18", f"accumulate={parts}")
+    assert _macs(divided, batch=64) == pytest.approx(_macs(whole, batch=64))
+    part, one = _estimate("resnet18", f"accumulate={parts}", batch=32 * parts), _estimate("resnet18", batch=32)
+    assert part.latency_s < one.latency_s * parts  # updates once
+    assert part.peak_memory_bytes == pytest.approx(one.peak_memory_bytes)
+
+
+@pytest.mark.parametrize(("optimizer", "each"), [("sgd", 0.0), ("momentum", 4.0), ("adamw", 8.0), ("adamw8bit", 2.032)])
+def test_states_of_an_optimizer_have_their_bytes(optimizer: str, each: float) -> None:
+    step = _step("resnet18", f"optimizer={optimizer}")
+    tensors, point = step.tensors, step.value_at(batch=1)
+    sizes = tensors.numel @ point * tensors.fixed_bytes
+    states = sum(size for size, name in zip(sizes, tensors.name, strict=True) if name.endswith(".state"))
+    weights = sum(float(row @ point) for row, role in zip(tensors.numel, tensors.role, strict=True) if role == WEIGHT)
+    assert weights == step.parameters
+    assert states == pytest.approx(each * step.parameters)
+
+
+def test_adapters_leave_the_base_without_gradients() -> None:
+    step = _step("llama3_8b:sequence=32", "lora=8")
+    layers = [name for name in step.tensors.name if name.endswith(".state")]
+    assert layers
+    assert all(".lora" in name for name in layers)
+    assert _macs(step, BACKWARD) < 1.05 * _macs(step, FORWARD)
+
+
+def test_weights_stay_in_fp32_beside_values_of_16_bits() -> None:
+    narrow, wide = _step("resnet18"), at_width(_step("resnet18"), 4.0)
+    for step, fixed in ((narrow, 4), (wide, 0)):
+        tensors = step.tensors
+        assert {int(b) for b, role in zip(tensors.fixed_bytes, tensors.role, strict=True) if role == WEIGHT} == {fixed}
+        assert BUFFER in tensors.role
+    assert sum(kind == "cast" for kind in narrow.operators.kind) > 40
+    assert "cast" not in wide.operators.kind
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("resnet50:train,optimizer=adam", "adamw"),
+        ("resnet50:train,zero=4", "zero"),
+        ("llama3_8b:decode,train", "no other phase"),
+        ("resnet50:trains", "parameters"),
+    ],
+)
+def test_a_wrong_option_is_refused(name: str, says: str) -> None:
+    with pytest.raises(ModelSpecError, match=says):
+        refer(name)
+
+
+def test_one_step_has_one_name() -> None:
+    names = (
+        "llama3_8b:train,sequence=128,zero=3",
+        "llama3_8b:sequence=128,train,zero=3",
+        "Llama3-8B:zero=3,sequence=128,train",
+    )
+    assert {str(refer(name)) for name in names} == {names[0]}
+
+
+# --- torch as the judge --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+def test_torch_counts_the_same_products_and_keeps_the_same_bytes(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    from torch.utils.flop_counter import FlopCounterMode, flop_registry
+
+    from analysis.capture.torch_settings import import_torchvision
+
+    back = torch.ops.aten.convolution_backward
+
+    def by_group(*args: object, **_: object) -> int:
+        """Count as torch, but the gradient of a weight once, not once for each group of its channels."""
+        like = [torch.empty(shape, device="meta") for shape in args[1:3]]
+        mask = args[10]
+        counts = [
+            flop_registry[back](
+                *args[:10], [k == 0, k == 1, False], out_val=[*(like[:1] if k == 0 else [None]), like[1], None]
+            )
+            for k in range(2)
+        ]
+        return counts[0] * bool(mask[0]) + counts[1] // args[9]  # type: ignore[index,operator,no-any-return]
+
+    with torch.device("meta"):
+        model = import_torchvision().models.get_model(name, weights=None).train()
+        weights = {weight.untyped_storage()._cdata for weight in model.parameters()}
+        kept: dict[int, object] = {}
+        with FlopCounterMode(display=False, custom_mapping={back: by_group}) as counter:
+            with torch.autograd.graph.saved_tensors_hooks(
+                lambda t: kept.setdefault(t.untyped_storage()._cdata, t) is None or t, lambda t: t
+            ):
+                result = model(torch.zeros(2, 3, 224, 224)).sum()
+            forward = counter.get_total_flops()
+            result.backward()
+    step = at_width(_step(name), 4.0)
+    assert 2.0 * _macs(step, FORWARD) == forward
+    assert 2.0 * _macs(step, BACKWARD) == pytest.approx(counter.get_total_flops() - forward, rel=1e-9)
+    bytes_kept = sum(t.untyped_storage().nbytes() for key, t in kept.items() if key not in weights)  # type: ignore[attr-defined]
+    saved, tensors = saved_tensors(step), step.tensors
+    widths = np.maximum(tensors.fixed_bytes, 4 * (tensors.fixed_bytes == 0))
+    ours = float((tensors.numel @ step.value_at(batch=2) * widths)[saved].sum())
+    assert ours == pytest.approx(bytes_kept, rel=0.05)
