@@ -17,6 +17,7 @@ from analysis.explore.difference import Progression
 from analysis.explore.divided_run import FallbackReport
 from analysis.explore.divided_run import OffloadReport
 from analysis.explore.mission import MissionAnswer
+from analysis.explore.mission import MissionTable
 from analysis.explore.outcome import Findings
 from analysis.explore.tuning import KnobReport
 from analysis.explore.wavefront_phases import Wavefront
@@ -55,7 +56,7 @@ def compare(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision
 def devices(device: _Value = ..., *, arch: Literal["cpu", "gpu", "tpu", "npu", "kpu"] | None = ..., precision: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
     """List the devices, or show one with the source of each fact and the energy of each event, or write its file."""
 
-def mission(file: _Value, *, input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[MissionAnswer]:
+def mission(file: _Value = ..., *, input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[MissionAnswer | MissionTable]:
     """Run several models at their rates on one module, within a power budget or from a battery."""
 
 def models(names: _Value = ..., *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., like_for_like: bool | None = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., family: _Value = ..., sort: Literal["energy", "latency", "throughput", "accuracy", "edp"] | None = ..., devices_dir: _Value = ...) -> Result[ModelList | ModelRanking]:

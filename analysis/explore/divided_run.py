@@ -31,6 +31,7 @@ from analysis.model.ir.operator_graph import base_name
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints
 from hardware.base.errors import RequestError
 from hardware.base.file_access import read_records
+from hardware.base.records import memoize
 from hardware.device import Device
 from hardware.precision import CACHE
 
@@ -198,6 +199,24 @@ def find_compiler(device: Device) -> Compiler:
         units = ", ".join(sorted(compiler.unit for compiler in compilers.values()))
         raise RequestError(f"which operators run on {device.name} is not known; name a unit like {units}")
     return compilers[device.file.compiler]
+
+
+@memoize()
+def refusal(result: Estimate) -> str:
+    """Return why no known software runs a model whole on the device of an estimate: none runs such work there, or its
+    compiler refuses operators that multiply. '' if nothing is known to prevent it."""
+    name = result.device.name
+    if not result.supported:
+        return f"no software is known to run {result.workload.name} on {name}"
+    compiler = read_records(SUPPORT, "compiler", Compiler).get(result.device.file.compiler)
+    if compiler is None:
+        return ""
+    ops = result.workload.operators
+    for i in np.flatnonzero(ops.macs @ result.workload.value_at(batch=result.scenario.batch)):
+        status, why = compiler.place(ops.kind[i], ops.target[i])
+        if status == REFUSES:
+            return f"{compiler.name} refuses {ops.kind[i]} of {result.workload.name}: {why}"
+    return ""
 
 
 def find_fallback(result: Estimate, rest: Estimate | None) -> FallbackReport:

@@ -1,13 +1,14 @@
-"""Missions: several models at their rates on the units of one module, within a power budget or a battery.
+"""Missions: several models at their rates on the units of one module, or a load in TOPS, within what carries it: a
+power budget, a battery, a surface that sheds heat, a mass.
 
-A unit runs one frame at a time, the earliest deadline first; a frame that cannot end before its deadline is dropped.
 Units share the memory of their module: a kernel waits for memory while other units use it, so its time at the
 memory grows by `1 / (1 - share of the time in which others use the memory)`. docs/missions.md compares that with
-measurements.
+measurements. A load in TOPS takes the energy per operation of a reference model; as many chips share it as it needs,
+all at work, and they draw nothing else.
 """
 
-import heapq
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from pathlib import Path
@@ -18,104 +19,14 @@ import numpy as np
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
+from analysis.explore.divided_run import refusal
+from analysis.explore.frame_schedule import FrameRun, Task, schedule
+from analysis.explore.odds import describe_odds, odds_below
+from analysis.wording import EVIDENCE
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import percent, quantity
-from hardware.demand import Floats
 from hardware.device import Device
-from hardware.precision import DEFAULT
-
-_RECORDED = 200  # frames at the beginning of a schedule
-_DIGITS = 9  # of times in a schedule: frames that are due together run in the order of the tasks
-
-
-class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model that runs `rate_hz` times a second, each time within `deadline_s` (by default until the next frame); 0:
-    again and again. `unit` is a device or an architecture of the module, by default any."""
-
-    model: str
-    rate_hz: float = 0.0
-    deadline_s: float = 0.0
-    unit: str = ""
-    precision: str = DEFAULT
-    batch: int = 1
-
-    @property
-    def period_s(self) -> float:
-        """The seconds between frames; infinite for a task without a rate."""
-        return 1.0 / self.rate_hz if self.rate_hz else np.inf
-
-    @property
-    def due_s(self) -> float:
-        """The seconds in which a frame has to be done."""
-        return self.deadline_s or self.period_s
-
-
-class FrameRun(msgspec.Struct, frozen=True):
-    """A frame of a task, by its place: the unit works on it from `begin_s` to `end_s`, not at all if it is dropped."""
-
-    task: int
-    begin_s: float
-    end_s: float
-    is_dropped: bool
-
-
-class Frames(msgspec.Struct, frozen=True):
-    """The frames of tasks on one unit, (n,) by task: done in a second, the share dropped, and their mean and longest
-    seconds from arrival to end. `busy` is the share of time in which the unit works; `recorded` are the first frames in
-    order."""
-
-    rates_hz: Floats
-    missed_share: Floats
-    mean_s: Floats
-    longest_s: Floats
-    busy: float
-    recorded: tuple[FrameRun, ...]
-
-
-def schedule(tasks: Sequence[Task], seconds: Sequence[float], horizon_s: float) -> Frames:
-    """Simulate tasks that take `seconds` each on one unit. The unit runs one frame at a time, the earliest deadline
-    first, and drops a frame that cannot end in time. A task without a rate is due when its last frame began plus the
-    time of all tasks, so it takes turns with its like."""
-    n, now, busy, turn_s = len(tasks), 0.0, 0.0, sum(seconds)
-    recorded: list[FrameRun] = []
-    frames, ended, dropped, total_s, longest_s = ([0.0] * n for _ in range(5))  # NumPy's items are slow
-    periods_s, dues_s = [task.period_s for task in tasks], [task.due_s for task in tasks]
-    queue = [(round(dues_s[i], _DIGITS) if task.rate_hz else turn_s, i, 0.0) for i, task in enumerate(tasks)]
-    arrivals = [(periods_s[i], i, 1) for i, task in enumerate(tasks) if task.rate_hz]
-    heapq.heapify(queue)
-    heapq.heapify(arrivals)
-    while now < horizon_s:
-        while arrivals and arrivals[0][0] <= now:
-            arrival_s, i, frame = heapq.heappop(arrivals)
-            heapq.heappush(queue, (round(arrival_s + dues_s[i], _DIGITS), i, arrival_s))
-            heapq.heappush(arrivals, (round((frame + 1) * periods_s[i], _DIGITS), i, frame + 1))
-        if not queue:
-            now = arrivals[0][0]
-            continue
-        due, i, arrival_s = heapq.heappop(queue)
-        frames[i] += 1.0
-        is_late = bool(tasks[i].rate_hz) and now + seconds[i] > due + 10.0**-_DIGITS
-        dropped[i] += is_late
-        if len(recorded) < _RECORDED:
-            recorded.append(FrameRun(i, now, now + seconds[i] * (not is_late), is_late))
-        if is_late:
-            continue
-        now, busy = round(now + seconds[i], _DIGITS), busy + seconds[i]
-        taken_s = now - arrival_s
-        ended[i], total_s[i], longest_s[i] = ended[i] + 1.0, total_s[i] + taken_s, max(longest_s[i], taken_s)
-        if not tasks[i].rate_hz:
-            heapq.heappush(queue, (now + turn_s, i, now))
-    done = np.array(ended)
-    return Frames(
-        done / now,
-        np.divide(dropped, np.maximum(frames, 1.0)),
-        np.divide(total_s, done, out=np.full(n, np.nan), where=done > 0.0),
-        np.array(longest_s),
-        min(busy / now, 1.0),
-        tuple(recorded),
-    )
-
 
 MODULES = Path(__file__).with_name("mission.toml")
 WHICH = "which"  # instead of a device: search the catalogue
@@ -132,22 +43,30 @@ _STEPS = 12  # of a search for the largest rates
 
 
 class Mission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Tasks, and what they may take: `power_w` on average, or `hours` from a battery that also feeds `other_w`. At most
-    the share `missed_share` of the frames may be dropped or late."""
+    """Tasks or a load of `tops`, and what they may take: `power_w` on average, `hours` from a battery that also feeds
+    `other_w`, `mass_g` of that battery at `wh_per_kg`, `w_per_cm2` of a surface that sheds the heat. At most the share
+    `missed_share` of the frames may be dropped or late. `device` names candidates, or all of the catalogue, each in all
+    its power modes or in those of `modes`."""
 
-    device: str = WHICH
+    device: str | tuple[str, ...] = WHICH
+    modes: tuple[str, ...] = ()
     power_w: float = np.inf
     battery_wh: float = 0.0
     other_w: float = 0.0
     hours: float = 0.0
+    mass_g: float = 0.0
+    wh_per_kg: float = 0.0
+    surface_cm2: float = 0.0
+    w_per_cm2: float = 0.0
     missed_share: float = 0.0
-    task: tuple[Task, ...]
+    tops: float = 0.0
+    task: tuple[Task, ...] = ()
 
 
 class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A task on its unit. Seconds are of one frame: alone, and beside the other tasks (mean and longest, from its
     arrival to its end), and `busy_s` of its unit. `missed_share` is the share of frames that are dropped. `place` is
-    that of the unit in the module."""
+    that of the unit in the module. Factors are the ends of the bands of time and energy over these."""
 
     model: Annotated[str, column("Task")]
     unit: Annotated[str, column("Unit")]
@@ -161,29 +80,54 @@ class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
     missed_share: Annotated[float, column("Missed", "%")]
     energy_j: Annotated[float, column("Energy/frame", "J", keep=1)]
     power_w: Annotated[float, column("Power", "W")]
+    evidence: Annotated[str, column("Evidence", keep=3, shown=EVIDENCE)]
     busy_s: float
     place: int
+    latency_factors: tuple[float, float]
+    energy_factors: tuple[float, float]
+
+
+class Need(msgspec.Struct, frozen=True):
+    """What a module needs `over` what is allowed, at most 1 if it has enough, and the odds that it has. `kind` is what
+    would change it: time or power."""
+
+    over: float
+    says: str
+    odds: float
+    kind: str
+
+    @property
+    def flip(self) -> str:
+        """Write what would make the mission possible, or what it has to spare."""
+        if self.kind == "time":
+            return f"{self.over:.2g}x as fast" if self.over > 1.0 else f"has {1.0 / self.over:.2g}x the time"
+        return f"{self.over:.2g}x less power" if self.over > 1.0 else f"has {1.0 / self.over:.2g}x the power"
 
 
 class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A mission on one module. `host_w` is that of a host at rest, if the module has none. `worst` is the largest of
-    what is needed over what is allowed, at most 1 if possible."""
+    what is needed over what is allowed, at most 1 if possible, `flip` what would change that. `chips` share a load in
+    TOPS."""
 
     device: Annotated[str, column("Device")]
     is_possible: Annotated[bool, column("Possible", shown={True: "yes", False: "no"})]
-    missed_share: Annotated[float, column("Missed", "%")]
-    busy: Annotated[float, column("Load of the fullest unit", "%")]
-    rest_w: Annotated[float, column("At rest", "W", keep=2)]
-    host_w: Annotated[float, column("Host", "W", keep=2)]
+    odds: Annotated[float, column("Odds", "%", help="odds that a measurement finds it possible, from the bands")]
+    missed_share: Annotated[float, column("Missed", "%", keep=1)]
+    busy: Annotated[float, column("Load of the fullest unit", "%", keep=1)]
+    chips: Annotated[float, column("Chips", keep=4)]
+    rest_w: Annotated[float, column("At rest", "W", keep=3)]
+    host_w: Annotated[float, column("Host", "W", keep=3)]
     power_w: Annotated[float, column("Power", "W")]
     hours: Annotated[float | None, column("Battery h")]
+    evidence: Annotated[str, column("Evidence", keep=3, shown=EVIDENCE, help="of the task that is known least")]
     worst: float
     why: Annotated[str, column("Why not", keep=1)]
+    flip: Annotated[str, column("What flips it", keep=2)]
     tasks: tuple[TaskAnswer, ...]
 
 
 class MissionChange(msgspec.Struct, frozen=True):
-    """A change of a mission, and whether it makes it possible."""
+    """A change of a mission, and whether it makes it possible on any module."""
 
     change: Annotated[str, column("Change")]
     is_possible: Annotated[bool, column("Possible", shown={True: "yes", False: "no"})]
@@ -212,9 +156,9 @@ def read_mission(path: Path) -> Mission:
     """Read a mission from a TOML file. Raises RequestError with the record and the nearest field."""
     try:
         data = file_access.table(path)
-        tasks = data.pop("task", None)
-        if not isinstance(tasks, list) or not tasks:
-            raise ValueError(f"{path.name}: no [[task]]: each needs a model and rate_hz")
+        tasks = data.pop("task", [])
+        if not isinstance(tasks, list) or not (tasks or "tops" in data):
+            raise ValueError(f"{path.name}: no [[task]]: each needs a model and rate_hz; or tops, a load in TOPS")
         task_rows = tuple(file_access.convert_record(path, f"task {i}", row, Task) for i, row in enumerate(tasks, 1))
         mission = file_access.convert_record(path, "mission", {**data, "task": []}, Mission)
     except OSError as error:
@@ -229,12 +173,15 @@ def read_mission(path: Path) -> Mission:
             raise RequestError(f"{path.name}: task {i}: a rate, a deadline or a batch is below its least value")
         if task.rate_hz and not low <= task.rate_hz <= high:
             raise RequestError(f"{path.name}: task {i}: rate_hz = {task.rate_hz:g} is not within {low:g} to {high:g}")
-    if not mission.power_w > 0.0 or not all(
-        0.0 <= amount < np.inf for amount in (mission.battery_wh, mission.other_w, mission.hours, mission.missed_share)
-    ):
+    amounts = [value for value in msgspec.structs.astuple(mission) if isinstance(value, float)]
+    if not mission.power_w > 0.0 or not all(0.0 <= amount < np.inf for amount in amounts if amount != mission.power_w):
         raise RequestError(f"{path.name}: an amount of the mission is not a number above zero")
-    if mission.hours and not mission.battery_wh:
+    if not (tasks or mission.tops):
+        raise RequestError(f"{path.name}: tops must be greater than 0")
+    if mission.hours and not (mission.battery_wh or mission.mass_g):
         raise RequestError(f"{path.name}: hours need battery_wh")
+    if mission.mass_g and not mission.hours:
+        raise RequestError(f"{path.name}: mass_g needs hours")
     return msgspec.structs.replace(mission, task=task_rows)
 
 
@@ -276,8 +223,64 @@ def stretched_s(result: Estimate, share: float) -> float:
     return result.latency_s + float(extra_s.sum())
 
 
+def _factors(result: Estimate) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the ends of the bands of latency and energy over these."""
+    pairs = ((result.latency_band_s, result.latency_s), (result.energy_band_j, result.energy_j))
+    latency, energy = ((low / (value or 1.0), high / (value or 1.0)) for (low, high), value in pairs)
+    return latency, energy
+
+
 def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int], find: Find) -> ModuleAnswer:
     """Run each task on the unit of its place."""
+    tasks, rest_w, host_w, busy, chips = tuple[TaskAnswer, ...](), 0.0, 0.0, 0.0, 1.0
+    if places:
+        tasks, rest_w, busy = _run_tasks(mission, units, places, find)
+        has_host = any(unit.arch.is_host or unit.software.shares_host_memory for unit in units)
+        host_w = 0.0 if has_host else _constant("host", "rest_w")
+    if mission.tops:
+        load, busy = _run_load(mission.tops, units, find), 1.0
+        tasks, chips = (*tasks, load), load.busy_s * load.rate_hz
+    return _judge(mission, units[0], tasks, (rest_w, host_w), busy, chips)
+
+
+def _constant(table: str, name: str) -> float:
+    return float(file_access.shipped(MODULES)[table][name]["value"])
+
+
+def load_task() -> Task:
+    """Return the task that a load in TOPS runs as."""
+    reference = file_access.shipped(MODULES)["load"]
+    return Task(model=reference["model"], batch=reference["batch"], precision=reference["precision"])
+
+
+def _run_load(tops: float, units: Sequence[Device], find: Find) -> TaskAnswer:
+    """Return a load in TOPS on the unit that takes the least energy for it, at the rate of batches of the reference
+    model that makes so many operations."""
+    task = load_task()
+    idle_w = max(unit.idle_w for unit in units)
+    runs = []
+    for place in _places(task, units, find):
+        result = find(task, units[place].key)
+        other_units_j = max(idle_w * result.latency_s - result.component_j["static"], 0.0)
+        runs.append((result.energy_j + other_units_j, place, result))
+    energy_j, place, result = min(runs, key=lambda run: run[:2])
+    operators = result.workload.operators
+    rate_hz = tops * 1e12 / (2.0 * float((operators.macs @ result.workload.value_at(batch=task.batch)).sum()))
+    latency_factors, energy_factors = _factors(result)
+    seconds = result.latency_s
+    return TaskAnswer(
+        model=f"{tops:g} TOPS as {task.model}", unit=result.device.key, precision_run=result.precision_run,
+        rate_hz=rate_hz, done_hz=rate_hz, alone_s=seconds, together_s=seconds, longest_s=seconds, due_s=None,
+        missed_share=0.0, energy_j=energy_j, power_w=energy_j * rate_hz, evidence=result.trust.level,
+        busy_s=seconds, place=place, latency_factors=latency_factors, energy_factors=energy_factors,
+    )  # fmt: skip
+
+
+def _run_tasks(
+    mission: Mission, units: Sequence[Device], places: Sequence[int], find: Find
+) -> tuple[tuple[TaskAnswer, ...], float, float]:
+    """Return the tasks, each on the unit of its place, the power of the module at rest, and the largest share of the
+    time in which a unit works."""
     results = [find(task, units[place].key) for task, place in zip(mission.task, places, strict=True)]
     if sum(result.memory.peak_bytes for result in results) > max(unit.memory_bytes for unit in units):
         raise RequestError(f"{units[0].label} has no room for the models of these tasks")
@@ -292,7 +295,8 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
             members = [i for i in range(n) if places[i] == unit]
             others = min(old_shares.sum() - old_shares[unit], _MOST_SHARE)
             taken_s[members] = [stretched_s(results[i], others) for i in members]
-            frames = schedule([mission.task[i] for i in members], taken_s[members].tolist(), horizon_s)
+            members_s = tuple(taken_s[members].tolist())
+            frames = schedule(tuple(mission.task[i] for i in members), members_s, horizon_s)
             rates_hz[members], missed_share[members] = frames.rates_hz, frames.missed_share
             mean_s[members], longest_s[members] = frames.mean_s, frames.longest_s
             shares[unit] = (old_shares[unit] + float(rates_hz[members] @ np.array(memory_s)[members])) / 2.0
@@ -310,14 +314,13 @@ def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int
             model=task.model, unit=result.device.key, precision_run=result.precision_run, rate_hz=task.rate_hz,
             done_hz=float(rates_hz[i]), alone_s=result.latency_s, together_s=float(mean_s[i]),
             longest_s=float(longest_s[i]), due_s=dues[i], missed_share=float(missed_share[i]),
-            energy_j=float(dynamic_j[i]), power_w=float(dynamic_j[i] * rates_hz[i]),
+            energy_j=float(dynamic_j[i]), power_w=float(dynamic_j[i] * rates_hz[i]), evidence=result.trust.level,
             busy_s=float(taken_s[i]), place=places[i],
+            **dict(zip(("latency_factors", "energy_factors"), _factors(result), strict=True)),
         )
         for i, (task, result) in enumerate(zip(mission.task, results, strict=True))
     )  # fmt: skip
-    has_host = any(unit.arch.is_host or unit.software.shares_host_memory for unit in units)
-    host_w = 0.0 if has_host else float(file_access.shipped(MODULES)["host"]["rest_w"]["value"])
-    return _judge(mission, units[0], tasks, (rest_w, host_w), busy)
+    return tasks, rest_w, busy
 
 
 def _horizon_s(tasks: Sequence[Task], alone_s: Sequence[float]) -> float:
@@ -330,54 +333,87 @@ def _horizon_s(tasks: Sequence[Task], alone_s: Sequence[float]) -> float:
 
 
 def _judge(
-    mission: Mission, device: Device, tasks: tuple[TaskAnswer, ...], rest_w: tuple[float, float], busy: float
+    mission: Mission,
+    device: Device,
+    tasks: tuple[TaskAnswer, ...],
+    rest_w: tuple[float, float],
+    busy: float,
+    chips: float,
 ) -> ModuleAnswer:
     """Return the answer with what is needed over what is allowed; `rest_w` are those of the module and of its host."""
-    module_w = rest_w[0] + sum(task.power_w for task in tasks)
+    task_w = np.array([task.power_w for task in tasks])
+    module_w = rest_w[0] + float(task_w.sum())
     power_w = module_w + rest_w[1]
+    band = np.average([task.energy_factors for task in tasks], axis=0, weights=task_w + 1e-12).tolist()
     hours = mission.battery_wh / (power_w + mission.other_w) if mission.battery_wh else None
-    worst_task = max(tasks, key=lambda task: task.missed_share)
-    missed_share = worst_task.missed_share
-    sustained_w = min(device.power_limit_w, device.sustained_w)
-    needs = [
-        (watts / limit_w, f"{quantity(watts, 'W')} of {quantity(limit_w, 'W')}{whose}")
-        for watts, limit_w, whose in ((power_w, mission.power_w, ""), (module_w, sustained_w, " that it sustains"))
-        if np.isfinite(limit_w)
+    wh_per_kg = mission.wh_per_kg or _constant("battery", "wh_per_kg")
+    limits = [
+        (power_w, mission.power_w, ""),
+        (module_w, min(device.power_limit_w, device.sustained_w) * math.ceil(chips), " that it sustains"),
     ]
-    if missed_share > mission.missed_share:
-        needs.append(_need_of_time(tasks, worst_task))
+    if mission.surface_cm2:
+        shed_w = mission.surface_cm2 * (mission.w_per_cm2 or _constant("cooling", "w_per_cm2"))
+        limits.append((module_w, shed_w, f" that {mission.surface_cm2:g} cm2 shed"))
     if hours is not None and mission.hours:
-        needs.append((mission.hours / hours, f"the battery lasts {hours:.2g} h, {mission.hours:g} h are asked for"))
-    worst, why = max(needs)
+        words = f": the battery lasts {hours:.2g} h, {mission.hours:g} h are asked for"
+        limits.append((power_w, mission.battery_wh / mission.hours - mission.other_w, words))
+    if mission.mass_g:
+        carried_w = mission.mass_g / 1000.0 * wh_per_kg / mission.hours
+        words = f" that a battery of {mission.mass_g:g} g feeds for {mission.hours:g} h"
+        limits.append((power_w, carried_w, words))
+    needs = [_need_of_power(*limit, band) for limit in limits if np.isfinite(limit[1])]
+    if any(task.due_s for task in tasks):
+        needs.append(_need_of_time(mission, tasks))
+    worst = max(needs, key=lambda need: need.over)
     return ModuleAnswer(
-        device=device.key, is_possible=worst <= 1.0, missed_share=missed_share, busy=busy,
-        rest_w=rest_w[0], host_w=rest_w[1], power_w=power_w, hours=hours, worst=worst, why=why, tasks=tasks,
+        device=device.key, is_possible=worst.over <= 1.0, odds=min(need.odds for need in needs),
+        missed_share=max(task.missed_share for task in tasks), busy=busy, chips=chips, rest_w=rest_w[0],
+        host_w=rest_w[1], power_w=power_w, hours=hours, worst=worst.over, why=worst.says, flip=worst.flip, tasks=tasks,
+        evidence=max((task.evidence for task in tasks), key=tuple(EVIDENCE).index),
     )  # fmt: skip
 
 
-def _need_of_time(tasks: Sequence[TaskAnswer], worst: TaskAnswer) -> tuple[float, str]:
-    """Return how much quicker units must be at least for no frame to be dropped, and why `worst` drops most."""
-    loads = (sum(task.rate_hz * task.busy_s for task in tasks if task.place == one.place) for one in tasks)
-    frames = (task.busy_s / task.due_s for task in tasks if task.due_s)
+def _need_of_power(watts: float, limit_w: float, whose: str, band: tuple[float, float]) -> Need:
+    says = f"{quantity(watts, 'W')} of {quantity(max(limit_w, 0.0), 'W')}{whose}"
+    if limit_w <= 0.0:
+        return Need(np.inf, says, 0.0, "power")
+    odds = odds_below(watts, (watts * band[0], watts * band[1]), limit_w) if watts else 1.0
+    return Need(watts / limit_w, says, odds, "power")
+
+
+def _need_of_time(mission: Mission, tasks: Sequence[TaskAnswer]) -> Need:
+    """Return how much quicker units must be at least for no more frames to be dropped than may, and why the task that
+    drops most of them does, or which frame has least to spare."""
+    timed = [task for task in tasks if task.due_s]
+    loads = [sum(task.rate_hz * task.busy_s for task in timed if task.place == one.place) for one in timed]
+    frames = [task.busy_s / (task.due_s or np.inf) for task in timed]
+    worst = max(timed, key=lambda task: (task.missed_share, task.busy_s / (task.due_s or np.inf)))
+    is_late = worst.missed_share > mission.missed_share
+    over = max(*loads, *frames, 1.0 + worst.missed_share) if is_late else min(max(*loads, *frames), 1.0)
     says = f"{worst.model} misses {percent(worst.missed_share)} of its frames"
-    if worst.due_s and worst.busy_s > worst.due_s:
-        says = f"{worst.model} takes {quantity(worst.busy_s, 's')} of {quantity(worst.due_s, 's')} a frame"
-    return max(1.0 + worst.missed_share, *loads, *frames), says
+    if not worst.missed_share or (worst.due_s and worst.busy_s > worst.due_s):
+        says = f"{worst.model} takes {quantity(worst.busy_s, 's')} of {quantity(worst.due_s or 0.0, 's')} a frame"
+    low, high = worst.latency_factors
+    return Need(over, says, odds_below(over, (over * low, over * high), 1.0), "time")
 
 
-def _places(task: Task, units: Sequence[Device]) -> list[int]:
-    """Return the units that a task may run on. Raises RequestError if the module has none of that name."""
+def _places(task: Task, units: Sequence[Device], find: Find) -> list[int]:
+    """Return the units that a task may run on. Raises RequestError if the module has none of that name, or none that
+    known software runs it on."""
     unit_name = task.unit.lower()
     places = [i for i, unit in enumerate(units) if not unit_name or unit_name in (unit.id, unit.architecture, unit.key)]
     if not places:
         raise unknown("unit", task.unit, [name for unit in units for name in (unit.architecture, unit.id)])
-    return places
+    refusals = {i: refusal(find(task, units[i].key)) for i in places}
+    if all(refusals.values()):
+        raise RequestError(next(iter(refusals.values())))
+    return [i for i in places if not refusals[i]]
 
 
 def divide_tasks(mission: Mission, units: Sequence[Device], find: Find) -> ModuleAnswer:
     """Return the best division of the tasks among the units: possible, then no frame dropped, then least power. If
     there are too many divisions to try, tasks move one by one while that makes it better."""
-    choices = [_places(task, units) for task in mission.task]
+    choices = [_places(task, units, find) for task in mission.task]
     if math.prod(map(len, choices)) <= _DIVISIONS:
         divisions = dict.fromkeys(_first_of_alike(places, units) for places in product(*choices))
         return min((run_on_units(mission, units, places, find) for places in divisions), key=_order)
@@ -410,43 +446,82 @@ def _scaled(mission: Mission, scale: float) -> Mission:
     return msgspec.structs.replace(mission, task=tasks)
 
 
-def _largest_scale(mission: Mission, units: Sequence[Device], find: Find) -> float:
-    """Return the largest part of all rates, in whole percent, at which the mission is possible, or 0."""
-    low, high = 0.0, 1.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2.0
-        is_possible = divide_tasks(_scaled(mission, middle), units, find).is_possible
-        low, high = (middle, high) if is_possible else (low, middle)
-    return math.floor(low * 100.0) / 100.0
+def _largest_scale(
+    mission: Mission, answers: Sequence[tuple[str, Sequence[Device], ModuleAnswer]], find: Find
+) -> tuple[float, str]:
+    """Return the largest part of all rates, in whole percent, at which the mission is possible on any module, and the
+    module; 0 if it never is. Modules follow by the part that their power and the loads of their units would allow."""
+    best, device = 0.0, ""
+    bounds = [(_bound_of_scale(mission, answer), units) for _, units, answer in answers]
+    for bound, units in sorted(bounds, key=lambda one: -one[0]):
+        low, high = best, 1.0
+        for _ in range(_STEPS if bound > best else 0):
+            middle = (low + high) / 2.0
+            is_possible = divide_tasks(_scaled(mission, middle), units, find).is_possible
+            low, high = (middle, high) if is_possible else (low, middle)
+            if high <= best + 0.01:
+                break
+        if math.floor(low * 100.0) > math.floor(best * 100.0):
+            best, device = low, units[0].key
+    return math.floor(best * 100.0) / 100.0, device
+
+
+def _bound_of_scale(mission: Mission, answer: ModuleAnswer) -> float:
+    work_w = sum(task.energy_j * task.rate_hz for task in answer.tasks)
+    loads = [sum(t.rate_hz * t.busy_s for t in answer.tasks if t.place == one.place) for one in answer.tasks]
+    of_power = (mission.power_w - answer.rest_w - answer.host_w) / (work_w or 1.0)
+    return min(of_power, 1.0 / max(max(loads), 1e-12))
+
+
+_Case = tuple[str, Sequence[Device], ModuleAnswer]
 
 
 def _try_all(
-    cases: Iterable[tuple[str, Mission, Sequence[Device]]], find: Find
-) -> tuple[list[tuple[str, Sequence[Device], ModuleAnswer]], str]:
-    """Return name, units and answer of each case that its units can run, and the last error ('' without one)."""
-    answers, reason = [], ""
-    for name, mission, units in cases:
+    name: str, mission: Mission, modules: Iterable[Sequence[Device]], find: Find, *, is_any: bool = False
+) -> tuple[list[_Case], str]:
+    """Return name, units and answer of the mission on each module that can run it, the best first: possible, then by
+    power, else the nearest; and the most common reason of the others ('' without one). `is_any`: stop at the first
+    possible one."""
+    answers, reasons = list[_Case](), Counter[str]()
+    for units in modules:
         try:
             answers.append((name, units, divide_tasks(mission, units, find)))
+            if is_any and answers[-1][2].is_possible:
+                break
         except RequestError as error:
-            reason = str(error)
-    return answers, reason
+            reasons[str(error)] += 1
+    answers.sort(key=lambda one: _rank(one[2]))
+    return answers, next((reason for reason, _ in reasons.most_common(1)), "")
 
 
-def find_ways(mission: Mission, units: Sequence[Device], find: Find) -> tuple[MissionChange, ...]:
-    """Return changes of an impossible mission on a module, the possible ones first."""
+def _rank(answer: ModuleAnswer) -> tuple[bool, bool, float]:
+    """Return the place of a module: likely possible, possible as estimated, nearest; by power, else by what it lacks."""
+    figure = answer.power_w if answer.is_possible else answer.worst
+    return not answer.is_possible, answer.odds < 0.5, figure
+
+
+def find_ways(mission: Mission, answers: Sequence[_Case], find: Find) -> tuple[MissionChange, ...]:
+    """Return changes of an impossible mission, each with the nearest of all modules that it makes it possible on, the
+    possible ones first. A module that draws more at rest than is allowed is not tried."""
     changes, tasks = list[tuple[str, Mission]](), mission.task
     if any(task.precision != "int8" for task in tasks):
         narrow = tuple(msgspec.structs.replace(task, precision="int8") for task in tasks)
         changes.append(("all tasks in int8", msgspec.structs.replace(mission, task=narrow)))
-    free = msgspec.structs.replace(mission, power_w=np.inf, hours=0.0)
-    changes.append(("without a power budget or hours", free))
+    free = msgspec.structs.replace(mission, power_w=np.inf, hours=0.0, mass_g=0.0, surface_cm2=0.0)
+    changes.append(("without a limit of power, hours, surface or mass", free))
     for i, task in enumerate(tasks if len(tasks) > 1 else ()):
         changes.append((f"without {task.model}", msgspec.structs.replace(mission, task=tasks[:i] + tasks[i + 1 :])))
-    if any(task.rate_hz for task in tasks) and (scale := _largest_scale(mission, units, find)):
-        changes.append((f"{percent(scale)} of all rates", _scaled(mission, scale)))
-    answers, _ = _try_all(((name, changed, units) for name, changed in changes), find)
-    ways = (MissionChange(name, answer.is_possible, answer.why) for name, _, answer in answers)
+    ways = list[MissionChange]()
+    for name, changed in changes:
+        modules = [units for _, units, one in answers if one.rest_w + one.host_w <= changed.power_w]
+        tried, reason = _try_all(name, changed, modules or [answers[0][1]], find, is_any=True)
+        best = tried[0][2] if tried else None
+        says = f"{best.device}: {best.why}" if best else reason
+        ways.append(MissionChange(name, best is not None and best.is_possible, says))
+    if any(task.rate_hz for task in tasks):
+        scale, device = _largest_scale(mission, answers, find)
+        if scale:
+            ways.append(MissionChange(f"{percent(scale)} of all rates", True, device))
     return tuple(sorted(ways, key=lambda way: not way.is_possible))
 
 
@@ -458,28 +533,84 @@ def answer_mission(
     on_paper: Iterable[Sequence[Device]] = (),
 ) -> MissionAnswer:
     """Answer a mission on modules; devices `on_paper` are tried if none of these can do it. Modules that a model does
-    not fit are left out. Raises RequestError if that leaves none."""
-    tried, reason = _try_all(((name, mission, units) for units in modules), find)
+    not fit, or that no known software runs it on, are left out. Raises RequestError if that leaves none."""
+    modules = list(modules)
+    tried, reason = _try_all(name, mission, modules, find)
     if not tried:
         raise RequestError(f"{name}: {reason or 'no device'}")
-    tried.sort(key=lambda one: (not one[2].is_possible, one[2].power_w if one[2].is_possible else one[2].worst))
-    _, units, best = tried[0]
+    best = tried[0][2]
     possible = sum(answer.is_possible for _, _, answer in tried)
     ways: tuple[MissionChange, ...] = ()
     if not possible:
-        designs, _ = _try_all(((name, mission, design) for design in on_paper), find)
-        ways = find_ways(mission, units, find) + tuple(
+        designs, _ = _try_all(name, mission, on_paper, find)
+        ways = find_ways(mission, tried, find) + tuple(
             MissionChange(f"{answer.device}, which exists on paper only", True, answer.why)
             for _, _, answer in designs
             if answer.is_possible
         )
     periods_s = [task.period_s for task in mission.task if task.rate_hz]
     frames_s = max(periods_s) if periods_s else _PERIODS * sum(task.busy_s for task in best.tasks)
+    left_out = f"; {len(modules) - len(tried)} more cannot run it, most: {reason}" if reason else ""
     return MissionAnswer(
-        mission=name, verdict=_verdict(best, possible, len(tried)), best=best, n_possible=possible,
+        mission=name, verdict=_verdict(best, possible, len(tried)) + left_out, best=best, n_possible=possible,
         modules=tuple(answer for _, _, answer in tried), ways=ways,
-        frames=_first_frames(mission.task, best.tasks, frames_s), frames_s=frames_s,
+        frames=_first_frames(mission.task, best.tasks[: len(mission.task)], frames_s), frames_s=frames_s,
     )  # fmt: skip
+
+
+def try_modules(mission: Mission, modules: Iterable[Sequence[Device]], find: Find) -> tuple[list[ModuleAnswer], str]:
+    """Return the mission on each module that can run it, and the most common reason why others cannot."""
+    answers, reason = _try_all("", mission, modules, find)
+    return [answer for _, _, answer in answers], reason
+
+
+class MissionCell(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several missions on one device."""
+
+    device: Annotated[str, column("Device")]
+    mission: Annotated[str, column("Mission")]
+    is_possible: Annotated[bool, column("Possible", shown={True: "yes", False: "no"})]
+    odds: Annotated[float, column("Odds", "%")]
+    power_w: Annotated[float | None, column("Power", "W")]
+    chips: Annotated[float | None, column("Chips", keep=3)]
+    flip: Annotated[str, column("What flips it")]
+
+
+class MissionTable(msgspec.Struct, frozen=True, kw_only=True):
+    """The document of `hwexplorer mission` for several missions: which device makes which of them possible, the device
+    of most missions first."""
+
+    missions: tuple[str, ...]
+    devices: tuple[str, ...]
+    verdict: str
+    cells: tuple[MissionCell, ...]
+
+
+def compare_missions(answers: Sequence[tuple[str, list[ModuleAnswer], str]]) -> MissionTable:
+    """Return several missions, each with its name, the modules that run it, and why others do not."""
+    names = [name for name, _, _ in answers]
+    devices = list(dict.fromkeys(one.device for _, modules, _ in answers for one in modules))
+    cells = list[MissionCell]()
+    for device in devices:
+        for name, modules, reason in answers:
+            one = next((one for one in modules if one.device == device), None)
+            cells.append(
+                MissionCell(device=device, mission=name, is_possible=one.is_possible, odds=one.odds,
+                            power_w=one.power_w, chips=one.chips, flip=one.flip)
+                if one else
+                MissionCell(device=device, mission=name, is_possible=False, odds=0.0, power_w=None, chips=None,
+                            flip=reason)
+            )  # fmt: skip
+    counts = {device: sum(cell.is_possible for cell in cells if cell.device == device) for device in devices}
+    devices.sort(key=lambda device: -counts[device])
+    best = f"{devices[0]} makes {counts[devices[0]]} of {len(names)} missions possible"
+    others = ", ".join(f"{device} {counts[device]}" for device in devices[1:4])
+    return MissionTable(
+        missions=tuple(names),
+        devices=tuple(devices),
+        verdict=f"{best}; {others}" if others else best,
+        cells=tuple(sorted(cells, key=lambda cell: devices.index(cell.device))),
+    )
 
 
 def _first_frames(asked: Sequence[Task], tasks: Sequence[TaskAnswer], end_s: float) -> tuple[FrameRun, ...]:
@@ -488,15 +619,16 @@ def _first_frames(asked: Sequence[Task], tasks: Sequence[TaskAnswer], end_s: flo
     end_s = min(end_s, _horizon_s(asked, [task.busy_s for task in tasks]))
     for place in sorted({task.place for task in tasks}):
         members = [i for i, task in enumerate(tasks) if task.place == place]
-        frames = schedule([asked[i] for i in members], [tasks[i].busy_s for i in members], end_s)
+        frames = schedule(tuple(asked[i] for i in members), tuple(tasks[i].busy_s for i in members), end_s)
         runs += [msgspec.structs.replace(run, task=members[run.task]) for run in frames.recorded if run.begin_s < end_s]
     return tuple(runs)
 
 
 def _verdict(best: ModuleAnswer, possible: int, tried: int) -> str:
     device = f"{best.device} ({', '.join(dict.fromkeys(task.precision_run for task in best.tasks))})"
+    watts, odds = quantity(best.power_w, "W"), describe_odds(best.odds)
     if tried == 1:
-        return f"{'Possible' if possible else 'Impossible'} on {device}: {best.why}"
+        return f"{'Possible' if possible else 'Impossible'} on {device}, {watts}, {odds}: {best.why}"
     if possible:
-        return f"Possible on {possible} of {tried} modules; {device} takes least power: {best.why}"
-    return f"Impossible on all {tried} modules; nearest is {device}: {best.why}"
+        return f"Possible on {possible} of {tried} modules; {device} takes least power, {watts}, {odds}: {best.why}"
+    return f"Impossible on all {tried} modules; nearest is {device}, {watts}: {best.why}"

@@ -1,67 +1,119 @@
 """Run several models at their rates on one module, within a power budget or from a battery."""
 
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from analysis.document import columns
 from analysis.estimate.estimate import Estimate
-from analysis.explore import mission
-from hardware.base.text import quantity
+from analysis.explore import frame_schedule, mission
+from hardware.base.text import percent, quantity
+from hardware.device import Device
 from hardware.device_catalog import catalogue_devices
 from hwexplorer import declare, engine
 from hwexplorer.configurations import INCLUDE_PAPER
-from hwexplorer.options import OWN_MODEL, option
+from hwexplorer.options import OWN_MODEL, name_list, option
 from hwexplorer.state import State
 from hwexplorer.views import plain
 
 _CELLS, _DROPPED = 44, "!"  # of a timeline
+_SHOWN = 30  # devices in a table of missions
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 DEVICES = columns(
-    mission.ModuleAnswer, "device is_possible power rest host busy missed_share hours why",
+    mission.ModuleAnswer,
+    "device is_possible odds power hours flip missed_share busy rest host chips evidence why",
     device={"shown": engine.marked_key}, why={"of": lambda module: "" if module.is_possible else module.why},
 )  # fmt: skip
+CELLS = columns(mission.MissionCell, device={"shown": engine.marked_key})
+_Answer = mission.MissionAnswer | mission.MissionTable
 WAYS = columns(mission.MissionChange)
 
 
-def _state_of(state: State, task: mission.Task) -> State:
+def _state_of(state: State, task: frame_schedule.Task) -> State:
     return msgspec.structs.replace(state, model=task.model, precision=task.precision, batch=task.batch)
 
 
-def _states(state: State, file: Path, **_: object) -> Iterable[State]:
-    return [_state_of(state, task) for task in mission.read_mission(file).task]
+def _states(state: State, file: tuple[Path, ...], **_: object) -> Iterable[State]:
+    asked = [mission.read_mission(one) for one in file]
+    loads = [mission.load_task()] if any(one.tops for one in asked) else []
+    return [_state_of(state, task) for task in (*(task for one in asked for task in one.task), *loads)]
 
 
-def _document(state: State, file: Path, on_paper: bool) -> mission.MissionAnswer:
-    asked = mission.read_mission(file)
+def _modules(asked: mission.Mission, names: Sequence[str], on_paper: bool) -> Sequence[Sequence[Device]]:
+    """Return the units of each candidate, in each of its power modes if the mission does not name one."""
+    candidates = [engine.device(name) for name in names] or [
+        device for device in catalogue_devices(engine.folders()) if device.silicon or on_paper
+    ]
+    modules = mission.list_modules(candidates, engine.device)
+    for units in list(modules):
+        first = units[0]
+        plain = not first.power_mode and first.key == first.id
+        modes = [mode for mode in first.file.power_modes if mode in asked.modes or not asked.modes] if plain else []
+        modules += [mission.module_units(engine.device(f"{first.id}:{mode}"), engine.device) for mode in modes]
+        if asked.modes and modes:
+            modules.remove(units)
+    return modules
 
-    def find(task: mission.Task, key: str) -> Estimate:
+
+def _document(state: State, file: tuple[Path, ...], candidates: tuple[str, ...] | None, on_paper: bool) -> _Answer:
+    def find(task: frame_schedule.Task, key: str) -> Estimate:
         """Return the estimate of a task on a device."""
         return engine.result(_state_of(state, task), key)
 
-    is_search = asked.device == mission.WHICH
-    every = catalogue_devices(engine.folders())
-    catalogue = [device for device in every if device.silicon or on_paper]
-    modules = mission.list_modules(catalogue if is_search else [engine.device(asked.device)], engine.device)
+    cases = []
+    for path in file:
+        asked = mission.read_mission(path)
+        named = (asked.device,) if isinstance(asked.device, str) else asked.device
+        names = candidates or (() if named == (mission.WHICH,) else named)
+        cases.append((path.stem, asked, _modules(asked, names, on_paper), bool(names)))
+    if len(cases) > 1:
+        return mission.compare_missions([(name, *mission.try_modules(m, units, find)) for name, m, units, _ in cases])
+    name, asked, modules, is_named = cases[0]
+    every = () if is_named else catalogue_devices(engine.folders())
     paper = [(device,) for device in every if not (device.silicon or on_paper)]
-    return mission.answer_mission(file.stem, asked, modules, find, paper)
+    return mission.answer_mission(name, asked, modules, find, paper)
 
 
-def _power(answer: mission.MissionAnswer, state: State) -> tuple[str, ...]:
-    best = answer.best
+def _best(answer: _Answer) -> mission.ModuleAnswer | None:
+    return answer.best if isinstance(answer, mission.MissionAnswer) else None
+
+
+def _flips(answer: _Answer, state: State) -> plain.Text:
+    """Return which device makes which mission possible: its odds, and a dot where it does not."""
+    if isinstance(answer, mission.MissionAnswer):
+        return plain.Text("flips", "", ())
+    odds = {(cell.device, cell.mission): percent(cell.odds) if cell.is_possible else "." for cell in answer.cells}
+    names = {device: engine.marked_key(device) for device in answer.devices}
+    width = max(map(len, names.values()))
+    heads = "".join(f"{letter:>6}" for letter in _LETTERS[: len(answer.missions)])
+    rows = (
+        f"{names[device].ljust(width)}{''.join(f'{odds[device, name]:>6}' for name in answer.missions)}"
+        for device in answer.devices[:_SHOWN]
+    )
+    letters = tuple(f"{letter} {name}" for letter, name in zip(_LETTERS, answer.missions, strict=False))
+    lines = (" " * width + heads, *rows, "", *letters, "odds that it is possible; . impossible as estimated")
+    return plain.Text("flips", "Devices and missions", (("", lines),), is_drawing=True)
+
+
+def _power(answer: _Answer, state: State) -> tuple[str, ...]:
+    if (best := _best(answer)) is None:
+        return ()
     parts = " + ".join(f"{task.power_w:.3g} W {task.model}" for task in best.tasks)
     hours = "" if best.hours is None else f"; the battery lasts {best.hours:.3g} h"
     host = f"{best.host_w:.3g} W a host at rest + " if best.host_w else ""
+    rest = f"{best.rest_w:.3g} W at rest + " if best.rest_w else ""
     return (
-        f"{best.power_w:.3g} W = {best.rest_w:.3g} W at rest + {host}{parts}{hours}",
+        f"{best.power_w:.3g} W = {rest}{host}{parts}{hours}",
         "Work of the host, cameras and motors are not counted: state them as other_w.",
     )
 
 
-def _timeline(answer: mission.MissionAnswer, state: State) -> plain.Text:
+def _timeline(answer: _Answer, state: State) -> plain.Text:
     """Return a line for each unit: the task that it works on, by letter, where any begins or most of the time."""
+    if not isinstance(answer, mission.MissionAnswer) or not answer.frames:
+        return plain.Text("timeline", "", ())
     tasks, cell_s = answer.best.tasks, answer.frames_s / _CELLS
     units = {(task.place, task.unit): ["."] * _CELLS for task in sorted(tasks, key=lambda task: task.place)}
     for run in answer.frames:
@@ -80,19 +132,30 @@ def _timeline(answer: mission.MissionAnswer, state: State) -> plain.Text:
 VERB = declare.Report(
     subject=declare.Subject(options=OWN_MODEL),
     options=(
-        option("file", type=Path, metavar="FILE", help="a mission in TOML: docs/missions.md has an example"),
+        option("file", type=Path, nargs="+", metavar="FILE",
+               help="missions in TOML: docs/missions.md has an example; several make a table of devices and missions"),
+        option("--on", type=name_list("device"), dest="candidates", metavar="DEV,..",
+               help="candidates instead of those that the file names"),
         INCLUDE_PAPER,
     ),
     document=_document,
     states=_states,
-    title=lambda answer, state: f"Mission {answer.mission}",
+    title=lambda answer, state: (
+        f"Mission {answer.mission}" if isinstance(answer, mission.MissionAnswer) else f"{len(answer.missions)} missions"
+    ),
     parts=(
         declare.summary_text(lambda answer, state: (answer.verdict,)),
-        declare.Rows("tasks", lambda answer: f"Tasks on {answer.best.device}", columns(mission.TaskAnswer),
-             of=lambda answer: answer.best.tasks, key="model", footer=_power),
+        _flips,
+        declare.Rows("tasks", lambda answer: f"Tasks on {best.device}" if (best := _best(answer)) else "",
+                     columns(mission.TaskAnswer), of=lambda answer: best.tasks if (best := _best(answer)) else (),
+                     key="model", footer=_power, optional=True),
         _timeline,
-        declare.Rows("ways", "Ways to make it possible", WAYS, key="change", optional=True),
-        declare.Rows("modules", "Devices", DEVICES, key="device", first=10),
+        declare.Rows("ways", "Ways to make it possible", WAYS, key="change", optional=True,
+                     of=lambda answer: getattr(answer, "ways", ())),
+        declare.Rows("modules", "Devices", DEVICES, key="device", first=10, optional=True,
+                     of=lambda answer: getattr(answer, "modules", ())),
+        declare.Rows("cells", "What flips each", CELLS, key=lambda cell: f"{cell.device}.{cell.mission}", first=20,
+                     optional=True, of=lambda answer: getattr(answer, "cells", ())),
     ),
     main="modules",
     on_screen=False,

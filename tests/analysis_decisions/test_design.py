@@ -4,7 +4,8 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.mission import Mission, Task, divide_tasks
+from analysis.explore.frame_schedule import Task
+from analysis.explore.mission import Mission, divide_tasks
 from analysis.explore.outcome import Constraint
 from analysis.model.names import model_ref
 from hardware.area import area

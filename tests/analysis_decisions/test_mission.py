@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore import mission
-from analysis.explore.mission import Mission, Task, schedule
+from analysis.explore import frame_schedule, mission
+from analysis.explore.frame_schedule import Task, schedule
+from analysis.explore.mission import Mission
 from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
 from tests.models import load_once
@@ -48,7 +49,7 @@ def by_steps(tasks: list[Task], seconds: list[float], steps: int) -> tuple[list[
 def test_schedule_equals_time_steps(cases: list[tuple[int, int, int]]) -> None:
     tasks = [Task(model="", rate_hz=1 / (p * STEP_S), deadline_s=max(d, n) * STEP_S) for p, n, d in cases]
     seconds = [n * STEP_S for _, n, _ in cases]
-    frames = schedule(tasks, seconds, 6.0)
+    frames = schedule(tuple(tasks), tuple(seconds), 6.0)
     done, dropped = by_steps(tasks, seconds, 6000)
     assert frames.busy <= 1.0
     assert frames.rates_hz * 6.0 == pytest.approx(done, abs=2.0)
@@ -114,8 +115,8 @@ def test_schedule_is_short_although_one_task_is_rare() -> None:
     tasks = (Task(model="resnet18", rate_hz=30.0), Task(model="mobilenet_v2", rate_hz=1e-5))
     units = (load_device("jetson_orin_nano"),)
     answer = mission.answer_mission("rare", Mission(task=tasks), [units], find)
-    assert answer.frames_s == 1e5
-    assert len(answer.frames) == mission._RECORDED
+    assert answer.frames_s == pytest.approx(1e5)
+    assert len(answer.frames) == frame_schedule._RECORDED
 
 
 @pytest.mark.parametrize("text", WRONG)
@@ -145,3 +146,48 @@ def test_a_unit_that_a_module_lacks_is_named() -> None:
     task = Task(model="resnet18", rate_hz=1.0, unit="tpu")
     with pytest.raises(RequestError, match="tpu"):
         mission.divide_tasks(Mission(task=(task, msgspec.structs.replace(task, unit=""))), units, find)
+
+
+def test_a_load_in_tops_takes_its_energy_per_operation_and_as_many_chips() -> None:
+    """The power is TOPS over the TOPS per watt of the reference model; half the battery never makes more possible."""
+    task = mission.load_task()
+    units = (load_device("kpu_t256:15w"),)
+    result = find(task, "kpu_t256:15w")
+    tops = 2 * 4.0892e9 * task.batch / result.latency_s / 1e12
+    answer = mission.divide_tasks(Mission(tops=2 * tops, power_w=100.0), units, find)
+    assert answer.chips == pytest.approx(2.0, rel=1e-3)
+    assert answer.power_w == pytest.approx(2 * result.average_power_w, rel=1e-3)
+    cells = []
+    for path in sorted((EXAMPLES / "capability").glob("*.toml")):
+        asked = mission.read_mission(path)
+        weak = msgspec.structs.replace(asked, battery_wh=asked.battery_wh / 2, power_w=asked.power_w / 2)
+        full, half = (mission.divide_tasks(one, units, find) for one in (asked, weak))
+        cells.append((path.stem, *mission.try_modules(asked, [units], find)))
+        assert half.worst >= full.worst
+        assert half.odds <= full.odds
+    table = mission.compare_missions(cells)
+    possible = {cell.mission for cell in table.cells if cell.is_possible}
+    assert len(table.missions) == 10
+    assert {"glider", "pack_mule", "satellite"} <= possible
+    assert not possible & {"exoskeleton", "rubble_robot", "tractor"}
+
+
+def test_a_unit_without_software_for_a_task_runs_none_of_it() -> None:
+    tasks = (Task(model="kalman:16x8x8", rate_hz=100.0), Task(model="mobilenet_v2", rate_hz=30.0, precision="int8"))
+    with pytest.raises(RequestError, match="no software is known to run kalman"):
+        mission.divide_tasks(Mission(task=tasks), (load_device("hailo8"),), find)
+    units = mission.module_units(load_device("jetson_agx_orin"), load_device)
+    assert not mission.divide_tasks(Mission(task=tasks), units, find).tasks[0].unit.startswith("jetson_orin_dla")
+
+
+def test_surface_and_mass_limit_power() -> None:
+    units = (load_device("jetson_orin_nano"),)
+    task = (Task(model="resnet18", rate_hz=10.0),)
+    free = mission.divide_tasks(Mission(task=task), units, find)
+    for limited in (
+        Mission(task=task, surface_cm2=100.0, w_per_cm2=free.power_w / 200.0),
+        Mission(task=task, mass_g=1000.0, wh_per_kg=free.power_w / 2.0, hours=1.0),
+    ):
+        answer = mission.divide_tasks(limited, units, find)
+        assert answer.worst == pytest.approx(2.0)
+        assert answer.flip == "2x less power"
