@@ -495,7 +495,7 @@ def _try_all(
 
 
 def _rank(answer: ModuleAnswer) -> tuple[bool, bool, float]:
-    """Return the place of a module: likely possible, possible as estimated, nearest; by power, else by what it lacks."""
+    """Return the place of a module: likely possible, possible as estimated, else the nearest; then by power."""
     figure = answer.power_w if answer.is_possible else answer.worst
     return not answer.is_possible, answer.odds < 0.5, figure
 

@@ -265,8 +265,8 @@ async def test_a_mission_is_shown_and_exported(
         await settle_until(pilot, lambda: not app.session.jobs)
         await pilot.press("pagedown" if size[1] < 40 else "g")
         shown = screen_text(app)
-        assert "12.8 W = 8.4 W at rest" in shown
-        assert re.search(r"jetson_orin_dla +B+\.+B", shown)
+        assert "7.71 W = 5 W at rest" in shown
+        assert re.search(r"jetson_orin_dla:30w +B+\.+B", shown)
         await pilot.press("e", "ctrl+u", *"answer.json", "enter")
         await settle_until(pilot, lambda: not app.session.jobs)
         assert json.loads(Path("answer.json").read_text())["best"]["is_possible"]
