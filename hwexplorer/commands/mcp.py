@@ -110,12 +110,21 @@ def _sentence(line: str) -> str:
 
 
 def listing(tool: str) -> dict[str, Any]:
-    """Return name, description and schema of the arguments of a tool."""
+    """Return name, description, and the schemas of the arguments and of the answer of a tool."""
     verb, _, hint = TOOLS[tool]
-    _, schemas = msgspec.json.schema_components([_question(tool)], ref_template="{name}")
-    schema = {key: value for key, value in schemas[tool].items() if key not in ("title", "description")}
-    description = f"{_sentence(registry.help_of(verb))} {hint}"
-    return {"name": tool, "description": description, "inputSchema": schema, "annotations": {"readOnlyHint": True}}
+    return {
+        "name": tool,
+        "description": f"{_sentence(registry.help_of(verb))} {hint}",
+        "inputSchema": _schema(_question(tool)),
+        "outputSchema": _schema(Brief),
+        "annotations": {"readOnlyHint": True},
+    }
+
+
+def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON schema of a struct, without its title and its docstring."""
+    _, schemas = msgspec.json.schema_components([kind], ref_template="{name}")
+    return {key: value for key, value in schemas[kind.__name__].items() if key not in ("title", "description")}
 
 
 def answer_call(tool: str, arguments: Any) -> str:
@@ -279,17 +288,18 @@ def _list_tools(_: dict[str, Any]) -> dict[str, Any]:
 
 
 def _call_tool(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer of a tool, or what was wrong with the question: the agent may correct it."""
-    is_wrong = True
+    """Return the answer of a tool as text and data, or what was wrong with the question: the agent may correct it."""
     try:
-        text, is_wrong = answer_call(str(parameters.get("name")), parameters.get("arguments") or {}), False
+        text = answer_call(str(parameters.get("name")), parameters.get("arguments") or {})
+        content = [{"type": "text", "text": text}]
+        return {"content": content, "structuredContent": msgspec.json.decode(text), "isError": False}
     except RequestError as error:
         text = str(error)
     except Exception as error:
         if os.environ.get("HWEXPLORER_DEBUG"):
             raise
         text = f"internal error: {type(error).__name__}: {error}"
-    return {"content": [{"type": "text", "text": text}], "isError": is_wrong}
+    return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
 def _run(arguments: argparse.Namespace) -> None:
