@@ -14,7 +14,7 @@ from hardware.base.errors import RequestError, unknown
 from hardware.base.errors import split_list as split_list
 from hardware.base.text import exact_amount, parse_limit, parse_whole
 from hardware.base.text import parse_amount as parse_amount
-from hardware.engines.runtime import LIKE_FOR_LIKE, runtimes
+from hardware.engines.runtime import runtimes
 from hwexplorer import settings as scenario_settings
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.views import layout
@@ -86,8 +86,8 @@ class Option(msgspec.Struct, frozen=True):
         it. Raises RequestError."""
         write = self.write if self.unit else text_of
         action = self.settings.get("action")
-        if action in ("store_true", "store_const"):
-            return self.settings.get("const", True)
+        if action == "store_true":
+            return True
         is_several = isinstance(value, Iterable) and not isinstance(value, str)
         texts = list(map(write, value)) if is_several else [write(value)]
         if action == "append" or self.settings.get("nargs") in ("*", "+"):
@@ -221,12 +221,8 @@ def _of_setting(setting: scenario_settings.Setting) -> Option:
 
 _OF_SETTINGS = {name: _of_setting(setting) for name, setting in scenario_settings.SETTINGS.items()}
 PRECISION, IMAGE_SIZE = _OF_SETTINGS["precision"], _OF_SETTINGS["image_size"]
-LIKE = option(
-    "--like-for-like", dest="execution", action="store_const", const=LIKE_FOR_LIKE, group="what is evaluated",
-    help="every device by fused kernels without a runtime of its own, as --runtime fused",
-)  # fmt: skip
 INPUT = tuple(each for each in _OF_SETTINGS.values() if each.name not in ("execution", "layout", "load"))
-SCENARIO = tuple(each for own in _OF_SETTINGS.values() for each in ((own, LIKE) if own.name == "execution" else (own,)))
+SCENARIO = tuple(_OF_SETTINGS.values())
 _DEVICES_HELP = "device ids, id:power_mode, id@400W, id@1400MHz, or classes (`hwexplorer devices`)"
 ON_ONE = option("--on", metavar="DEV", help="a device id, id:power_mode, id@400W, or class (`hwexplorer devices`)")
 ON_SEVERAL = option("--on", metavar="DEV,..", help=_DEVICES_HELP)

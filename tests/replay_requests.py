@@ -25,10 +25,10 @@ DRAWN: dict[str, tuple[str, ...]] = {
     "language_precision": ("", "", "", "", *_options(
         "precision", "w8a16 w8a8 w4a16 w4a8 nvfp4 mxfp4 q4_k_m q8_0 w4a16kv8 fp8kv16 fp16kv4 fp16"
     )),
-    "image_runtime": (*[""] * 20, "--like-for-like", *_options(
+    "image_runtime": (*[""] * 20, "--runtime fused", *_options(
         "runtime", "eager eager compiled fused fused tensorrt torch_compile onnxruntime openvino"
     )),
-    "language_runtime": (*[""] * 20, "--like-for-like", *_options(
+    "language_runtime": (*[""] * 20, "--runtime fused", *_options(
         "runtime", "eager fused transformers vllm tensorrt_llm llama_cpp ik_llama_cpp vllm_rocm xla"
     )),
     "format": ("csv", "text", "md", *["json"] * 60),

@@ -90,7 +90,7 @@ def test_a_result_is_the_document_of_the_command_line(capsys: pytest.CaptureFixt
         ("why", {"model": "mlp", "sides": ["cpu", "gpu"], "metric": "energy"}, "mlp cpu gpu --metric energy"),
         ("check", {"model": "mlp", "rule": ["energy < 1J", "latency < 1s"]},
          "mlp --rule 'energy < 1J' --rule 'latency < 1s'"),
-        ("tree", {"model": "mlp", "like_for_like": True}, "mlp --like-for-like"),
+        ("tree", {"model": "mlp", "runtime": "fused"}, "mlp --runtime fused"),
         ("devices", {"device": "t4"}, "t4"),
         ("models", {}, ""),
     ],

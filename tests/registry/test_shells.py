@@ -20,7 +20,7 @@ COMPLETED = [
     ("compare yolov8", {"yolov8", "yolov8n", "yolov8s", "yolov8m"}),
     ("compare mlp --level s", {"summary", "subgraph"}),
     ("compare mlp --on h100_sxm,tpu_v4", {"h100_sxm,tpu_v4", "h100_sxm,tpu_v4i"}),
-    ("tree mlp --like", {"--like-for-like"}),
+    ("tree mlp --lay", {"--layout"}),
     ("resnet18 --them", {"--theme"}),
     ("devices kpu_t25", {"kpu_t256"}),
     ("show mem", {"memory"}),
