@@ -27,7 +27,9 @@ def grid(view: plain.View | plain.Page) -> Iterator[Sequence[Cell]]:
         yield from grid(view.csv or view.parts[view.main])
     elif isinstance(view, plain.Table):
         stacks = [
-            i for i in range(len(view.columns)) if any(isinstance(row.cells[i], plain.Stack) for row in view.rows)
+            i
+            for i, column in enumerate(view.columns)
+            if not layout.is_amount(column) and any(isinstance(row.cells[i], plain.Stack) for row in view.rows)
         ]
         by_cause = [f"{view.columns[i].key}_{cause}" for i in stacks for cause in CAUSES]
         # A bar whose number the next column repeats is not a column of its own.
@@ -52,8 +54,8 @@ def _values(table: plain.Table, row: plain.Row) -> Iterator[Cell]:
     for column, value in zip(table.columns, row.cells, strict=True):
         if column.ends:
             yield from (value.low, value.high) if isinstance(value, plain.Band) else (None, None)
-        else:  # the energy of work that takes no time is no product
-            yield None if column.unit == "Js" and isinstance(value, plain.Amount) else value
+        else:
+            yield value
 
 
 def inert(value: Cell) -> Cell:

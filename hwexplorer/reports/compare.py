@@ -21,8 +21,9 @@ from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report, Rows
 from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
-from hwexplorer.views import captions, device_rows, plain
+from hwexplorer.views import captions, device_rows, plain, tree_view
 from hwexplorer.views.answer_lines import answer
+from hwexplorer.views.tables import keep_columns
 from hwexplorer.views.tables import rows as make_rows
 
 _Price = tuple[str, float]
@@ -243,7 +244,7 @@ def _by_level(state: State, level: str, on_paper: bool) -> comparison.Levels:
 def _view(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table | plain.Page:
     """Return the whole answer, with all columns and sentences."""
     if level in ("subgraph", "operator"):
-        return _by_node(state, _by_level(state, level, on_paper))
+        return _by_node(state, level)
     bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
     columns = (DETAILED if level == "detailed" else SUMMARY) + (() if bill is None else cost_columns(bill))
     devices, results = device_rows.device_rows(state, state.baseline), _results(state)
@@ -258,9 +259,7 @@ def _view(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table
 def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table | plain.Page:
     """Return the answer with a row and a line for each device; with level `detailed`, all columns; with
     costs, a row with the cost of each."""
-    if level in ("subgraph", "operator"):
-        return replace(_view(state, level, on_paper), first=NODES)
-    if level == "detailed":
+    if level != "summary":
         return _view(state, level, on_paper, **costs)
     if (bill := find_bill(state, asks_for_paper(state, on_paper), **costs)) is not None:
         devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
@@ -349,63 +348,21 @@ def _deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:
 
 # --- node by node -----------------------------------------------------------------------------------------
 
-_HIDDEN = "J: without time of its own in a kernel of a device, so compared by energy"
 
-
-def _by_node(state: State, found: comparison.Levels) -> plain.Table:
-    """Return a row per node with the figure of each device in the metric of the state, the winner and its lead."""
-    metric = state.metric
-    columns = [
-        Column("node", "Node", role="text", keep=0, of="id"),
-        Column("type", "Kind", role="text", keep=5),
-        *(column for key in found.devices for column in _columns_of_device(key, metric, found.baseline)),
-        Column("winner", "Winner", role="text", keep=0, of=lambda node: _winner(node, metric)),
-        Column("margin", "Ahead x", "x", keep=1, of=lambda node: node.margin[metric],
-               help="how many times more the next best takes"),
-    ]  # fmt: skip
-    tally = [f"{metrics.METRICS[m].noun}: {_tally(found, m)}" for m in found.tally]
-    count, noun = len(found.rows), metrics.METRICS[metric].noun
-    footer = [f"{count} {found.level}s; wins by {'; by '.join(tally)}"]
-    if metric == "edp" and any(map(_is_hidden, found.rows)):
-        footer.append(_HIDDEN)
-    return plain.Table(
-        "compare",
-        f"{captions.headline_of_state(state)}: {noun} by {found.level}",
-        tuple(columns),
-        make_rows(columns, found.rows),
-        footer=tuple(footer),
+def _by_node(state: State, level: str) -> plain.Table:
+    """Return the tree with a column for each device, in rows of subgraphs or of operators alone."""
+    table = tree_view.view(replace(state, by="subgraph", sort="share", descending=True, heat=True, pin=""))
+    is_of_level = {"subgraph": lambda row: row.depth == 1, "operator": lambda row: row.depth and not row.has_children}
+    rows = filter(is_of_level[level], table.rows)
+    flat = tuple(
+        replace(
+            row, cells=(row.cells[0] if row.kind == "host" else row.key, *row.cells[1:]), depth=0, has_children=False
+        )
+        for row in rows
     )
-
-
-def _winner(node: comparison.ComparedNode, metric: str) -> str:
-    return engine.marked_key(node.winner[metric]) or "tie"
-
-
-def _columns_of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
-    def amount(node: comparison.ComparedNode) -> float:
-        """Return the figure of the device, an energy if a device hides the node."""
-        value = node.figures(metric)[key]
-        return plain.Amount(value, "J") if metric == "edp" and _is_hidden(node) else value
-
-    return (
-        Column(key, engine.marked_key(key), metrics.METRICS[metric].unit, role="quantity", keep=2, of=amount),
-        Column(f"{key}_ratio", "ratio", "x", keep=6, of=lambda node: node.devices[key].ratio_to_baseline[metric],
-               help=f"to {baseline}"),
-        Column(f"{key}_bound", "Limit", role="text", keep=7,
-               of=lambda node: node.devices[key].bound if node.devices[key].latency_s else "fused",
-               help="what limits the kernel; fused: other work of its kernel takes as long"),
-    )  # fmt: skip
-
-
-def _is_hidden(node: comparison.ComparedNode) -> bool:
-    return not all(figures.own_edp_js for figures in node.devices.values())
-
-
-def _tally(found: comparison.Levels, metric: str) -> str:
-    counts = sorted(found.tally[metric].items(), key=lambda pair: -pair[1])
-    wins = [f"{engine.marked_key(key)} {count}" for key, count in counts if count]
-    wins += [f"{found.ties[metric]} tied"] if found.ties[metric] else []
-    return ", ".join(wins) or "none fits"
+    title = f"{captions.headline_of_state(state)}: {metrics.METRICS[state.metric].noun} by {level}"
+    table = replace(table, name="compare", title=title, rows=flat, first=NODES)
+    return keep_columns(table, [place for place, column in enumerate(table.columns) if column.role != "bar"])
 
 
 def _served(_: Report) -> Report:

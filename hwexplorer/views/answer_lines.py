@@ -20,15 +20,18 @@ def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
 
 
 def verdict(state: State) -> str:
-    """Return the change of the metric against the pin, with both sides by device and batch, and by precision or model
-    if these differ. Return '' without a pin."""
+    """Return the change of the metric against the pin, with both sides by batch, and by device, precision or model if
+    these differ. Return '' without a pin."""
     pinned_state = pinned(state)
     if pinned_state is None:
         return ""
     sides, metric = (engine.result(state), engine.result(pinned_state)), METRICS[state.metric]
     here, there = sides
-    differs = here.scenario.precision != there.scenario.precision
-    names = (f"{side.device.key} b{side.scenario.batch}{f' {side.scenario.precision}' * differs}" for side in sides)
+    marks = [(s.device.key, f"b{s.scenario.batch}", s.scenario.precision, s.runtime.name) for s in sides]
+    differ = [place for place, (mine, its) in enumerate(zip(*marks, strict=True)) if mine != its]
+    if 0 in differ:  # software of its own is no other setting of another device
+        differ = [0, 1, *[2] * (2 in differ)]
+    names = (" ".join(mark[place] for place in differ or [1]) for mark in marks)
     change = delta(metric.figure(here) / (metric.figure(there) or 1.0) - 1)
     other = f" ({there.workload.name})" * (not is_comparable(here, there))
     return f"{' vs '.join(names)}: {metric_word(state.metric)} {change}{other}"

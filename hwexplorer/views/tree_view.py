@@ -161,8 +161,14 @@ MEASURED = (
     Column("ratio", "vs predicted", "x", role="quantity", keep=0, help="measured over predicted time"),
     Column("term", "Term", role="text", keep=2, help="cause of the operators with the largest difference"),
 )
-OWN = Column("own", "E x t", "Js", keep=0, help="energy x time of the row itself; parts do not add up")
-DELTA = Column("delta", "Δ", "%", role="delta", keep=0, help="change of the figure before it against the pinned state")
+# With a pin, the change of a metric follows the column of its figure.
+CHANGES = {
+    "latency": ("latency", Column("latency_change", "Δ time", "%", role="delta", keep=1, help="against the pin")),
+    "energy": (
+        "energy_per_inference",
+        Column("energy_change", "Δ energy", "%", role="delta", keep=1, help="against the pin"),
+    ),
+}
 METRIC_TITLE = {"edp": "EDP share", "energy": "Energy share", "latency": "Time share"}
 
 
@@ -191,10 +197,13 @@ def tree(state: State) -> plain.Table:
     are_separate, without_rule = _any_of(add_up, ~figures.fused, ~result.workload.operators.has_rule)
     by_key = _cells(figures, nodes, level, parts, add_up, are_separate)
     if state.pin:
-        by_key["own"], by_key["delta"] = _deltas(state, branches)
-        after = {"latency": "latency"}.get(state.metric, "energy_per_inference")
-        place = [column.key for column in columns].index(after) + 1
-        columns[place:place] = [*[OWN] * (state.metric == "edp"), DELTA]
+        now, before = (costs_by_node(side, branches) for side in (state, pinned(state) or state))
+        for metric in (state.metric,) if state.metric in CHANGES else CHANGES:
+            after, change = CHANGES[metric]
+            by_key[change.key] = [
+                a / b - 1.0 if a is not None and b else None for a, b in zip(now[metric], before[metric], strict=True)
+            ]
+            columns.insert([column.key for column in columns].index(after) + 1, change)
     cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
     if trace_cells:
         cells = [(*row, *times) for row, times in zip(cells, trace_cells, strict=True)]
@@ -312,12 +321,6 @@ def shares(figures: tree_figures.TreeFigures, metric: str) -> Floats:
         "latency": level.latency_s / (result.latency_s or 1.0),
     }
     return of_cost.get(metric, level.share)
-
-
-def _deltas(state: State, branches: list[tree_figures.Branch]) -> tuple[list[float | None], list[float | None]]:
-    """Return each node's own figure of the metric and its change against the pin, None for a node that a side lacks."""
-    now, before = (costs_by_node(side, branches)[state.metric] for side in (state, pinned(state) or state))
-    return now, [a / b - 1.0 if a is not None and b else None for a, b in zip(now, before, strict=True)]
 
 
 def costs_by_node(state: State, branches: list[tree_figures.Branch]) -> dict[str, list[float | None]]:
@@ -451,8 +454,8 @@ def subtree(state: State) -> plain.Table:
 
 
 def heat(table: plain.Table, state: State) -> plain.Table:
-    """Return the tree with each row's own figure on each device. The existing device with the least wins. A design
-    on paper and a device without room for the model never do."""
+    """Return the tree with each row's own figure on each device, `fused` if it adds no time to its kernel. The existing
+    device with the least wins; a design on paper and a device without room for the model never do."""
     branches = [
         branch for _, branch in tree_figures.draw_outline(engine.result(state), state.by, state.split_branches).walk()
     ]
@@ -461,25 +464,25 @@ def heat(table: plain.Table, state: State) -> plain.Table:
     places = {key: place for place, key in enumerate(keys)}
     rivals = [name for name in names if engine.result(state, name).fits and engine.device(name).silicon]
     kept_columns = [i for i, column in enumerate(table.columns) if column.key in _KEPT]
-    deltas = [i for i, column in enumerate(table.columns) if column.role == "delta"]
     wins: Counter[str] = Counter()
     order, rows = rank_devices(state), []
     for row in table.rows:
         values = {name: costs[state.metric][places[row.key]] for name, costs in figures.items()}
-        if state.metric == "edp" and 0.0 in values.values():  # a kernel hides the work somewhere: it has no product
-            energies = {name: costs["energy"][places[row.key]] for name, costs in figures.items()}
-            values = {name: plain.Amount(joules or 0.0, "J") for name, joules in energies.items()}
         winner = _least(values, rivals)
         if row.depth == 1:
             wins[winner] += 1
-        before, after = ([row.cells[i] for i in columns] for columns in (kept_columns, deltas))
-        rows.append(replace(row, cells=(*before, *map(values.get, order), winner, *after)))
+        of_devices = (plain.Worded(0.0, "fused") if values[name] == 0.0 else values[name] for name in order)
+        rows.append(replace(row, cells=(*(row.cells[i] for i in kept_columns), *of_devices, winner)))
     columns = [*(table.columns[i] for i in kept_columns), *(_column(name, state, order) for name in order), WINS]
-    columns += [table.columns[i] for i in deltas]
-    parts = wins.total()
-    tied = f", {wins.pop(TIE)} tied" if wins[TIE] else ""
-    won = ", ".join(f"{name} wins {count}" for name, count in wins.most_common() if name) + tied
-    footer = (f"least {METRICS[state.metric].noun} of {parts} parts: {won}",) if won else table.footer
+    parts, not_compared = wins.total(), wins.pop("", 0)
+    counted = [
+        *(f"{engine.marked_key(name)} {count}" for name, count in wins.most_common() if name != TIE),
+        *[f"{wins[TIE]} tied"] * (wins[TIE] > 0),
+        *[f"{not_compared} not compared, since a kernel hides them"] * (not_compared > 0),
+    ]
+    footer = (f"least {METRICS[state.metric].noun} of {parts} parts: {', '.join(counted)}",) if wins else table.footer
+    if left_out := [engine.marked_key(name) for name in names if not engine.device(name).silicon]:
+        footer += (f"not counted: {', '.join(left_out)}",)
     labels = ", ".join(engine.device(name).label for name in names)
     title = f"{table.title.rpartition(' on ')[0]} on {labels}"
     return replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)
@@ -491,13 +494,13 @@ def _column(name: str, state: State, order: Sequence[str]) -> Column:
     is_only = sum(split_changes(device_name)[0] == base for device_name in order) <= 2
     title = f"{base}{{..}}" if changes and is_only else engine.marked_key(name)
     metric, mark = METRICS[state.metric], ON if engine.device(name).silicon else PAPER
-    keep = 0 if name == order[0] else 1 if name == state.on else 2
+    keep = 0 if name in (order[0], state.on) else 1
     return Column(
         mark + name, title, metric.unit, role="quantity", keep=keep, help=f"{metric.title} of the row by itself"
     )
 
 
 def _least(values: Mapping[str, float | None], among: list[str]) -> str:
-    """Return the device with the least value, `TIE` if several have it, '' if none has a value."""
+    """Return the device with the least value, `TIE` if several have it, '' if none has a value or a device hides it."""
     known = {name: value for name in among if (value := values[name]) is not None}
-    return find_winner(known)[0] or TIE * bool(known)
+    return (find_winner(known)[0] or TIE) if known and all(known.values()) else ""

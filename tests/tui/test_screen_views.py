@@ -95,9 +95,11 @@ def test_the_host_counts_in_the_model_on_each_device_that_has_its_work() -> None
     state = parse("resnet18@b1,fp16/kpu_t256,tpu_v4?pin=tpu_v4@b1,fp16")
     here, there = (engine.result(state, name) for name in ("kpu_t256", "tpu_v4"))
     table = tree_view.tree(state)
-    place = [column.key for column in table.columns].index("delta")
-    assert table.columns[place - 1].key == "own"  # the figure whose change it is
-    assert table.rows[0].cells[place] == pytest.approx(here.edp_js / there.edp_js - 1)
+    keys = [column.key for column in table.columns]
+    place = keys.index("latency_change")
+    assert keys[place - 1] == "latency"  # the figure whose change it is
+    assert table.rows[0].cells[place] == pytest.approx(here.latency_s / there.latency_s - 1)
+    assert keys[keys.index("energy_change") - 1] == "energy_per_inference"
     host = next(
         row for row in tree_view.view(parse("resnet18@b1,fp16/tpu_v4,xeon_8490h?heat=1")).rows if row.kind == "host"
     )

@@ -113,7 +113,7 @@ class CardStrip(Widget, can_focus=False):
 
     def _answer_line(self, y: int, width: int) -> list[Segment]:
         """Return line `y` of the answer: the first sentence, then the beginning of each other one."""
-        lines = layout.wrap_evenly(safe(self.answer[0]), width - 2) if self.answer else []
+        lines = layout.wrap(safe(self.answer[0]), width - 2) if self.answer else []
         first = len(lines)
         for sentence in map(safe, self.answer[1:]):  # without the command, which stands behind a semicolon
             lines.append(layout.shorten(f"{sentence.partition(';')[0].rstrip('.')}.", width - 2))
