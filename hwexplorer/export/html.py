@@ -134,6 +134,8 @@ def _row(view: plain.Table, row: plain.Row, texts: list[str], has_one_root: bool
     cells = []
     for c, (column, value, text) in enumerate(zip(view.columns, row.cells, texts, strict=True)):
         inside = _bar(value) if column.role == "bar" else _text(text.strip())
+        if layout.is_amount(column):
+            inside += f" {_text(text.split()[0])}"
         if row.has_children and not c:
             inside = f"<button>{inside}</button>"
         if row.depth and not c:

@@ -110,13 +110,18 @@ def _wrapped(line: str, width: int, indent: str = "") -> list[str]:
 def columns_as_text(view: plain.Table) -> list[list[str]]:
     """Return each column of a table as text, its head first; the first is indented by depth."""
     measures = [layout.measure(view.columns, place, view.rows) for place in range(len(view.columns))]
-    columns = [
-        [one.header, *((bar if one.column.role == "bar" else one.write)(row.cells[place]) for row in view.rows)]
-        for place, one in enumerate(measures)
-    ]
+    columns = [[one.header, *(_cell(one, row.cells[place]) for row in view.rows)] for place, one in enumerate(measures)]
     if columns and view.columns[0].role == "text":
         columns[0][1:] = ["  " * row.depth + name for row, name in zip(view.rows, columns[0][1:], strict=True)]
     return columns
+
+
+def _cell(measure: layout.Measure, value: Cell) -> str:
+    """Return a cell as text; a bar beside an amount follows it."""
+    if measure.column.role != "bar":
+        return measure.write(value)
+    amount = isinstance(value, float) and layout.is_amount(measure.column)
+    return f"{measure.scale.cell(float(value or 0)):>{measure.scale.width}} {bar(value)}" if amount else bar(value)
 
 
 def bar(fraction: Cell) -> str:

@@ -35,7 +35,7 @@ from hwexplorer.state import State, is_result, pinned, replace, split_settings
 from hwexplorer.state import format as format_state
 from hwexplorer.views import answer_lines, captions, plain, tree_view
 from hwexplorer.views.layout import shorten
-from hwexplorer.views.tables import keep_columns, merge_names, name_pattern, rows
+from hwexplorer.views.tables import merge_names, name_pattern, rows
 
 MORE = "More: --all (requests over time)"
 NOTHING = 1e-9  # fraction of the latency below which a step is left out
@@ -45,8 +45,9 @@ STEP_NAMES = ("roofline", "+ partly filled", "+ memory wait", "+ launch", "+ pow
 
 
 class NodeGain(msgspec.Struct, frozen=True):
-    """The gain of a node from a setting, which is spelt as in states (`b32`, `int8`, `fused`), and in words in `name`:
-    of its rate and its energy per inference. `latency_ratio` is its price: the latency of the batch over that now."""
+    """The gain of the model, as in `advise`, from the setting that helps a node most. The setting is spelt as in states
+    (`b32`, `int8`, `fused`), and in words in `name`. `latency_ratio` is the price: the latency of the batch over that
+    now."""
 
     setting: str
     name: str
@@ -89,9 +90,8 @@ class NodeExplanation(Head, frozen=True, kw_only=True):
 
 def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
     best = best_setting(result, members)
-    if best is None:
+    if best is None or (gain := gain_per_inference(result, best.result)).mean < WORTH:
         return None
-    gain = gain_per_inference(result, best.result, members)
     name = best.change if best.kind == "batch" else best.setting
     larger = best.result.scenario.batch / result.scenario.batch
     return NodeGain(best.setting, name, gain.speedup, gain.energy_ratio, larger / (gain.speedup or 1.0))
@@ -540,8 +540,7 @@ def _progression_page(document: difference.Progression, state: State) -> plain.P
     steps_text = plain.Text("steps", f"Steps of {document.node or 'the whole model'}", lines)
     answer = plain.Text("answer", "", (("Answer", document.answers),))
     title = f"{document.node} of " * bool(document.node) + captions.headline_of_state(state)
-    numbers = keep_columns(table, [place for place, column in enumerate(table.columns) if column.role != "bar"])
-    return plain.Page("why", title, (answer, table, steps_text), csv=numbers)
+    return plain.Page("why", title, (answer, table, steps_text), csv=table)
 
 
 def families_on_devices(state: State) -> plain.Table:
@@ -556,33 +555,28 @@ def _family_table(document: difference.Progression) -> plain.Table:
     families = sorted((name for name in most_j if most_j[name]), key=lambda name: -most_j[name])
     largest_j = max(most_j.values()) or 1.0
 
-    def energy(side: difference.ArchitectureSide, name: str) -> float:
-        """Return the energy of a family on a device."""
-        return side.energy_by_family_j[name]
-
-    def bar(side: difference.ArchitectureSide, name: str) -> plain.Stack:
-        """Return the bar of a family on a device, in the colour of its cause."""
-        part, cause = energy(side, name) / largest_j, causes.cause_of_family(name)
-        return plain.Stack([part * (place == cause) for place in range(len(causes.CAUSES))])
+    def energy(side: difference.ArchitectureSide, name: str) -> plain.Stack:
+        """Return the energy of a family on a device, and its bar in the colour of its cause."""
+        energy_j, cause = side.energy_by_family_j[name], causes.cause_of_family(name)
+        bar = [energy_j / largest_j * (place == cause) for place in range(len(causes.CAUSES))]
+        return plain.Stack(bar, energy_j)
 
     runs = (
         f"{engine.marked_key(side.device)}: {quantity(side.latency_s, 's')}, "
         f"{quantity(side.energy_j_per_inference, 'J')}, {side.precision_run}, {side.runtime}"
         for side in sides
     )
-    names = [engine.marked_key(side.device) for side in sides]
     shown = [Column("family", "Events", role="text", keep=0, of=captions.family_words)]
-    for side in sides:  # heads of one width, so that the bars have one scale
+    for side in sides:
         title = shorten(side.device, 10, middle=True)
-        shown.append(Column(f"{side.device}_bar", title, "%", role="bar", keep=1, of=partial(bar, side)))
-    for side, name in zip(sides, names, strict=True):
-        shown.append(Column(side.device, name, "J", keep=2, of=partial(energy, side), scale=sides[0].device))
+        energies = partial(energy, side)
+        shown.append(Column(side.device, title, "J", role="bar", keep=1, of=energies, scale=sides[0].device))
     return plain.Table(
         "families",
         f"Energy per inference of {document.node or document.model} by event family",
         tuple(shown),
         rows(shown, families, key=str),
-        footer=("Bars are of the largest amount, on one scale for all devices", *runs),
+        footer=tuple(runs),
         is_stacked=True,
     )
 

@@ -151,13 +151,19 @@ class Measure(msgspec.Struct, frozen=True):
         return plain.write_amount(number, self.column) if role == "quantity" else self.scale.cell(number)
 
 
+def is_amount(column: Column) -> bool:
+    """Return True for a bar beside which an amount stands, not the percentage that the bar is of the whole."""
+    return column.role == "bar" and column.unit not in ("", "%")
+
+
 def measure(columns: Sequence[Column], place: int, rows: Sequence[plain.Row]) -> Measure:
-    """Return the scale and the head of a column of these rows. In a tree, small parts ask for no more digits."""
+    """Return the scale and the head of a column of these rows. In a tree, and beside bars, small parts ask for no more
+    digits."""
     column = columns[place]
-    if column.role != "number":
+    if column.role != "number" and not is_amount(column):
         return Measure(column, header=column.title)
     values = plain.scale_values(columns, place, rows)
-    is_tree = column.unit in ("s", "J", "Js") and any(row.depth for row in rows)
+    is_tree = column.unit in ("s", "J", "Js") and (is_amount(column) or any(row.depth for row in rows))
     if is_tree:
         least = SMALL_PART * max(max(values, default=0.0), -min(values, default=0.0))
         values = [value for value in values if value >= least or value <= -least]

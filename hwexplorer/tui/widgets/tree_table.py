@@ -51,15 +51,16 @@ def _measure(table: plain.Table, index: int, names: int, good: int) -> layout.Me
         return layout.Measure(replace(column, keep=0), header=column.title, least=least, most=most)
     as_written, values = layout.measure(table.columns, index, table.rows), {row.cells[index] for row in table.rows}
     if column.role == "bar":
-        title = header(column.title, column.unit)
+        title = as_written.header if layout.is_amount(column) else header(column.title, column.unit)
         if not column.unit:  # a bar without its number
             least, is_axis = max(BAR_MIN, layout.width_of(title)), isinstance(next(iter(values), None), plain.Span)
             return replace(as_written, header=title, least=least, most=least if is_axis else max(least, BAR_MAX))
         first = table.rows[0].cells[index] if table.rows else None
         is_stack = isinstance(first, plain.Stack) and sum(part > 0 for part in first.parts) > 1
-        least = max(PERCENT + 1 + (STACK_MIN if is_stack else BAR_MIN), layout.width_of(title))
-        narrow = (PERCENT + 1 + BAR_MIN, PERCENT)
-        return replace(as_written, header=title, least=least, most=PERCENT + 1 + BAR_MAX, narrow=narrow)
+        number = as_written.scale.width or PERCENT
+        least = max(number + 1 + (STACK_MIN if is_stack else BAR_MIN), layout.width_of(title))
+        narrow = (number + 1 + BAR_MIN, number)
+        return replace(as_written, header=title, least=least, most=number + 1 + BAR_MAX, narrow=narrow)
     if column.role == "text":
         needs = sorted(layout.width_of(str(v)) for v in values if v is not None) or [0]
         most_texts, least, most = (max(cells, layout.width_of(column.title)) for cells in
@@ -299,7 +300,7 @@ class TreeTable(TableHeads):
     def _fullest_bar(self) -> float:
         """Return the value of a full bar: 1 (the root) for bars by cause, unless all of them are short, else the
         longest bar. The head of the column tells which."""
-        bars = [i for i, c in enumerate(self.table.columns) if c.role == "bar"]
+        bars = [i for i, c in enumerate(self.table.columns) if c.role == "bar" and not layout.is_amount(c)]
         rows = [r for r in self.table.rows if r.depth] if self.tree else self.table.rows
         has_root = bool(rows) and self.table.rows[0].key == ""
         rows = rows if has_root else self.table.rows
@@ -514,8 +515,7 @@ class TreeTable(TableHeads):
         base = "dim" if row.dim else "text"
         role = measure.column.role
         if role == "bar":
-            is_bare = not measure.column.unit
-            return self._bar(value, width, colours, ground, base, is_bare)
+            return self._bar(measure, value, width, colours, ground, base)
         if self.tree and measure.column.key == "bound" and row.depth and value == self.table.rows[0].cells[index]:
             value = ""  # the limit of the model: only others are named
         text, sense, number = (
@@ -533,21 +533,22 @@ class TreeTable(TableHeads):
         return [Segment(layout.pad(text, width, role not in layout.LEFT), colours.get(sense, ground))]
 
     def _bar(
-        self, value: Cell, width: int, colours: palette.Palette, ground: int, base: str, is_bare: bool
+        self, measure: layout.Measure, value: Cell, width: int, colours: palette.Palette, ground: int, base: str
     ) -> list[Segment]:
-        """Return the number of a bar and the bar; a bar of a column without a unit `is_bare`."""
+        """Return the number of a bar and the bar; a bar of a column without a unit has no number."""
         fraction = float(value) if isinstance(value, plain.NUMBERS) else 0.0
         if isinstance(value, plain.Span):
             return _span(value, width, colours, ground, base)
-        if is_bare:
+        if not measure.column.unit:
             numbered, room = list[Segment](), width
         else:
             is_said = value is None or isinstance(value, str) or (self.tree and fraction > WHOLE)
-            text = "" if is_said else self._percent(fraction)
-            number = Segment(layout.pad(text, min(width, PERCENT), True), colours.get(base, ground))
-            room = width - PERCENT - 1
+            is_amount, digits = layout.is_amount(measure.column), measure.scale.width or PERCENT
+            text = "" if is_said else measure.scale.cell(fraction) if is_amount else self._percent(fraction)
+            number = Segment(layout.pad(text, min(width, digits), True), colours.get(base, ground))
+            room = width - digits - 1
             if room < 1:
-                return [Segment(" " * max(0, width - PERCENT), colours.get(base, ground)), number]
+                return [Segment(" " * max(0, width - digits), colours.get(base, ground)), number]
             numbered = [number, Segment(" ", colours.get("text", ground))]
         if isinstance(value, plain.Stack):
             return [*numbered, *palette.stacked([part / self._bar_full for part in value.parts], room, colours, ground)]
