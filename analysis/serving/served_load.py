@@ -18,7 +18,15 @@ from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.trust import MOST, ClassEvidence
 from analysis.explore.cost import S_PER_HOUR
-from analysis.explore.odds import LIKELY, SURE, correlation, describe_measurement, middle_and_spread, odds_of_less
+from analysis.explore.odds import (
+    LIKELY,
+    SURE,
+    correlation,
+    describe_measurement,
+    middle_and_spread,
+    odds_below,
+    odds_of_less,
+)
 from analysis.explore.outcome import Outcome, RuledFigure
 from analysis.model.ir.workload import Floats
 from analysis.serving import request_load as loads
@@ -136,6 +144,14 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
         # Requests of a file may come faster for a while.
         word = "keeps up" if self.utilization <= 1.0 else "serves a burst"
         return f"{word}: {percent(self.utilization)} of capacity"
+
+    @property
+    def odds_of_keeping_up(self) -> float:
+        """The probability that measured devices would keep up with the arrivals, by the band of the time per token."""
+        busy = self.utilization
+        if self.lag_per_s > 0:
+            busy = self.arrivals_per_s / max(self.arrivals_per_s - self.lag_per_s, 1e-9)
+        return odds_below(busy, self.band(busy), 1.0) if busy else 1.0
 
     def band(self, figure_s: float, is_first: bool = False) -> tuple[float, float]:
         """Return the band of a time with the relative band of TPOT, or of TTFT if `is_first`."""
@@ -360,7 +376,9 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
     if first.row.lag_per_s > 0:
         return "No device keeps up with the load: all fall behind"
     if second.row.lag_per_s > 0:
-        return f"{first.spoken_name} is the only one that keeps up: {second.spoken_name} {second.row.state}"
+        sure = percent(first.row.odds_of_keeping_up * (1.0 - second.row.odds_of_keeping_up))
+        leads = f"{first.spoken_name} is the only one that keeps up ({sure} sure)"
+        return f"{leads}: {second.spoken_name} {second.row.state}"
     change = second.row.figure(metric) / first.row.figure(metric)
     behind = f"{second.spoken_name} has {describe_change(change, 'less', 'more', 'as much') or 'as much'}"
     chance = odds_first(first, second, metric)

@@ -227,14 +227,16 @@ def run(
         )
         app.driver_class = driver or app.driver_class
         with suppress(RequestError, KeyError):  # panes are as large as the user left them
-            app.session.split = saved_sessions.all()[LAST].split
+            last = saved_sessions.all()[LAST]
+            app.session.split, app.session.recent = last.split, list(last.recent)
         with signals.close_on_signal(app):
             try:
                 app.run(mouse=mouse and settings.mouse)
             finally:
                 app.session.end()
                 with suppress(RequestError):
-                    saved_sessions.save(LAST, app.state, app.session.figures(), app.session.split)
+                    session = app.session
+                    saved_sessions.save(LAST, app.state, session.figures(), session.split, tuple(session.recent))
                     kept = True
         if app._exception is not None:
             raise app._exception

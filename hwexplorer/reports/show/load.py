@@ -33,7 +33,8 @@ _LOADS = columns(
     served_load.ServedLoad,
     "key load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization "
     "requests good power mean_batch layout device runtime ttft_p90 tpot_p90 request_p50",
-    EDP, key={"of": "marked_key"}, load=2, ttft_p50=1, tpot_p50=2, tokens=2,
+    EDP, key={"of": "marked_key"}, load=2, ttft_p50=1, ttft_p99={"scale": "ttft_p50"},
+    tpot_p50=2, tpot_p99={"scale": "tpot_p50"}, tokens=2,
     usd_per_million_tokens=1, requests=4, mean_batch=3, layout=3, device=6, runtime=5, ttft_p90=6, tpot_p90=6,
 )  # fmt: skip
 # The columns of brief text, without --all.

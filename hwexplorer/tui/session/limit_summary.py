@@ -15,6 +15,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.explore.outcome import parse_limits
 from analysis.wording import EVIDENCE
 from hardware.base.errors import RequestError
+from hardware.base.text import count_noun
 from hwexplorer.settings import SCENARIO_FIELDS
 from hwexplorer.state import State, replace
 from hwexplorer.tui.session import state_changes
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("evidence", "Evidence", role="text", keep=0),
+    Column("format", "Format", role="text", keep=1),
     Column("latency", "Latency", "s", role="quantity", keep=0),
     Column("energy_per_inference", "Energy/inf", "J", role="quantity", keep=0),
     Column("power", "Power", "W", role="quantity", keep=0),
     Column("memory", "Memory", "byte", role="quantity", keep=0),
+    Column("odds", "Odds", "%", keep=1),
 )
 SLICE_S = 0.01  # computing time between two looks at the keyboard
 
@@ -58,18 +61,24 @@ class DeviceLimits:
             point = self._points.get(row.key)
             passes = point is not None and point.fits and all(one.holds(point.figure(one.figure)) for one in limits)
             rank = (False, not point.silicon, point.edp_js) if point is not None and passes else (True, False, 0.0)
-            ranked.append((rank, replace(row, cells=(*row.cells[:2], *_cells(point)), dim=not passes)))
+            odds = min((point.odds_of_keeping(one) for one in limits), default=None) if point and passes else None
+            ranked.append((rank, replace(row, cells=(*row.cells[:2], *_cells(point), odds), dim=not passes)))
         rows = tuple(row for _, row in sorted(ranked, key=lambda pair: pair[0]))
         return replace(table, columns=(*table.columns[:2], *COLUMNS), title=self._headline(rows), rows=rows)
 
     def _headline(self, rows: Sequence[plain.Row]) -> str:
-        """Return `28 of 85 pass; best: l4; predicted better: tpu_v4`, or `counting 20 of 85` while figures are missing.
+        """Return `28 of 81 pass, and 2 designs on paper; best: l4; predicted better: tpu_v4`, or `counting 20 of 85`
+        while figures are missing.
         A device without measurements of it or of similar chips is predicted, never the best."""
         known = sum(row.key in self._points for row in rows)
         if known < len(rows):
             return f"counting {known} of {len(rows)}"
+        is_design = {row.key: (point := self._points[row.key]) is not None and not point.silicon for row in rows}
         passing = [row.key for row in rows if not row.dim]
-        parts = [f"{len(passing)} of {len(rows)} pass"]
+        designs = sum(is_design[key] for key in passing)
+        parts = [f"{len(passing) - designs} of {len(rows) - sum(is_design.values())} pass"]
+        if designs:
+            parts[0] += f", and {count_noun(designs, 'design')} on paper"
         best = next((key for key in passing if (point := self._points[key]) is not None and point.is_measured), None)
         if best:
             parts.append(f"best: {best}")
@@ -112,8 +121,8 @@ class DeviceLimits:
 
 
 def _cells(point: Point | None) -> tuple[Cell, ...]:
-    """Return the cells of COLUMNS; without figures if the model does not fit, or no figure is known."""
+    """Return the cells of COLUMNS but the last; without figures if the model does not fit, or no figure is known."""
     if point is None or not point.fits:
-        return (None if point is None else "does not fit", *(None,) * (len(COLUMNS) - 1))
+        return (None if point is None else "does not fit", *(None,) * (len(COLUMNS) - 2))
     figures = point.latency_s, point.energy_j_per_inference, point.average_power_w, point.peak_memory_bytes
-    return EVIDENCE[point.trust.level], *figures
+    return EVIDENCE[point.trust.level], point.precision_run, *figures

@@ -21,13 +21,14 @@ def sessions_file() -> Path:
 
 
 class SavedSession(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A state as a string, the date, the figures of the device under its cursor, and the cells that the user made the
-    tree wider."""
+    """A state as a string, the date, the figures of the device under its cursor, the cells that the user made the tree
+    wider, and the last items of the palette."""
 
     state: str
     date: str = ""
     figures: str = ""
     split: int = 0
+    recent: tuple[str, ...] = ()
 
 
 class SavedSessions:
@@ -48,7 +49,7 @@ class SavedSessions:
             raise RequestError(f"sessions cannot be read, {self.path}: {why}") from None
         return {name: saved[name] for name in sorted(saved, key=lambda name: (name != LAST, name))}
 
-    def save(self, name: str, state: State, figures: str = "", split: int = 0) -> None:
+    def save(self, name: str, state: State, figures: str = "", split: int = 0, recent: tuple[str, ...] = ()) -> None:
         """Save a state. Raises RequestError for a bad name, or if the file cannot be read or written."""
         if not name or len(name) > NAME_MAX or not name.isprintable() or " " in name:
             raise RequestError(f"the name of a session is one word of at most {NAME_MAX} characters")
@@ -56,7 +57,7 @@ class SavedSessions:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with file_access.turn(self.path):
                 date = datetime.now().isoformat(" ", "minutes")
-                kept = self.all() | {name: SavedSession(format(state), date, figures, split)}
+                kept = self.all() | {name: SavedSession(format(state), date, figures, split, recent)}
                 file_access.write(self.path, [msgspec.json.format(msgspec.json.encode(kept), indent=2), "\n"])
         except OSError as error:
             raise RequestError(f"sessions cannot be written, {self.path}: {error.strerror or error}") from None
