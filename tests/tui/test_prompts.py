@@ -165,13 +165,13 @@ async def test_devices_within_limits_come_best_first_and_the_cursor_stays_on_the
     async with on_screen("resnet18/h100_sxm") as (app, pilot):
         await pilot.press("a", *"L<5ms")
         await settle_until(
-            pilot, lambda: all(row.cells[3] is not None or row.dim for row in over(app).content.table.rows)
+            pilot, lambda: all(row.cells[4] is not None or row.dim for row in over(app).content.table.rows)
         )
         table = over(app).content.table
         ranked = [
-            row.cells for row in table.rows if not row.dim and row.cells[2] != "design" and row.cells[3] is not None
+            row.cells for row in table.rows if not row.dim and row.cells[2] != "design" and row.cells[4] is not None
         ]
-        products = [cells[3] * cells[4] for cells in ranked]
+        products = [cells[4] * cells[5] for cells in ranked]
         assert products == sorted(products)
         assert (over(app).content.cursor, over(app).content.top) == (0, 0)
         assert "batch 1 · bf16" in over(app).pane.heading
