@@ -85,6 +85,7 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     dependent_step_s: float  # s/column
     launch_clocked: float  # fraction
     idle_follows_clock: float  # fraction
+    price_allowance: float  # x price
     accumulator_bytes: float  # byte
     vector_operands: float  # register/operation
     dma_bytes: float  # byte
@@ -351,10 +352,12 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Words for explanations: `delivers` completes "this device ..." with how operands reach its arithmetic;
-    `instructions` is the device's word for them ('' if it fetches none)."""
+    `instructions` is the device's word for them ('' if it fetches none). `prices` says how those of its events are
+    known, "measured" or "bottom-up"."""
 
     delivers: str
     instructions: str = ""
+    prices: str = "bottom-up"
 
 
 class Macro(Constant, frozen=True, kw_only=True):

@@ -142,6 +142,9 @@ def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, 
         return _anchored("flop", name, node)
     format_ = plan.vector_mac if event.argument == "vector" else plan.matrix
     value, source, quality = _anchored("mac", format_, node)
+    if event.family == "mac" and "compute.tensor_core_mac" in device.arch.row and FORMATS[format_].bits == 16:
+        value, source, quality = _anchored("tensor_core", format_, node)
+        source += "; a lane, which adds up no sums for others, takes no less"
     if event.family == "tensor_mac":
         measured = format_ if format_ in price_table()["tensor_core"] else "fp16"
         core, source, quality = _anchored("tensor_core", measured, node)
@@ -247,6 +250,24 @@ def _wait_loop(device: Device, plan: Plan, event: Event) -> Coefficient:
     return Coefficient(event.category, event.name, event.count, *total, source, rate.quality, "waiting")
 
 
+def evidence_factor(device: Device, event: Event) -> float:
+    """Return measured energy of an event over its bottom-up price: by kind, and for a device whose prices are
+    bottom-up no more than its power at load allows."""
+    if event.is_by_time or event.is_static:
+        return 1.0
+    if event.family in ("mac", "tensor_mac", "flop", "special"):
+        kind = "multiply" if event.argument in ("matrix", "padding") else "lane"
+    elif event.family == "dram" or event.argument == "controller":
+        kind = "dram"
+    elif event.component == "memory" and event.argument != "tlb":
+        is_last = any(word in event.label for word in ("l2", "l3", "scratchpad", "shared_memory"))
+        kind = "last_level" if is_last else "first_level"
+    else:
+        kind = "control"
+    factor, assumed = float(price_table()["evidence"][kind]), device.arch.constants
+    return factor if device.arch.data.story.prices == "measured" else min(factor, assumed.price_allowance)
+
+
 def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     """Return the price of one event on a device running a plan."""
     if event.family == "wait":
@@ -273,10 +294,11 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
         factors, format_ = device.file.price_factors, plan.matrix if event.argument == "matrix" else plan.vector
         triple = _scale(triple, factors.get(label, 1.0) * factors.get(f"{label}:{format_}", 1.0))
     group = event.family if event.family != "logic" else f"logic.{event.category}"
-    if not (device.silicon or event.is_by_time or event.component == "static"):
-        paper = price_table()["paper"]  # prices of a chip that was never measured err together
-        triple, group = (*triple[:2], max(triple[2], triple[0] * paper["high"])), "paper"
-        source = f"{device.file.sources.get(source, source)}; high: {paper['source']}"
+    paper, allowance = price_table()["paper"], device.arch.data.assumptions["price_allowance"]
+    most, why = (allowance.value, allowance.source) if device.silicon else (paper["high"], paper["source"])
+    if most > 1.0 and not (event.is_by_time or event.is_static):  # prices that were never measured err together
+        triple, group = (*triple[:2], max(triple[2], triple[0] * most)), "paper"
+        source = f"{device.file.sources.get(source, source)}; high: {why}"
     return Coefficient(
         event.category, event.name, event.count, *triple, device.file.sources.get(source, source), quality, group
     )

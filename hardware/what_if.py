@@ -26,6 +26,7 @@ from hardware.device import (
     check_physics,
     fraction_error,
 )
+from hardware.event_prices import evidence_factor
 from hardware.precision import UNIT_FORMATS
 
 RANGES = Path(__file__).with_name("what_if.toml")
@@ -35,6 +36,7 @@ _CLOSE = 1e-9  # relative, within which a scaled count is whole
 _WRITTEN = 1e-5  # relative, within which a fact is that of the file it was written from
 ARRAY = "array"  # `array=32x32` is its rows and columns
 PRICES = "prices"  # `prices=FILE` takes the prices of events from a table of TOML
+EVIDENCE = ("measured", "bottom-up")  # `prices=measured` takes prices of that evidence
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -198,6 +200,12 @@ class _DeviceEditor:
 
     def take(self, change: Change) -> Change:
         """Make one change. Return it with its name spelt in full."""
+        if change.name == PRICES and change.value in EVIDENCE:
+            if (own := self.device.arch.data.story.prices) != change.value:
+                for event in self.device.arch.events:
+                    by = evidence_factor(self.device, event) ** (1.0 if own == "bottom-up" else -1.0)
+                    self.factors[event.label] = self.factors.get(event.label, 1.0) * by
+            return change
         if change.name == PRICES and change.how == "=":
             self.coefficients |= _read_prices(change.value, self.device)
             return change

@@ -31,6 +31,7 @@ from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import Unit, count_noun, percent, quantity
 from hardware.engines.runtime import LIKE_FOR_LIKE
+from hardware.event_prices import evidence_factor
 from hardware.execute import BOUNDS, LAUNCH, RESOURCES
 from hardware.precision import rate_unit
 
@@ -355,8 +356,31 @@ def _reasons(
                 f"({software.runtimes})"
             )
         lines.extend(_under_utilisation(more, less))
+    if metric in ("energy", "edp"):
+        lines.extend(_provenance(more, less))
     lines.extend(_paper_band(each) for each in (more, less) if metric != "latency" and not each.device.silicon)
     return tuple(lines)
+
+
+def _provenance(more: Estimate, less: Estimate) -> tuple[str, ...]:
+    """Say how much of a ratio of energies is how prices are known, if they are measured on one side alone."""
+    kinds = [side.device.arch.data.story.prices for side in (more, less)]
+    if kinds[0] == kinds[1]:
+        return ()
+    ratio, alike = (
+        side_j[0] / (side_j[1] or 1.0) for side_j in zip(*map(_energies_by_evidence, (more, less)), strict=True)
+    )
+    names = (f"{kind} for {short_name(side.device)}" for kind, side in zip(kinds, (more, less), strict=True))
+    evidence = quantity(ratio / (alike or 1.0), "x")
+    return (f"of {quantity(ratio, 'x')} energy, {evidence} is evidence: prices of events are {', '.join(names)}",)
+
+
+def _energies_by_evidence(side: Estimate) -> tuple[float, float]:
+    """Return the energy of an inference, and that with measured prices, J."""
+    device, batch = side.device, side.scenario.batch
+    is_measured = device.arch.data.story.prices == "measured"
+    factors = [1.0 if is_measured else evidence_factor(device, event) for event in side.events]
+    return side.energy_j / batch, float(side.event_j @ np.array(factors)) / batch
 
 
 def _paper_band(side: Estimate) -> str:

@@ -102,11 +102,17 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["vector.flop"]] = demand.vector_flops
     counts[row["vector.special_function"]] = demand.special
     counts[row["vector.register_access"]] = vector_operations * operand_bytes + demand.local_bytes
-    bundles = vector_operations / bundle_lanes + tiling.waves * (rows + columns) * on_matrix / rows
+    # A bundle holds operations of all lanes, and feeds rows of operands to all arrays of a core: those of a kernel
+    # share bundles.
+    rows_at_once = device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz / (rows * columns)
+    slots = np.array((vector_operations / bundle_lanes, streamed / (rows * width * rows_at_once)))
+    of_kernel = demand.per_kernel(slots)
+    shared = of_kernel.max(axis=0) / np.maximum(of_kernel.sum(axis=0), 1e-300)
+    bundles = slots.sum(axis=0) * shared[demand.kernel]
     counts[row["vector.scalar_operation"]] = bundles * assumed.scalar_per_bundle
     counts[row["hbm.dram_read"]] = flow.dram_read
     counts[row["hbm.dram_write"]] = flow.dram_write
-    counts[row["control.bundle_issue"]] = vector_operations / bundle_lanes + streamed / (rows * width)
+    counts[row["control.bundle_issue"]] = bundles
     counts[row["control.dma_descriptor"]] = np.ceil(moved / assumed.dma_bytes)
     counts[row["control.program_launch"]] = demand.head
     counts[row["control.barrier"]] = demand.head * device.units

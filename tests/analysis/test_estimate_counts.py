@@ -1,5 +1,6 @@
 """Event counts come from the graph and the mapping: MACs, bytes, and what batch, width, price and clock do to them."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +245,12 @@ def test_clocks_run_while_a_kernel_works_and_for_a_part_of_its_start() -> None:
     expected_s = run.busy_s + device.arch.constants.launch_clocked * device.light_start_s
     assert is_plain.sum() > 10
     assert clocked_s[is_plain] == pytest.approx(expected_s[is_plain])
+
+
+@for_each("name", ["tpu_v4", "tpu_v5e", "tpu_v6e"])
+def test_bundles_of_a_core_take_a_cycle_each(name: str) -> None:
+    for model, batch in product(("bert_base", "resnet50", "mobilenet_v2"), (1, 128)):
+        for precision in ("bf16", "int8"):
+            result = grid.run(model, name, batch, precision)
+            cycles = result.device.units * result.device.clock_hz * result.run.kernel_s
+            assert (grid.per_kernel(result, grid.counted(result, "bundle_issue")) <= cycles * (1 + 1e-9)).all()

@@ -6,6 +6,7 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from analysis.explore.attribution import explain
 from analysis.model.names.model_ref import refer
 from hardware.architecture_facts import logic_scale
 from hardware.area import area
@@ -162,3 +163,16 @@ def test_a_device_takes_64_changes() -> None:
     with pytest.raises(RequestError, match=r"^65 changes of one device \(allowed: 64\)"):
         load_device(f"t4{{{','.join(['units*1'] * 65)}}}")
     assert load_device(f"t4{{{','.join(['units*1'] * 64)}}}").units == load_device("t4").units
+
+
+def test_prices_of_one_evidence_move_events_and_no_time() -> None:
+    """Measured events take more than bottom-up prices say; those of a TPU no more than its power at load, 192 W."""
+    for device, evidence in (("h100_sxm", "bottom-up"), ("tpu_v4", "measured"), ("kpu_t256", "measured")):
+        before, after = _run(device), _run(f"{device}{{prices={evidence}}}")
+        assert (after.energy_j > before.energy_j) == (evidence == "measured")
+        assert (
+            _run(f"{device}{{prices={'measured' if evidence == 'bottom-up' else 'bottom-up'}}}").energy_j
+            == before.energy_j
+        )
+    assert _run("tpu_v4{prices=measured}", "bert_base", 8, "bf16").average_power_w < 192
+    assert "is evidence" in " ".join(explain(_run("h100_sxm"), _run("tpu_v4"), "energy").reasons)
