@@ -335,6 +335,8 @@ def check_physics(facts: dict[str, Fact], fields: dict[str, Field], added_idle_w
     value = {name: fact.value for name, fact in facts.items()}
     for name, field in fields.items():
         least = sum(value.get(fact, 0.0) * times for fact, times in field.least.items())
+        if field.unit == "byte" and "_bytes" in name and value.get(name):
+            least = max(least, LINE_BYTES)
         if name in value and value[name] < least:
             raise ValueError(f"{name}: {value[name]:g} {field.unit} do not hold what its units need, {least:g}")
     limit = value["power_limit_w"]
@@ -348,6 +350,7 @@ def check_physics(facts: dict[str, Fact], fields: dict[str, Field], added_idle_w
         raise ValueError(f"memory_bandwidth: bus x rate gives {bus / 8 * rate:g} byte/s, over 3 % off")
 
 
+LINE_BYTES = 64.0  # that a memory is read and written in, so the least it holds
 LEAST_CLOCK = 0.1  # relative to the clock of the device file: boards of NVIDIA take 210 MHz to 2 GHz
 ON_PAPER = " (paper)"  # follows the name of a design target, wherever it is shown
 

@@ -16,15 +16,19 @@ from analysis.document import column
 from analysis.estimate.causes import FAMILIES, divide_host_work, family_of, runs_of_kernels
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.operator_facts import operator_graph
 from analysis.estimate.tree_figures import HOST, estimate_of_node, operators_of
 from analysis.model.ir.workload import Floats
 from hardware.base.errors import RequestError
+from hardware.demand import OpClass
 from hardware.execute import BOUNDS, COMPUTE, RESOURCES
 from hardware.map_demand import architecture_of
+from hardware.mapping.chained_products import Chain
 from hardware.mapping.common import DRAIN, FILL, STREAM, Stages
 
 START = "start"  # of the kernel; the other phases are the stages
 HIDDEN = "hidden"  # the only phase of an operator whose time is that of another in its kernel
+_STREAMED = OpClass.ELEMENTWISE, OpClass.NORM  # value by value, on the way from one product to the next
 _LEAST = 1e-9  # of the time of an operator: a shorter part is rounding
 _WORK = {FILL: 0.5, STREAM: 1.0, DRAIN: 0.5}  # the mean share of cells at work
 
@@ -87,13 +91,27 @@ class WavefrontState(msgspec.Struct, frozen=True, kw_only=True):
     joules_per_cycle: float
 
 
+class ChainedOperators(msgspec.Struct, frozen=True, kw_only=True):
+    """A product and the next one that reads its results, on a device whose cells can take them as a stream. `why` says
+    what prevents it."""
+
+    device: str
+    operator: str
+    following: str
+    chain: Chain | None = None
+    units: int
+    why: str = ""
+
+
 class Wavefront(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer show wavefront`: an operator on each device, and each machine at one moment."""
+    """The document of `hwexplorer show wavefront`: an operator on each device, and each machine at one moment; the
+    chains of the operator and what follows it."""
 
     node: str
     moment: float
     machines: tuple[WavefrontMachine, ...]
     states: tuple[WavefrontState, ...]
+    chains: tuple[ChainedOperators, ...] = ()
 
 
 def make_wavefront(results: Sequence[Estimate], path: str, moment: float) -> Wavefront:
@@ -102,7 +120,42 @@ def make_wavefront(results: Sequence[Estimate], path: str, moment: float) -> Wav
     operator = heaviest_operator(results, path)
     machines = tuple(make_machine(result, operator) for result in results)
     states = tuple(machine_state(machine, moment) for machine in machines)
-    return Wavefront(**head_fields(results[0]), node=operator, moment=moment, machines=machines, states=states)
+    chains = tuple(chain for result in results if (chain := find_chain(result, operator)) is not None)
+    return Wavefront(
+        **head_fields(results[0]), node=operator, moment=moment, machines=machines, states=states, chains=chains
+    )
+
+
+def find_chain(result: Estimate, operator: str) -> ChainedOperators | None:
+    """Return an operator and the product that reads its results, None if the device cannot stream between products, or
+    if none follows."""
+    chain_of, demand = architecture_of(result.device).chain, result.demand
+    first = int(operators_of(result, operator)[0])
+    if chain_of is None or not result.run.mapping.on_matrix[first]:
+        return None
+    graph, reached, second = operator_graph(result.workload), {first}, None
+    for source, target in sorted(zip(graph.source.tolist(), graph.target.tolist(), strict=True)):
+        if source in reached and second is None:
+            if demand.macs[target] > 0:
+                second = target
+            reached.add(target)
+    if second is None:
+        return None
+    between = [i for i in sorted(reached - {first, second}) if i < second]
+    blocking = [i for i in between if demand.op_class[i] not in _STREAMED]
+    (groups, m, n, k), (others, rows, last, depth) = (demand.gemm[:, i].astype(int).tolist() for i in (first, second))
+    names, units = result.partition.operator_id, round(result.device.units)
+    why, chain = "", None
+    if blocking:
+        why = f"{names[blocking[0]]} between them needs whole rows"
+    elif (groups, others, m, n) != (1, 1, rows, depth):
+        why = f"{m:,} x {n:,} results are not the {rows:,} x {depth:,} inputs of the next product, value by value"
+    else:
+        chain = chain_of((m, n, k), (rows, last, depth), result.setup)
+        why = f"their weights take {chain.tiles:,} of {units:,} tiles" if chain.tiles > units else ""
+    return ChainedOperators(
+        device=result.device.key, operator=operator, following=names[second], chain=chain, units=units, why=why
+    )
 
 
 def heaviest_operator(results: Sequence[Estimate], path: str) -> str:

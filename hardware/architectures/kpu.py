@@ -13,6 +13,7 @@ from hardware.base.text import count_noun, whole
 from hardware.demand import Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.mapping import common
+from hardware.mapping.chained_products import chain_products
 from hardware.mapping.common import (
     NAMES,
     STREAM,
@@ -314,17 +315,23 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
 
 
 def _divide_stages(stages: Stages, demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:
-    """Divide the cycles of a schedule: results fill and drain the tiles once, other operands in each round. The cells
-    of a tile take the shape of its domain."""
+    """Divide the cycles of a schedule: results fill and drain the tiles once, other operands in each round. Both take
+    the cycles in which a wavefront crosses the cells, less if all steps enter in less. The cells of a tile take the
+    shape of its domain."""
     fabric, tiling = fabric_of(setup), mapping.tiling.take(np.full(1, i))
     stays, tile_m, tile_n = (int(getattr(tiling, name)[0]) for name in ("stationary", "tile_m", "tile_n"))
     rows = round((tile_m, fabric.cells / tile_n, fabric.cells / tile_m)[stays])
     times = 1.0 / tiling.units if stays == RESULTS else tiling.waves / tiling.blocks
     filling = min(float((filling_cycles(demand.gemm[:, [i]], tiling) * times)[0]), stages.stream)
-    loading = 0.0 if stays == RESULTS else stages.rounds * stages.block[2]  # of the operand that stays
+    loading = 0.0 if stays == RESULTS else min(stages.rounds * stages.block[2], filling)  # of the operand that stays
+    leaving = filling - loading  # once for the last wavefront, once more for the sums of parts of K
+    skew = leaving / (2.0 if stays == RESULTS and tiling.split[0] > 1 else 1.0)
+    filled = min(skew, stages.stream - filling)
+    rounds = 1 if stays == RESULTS else stages.rounds
     return msgspec.structs.replace(
-        stages, fill=(filling + loading) / 2.0, stream=stages.stream - filling, drain=(filling - loading) / 2.0,
+        stages, fill=loading + filled, stream=stages.stream - filling - filled, drain=leaving,
         repeated=(STREAM,) if stays == RESULTS else NAMES, cells=(rows, round(fabric.cells / rows)), keeps=KEPT[stays],
+        beat=float(fabric.beat(rows, fabric.cells / rows)), loading=loading / rounds, skew=leaving / rounds,
     )  # fmt: skip
 
 
@@ -345,4 +352,5 @@ ARCHITECTURE = Architecture(
     execution="fused",
     divide_stages=_divide_stages,
     save_energy=_save_energy,
+    chain=lambda first, second, setup: chain_products(first, second, fabric_of(setup)),
 )

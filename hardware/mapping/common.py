@@ -543,7 +543,9 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
 
     Units `fill`, `stream` and `drain` for so many cycles of a clock of `clock_hz`, in all rounds: once, or in each
     round if they are `repeated`. `cells` are the rows and columns of the array of a unit, (0, 0) for a unit that is
-    none; `keeps` names what stays in its cells."""
+    none; `keeps` names what stays in its cells. The wavefront of a step crosses a diagonal of cells a cycle, and one
+    follows after each `beat`; the first of a round enters after `loading` cycles, and each is in the cells for `skew`
+    cycles."""
 
     clock_hz: float
     blocks: tuple[int, int, int]
@@ -556,6 +558,9 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
     repeated: tuple[str, ...] = (STREAM,)
     cells: tuple[int, int] = (0, 0)
     keeps: str = ""
+    beat: float = 1.0
+    loading: float = 0.0
+    skew: float = 0.0
 
     @property
     def cycles(self) -> dict[str, float]:

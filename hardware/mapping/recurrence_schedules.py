@@ -75,10 +75,10 @@ def schedules(gemm: Floats, fabric: Fabric, stretches: tuple[float, ...], splits
     ways = np.array([(rows, split) for rows in fabric.shape_rows(stretches) for split in splits])
     rows, split = ways[:, :1], ways[:, 1:]
     columns = fabric.cells / rows
-    weights = keep_operand(gemm, fabric, rows, columns, split)
-    inputs = keep_operand(gemm[[0, 2, 1, 3]], fabric, rows, columns, split, INPUTS)
+    weights = keep_operand(gemm, fabric, rows, columns, split, most_folds=max(splits))
+    inputs = keep_operand(gemm[[0, 2, 1, 3]], fabric, rows, columns, split, INPUTS, most_folds=max(splits))
     inputs = msgspec.structs.replace(inputs, tile_m=inputs.tile_n, tile_n=inputs.tile_m)
-    kinds = keep_results(gemm, fabric, rows, columns, split), weights, inputs
+    kinds = keep_results(gemm, fabric, rows, columns, split, most_folds=max(splits)), weights, inputs
     every = np.empty((len(_FIELDS), len(kinds), len(ways), gemm.shape[1]))
     for part, name in zip(every, _FIELDS, strict=True):
         for of_kind, kind in zip(part, kinds, strict=True):
@@ -91,14 +91,27 @@ def fastest_schedule(every: Tiling) -> Tiling:
     return every.take(every.seconds.argmin(axis=0), np.arange(every.seconds.shape[1]))
 
 
-def keep_results(gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, split: Sizes) -> Tiling:
+def _fold_last_round(blocks: Floats, fabric: Fabric, depth: Floats, most_folds: float) -> Floats:
+    """Return the parts that each block of the last round is divided in among the tiles that would idle, at most
+    `most_folds` and one for each step; 1 if it is the only round, or full."""
+    rest = blocks - np.floor(blocks / fabric.units) * fabric.units
+    ways = np.floor(fabric.units / np.maximum(rest, 1.0))
+    folds: Floats = np.where((rest > 0) & (blocks > fabric.units), np.clip(ways, 1.0, most_folds), 1.0)
+    return np.minimum(folds, np.maximum(depth, 1.0))
+
+
+def keep_results(
+    gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, split: Sizes, most_folds: float = 1.0
+) -> Tiling:
     """Return the schedule that keeps blocks of `rows` x `columns` results, K in `split` parts, each on a tile. Blocks
-    that share operands are fetched, moved and drained in groups; K is fetched ahead in chunks that fit."""
+    that share operands are fetched, moved and drained in groups; K is fetched ahead in chunks that fit. K of blocks in
+    the last round is divided in up to `most_folds` parts."""
     g, m, n, k = gemm
     depth, results = np.ceil(k / split), g * np.ceil(m / rows) * np.ceil(n / columns)
     blocks, waves = results * split, np.ceil(results * split / fabric.units)
+    folds = _fold_last_round(blocks, fabric, depth, most_folds)
     high, wide = np.minimum(rows, m), np.minimum(columns, n)
-    skew = (high + wide - 2.0) * np.where(np.greater(split, 1), 2.0, 1.0)
+    skew = (high + wide - 2.0) * np.where(np.greater(split, 1) | (folds > 1), 2.0, 1.0)
     together, chunk = _buffered(fabric, (rows, columns), (high, wide), waves, depth)
     groups = np.ceil(waves / np.maximum(together, 1.0))
     load = np.maximum(high, wide) * np.sqrt(together) * chunk * fabric.operand_bytes / fabric.bus_bytes
@@ -106,7 +119,7 @@ def keep_results(gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, spli
     # A chunk hides the latency of the next one if it takes as long. Less than a step in the buffer is waited for.
     beat = fabric.beat(rows, columns) * np.maximum(1.0 / np.maximum(chunk, 1e-9), 1.0)
     beat = np.maximum(beat, fabric.latency / np.maximum(together * chunk, 1e-9))
-    steady = waves * depth * np.where(waves > 0, beat, 0.0)
+    steady = (waves * depth - depth + np.ceil(depth / folds)) * np.where(waves > 0, beat, 0.0)
     if fabric.has_barriers:
         cycles = _cycles_with_barriers(steady, groups, np.ceil(depth / np.maximum(chunk, 1.0)), load, drain)
     else:
@@ -148,10 +161,16 @@ def movements(gemm: Floats, tiling: Tiling, fabric: Fabric) -> tuple[Floats, Flo
 
 
 def keep_operand(
-    gemm: Floats, fabric: Fabric, rows: Sizes, columns: Sizes, split: Sizes, stationary: float = WEIGHTS
+    gemm: Floats,
+    fabric: Fabric,
+    rows: Sizes,
+    columns: Sizes,
+    split: Sizes,
+    stationary: float = WEIGHTS,
+    most_folds: float = 1.0,
 ) -> Tiling:
     """Return the schedule that keeps the right operand, rows along K and columns along N, while M streams: in `split`
-    parts, each on a tile."""
+    parts, each on a tile. M of the last round is divided in up to `most_folds` parts."""
     g, m, n, k = gemm
     part, passes = np.ceil(m / split), np.ceil(k / rows)
     blocks = g * passes * np.ceil(n / columns) * split
@@ -160,7 +179,8 @@ def keep_operand(
     leaving = wide * np.where(passes > 1, 2.0 * _SUM_BYTES, fabric.result_bytes) / fabric.bus_bytes
     beat = np.maximum(fabric.beat(rows, columns), leaving)
     load = high * np.maximum(wide, np.minimum(part, fabric.side)) * fabric.operand_bytes / fabric.bus_bytes
-    cycles = waves * (part * beat + 2.0 * high + wide - 2.0) + 2.0 * load * (waves if fabric.has_barriers else 1.0)
+    steps = waves * part - part + np.ceil(part / _fold_last_round(blocks, fabric, part, most_folds))
+    cycles = steps * beat + waves * (2.0 * high + wide - 2.0) + 2.0 * load * (waves if fabric.has_barriers else 1.0)
     useless = np.greater(split, 1) & (blocks / split >= fabric.units)
     sizes = part, columns, k / np.maximum(high, 1.0), stationary
     return _tiling(np.where(useless, np.inf, cycles), fabric, blocks, waves, sizes)

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from analysis.explore.wavefront_phases import HIDDEN, START, WavefrontMachine, WavefrontState
 from hardware.base.text import count_noun, percent, quantity, whole
-from hardware.mapping.common import DRAIN, FILL, STREAM, Stages
+from hardware.mapping.common import DRAIN, FILL, NAMES, STREAM, Stages
 from hwexplorer import engine
 from hwexplorer.views import layout
 
@@ -19,8 +19,6 @@ _GLYPHS = {START: "/", FILL: "▒", STREAM: "█", DRAIN: "▓", HIDDEN: "."}
 _NONE, _TODO, _RUNNING, _DONE = (" ", "text"), (".", "dim"), ("▒", "warn"), ("█", "bar")
 _MOVING = ("█", "accent")  # a diagonal of values on their way through the cells
 _STREAMS = {"results": "inputs > v weights", "weights": "inputs > v sums", "inputs": "weights > v sums"}
-_STRIPE = 6  # cells between two diagonals that are drawn as moving values
-_TICKS = 200  # steps of the diagonals in the time of an operator
 _LONGER = 1.05  # times its schedule that an operator takes, if it is said
 _NAMES = {"instructions and control": "instructions", "static power": "static", "operand delivery": "operands"}
 LEGEND = "█ done  ▒ running  . idle · phases: " + " ".join(f"{_GLYPHS[n]} {n}" for n in (START, FILL, STREAM, DRAIN))
@@ -179,27 +177,43 @@ def _busy(machine: WavefrontMachine, state: WavefrontState) -> tuple[str, ...]:
     return (busy, f"K {whole(math.floor(state.phase_done * k))} of {whole(k)}") if is_shown else (busy,)
 
 
+def _steps(stages: Stages, state: WavefrontState) -> tuple[float, int]:
+    """Return the cycles since the first step of this round, or of all if rounds follow without a gap, entered the
+    cells, and the number of steps that enter them."""
+    turns = {name: stages.rounds if name in stages.repeated else 1 for name in NAMES}
+    fill, stream, drain = (cycles / turns[name] for name, cycles in stages.cycles.items())
+    in_turn = FILL in stages.repeated
+    all_stream = stream if in_turn else stages.stream
+    begin = {FILL: 0.0, STREAM: fill + (0.0 if in_turn else stream * (state.round - 1)), DRAIN: fill + all_stream}
+    length = {FILL: fill, STREAM: stream, DRAIN: drain}
+    cycles = begin.get(state.phase, 0.0) + length.get(state.phase, 0.0) * state.phase_done
+    steps = (fill + all_stream + drain - stages.loading - stages.skew) / stages.beat
+    return cycles - stages.loading, max(round(steps), 1)
+
+
 def _array(stages: Stages, state: WavefrontState, width: int, height: int) -> tuple[tuple[str, ...], list[Line]]:
-    """Return the cells of one unit: the wavefront fills it from the corner where values enter, then drains. Cells
-    beyond the edge of a block stay idle; values move along the diagonals."""
+    """Return the cells of one unit, from the corner where values enter. Cells on the diagonal of a step multiply in
+    this cycle; others run between two steps, wait for the first or are done. Cells beyond the edge of a block stay
+    idle."""
     (rows, columns), (m, n, k) = stages.cells, stages.block
     down, across = {"results": (m, n * max(m / rows, 1.0)), "weights": (k, n), "inputs": (k, m)}[stages.keeps]
-    high, wide = max(min(down / rows, 1.0), 1.0 / height), max(min(across / columns, 1.0), 1.0 / (width - 2))
-    tick, done = math.floor(state.moment * _TICKS), state.phase_done
+    (now, steps), beat = _steps(stages, state), stages.beat
+    high, wide = rows / height, columns / (width - 2)
 
     def cell(x: int, y: int) -> Part:
         """Return the glyph of the cells at a place, right of the edge where values enter."""
-        place_x, place_y = (x - 1.5) / (width - 2), (y + 0.5) / height
+        row, column = math.floor(y * high), math.floor(max(x - 2, 0) * wide)
+        if row >= down or column >= across or state.phase not in NAMES:
+            return _NONE if x < 2 else _TODO
+        last_row, last_column = math.ceil((y + 1) * high) - 1, math.ceil((max(x - 2, 0) + 1) * wide) - 1
+        step = min(math.floor((now - row - column) / beat), steps - 1)  # the last that reached the nearest of them
+        is_moving = step >= 0 and now - step * beat < max(last_row, row) + max(last_column, column) + 1.0
         if x < 2:
-            is_entered = state.phase in (FILL, STREAM) and (y - tick) % _STRIPE == 0 and place_y <= high and not x
-            return (">", "accent") if is_entered else _NONE
-        depth = (place_x / wide + place_y / high) / 2.0
-        is_on = {FILL: depth <= done, STREAM: True, DRAIN: depth >= done}.get(state.phase, False)
-        if not is_on or place_x > wide or place_y > high:
-            return _TODO
-        return _MOVING if (x + y - tick) % _STRIPE == 2 else _RUNNING
+            return (">", "accent") if is_moving and not x else _NONE
+        return _MOVING if is_moving else _RUNNING if 0 <= step < steps - 1 else _TODO
 
-    return (f"{stages.keeps} stay", _STREAMS[stages.keeps], f"{rows} x {columns} cells"), _grid(width, height, cell)
+    pace = f"a step in {beat:.3g} cycles"
+    return (f"{rows} x {columns} cells", pace, _STREAMS[stages.keeps]), _grid(width, height, cell)
 
 
 def _moves(machine: WavefrontMachine) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from hardware.area import area
 from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
 from hardware.event_prices import coefficients
+from hardware.mapping.chained_products import chain_products
 from hardware.mapping.recurrence_schedules import (
     INPUTS,
     RESULTS,
@@ -396,3 +397,66 @@ def test_a_table_of_prices_is_chosen_by_its_file(tmp_path: Path) -> None:
         bad.write_text(text)
         with pytest.raises(RequestError, match=message):
             load_device(f"kpu_t256{{prices={bad}}}")
+
+
+@pytest.mark.parametrize(("blocks", "rounds"), [(256, 1.0), (384, 1.5), (257, 1.125), (512, 2.0), (500, 2.0)])
+def test_blocks_that_do_not_fill_a_round_are_folded_over_idle_tiles(blocks: int, rounds: float) -> None:
+    """K of the last blocks is divided among tiles that would idle, in up to eight parts, at the cost of one more
+    crossing for their sums; never slower than a whole round."""
+    fabric, gemm = _fabric(32, 32, units=256), _column(blocks, 32, 32, 4096)
+    cycles = keep_results(gemm, fabric, 32, 32, 1, most_folds=8).seconds[0]
+    crossings = 62 * (2 if rounds % 1 else 1)
+    assert cycles == pytest.approx(rounds * 4096 + crossings, abs=1.0)
+    assert cycles <= keep_results(gemm, fabric, 32, 32, 1).seconds[0] + 62
+
+
+def _simulate_chain(m: int, k: int, n: int, last: int, beat: int) -> tuple[int, int]:
+    """Move tokens through two grids of weights: inputs to the right, sums down; a sum that leaves the foot of a column
+    enters the row of its index in the next cycle. Check the products. Return all cycles, and those of the first."""
+    inputs, weights = (
+        RANDOM.integers(-9, 9, (m, k)),
+        (
+            RANDOM.integers(-9, 9, (k, n)),
+            RANDOM.integers(-9, 9, (n, last)),
+        ),
+    )
+    result, done, cycle, first_done, firsts = np.zeros((m, last), dtype=int), 0, 0, 0, 0
+    across = [dict[tuple[int, int], tuple[int, int]](), dict[tuple[int, int], tuple[int, int]]()]
+    sums = [dict[tuple[int, int], int](), dict[tuple[int, int], int]()]
+    while done < m * last:
+        for row in range(k):
+            if (cycle - row) % beat == 0 and 0 <= (cycle - row) // beat < m:
+                across[0][row, 0] = ((cycle - row) // beat, int(inputs[(cycle - row) // beat, row]))
+        entering = []
+        for stage, (grid_across, grid_sums) in enumerate(zip(across, sums, strict=True)):
+            high, wide = weights[stage].shape
+            moved = {}
+            for (row, column), (index, value) in grid_across.items():
+                total = (grid_sums[row, column] if row else 0) + value * int(weights[stage][row, column])
+                if row + 1 < high:
+                    moved[row + 1, column] = total
+                elif stage:
+                    result[index, column], done = total, done + 1
+                else:
+                    entering.append((column, index, total))
+                    firsts += 1
+                    first_done = cycle + 1 if firsts == m * n else first_done
+            across[stage] = {(r, c + 1): token for (r, c), token in grid_across.items() if c + 1 < wide}
+            sums[stage] = moved
+        for column, index, total in entering:
+            across[1][column, 0] = (index, total)
+        cycle += 1
+    assert (result == inputs @ weights[0] @ weights[1]).all()
+    return cycle, first_done
+
+
+@for_each("case", [(*RANDOM.integers(1, 8, 4).tolist(), beat) for beat in (1, 2, 3, 5) for _ in range(10)])
+def test_two_chained_products_take_the_cycles_of_a_simulation_of_tokens(case: tuple[int, int, int, int, int]) -> None:
+    m, k, n, last, beat = case
+    fabric = _fabric(4, 4, macs_per_clock=16 / beat, units=64)
+    chain = chain_products((m, n, k), (m, last, n), fabric)
+    streamed, first = _simulate_chain(*case)
+    assert chain.beat == beat
+    assert chain.streamed_cycles == streamed
+    assert chain.in_turn_cycles == first + (m - 1) * beat + n + last - 1
+    assert chain.tiles == math.ceil(k / 4) * math.ceil(n / 4) + math.ceil(n / 4) * math.ceil(last / 4)

@@ -26,6 +26,20 @@ def _drawings(answer: wavefront_phases.Wavefront, state: State) -> plain.Text:
     return plain.Text("machines", "Machines", (("", (*lines, LEGEND)),), is_drawing=True)
 
 
+def _chain(chain: wavefront_phases.ChainedOperators) -> str:
+    """Say what two products take as a stream, or why they cannot."""
+    device, names = engine.marked_key(chain.device), f"{chain.operator} and {chain.following}"
+    if chain.chain is None or chain.why:
+        return f"{device}: {names} do not stream into each other: {chain.why}"
+    cycles = chain.chain
+    saved = percent(1.0 - cycles.streamed_cycles / cycles.in_turn_cycles)
+    return (
+        f"{device}: {names} as one stream take {cycles.streamed_cycles:,.0f} cycles, {saved} less than the "
+        f"{cycles.in_turn_cycles:,.0f} of one after the other: {cycles.tiles:,} of {chain.units:,} tiles hold their "
+        f"weights, a row enters each {cycles.beat:.3g} cycles, results from cycle {cycles.first_result_cycle:,.0f} on"
+    )
+
+
 _PHASES = (
     *columns(wavefront_phases.WavefrontPhase, device={"shown": engine.marked_key}),
     Column("per_cycle", "Per cycle", "J", role="quantity", of="joules_per_cycle"),
@@ -41,9 +55,10 @@ VERB = declare.Report(
     title=lambda answer, state: f"{answer.node} of {answer.model}, machines at {percent(answer.moment)} of their time",
     parts=(
         _drawings,
+        declare.summary_text(lambda answer, state: map(_chain, answer.chains), "chains", "With what follows"),
         declare.Rows("phases", "Phases", _PHASES, key=lambda phase: f"{phase.device}.{phase.name}",
                      of=lambda answer: [phase for machine in answer.machines for phase in machine.phases]),
     ),
-    brief_parts=("machines",),
+    brief_parts=("machines", "chains"),
     examples={"wavefront": "conv2d --on tpu_v4,kpu_t256 --at 0.3"},
 )  # fmt: skip
