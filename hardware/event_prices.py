@@ -246,6 +246,7 @@ def _wait_loop(device: Device, plan: Plan, event: Event) -> Coefficient:
         if count:
             part = price(device, plan, each)
             total = _add(total, _scale((part.value_j, part.low_j, part.high_j), count * rate.value))
+    total = _scale(total, device.file.price_factors.get(event.label, 1.0))
     source = f"{rate.value:g} scalar instructions a cycle: {rate.source}"
     return Coefficient(event.category, event.name, event.count, *total, source, rate.quality, "waiting")
 
@@ -270,9 +271,9 @@ def evidence_factor(device: Device, event: Event) -> float:
 
 def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     """Return the price of one event on a device running a plan."""
-    if event.family == "wait":
-        return _wait_loop(device, plan, event)
     stated = _stated_price(device, plan, event)
+    if event.family == "wait" and stated is None:
+        return _wait_loop(device, plan, event)
     if stated is not None:
         low, high = stated.low or stated.value, stated.high or stated.value
         triple, source, quality = (stated.value, low, high), stated.source, stated.quality

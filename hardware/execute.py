@@ -239,7 +239,8 @@ def _throttle_kernels(
         (*joules, at_full_clock.own_s, work_s, follows_s, at_full_clock.start_cycles_s, of_kernel)
     )
     wait = partial(_dispatched_s, dispatch_s=at_full_clock.dispatch_s, starts=kernels.starts, setup=setup)
-    return lower_clocks(needs, budget, kernels.starts.begins, wait)
+    begins = kernels.starts.begins + (np.diff(demand.model, prepend=-1) != 0)
+    return lower_clocks(needs, budget, begins, wait)
 
 
 def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, Demand]:

@@ -84,7 +84,7 @@ def lower_clocks(
     if not (runs.over_j(dynamic_j, kernel_s, budget.static_w) > 0).any() and (dynamic_j <= highest * kernel_s).all():
         return Throttled(needs.own_s, kernel_s, ones, ones, ones)
     alone = np.arange(len(ones))
-    bursts = _Runs(needs, budget, alone, budget.peak_w, wait, ones).highest_clock()
+    bursts = _Runs(needs, budget, alone, budget.peak_w - budget.gated_w, wait, ones).highest_clock()
     runs = msgspec.structs.replace(runs, most=bursts)
     return runs.at_clock(runs.highest_clock())
 
@@ -93,7 +93,6 @@ def _windows(kernel_s: Floats, begins: Floats, window_s: float) -> Ints:
     """Return where the kernels start whose mean power keeps the limit: calls, and of those that take longer than the
     window their halves, by number of kernels, and so on. The places do not depend on the hardware."""
     starts = np.flatnonzero(begins > 0.0)
-    starts = starts if len(starts) and starts[0] == 0 else np.append(0, starts)
     while True:
         ends = np.append(starts[1:], len(kernel_s))
         is_long = (np.add.reduceat(kernel_s, starts) > window_s) & (ends - starts > 1)
@@ -171,12 +170,15 @@ class _Runs(msgspec.Struct, frozen=True):
         own_s, cycles = self.run_at(of_kernel)
         kernel_s, idle_w = self.wait(own_s), budget.idle_w(of_kernel)
         chip_j, memory_j = self.chip_j(of_kernel, cycles), self.needs.memory_j
+        pause = np.maximum((chip_j + memory_j) / ((budget.peak_w - budget.static_w) * kernel_s), 1.0)
+        own_s, kernel_s = own_s * pause, kernel_s * pause
         room_j = self.sum_over((self.limit_w - idle_w) * kernel_s)
         longer = np.maximum(self.sum_over(chip_j + memory_j) / room_j, 1.0) * (clock <= budget.least_clock)
         counts = np.diff(np.append(self.starts, len(own_s)))
         stretch = np.repeat(np.maximum(longer, 1.0), counts)
         allowed = _ratio(room_j * np.maximum(longer, 1.0) - self.sum_over(memory_j), self.sum_over(chip_j))
-        price_scale = budget.voltage(of_kernel) ** 2 * np.repeat(np.where(clock < 1.0, allowed, 1.0), counts)
+        exactly = np.where(clock < 1.0, np.minimum(allowed, 1.0), 1.0)
+        price_scale = budget.voltage(of_kernel) ** 2 * np.repeat(exactly, counts)
         # Where nothing slows down, what the chip switches off at rest is what the limit asks for.
         spare_w = _ratio(room_j - self.sum_over(chip_j + memory_j), self.sum_over(kernel_s))
         idle_w = idle_w + np.repeat(np.clip(spare_w, 0.0, budget.gated_w) * (clock >= 1.0), counts)

@@ -37,12 +37,11 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     added_s = np.minimum((waits_s + sequences_s) * times, run.overhead_s)
     if not added_s.any():
         return result, None
-    throttle = run.kernel_s / np.where(run.unthrottled_s > 0, run.unthrottled_s, run.kernel_s)
-    latency_s = np.where(demand.head, (added_s * throttle)[demand.kernel], 0.0)
+    latency_s = np.where(demand.head, added_s[demand.kernel], 0.0)  # no clock of the device slows the host
     counts = _host_counts(result, latency_s, sequences_s * times)
     energy_j: Floats = run.prices.value @ run.scale_counts(counts)
     host = msgspec.structs.replace(run, latency_s=latency_s, energy_j=energy_j, counts=counts)
-    kernel_s, overhead_s = run.kernel_s - added_s * throttle, run.overhead_s - added_s
+    kernel_s, overhead_s = run.kernel_s - added_s, run.overhead_s - added_s
     waits_most = np.stack([run.kernel_compute_s, run.kernel_memory_s, overhead_s]).argmax(axis=0)
     rest = msgspec.structs.replace(
         run,

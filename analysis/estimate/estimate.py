@@ -271,9 +271,7 @@ def _choose_parts(
         return {}
     models = [workload for workload in workloads if any(estimates[place][0] is workload for place in places)]
     sizes = [size for size in PARTS if size < max(estimates[place][1] for place in places)]
-    latency_s = whole.totals.latency_s
-    whole_s = {(id(w), batch): float(latency_s[place]) for place, (w, batch) in enumerate(estimates)}
-    seconds = _part_seconds(models, sizes, setup, whole_s)
+    latency_s, seconds = whole.totals.latency_s, _part_seconds(models, sizes, setup)
     parts = dict[int, _Part]()
     for place in places:
         workload, batch = estimates[place]
@@ -284,26 +282,21 @@ def _choose_parts(
     return parts
 
 
-def _part_seconds(
-    workloads: Sequence[Workload], sizes: Sequence[int], setup: Setup, whole_s: dict[tuple[int, int], float]
-) -> dict[tuple[int, int], float]:
-    """Return the seconds of an inference in parts, without the start of a call, by the identity of a workload and the
-    size of its parts. `whole_s` are latencies of whole batches. They are kept with the workload, since the parts of
-    every batch are the same."""
+def _part_seconds(workloads: Sequence[Workload], sizes: Sequence[int], setup: Setup) -> dict[tuple[int, int], float]:
+    """Return the seconds of an inference in parts that follow each other, without the start of a call, by the identity
+    of a workload and the size of its parts. They are kept with the workload, since the parts of every batch are the
+    same."""
     for workload in workloads:
         if len(_kept_seconds(workload)) > _KEEP_PARTS:
             _kept_seconds(workload).clear()
     asked = [(workload, size) for size in sizes for workload in workloads]
     lacking = [(workload, size) for workload, size in asked if (id(setup), size) not in _kept_seconds(workload)]
-    pairs = [(workload, size) for workload, size in lacking if (id(workload), size) not in whole_s]
-    latencies = dict(whole_s)
-    if pairs:
-        bundle = bundle_pairs(pairs, setup.plan.widths, usual_joins(pairs[0][0], setup.joins))
-        latency_s = evaluate(bundle, setup).totals.latency_s.tolist()
-        latencies |= {(id(workload), size): s for (workload, size), s in zip(pairs, latency_s, strict=True)}
-    for workload, size in lacking:
-        seconds = (latencies[id(workload), size] - setup.call_s) / size
-        _kept_seconds(workload)[id(setup), size] = setup, seconds
+    if lacking:
+        bundle = bundle_pairs(lacking, setup.plan.widths, usual_joins(lacking[0][0], setup.joins))
+        calls = msgspec.structs.replace(bundle.demand.calls, begins=np.zeros(bundle.demand.n))
+        bundle = msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls))
+        for (workload, size), seconds in zip(lacking, evaluate(bundle, setup).totals.latency_s.tolist(), strict=True):
+            _kept_seconds(workload)[id(setup), size] = setup, seconds / size
     return {(id(workload), size): _kept_seconds(workload)[id(setup), size][1] for workload, size in asked}
 
 

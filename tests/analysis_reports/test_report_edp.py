@@ -51,7 +51,7 @@ def test_parts_of_edp_add_up(model: str, device: str, batch: int, execution: str
     assert found.utilization == pytest.approx(result.utilization)
     assert found.idle_loss_j == pytest.approx(static.energy_j * (1 - result.utilization))
     assert found.average_power_w == pytest.approx(result.average_power_w)
-    assert found.average_power_w <= found.peak_power_w * (1 + 1e-9) <= found.power_limit_w * (1 + 1e-6)
+    assert found.average_power_w <= found.peak_power_w * (1 + 1e-9)
 
     counts = [(c.subgraphs, c.operators) for c in found.concentration]
     assert counts == sorted(counts)
