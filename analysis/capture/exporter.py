@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
@@ -61,6 +62,8 @@ class InnerGraphs:
         self.notes: list[str] = []
         self.alias: dict[Any, Any] = {}  # node of an inner graph or a call that holds one -> the value it stands for
         self.prefix: dict[Any, str] = {}
+        self.repeats: dict[str, Any] = {}  # prefix of a loop's body -> how often it runs, with the loops around it
+        self.stacked: dict[Any, Any] = {}  # loop -> the results of its body, which it joins
         self._storages: dict[Any, int] = {}
 
     def calls(self, graph: Any) -> Iterator[Any]:
@@ -73,7 +76,12 @@ class InnerGraphs:
                 module, arguments = inner
                 yield from self._enter(module, f"{self.name(node)}.", [self._bound(x) for x in arguments])
                 self.alias[node] = self.alias.pop(module.graph)
-            elif not self._part(node):
+                continue
+            if (loop := self._loop(node)) is not None:
+                module, arguments = loop
+                yield from self._enter(module, f"{self.name(node)}.", [self._bound(x) for x in arguments])
+                self.stacked[node] = self.alias.pop(module.graph)
+            if not self._part(node):
                 yield node
 
     def resolve(self, value: Any) -> Any:
@@ -115,6 +123,31 @@ class InnerGraphs:
             module = self._module(arguments[place]) if len(arguments) > place else None
             return (module, tuple(arguments[first:])) if module is not None else None
         return None
+
+    def _loop(self, node: Any) -> tuple[Any, tuple[Any, ...]] | None:
+        """Return the body of a scan or a map and its arguments, None for another call. Each run of the body selects
+        its slice of the inputs."""
+        if _kind(node) not in ("scan", "map_impl"):
+            return None
+        module, *given = self._module(node.args[0]), *map(tuple, node.args[1:])
+        carried, slices, *extra = given if _kind(node) == "scan" else ((), *given)
+        if module is None or not slices:
+            return None
+        places = [place for place in module.graph.nodes if place.op == "placeholder"]
+        for place in places[len(carried) : len(carried) + len(slices)]:
+            if not any("selects" in user.meta for user in place.users):
+                with module.graph.inserting_after(places[-1]):
+                    part = module.graph.call_function(torch.ops.aten.select.int, (place, 0, 0))
+                place.replace_all_uses_with(part, delete_user_cb=lambda user, part=part: user is not part)
+                part.meta |= place.meta | {"selects": True}
+        times = slices[0].meta["val"].shape[0]
+        self.repeats[f"{self.name(node)}."] = self.loop(node)[1] * times
+        return module, (*carried, *slices, *(value for values in extra for value in values))
+
+    def loop(self, node: Any) -> tuple[str, Any]:
+        """Return the prefix of the innermost loop around a node and how often its body runs; '' and 1 without one."""
+        own = self.prefix.get(node.graph, "")
+        return max(((key, n) for key, n in self.repeats.items() if own.startswith(key)), default=("", 1))
 
     def _module(self, node: Any) -> Any:
         node = self.resolve(node)
@@ -246,15 +279,20 @@ def export(
     parameters = sum({_identity(tensor): tensor.numel() for tensor in module.parameters()}.values())
     with suppress(NotImplementedError):  # an exported module cannot change its mode
         module = module.eval()
-    if any(p.device.type == "meta" for p in module.parameters()):
-        module = module.to("meta")
     batch = torch.export.Dim("batch", min=1, max=most)
     given = (tuple(inputs), dict(keywords or {}))
     if batch_dims is None:
         batch_dims = [0 if value.dim() else None for value in tensors_in(given)]
     positions = iter(batch_dims)
     live = tree_map(lambda value: _live(value, positions, batch), given, is_leaf=_is_object)
-    with export_settings(), _without_collected_keywords(module, given), _symbolic_lengths(module):
+    with (
+        export_settings(),
+        _constant_buffers(module),
+        _without_collected_keywords(module, given),
+        _symbolic_lengths(module),
+    ):
+        if any(p.device.type == "meta" for p in module.parameters()):
+            module = module.to("meta")
         shapes = dict(inspect.signature(module.forward).bind(*live[0], **live[1]).arguments)
         with watch_lifetimes() as held:
             program = torch.export.export(module, *given, dynamic_shapes=shapes, strict=False)
@@ -263,6 +301,39 @@ def export(
         if _calls(program, "_add_batch_dim"):  # inside a vmap, shapes lack the mapped dimension
             program = program.run_decompositions({})
     return replace(graph_of(program, labels, parameters, names), held=held.last_calls(program.graph))
+
+
+@contextmanager
+def _constant_buffers(module: Any) -> Iterator[None]:
+    """Take the integers that modules keep in buffers for constants: sizes and branches may depend on them."""
+    named = [(part, name, value) for part in module.modules() for name, value in part._buffers.items()]
+    numbers = {
+        (id(part), name): (value.tolist(), value.dtype)
+        for part, name, value in named
+        if value is not None and value.numel() == 1 and not value.is_floating_point() and not value.is_meta
+    }
+
+    def _number(name: str, part: Any) -> Any:
+        if (id(part), name) not in numbers:
+            raise AttributeError(name)  # torch then looks among the buffers
+        value, dtype = numbers[id(part), name]
+        return torch.tensor(value, dtype=dtype)
+
+    def _write(name: str, part: Any, value: Any) -> None:
+        numbers.pop((id(part), name), None)
+        part._buffers[name] = value
+
+    with ExitStack() as stack:
+        for part, name, _ in named:
+            if (id(part), name) in numbers:
+                access = property(partial(_number, name), partial(_write, name))
+                stack.enter_context(patch.object(type(part), name, access, create=True))
+                del part._buffers[name]
+        try:
+            yield
+        finally:
+            for part, name, value in named:
+                part._buffers.setdefault(name, value)
 
 
 def tensors_in(given: Any) -> list[Any]:
@@ -365,7 +436,7 @@ def _identity(tensor: Any) -> Any:
 
 def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Sequence[str] = ()) -> Graph:
     """Return the operator graph of an exported program."""
-    walk = _Walk()
+    walk = _Walk({spec.arg.name: program.constants.get(spec.target) for spec in program.graph_signature.input_specs})
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs if hasattr(spec.arg, "name")}
     sources: list[Source] = []
     nodes: list[GraphNode] = []
@@ -405,13 +476,16 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
         inputs=tuple(inputs),
         notes=tuple(dict.fromkeys(walk.inline.notes)),
         versions=versions(),
+        repeats={prefix.rstrip("."): walk.size(times) for prefix, times in walk.inline.repeats.items()},
     )
 
 
 class _Walk:
-    """Converts torch values. `symbols` maps the symbolic sizes of the inputs to polynomials."""
+    """Converts torch values. `symbols` maps the symbolic sizes of the inputs to polynomials, `constants` the names of
+    the module's own tensors that are no parameters or buffers."""
 
-    def __init__(self) -> None:
+    def __init__(self, constants: Mapping[str, Any]) -> None:
+        self.constants = constants
         self.symbols: dict[str, Poly] = {}
         self.inline = InnerGraphs()
 
@@ -457,20 +531,36 @@ class _Walk:
             target=_target(fx_node.target),
             args=self._arguments(fx_node),
             outputs=tuple(self.meta(item, self.inline.prefix.get(fx_node.graph, "")) for item in tensors),
-            scopes=_scopes(fx_node),
+            scopes=self._scopes(fx_node),
             multiple=isinstance(value, (list, tuple)),
         )
 
+    def _scopes(self, fx_node: Any) -> tuple[Scope, ...]:
+        prefix, own = self.inline.loop(fx_node)[0], _scopes(fx_node)
+        return (Scope(prefix, prefix.rstrip("."), "Loop"), *own) if prefix else own
+
     def _arguments(self, fx_node: Any) -> dict[str, Any]:
+        if fx_node in self.inline.stacked:
+            return {"parts": self.value(self.inline.stacked[fx_node])}
         if fx_node.target is operator.getitem:
             return {"self": self.value(fx_node.args[0]), "index": int(fx_node.args[1])}
         schema = getattr(fx_node.target, "_schema", None)
         if schema is None:
-            return {str(i): self.value(value) for i, value in enumerate(fx_node.args)}
+            own = {"share": self._block_share(fx_node.args[4])} if _kind(fx_node) == "flex_attention" else {}
+            return {str(i): self.value(value) for i, value in enumerate(fx_node.args)} | own
         names = [argument.name for argument in schema.arguments]
         given = {argument.name: argument.default_value for argument in schema.arguments if argument.has_default_value()}
         given |= fx_node.kwargs | dict(zip(names, fx_node.args, strict=False))
         return {name: self.value(given[name]) for name in names if name in given}
+
+    def _block_share(self, mask: Any) -> float:
+        """Return the share of the blocks of queries and keys that a mask of flex_attention leaves, 1 if unknown."""
+        partly, whole = (self.constants.get(getattr(mask[i], "name", "")) for i in (2, 4))
+        if partly is None or partly.is_meta or mask[1] is None:
+            self.inline.notes.append("flex_attention without a constant block mask: all blocks are counted")
+            return 1.0
+        left = partly.sum() + (0 if whole is None else whole.sum())
+        return float(left) / float(partly.numel() * -(-int(mask[1]) // int(mask[-2])))
 
     def value(self, value: Any) -> Any:
         """Return an argument in the types of the operator graph: Ref, Poly, plain value, text, or a list of these."""

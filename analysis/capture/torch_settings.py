@@ -18,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch.nn.attention import flex_attention
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
@@ -244,7 +245,9 @@ def import_torchvision() -> Any:
 
 class _AllocateOnMeta(TorchFunctionMode):  # type: ignore[misc]
     """Sends the factories that allocate weights to the meta device; `arange`, `linspace` and `tensor` stay
-    real, because some constructors read their values (RegNet)."""
+    real, because some constructors read their values (RegNet), and so are the block masks of flex_attention."""
+
+    is_paused = False
 
     _FACTORIES = frozenset(
         (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.empty_strided)
@@ -252,7 +255,7 @@ class _AllocateOnMeta(TorchFunctionMode):  # type: ignore[misc]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        if func in self._FACTORIES and kwargs.get("device") is None:
+        if func in self._FACTORIES and kwargs.get("device") is None and not self.is_paused:
             kwargs["device"] = "meta"
         try:
             return func(*args, **kwargs)
@@ -279,12 +282,19 @@ class WholeMasks(TorchFunctionMode):  # type: ignore[misc]
 def without_weights() -> Iterator[None]:
     """Build modules without memory for weights. Loading weights does nothing."""
     with ExitStack() as stack:
-        stack.enter_context(_AllocateOnMeta())
+        mode = stack.enter_context(_AllocateOnMeta())
+        stack.enter_context(patch.object(flex_attention, "create_block_mask", partial(_make_mask, mode)))
         stack.enter_context(patch.object(torch.nn.Module, "load_state_dict", lambda *a, **k: None))
         weights_enum = _weights_enum()
         if weights_enum is not None:
             stack.enter_context(patch.object(weights_enum, "get_state_dict", lambda *a, **k: {}))
         yield
+
+
+def _make_mask(mode: _AllocateOnMeta, *args: Any, make: Any = flex_attention.create_block_mask, **options: Any) -> Any:
+    """Return a block mask with values, on the host."""
+    with patch.object(mode, "is_paused", True):
+        return make(*args, **options | {"device": "cpu"})
 
 
 def _weights_enum() -> Any:

@@ -30,7 +30,7 @@ _SHIPPED = Path(__file__).with_name("captures")
 _SUFFIX = targets.STORED
 _MAX_BYTES = 1 << 30
 # Part of the cache key: raise it when lowering or a cost rule changes.
-RULES = 6
+RULES = 7
 
 
 def load(

@@ -409,6 +409,24 @@ def _transposable_product(op: OnnxOp) -> TableRow:
     return TableRow("onnx.Gemm", f"{left}, {right} -> m n", "self other bias", work=StatedWork("linear", "1 m n k"))
 
 
+def _convolution_of_rows(op: OnnxOp) -> TableRow:
+    """Return the row of a convolution of images whose channels come last."""
+    sides = len(op.shape()) - 2
+    pads, steps = op.int_list("pads", [0] * 2 * sides), op.int_list("strides", [1] * sides)
+    gaps, groups = op.int_list("dilations", [1] * sides), op.int_attr("group", 1)
+    rows, windows = ([f"{name}{i}" for i in range(sides)] for name in "sk")
+    if str(op.attr("auto_pad", "")).startswith("SAME"):
+        sizes = [f"(s{i}+{step - 1})//{step}" for i, step in enumerate(steps)]
+    else:
+        sizes = [
+            f"(s{i}+{pads[i] + pads[i + sides] + gap - 1 + step}-{gap}*k{i})//{step}"
+            for i, (gap, step) in enumerate(zip(gaps, steps, strict=True))
+        ]
+    pattern = f"n {' '.join(rows)} _, m g {' '.join(windows)} -> n {' '.join(sizes)} m"
+    work = StatedWork("conv", f"{groups} out//m m//{groups} {'*'.join(['g', *windows])}")
+    return TableRow("onnx.Product", pattern, "input weight bias", work=work)
+
+
 def _einsum(op: OnnxOp) -> TableRow:
     equation = str(op.attr("equation", "")).replace(" ", "")
     terms, arrow, result = equation.partition("->")
@@ -490,6 +508,7 @@ _ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
     "variadic": _variadic,
     "normalization": _normalization,
     "transposable_product": _transposable_product,
+    "convolution_of_rows": _convolution_of_rows,
     "einsum": _einsum,
     "resize": _resize,
     "gather": _gather,

@@ -8,8 +8,10 @@ import torch
 from capture_toys import checked, lowered
 from test_capture_calls import Call
 from torch import nn
+from torch._higher_order_ops.map import map as map_
 from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from analysis.model.model_errors import EmptyModelError
 from tests.sampling import for_each
@@ -129,12 +131,64 @@ def total(w: Any, what: str, batch: int = 1) -> float:
     return float((getattr(w.operators, what) @ w.value_at(batch=batch)).sum())
 
 
-def test_loop_is_listed_as_not_covered() -> None:
-    def step(state: Any, now: Any) -> Any:
-        return torch.tanh(state + now), state * 2
+class Loops(nn.Module):
+    """A matrix of 8 x 8 that each of 7 rows meets in a scan, and in a map inside another of 3."""
 
-    w = lowered(Call(lambda x: scan(step, torch.zeros_like(x[:, 0]), x, dim=1)[0]), torch.empty(2, 5, 4))
-    assert [w.operators.target[i] for i in (~w.operators.has_rule).nonzero()[0]] == ["scan"]
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 8))
+
+    def forward(self, x: Any) -> Any:
+        def step(state: Any, now: Any) -> Any:
+            state = torch.tanh(state @ self.weight + now)
+            return state, state.clone()
+
+        rows = scan(step, torch.zeros_like(x[:, 0]), x, dim=1)[1]
+        many = rows.transpose(0, 1).expand(3, 7, -1, 8)
+        return rows, map_(lambda part, w: map_(lambda row, w: row @ w, part, w), many, self.weight)
+
+
+def test_bodies_of_loops_count_as_often_as_they_run() -> None:
+    w = lowered(Loops(), torch.empty(2, 7, 8))
+    assert w.operators.has_rule.all(), w.operators.target
+    assert w.total(w.operators.macs, batch=5) == 5 * 64 * (7 + 3 * 7)
+
+
+class Blocks(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.mask = create_block_mask(lambda b, h, q, k: (q >= k) & (q - k < 16), None, None, 512, 512, device="cpu")
+
+    def forward(self, q: Any, k: Any, v: Any) -> Any:
+        return flex_attention(q, k, v, block_mask=self.mask)
+
+
+def test_a_block_mask_leaves_out_blocks() -> None:
+    """A window of 16 in 512 tokens leaves 7 of 16 blocks of 128 x 128."""
+    w = lowered(Blocks(), *(torch.empty(2, 2, 512, 16) for _ in range(3)))
+    assert total(w, "macs") == 7 * 128**2 * 2 * 16 * 2
+
+
+class Codec(nn.Module):
+    """Its sizes are buffers, as in EnCodec and Mimi; one that forward writes is no constant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(4, 8, 5, stride=2, bias=False)
+        self.register_buffer("padding", torch.tensor(3), persistent=False)
+        self.register_buffer("calls", torch.tensor(0))
+
+    def forward(self, x: Any) -> Any:
+        self.calls = self.calls + 1
+        left = self.padding - self.padding // 2
+        return self.conv(F.pad(x, (left, 1) if x.shape[-1] > max(left, 1) else (9, 9)))
+
+
+def test_integers_in_buffers_are_constants() -> None:
+    model = Codec()
+    w = lowered(model, torch.empty(2, 4, 40))
+    assert total(w, "macs") == 20 * 8 * 4 * 5
+    assert {"padding", "calls"} == {*model._buffers}
 
 
 def test_vmap_counts_what_it_maps_over() -> None:

@@ -564,6 +564,42 @@ def test_experts_multiply_the_tokens_that_choose_them(tmp_path: Path) -> None:
     assert workload.total(workload.operators.macs, batch=1) == 524_288
 
 
+_CONTRIB = {  # operators of ONNX Runtime with products: inputs, the node's attributes, MACs
+    "GemmFastGelu": ({"x": [1, 10, 32], "w": [32, 64]}, {}, 10 * 32 * 64),
+    "NhwcConv": (
+        {"x": [1, 9, 9, 8], "w": [16, 4, 3, 3]}, {"group": 2, "strides": [2, 2], "pads": [1, 1, 1, 1]},
+        5 * 5 * 16 * 4 * 9,
+    ),
+    "GatedRelativePositionBias": (
+        {"q": [1, 12, 32], "qb": [32], "r": [1, 4, 12, 12], "w": [8, 8], "b": [8], "e": [1, 4, 1, 1]},
+        {"num_heads": 4}, 12 * 4 * 8 * 8,
+    ),
+    # 5 blocks of 16 queries by 16 keys
+    "SparseAttention": (
+        {"q": [1, 48, 64], "k": [1, 48, 64], "v": [1, 48, 64], "pk": [1, 4, 48, 16], "pv": [1, 4, 48, 16], "r": [1, 4],
+         "c": [1, 5]},
+        {"num_heads": 4, "kv_num_heads": 4, "sparse_block_size": 16}, 4 * 16 * 16 * 5 * 16 * 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _CONTRIB)
+def test_operators_of_onnx_runtime_have_their_products(name: str, tmp_path: Path) -> None:
+    shapes, attributes, macs = _CONTRIB[name]
+    file = save(tmp_path, [node(name, " ".join(shapes), "y", domain="com.microsoft", **attributes)], shapes, ["y"])
+    workload = store.load(str(file))
+    assert workload.total(workload.operators.macs, batch=1) == macs
+    assert workload.operators.has_rule.all()
+
+
+def test_a_filter_bank_is_a_constant(tmp_path: Path) -> None:
+    stored = [number("n", 20), number("w", 128), number("r", 16000), number("l", 0.0, np.float32)]
+    stored.append(number("h", 8000.0, np.float32))
+    nodes = [node("MelWeightMatrix", "n w r l h", "m"), node("MatMul", "x m", "y")]
+    workload = store.load(str(save(tmp_path, nodes, {"x": [1, 10, 65]}, ["y"], stored)))
+    assert workload.total(workload.operators.macs, batch=1) == 13_000
+
+
 def test_a_file_replaced_by_one_of_equal_size_and_time_is_read_again(tmp_path: Path) -> None:
     path, energies = tmp_path / "net.onnx", []
     for kind in ("Relu", "Tanh"):

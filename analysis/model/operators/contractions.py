@@ -304,11 +304,13 @@ def _distances(call: OperatorCall) -> OperatorCost:
 
 
 def _attention(call: OperatorCall) -> OperatorCost:
-    """Count softmax(Q K^T) V. With a causal mask row i has i columns; any other mask saves no work."""
+    """Count softmax(Q K^T) V. With a causal mask row i has i columns, with one of blocks its share of them; any other
+    mask saves no work."""
     query, key, value = call.tensor("query", "0"), call.tensor("key", "1"), call.tensor("value", "2")
     heads, rows, columns = product(query.shape[:-2]), query.shape[-2], key.shape[-2]
     if call.args.get("is_causal") and rows == columns:
         columns = (rows + 1) / 2
+    columns = columns * Poly({(): Fraction(call.args.get("share", 1))})
     scores = heads * rows * columns
     mask = 1 if isinstance(call.args.get("attn_mask"), Ref) else 0
     flops, special = scores * (ATTENTION_FLOPS + mask), scores * ATTENTION_SPECIAL
