@@ -54,6 +54,8 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     if demand.links is None:
         return mapping
     link_s = link_seconds(demand.links, setup.device, runtime.library_collectives, runtime.collective_s.value)
+    if demand.is_training:
+        link_s = _exposed_seconds(link_s, mapping, demand)
     busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
 
@@ -77,6 +79,23 @@ def link_seconds(links: Floats, device: Device, by_library: bool = False, start_
     by_threads = np.minimum(speed * assumed.exchange_reached, peers * device.units * assumed.exchange_bandwidth)
     in_blocks = np.where((peers > 0) & ~is_library, by_threads, in_blocks)
     return np.asarray(np.minimum(in_words, sent / in_blocks + wait_s) + messages * message_s + starts_s)
+
+
+def _exposed_seconds(link_s: Floats, mapping: Mapping, demand: Demand) -> Floats:
+    """Return the seconds of collectives of training that nothing hides, (n,). They run one after another beside the
+    products: one that gathers weights is started when the one before it is waited for, sums of gradients as soon as
+    these are known, and the last of all is waited for."""
+    works_s = np.maximum.reduce((mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0])) * (link_s == 0.0)
+    clock, links = works_s.cumsum(), np.flatnonzero(link_s > 0.0)
+    exposed, waited, free, before = np.zeros_like(link_s), 0.0, 0.0, 0.0
+    for i in links.tolist():
+        now, gathers = clock[i] + waited, demand.vector_flops[i] == 0.0
+        free = max(free, before if gathers else now) + link_s[i]
+        if gathers or i == links[-1]:
+            exposed[i] = max(free - now, 0.0)
+            waited += exposed[i]
+        before = now
+    return exposed
 
 
 def _with_engine_formats(demand: Demand, setup: Setup) -> Demand:

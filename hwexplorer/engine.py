@@ -256,9 +256,13 @@ def count_devices(state: State, name: str) -> int:
     """Return how many devices a name means: 8 for `l4*8`, 0 for as many as the model's name says. Raises
     RequestError if there are several but no load."""
     count = split_count(name)[1]
-    if count and not state.load:
+    reference = ref(state)
+    if count and isinstance(reference, Step):
+        reference.check_devices(count, state.batch)
+    elif count and not state.load:
         raise RequestError(
-            f"{name}: {count} devices share a load, e.g. llama3_8b:serve,rate=5; for one batch use tp={count}"
+            f"{name}: {count} devices share a load, e.g. llama3_8b:serve,rate=5, or a batch of training, "
+            f"e.g. resnet50:train,batch=256; for one batch use tp={count}"
         )
     return count
 
@@ -314,6 +318,8 @@ def _open_stage(
 
 @memoize(keep=128, large=True)
 def _estimate(models: _Models, reference: model_ref.ModelRef, scenario: Scenario, name: str) -> Estimate:
+    if isinstance(reference, Step):
+        reference = reference.on_devices(split_count(name)[1] or 1)
     return estimate(model(reference), device(name), scenario)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -184,7 +185,7 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
     windows, zeros, ones = np.ones((6, n)), np.zeros(n), np.ones(n)
     windows[0], windows[2] = fields["image"], fields["window"]
     return Demand(
-        **{name: fields[name].copy() for name in _OF_DEMAND},
+        **cast("dict[str, Any]", {name: fields[name].copy() for name in _OF_DEMAND}),
         macs=np.array([np.prod(k.gemm) if k.macs is None else k.macs for k in kernels], dtype=np.float64),
         local_bytes=zeros,
         weight_bytes=traffic[:, 1],

@@ -255,7 +255,7 @@ def structure(workload: Workload, execution: str) -> Structure:
         weights=facts.select_values(
             workload, np.flatnonzero(np.bincount(moves.tensor[moves.is_weight])).astype(np.int32)
         ),
-        elements=written,
+        elements=np.maximum(written, facts.summed(workload)),
         begins=_begins(workload, runs),
         prompts=_prompts(workload),
         dispatched=facts.dispatches(workload, awaits=execution == "awaited"),
@@ -367,7 +367,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
             dispatched=s.dispatched,
             parts=s.parts,
         ),
-        links=facts.collective_links(workload, elements * widths.activations),
+        links=facts.collective_links(workload, _exchanged_bytes(workload, moves, moved, elements * widths.activations)),
         right_bytes=np.maximum(
             np.array(widths.by_role)[facts.right_roles(workload)], facts.fixed_weight_bytes(workload)
         ),
@@ -375,12 +375,22 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         model=np.zeros(s.n_kernels, dtype=np.intp),
         batch=np.full(n, attended),
         lag=facts.row_lags(workload),
+        is_training=workload.training is not None,
         windows=shape[:6],
         patches=gemm[1] * shape[6],
         is_expert=facts.is_expert(workload),
         mean_work=facts.mean_work(workload, batch, s.prompts),
         expert_rows=facts.expert_rows(workload, batch, s.prompts),
     )
+
+
+def _exchanged_bytes(workload: Workload, moves: Moves, moved: Floats, result_bytes: Floats) -> Floats:
+    """Return the bytes of the whole of what collectives gather or sum; in training values have several widths."""
+    if workload.training is None:
+        return result_bytes
+    is_write, n = moves.role == WRITE, workload.n_operators
+    read, written = (np.bincount(moves.op, np.where(which, moved, 0.0), n) for which in (~is_write, is_write))
+    return np.maximum(read, written)
 
 
 def _distances(s: Structure, moved: Floats) -> Floats:

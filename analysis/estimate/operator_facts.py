@@ -160,6 +160,9 @@ def windows(workload: Workload) -> Floats:
     edge = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
     is_activation = tensors.role[ops.in_tensor] <= INPUT
     read = np.bincount(edge, (ops.in_numel @ one) * is_activation, minlength=workload.n_operators)
+    if workload.training is not None:  # the image is what an operator reads last, after gradients
+        last = np.flatnonzero(is_activation)
+        read[edge[last]] = (ops.in_numel @ one)[last]
     inputs = read[which].astype(np.float64, copy=False)
     found[:6, which] = _fit_windows(products, inputs)
     is_dense = np.array([ops.kind[i] == "conv" and "conv2d" in ops.target[i] for i in which], dtype=np.bool_)
@@ -188,6 +191,23 @@ def _fit_windows(products: Floats, inputs: Floats) -> Floats:
     columns = [*np.broadcast_arrays(results, results, height, width, stride, part)]
     values = np.stack([np.broadcast_to(column, fits.shape)[first, here] for column in columns])
     return np.where(fits.any(axis=0), values, 1.0)
+
+
+@memoize(shared=True)
+def summed(workload: Workload) -> Floats:
+    """Return the elements of which each operator of a training step that sums over images or tokens adds up a few
+    results, (n, m), else 0: lanes share its input, not its results."""
+    ops, values = workload.operators, np.zeros((workload.n_operators, len(workload.monomials)))
+    if workload.training is None:
+        return values
+    at = workload.value_at(**dict.fromkeys(workload.dims, 2))
+    writes = np.bincount(np.repeat(np.arange(workload.n_operators), np.diff(ops.out_ptr)),
+                         (workload.tensors.numel @ at)[ops.out_tensor], minlength=workload.n_operators)  # fmt: skip
+    for i in range(workload.n_operators):
+        read = ops.in_numel[ops.in_ptr[i] : ops.in_ptr[i + 1]].max(axis=0, initial=0.0)
+        if ops.kind[i] in ("batch_norm", "layer_norm", "depthwise_conv") and read @ at > 8.0 * writes[i]:
+            values[i] = read
+    return values
 
 
 @memoize(shared=True)

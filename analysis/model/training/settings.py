@@ -118,6 +118,14 @@ class Step(msgspec.Struct, frozen=True):
         others = {name: text for name, text in self.model.phases.items() if name != TRAIN}
         return {TRAIN: str(self), **others} if others else {}
 
+    def check_devices(self, count: int, batch: int) -> None:
+        """Raise ModelSpecError if so many devices cannot share a batch."""
+        if batch % (count * self.training.accumulate):
+            raise ModelSpecError(
+                f"{self.label[:60]}: {count} devices share a batch equally, in {self.training.accumulate} parts each; "
+                f"{batch} is no multiple of {count * self.training.accumulate}"
+            )
+
     def on_devices(self, count: int) -> Step:
         """Return the step with its batch divided among so many devices."""
         return msgspec.structs.replace(self, training=msgspec.structs.replace(self.training, devices=count))

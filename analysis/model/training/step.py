@@ -11,7 +11,6 @@ gradients of weights after it; some calls are computed in fp32, and sums with th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -22,13 +21,14 @@ from analysis.model.ir.operator_graph import base_name
 from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Floats, Workload
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.training.settings import PATH, Training
+from analysis.model.training.tape import FP32, INDEX, Op, Tape
 from hardware.base import file_access
 from hardware.base.records import memoize
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 BUCKET_BYTES = 25 * 2**20  # bucket_cap_mb of torch.nn.parallel.DistributedDataParallel
-FP32, INDEX = 4, 8  # bytes
 _NORMS = ("batch_norm", "layer_norm", "group_norm", "norm")
+SUMS = "batch_norm"  # sums over all but the channels take what those of a norm do
 _SCORES_AGAIN = 2.5  # products of attention backward over those of forward: scores, then four gradients
 
 
@@ -44,8 +44,12 @@ def training_step(forward: Workload, training: Training, is_narrow: bool) -> Wor
     writer.write_forward()
     writer.write_backward()
     writer.write_update()
-    step = writer.workload(forward)
-    return msgspec.structs.replace(step, training=ir.TrainedModel(forward, training, is_narrow))
+    return msgspec.structs.replace(
+        writer.workload(forward, writer.of_weight.values()),
+        repeats=writer.repeats() if training.accumulate > 1 else None,
+        parallel=ir.Parallel(training.devices, 0.0) if training.devices > 1 else forward.parallel,
+        training=ir.TrainedModel(forward, training, is_narrow),
+    )
 
 
 def at_width(workload: Workload, value_bytes: float) -> Workload:
@@ -87,56 +91,14 @@ def saved_tensors(step: Workload) -> ir.Ints:
     return np.array(sorted(kept.values()), dtype=np.int32)
 
 
-class _Tensor(msgspec.Struct):
-    """A tensor that is written. `numel` (m,) are coefficients; `last` is the last operator that reads it."""
-
-    name: str
-    numel: Floats
-    role: int = ACTIVATION
-    fixed: int = 0
-    storage: int = -1
-    shape: tuple[int | str, ...] = ()
-    dtype: str = "float32"
-    producer: int = -1
-    last: int = 0
-
-    @property
-    def is_float(self) -> bool:
-        """True if it may have a gradient."""
-        return self.dtype.startswith(("float", "bfloat"))
-
-
-class _Op(msgspec.Struct, kw_only=True):
-    """An operator that is written: amounts are coefficients, (m,) and (4, m)."""
-
-    path: str
-    kind: str
-    target: str = ""
-    module_type: str = ""
-    macs: Floats
-    flops: Floats
-    special: Floats
-    gemm: Floats
-    reads: list[tuple[int, Floats]]
-    writes: list[int]
-    has_rule: bool = True
-
-
-class _Writer:
-    """The operators and tensors written so far; tensors of the forward pass keep their numbers."""
+class _Writer(Tape):
+    """A training step while it is written."""
 
     def __init__(self, forward: Workload, training: Training, is_narrow: bool) -> None:
-        ops, tensors = forward.operators, forward.tensors
-        self.forward, self.training = forward, training
+        super().__init__(forward)
+        ops, self.forward, self.training = forward.operators, forward, training
         self.is_narrow = is_narrow and training.masters != "none"
         self.autocast = self.is_narrow and training.masters == "autocast"
-        self.zero, self.one = np.zeros((2, len(forward.monomials)))
-        self.one[forward.monomials.index((0,) * len(forward.dims))] = 1.0
-        self.at_two = forward.value_at(**dict.fromkeys(forward.dims, 2))
-        shapes, dtypes = tensors.shape or [()] * len(tensors.name), tensors.dtype or ["float32"] * len(tensors.name)
-        columns = (tensors.name, tensors.numel, tensors.role.tolist(), tensors.fixed_bytes.tolist())
-        self.tensors = [_Tensor(*row) for row in zip(*columns, tensors.storage.tolist(), shapes, dtypes, strict=True)]
-        self.ops: list[_Op] = []
         ins, outs, reads, writes = (x.tolist() for x in (ops.in_ptr, ops.out_ptr, ops.in_tensor, ops.out_tensor))
         rows = range(forward.n_operators)
         self.reads: list[dict[int, Floats]] = [
@@ -150,47 +112,16 @@ class _Writer:
         self.grads: dict[int, list[tuple[int, Floats]]] = {}
         self.of_attention: set[int] = set()
         self.of_weight: dict[int, int] = {}  # the gradient of each weight
+        self.once: set[int] = set()  # operators that run once, whatever the parts of the batch
+        self.bucket: list[int] = []  # weights whose gradients are exchanged together
+        self.whole: dict[int, Floats] = {}  # the sizes of weights of which each device holds a part
         self.adapters: dict[int, tuple[int, int, Floats, Floats]] = {}  # of operator i: weights, result, product, work
         self.trained = self._find_trained()
         self.blocks = self._find_blocks()
-
-    def tensor(self, numel: Floats, name: str, fixed: int = 0, storage: int = -1, role: int = ACTIVATION) -> int:
-        """Add a tensor; one with a `storage` overwrites another."""
-        index = len(self.tensors)
-        root = index if storage < 0 else self.tensors[storage].storage
-        self.tensors.append(_Tensor(name, numel, role, fixed, root))
-        return index
-
-    def add(self, path: str, kind: str, reads: Sequence[int], writes: Sequence[int], **amounts: Any) -> int:
-        """Add an operator that reads whole tensors. Return its first result."""
-        values = dict.fromkeys(("macs", "flops", "special"), self.zero) | {"gemm": np.zeros((4, len(self.zero)))}
-        pairs = [(t, self.tensors[t].numel) for t in dict.fromkeys(reads)]
-        target = {"target": f"hwexplorer.{kind}.default"}
-        self.append(_Op(path=path, kind=kind, **(target | values | amounts), reads=pairs, writes=list(writes)))
-        return writes[0]
-
-    def append(self, op: _Op) -> None:
-        """Add an operator."""
-        for t in op.writes:
-            self.tensors[t].producer = self.tensors[t].last = len(self.ops)
-        for t, _ in op.reads:
-            self.tensors[t].last = len(self.ops)
-        self.ops.append(op)
-
-    def cast(self, t: int, path: str, fixed: int) -> int:
-        """Write a conversion to another width."""
-        numel = self.tensors[t].numel
-        return self.add(
-            path, "cast", [t], [self.tensor(numel, path, fixed)], flops=numel, target="aten._to_copy.default"
-        )
-
-    def size(self, amount: Floats) -> float:
-        """Return an amount where all dimensions are 2."""
-        return float(amount @ self.at_two)
-
-    def is_less(self, amount: Floats, other: Floats) -> bool:
-        """Return True if an amount is less than another, beyond rounding."""
-        return self.size(amount) < 0.999 * self.size(other)
+        if training.zero == 3:
+            for t, each in enumerate(self.tensors):
+                if each.role == WEIGHT:
+                    self.whole[t], each.numel = each.numel, each.numel / training.devices
 
     # --- forward -----------------------------------------------------------------------------------------------
 
@@ -231,6 +162,8 @@ class _Writer:
         ops = self.forward.operators
         for i, kind in enumerate(ops.kind):
             path, first = f"{FORWARD}.{ops.path[i]}", next(iter(self.reads[i]), -1)
+            if self.training.zero == 3:
+                self._gather(i, FORWARD)
             self.read_as[i] = self._cast_operands(i, path)
             if base_name(ops.target[i])[1] and kind not in ("add", "fill") and self._saves(i) == "input":
                 self._unshare(self.writes[i])  # PyTorch saves a copy of what is overwritten
@@ -240,7 +173,7 @@ class _Writer:
                 size = next(self.tensors[t].numel for t in self.reads[i] if t != first) * 2.0
                 sums = self.tensor(size, f"{path}.statistics", FP32)
                 flops = self.tensors[first].numel * 3.0
-                self.add(f"{path}.statistics", "reduce", [first], [sums], flops=flops, target="hwexplorer.statistics")
+                self.add(f"{path}.statistics", kind, [first], [sums], flops=flops, target="hwexplorer.statistics")
             self.append(self._forward_op(i, path))
             self._widen_results(i)
             self.saved[i] = [self.read_as[i].get(t, t) for t in self._saved_by(i)]
@@ -270,10 +203,10 @@ class _Writer:
             for later in self.tensors[t:]:
                 later.storage = t if later.storage == old else later.storage
 
-    def _forward_op(self, i: int, path: str) -> _Op:
+    def _forward_op(self, i: int, path: str) -> Op:
         ops = self.forward.operators
         reads = [(self._now(self.read_as[i].get(t, t)), amount) for t, amount in self.reads[i].items()]
-        return _Op(
+        return Op(
             path=path, kind=ops.kind[i], target=ops.target[i], module_type=ops.module_type[i], macs=ops.macs[i],
             flops=ops.flops[i], special=ops.special[i], gemm=ops.gemm[i], reads=reads,
             writes=[self._now(t) for t in self.writes[i]], has_rule=bool(ops.has_rule[i]),
@@ -293,10 +226,12 @@ class _Writer:
     def _cast_operands(self, i: int, path: str) -> dict[int, int]:
         """Write the casts of autocast before a forward operator. Return what it reads in place of its arguments."""
         cast: dict[int, int] = {}
-        is_cast_wide = self._is_widened(i) and self.forward.operators.kind[i] not in _NORMS
-        for t in self.reads[i] if self.autocast else ():
+        is_cast_wide = self.autocast and self._is_widened(i) and self.forward.operators.kind[i] not in _NORMS
+        for t in self.reads[i] if self.autocast or self.training.zero == 3 else ():
             each, name = self.tensors[t], f"{path}.cast{len(cast) or ''}"
-            if self._is_narrowed(i) and each.is_float and each.role == WEIGHT:
+            if t in self.copies and self.training.zero == 3:
+                cast[t] = self.copies[t]
+            elif self._is_narrowed(i) and each.is_float and each.role == WEIGHT:
                 if t not in self.copies:
                     self.copies[t] = self.cast(t, name, 0)
                 cast[t] = self.copies[t]
@@ -369,14 +304,19 @@ class _Writer:
 
     def write_backward(self) -> None:
         """Write the gradients of all operators, the last first; a block that is computed again comes before its own."""
-        done = {""}
+        done, gathered = {""}, {""}
         for i in reversed(range(self.forward.n_operators)):
             if not any(self.grads.get(t) for t in self.writes[i]):
                 continue
+            if self.training.zero == 3 and self.blocks[i] not in gathered:
+                self._exchange()
+                gathered.add(self.blocks[i])
+                self._gather(i, BACKWARD)
             if self.training.recompute == "blocks" and self.blocks[i] not in done:
                 done.add(self.blocks[i])
                 self._compute_again(self.blocks[i])
             self._write_gradient(i, f"{BACKWARD}.{self.forward.operators.path[i]}")
+        self._exchange()
 
     def _compute_again(self, block: str) -> None:
         """Write the forward operators of a block again, those that its gradients need."""
@@ -446,12 +386,54 @@ class _Writer:
         grad = self._sum_of(t, path)
         if self.autocast and self.tensors[grad].fixed != FP32:
             grad = self.cast(grad, f"{path}.cast", FP32)
-            self.grads[t] = [(grad, self.tensors[t].numel)]
+            self.grads[t] = [(grad, self.whole.get(t, self.tensors[t].numel))]
         self.of_weight[t] = grad
+        if self.training.devices > 1:
+            self.bucket.append(t)
+            elements = sum((self.whole.get(w, self.tensors[w].numel) for w in self.bucket), self.zero)
+            if self.training.zero < 3 and self.size(elements) * FP32 >= BUCKET_BYTES:
+                self._exchange()
+
+    # --- several devices ---------------------------------------------------------------------------------------
+
+    def _gather(self, i: int, phase: str) -> None:
+        """Write the gathering of the weights of the block of operator i from all devices, if it is its first."""
+        block = self.blocks[i]
+        inside = [j for j, name in enumerate(self.blocks) if name == block] if block else [i]
+        weights = dict.fromkeys(t for j in inside for t in self.reads[j] if t in self.whole)
+        absent = [t for t in weights if phase == BACKWARD or t not in self.copies]
+        if not absent:
+            return
+        path = f"{phase}.{block or self.forward.operators.path[i]}.gather"
+        new = {t: self.tensor(self.whole[t], path) for t in absent}
+        self.add(path, "all_gather", absent, list(new.values()))
+        for t, whole in new.items():
+            if phase == FORWARD:
+                self.copies[t] = whole
+            else:
+                self.again[self.copies[t]] = whole
+
+    def _exchange(self) -> None:
+        """Write the sum of gradients over all devices; from the second stage of ZeRO on, each keeps its part."""
+        weights, self.bucket = [w for w in self.bucket if w in self.trained], []
+        if not weights or self.training.devices == 1:
+            return
+        path, parts = f"{BACKWARD}.exchange", self.training.devices if self.training.zero > 1 else 1
+        grads = [self.of_weight[w] for w in weights]
+        sums = [
+            self.tensor(self.tensors[g].numel / parts, path, self.tensors[g].fixed, g if parts == 1 else -1)
+            for g in grads
+        ]
+        if self.training.zero < 3:
+            self.once.add(len(self.ops))
+        flops = sum((self.tensors[g].numel for g in grads), self.zero)
+        target = {"target": "hwexplorer.reduce_scatter.default"} if self.training.zero else {}
+        self.add(path, "all_gather" if self.training.zero else "all_reduce", grads, sums, flops=flops, **target)
+        self.of_weight.update(zip(weights, sums, strict=True))
 
     def _sum_of(self, t: int, path: str) -> int:
         """Return the gradient of a tensor: the sum of what its readers gave, or what they gave of its parts joined."""
-        numel, parts = self.tensors[t].numel, self.grads[t]
+        numel, parts = self.whole.get(t, self.tensors[t].numel), self.grads[t]
         fixed = max(self.tensors[grad].fixed for grad, _ in parts)
         total = parts[0][0]
         if self.tensors[t].role != WEIGHT and any(self.is_less(part, numel) for _, part in parts):
@@ -470,14 +452,14 @@ class _Writer:
             self.tensor(self.tensors[t].numel, f"{path}.sum", self.tensors[grad].fixed),
             self.tensors[grad].numel,
         )
-        return self.add(f"{path}.sum", "reduce", [grad], [own], flops=numel)
+        return self.add(f"{path}.sum", SUMS, [grad], [own], flops=numel)
 
     def _write_sums(self, i: int, weights: list[int], path: str, reads: list[int]) -> None:
         """Write the gradients of scale and shift, or of a bias: sums over all but the channels."""
         fixed = FP32 * (self.autocast and not self._is_narrowed(i))
-        sums = [self.tensor(self.tensors[t].numel, path, fixed) for t in weights]
+        sums = [self.tensor(self.whole.get(t, self.tensors[t].numel), path, fixed) for t in weights]
         if sums:
-            self.add(path, "reduce", reads, sums, flops=self.tensors[reads[0]].numel * float(2 * len(reads) - 1))
+            self.add(path, SUMS, reads, sums, flops=self.tensors[reads[0]].numel * float(2 * len(reads) - 1))
         for t, own in zip(weights, sums, strict=True):
             self._give(i, t, own, path)
 
@@ -498,7 +480,7 @@ class _Writer:
     def _write_picked(self, i: int, path: str, grads: list[int], saved: list[int], wanted: list[int]) -> None:
         """Write a gradient of zeros, and into it the rows that were picked."""
         for t in wanted:
-            own = self.tensor(self.tensors[t].numel, path, FP32 * self.autocast)
+            own = self.tensor(self.whole.get(t, self.tensors[t].numel), path, FP32 * self.autocast)
             self.add(f"{path}.zeros", "fill", [], [own])
             rows = self.tensor(self.tensors[grads[0]].numel, path, FP32 * self.autocast, own)
             self.add(path, "scatter", [*grads, *saved], [rows], flops=self.tensors[grads[0]].numel)
@@ -522,6 +504,8 @@ class _Writer:
         left = next((t for t in self.reads[i] if t != weight and self.tensors[t].is_float), weight)
         for t in sorted(wanted, key=lambda t: t != left):
             leaf, gemm = "weight", np.stack([groups, columns, inner, rows])
+            if ops.kind[i] in ("conv", "depthwise_conv"):  # the sums over images are divided: as many blocks as forward
+                gemm = ops.gemm[i]
             if t == left:
                 leaf, gemm = "input", self._input_product(i, left, weight)
             others = [s for s in saved if s != self._now(self.read_as[i].get(t, t))] or saved
@@ -577,11 +561,14 @@ class _Writer:
         if not self.of_weight:
             raise ModelSpecError(f"{self.forward.name} has no weights that training would change")
         self.first_update = len(self.ops)
+        for each in self.tensors:
+            each.fixed = FP32 if each.role == WEIGHT and self.autocast else each.fixed
         name = self.training.optimizer or ("adamw" if self.forward.family in ("language", "encoder") else "momentum")
         rule, update = _table()["optimizers"][name], _table()["updates"][self.training.update]
         passes = 1 if update["is_fused"] else rule["passes"]
         has_masters = self.is_narrow and not self.autocast
         weights = list(self.of_weight)
+        parts = self.training.devices if self.training.zero in (1, 2) else 1
         for place in range(0, len(weights), update["together"]):
             group, path = weights[place : place + update["together"]], f"{UPDATE}.{name}.{place // update['together']}"
             kept = [(w, *self._states(w, rule, has_masters)) for w in group]
@@ -589,80 +576,34 @@ class _Writer:
             for k in range(passes):
                 held = [each if passes == 1 else each[k % len(each) :][:1] for each in kept]
                 reads = [*grads, *(t for each in held for t in each)]
-                written = [
-                    self.tensor(self.tensors[t].numel, path, self.tensors[t].fixed, self.of_weight[each[0]])
-                    for each, changed in zip(kept, held, strict=True)
-                    for t in changed
-                ]
-                flops = sum((self.tensors[w].numel for w in group), self.zero) * (rule["flops"] / passes)
+                share = {w: self.tensors[w].numel / parts for w in (*group, *grads)}
+                changes = [(t, each[0]) for each, changed in zip(kept, held, strict=True) for t in changed]
+                written = [self._in_place_of(t, w, path, share) for t, w in changes]
+                flops = sum((share[w] for w in group), self.zero) * (rule["flops"] / passes)
                 self.add(f"{path}.{k}", "elementwise", reads, written, flops=flops, target=f"hwexplorer.{name}.default")
+                self.ops[-1].reads = [(t, share.get(t, self.tensors[t].numel)) for t in dict.fromkeys(reads)]
+            if parts > 1:
+                self.add(f"{path}.gather", "all_gather", group, [self._in_place_of(w, w, path, {}) for w in group])
+                self.ops[-1].reads = [(w, share[w]) for w in group]
+
+    def _in_place_of(self, t: int, weight: int, path: str, share: dict[int, Floats]) -> int:
+        """Return a new value of tensor t, or of a device's share; it takes no memory beside the gradient."""
+        each = self.tensors[t]
+        return self.tensor(share.get(t, each.numel), path, each.fixed, self.of_weight[weight])
 
     def _states(self, weight: int, rule: dict[str, Any], has_master: bool) -> list[int]:
         """Add what the optimizer keeps of a weight; a fraction of bytes counts as more elements of one byte."""
         each, name = self.tensors[weight], f"{self.tensors[weight].name}.state"
         whole = FP32 if rule["state_bytes"] >= FP32 else 1
+        numel = each.numel / (self.training.devices if self.training.zero in (1, 2) else 1)
         states = [
-            self.tensor(each.numel * (rule["state_bytes"] / whole), name, whole, role=BUFFER)
-            for _ in range(rule["states"])
+            self.tensor(numel * (rule["state_bytes"] / whole), name, whole, role=BUFFER) for _ in range(rule["states"])
         ]
-        return states + [self.tensor(each.numel, f"{each.name}.master", FP32, role=BUFFER)] * has_master
+        return states + [self.tensor(numel, f"{each.name}.master", FP32, role=BUFFER)] * has_master
 
-    # --- the workload ------------------------------------------------------------------------------------------
-
-    def workload(self, forward: Workload) -> Workload:
-        """Return all that was written."""
-        ops, tensors, n, grads = self.ops, self.tensors, len(self.ops), set(self.of_weight.values())
-        in_ptr, in_tensor = ir.csr([[t for t, _ in op.reads] for op in ops])
-        out_ptr, out_tensor = ir.csr([op.writes for op in ops])
-        amounts = ("macs", "flops", "special", "gemm")
-        for each in tensors:
-            each.fixed = FP32 if each.role == WEIGHT and self.autocast else each.fixed
-            each.last = n - 1 if each.role in (WEIGHT, BUFFER, INPUT) else each.last
-        for t in grads:
-            tensors[t].last = n - 1
-        operators = ir.Operators(
-            path=_unique([op.path for op in ops]),
-            kind=tuple(op.kind for op in ops),
-            target=tuple(op.target for op in ops),
-            module_type=tuple(op.module_type for op in ops),
-            **{name: np.array([getattr(op, name) for op in ops]) for name in amounts},
-            in_ptr=in_ptr,
-            in_tensor=in_tensor,
-            in_numel=np.array([amount for op in ops for _, amount in op.reads]).reshape(-1, len(self.zero)),
-            out_ptr=out_ptr,
-            out_tensor=out_tensor,
-            has_rule=np.array([op.has_rule for op in ops], dtype=np.bool_),
-        )
-        columns = {
-            name: np.array([getattr(each, name) for each in tensors], dtype=np.int32)
-            for name in ("role", "storage", "producer")
-        }
-        repeats = np.repeat([self.one], n, axis=0)
-        repeats[: self.first_update] *= float(self.training.accumulate)
-        return msgspec.structs.replace(
-            forward,
-            operators=operators,
-            tensors=ir.Tensors(
-                name=tuple(each.name for each in tensors),
-                numel=np.array([each.numel for each in tensors]),
-                fixed_bytes=np.array([each.fixed for each in tensors], dtype=np.int32),
-                live_until=np.array([each.last for each in tensors], dtype=np.int32),
-                is_output=np.zeros(len(tensors), dtype=np.bool_),
-                shape=tuple(each.shape for each in tensors),
-                dtype=tuple(each.dtype for each in tensors),
-                **columns,
-            ),
-            parameters=forward.parameters,
-            repeats=repeats if self.training.accumulate > 1 else None,
-            scratch=None,
-        )
-
-
-def _unique(paths: list[str]) -> tuple[str, ...]:
-    """Return paths of which no two are alike: the second `add` is `add~2`."""
-    seen: dict[str, int] = {}
-    unique = []
-    for path in paths:
-        seen[path] = seen.get(path, 0) + 1
-        unique.append(path if seen[path] == 1 else f"{path}~{seen[path]}")
-    return tuple(unique)
+    def repeats(self) -> Floats:
+        """Return how often each operator runs: all but the update for each part of the batch."""
+        times = np.repeat([self.one], len(self.ops), axis=0)
+        times[: self.first_update] *= float(self.training.accumulate)
+        times[sorted(self.once)] = self.one
+        return times

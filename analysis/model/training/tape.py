@@ -1,0 +1,153 @@
+"""The operators and tensors of a training step while it is written: amounts are coefficients over the monomials of the
+forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from analysis.model.ir import workload as ir
+from analysis.model.ir.workload import ACTIVATION, Floats, Workload
+
+FP32, INDEX = 4, 8  # bytes
+
+
+class Tensor(msgspec.Struct):
+    """A tensor that is written. `numel` (m,) are coefficients; `last` is the last operator that reads it."""
+
+    name: str
+    numel: Floats
+    role: int = ACTIVATION
+    fixed: int = 0
+    storage: int = -1
+    shape: tuple[int | str, ...] = ()
+    dtype: str = "float32"
+    producer: int = -1
+    last: int = 0
+
+    @property
+    def is_float(self) -> bool:
+        """True if it may have a gradient."""
+        return self.dtype.startswith(("float", "bfloat"))
+
+
+class Op(msgspec.Struct, kw_only=True):
+    """An operator that is written: amounts are coefficients, (m,) and (4, m)."""
+
+    path: str
+    kind: str
+    target: str = ""
+    module_type: str = ""
+    macs: Floats
+    flops: Floats
+    special: Floats
+    gemm: Floats
+    reads: list[tuple[int, Floats]]
+    writes: list[int]
+    has_rule: bool = True
+
+
+class Tape:
+    """The operators and tensors written so far; tensors of the forward pass keep their numbers."""
+
+    def __init__(self, forward: Workload) -> None:
+        tensors = forward.tensors
+        self.zero, self.one = np.zeros((2, len(forward.monomials)))
+        self.one[forward.monomials.index((0,) * len(forward.dims))] = 1.0
+        self.at_two = forward.value_at(**dict.fromkeys(forward.dims, 2))
+        shapes, dtypes = tensors.shape or [()] * len(tensors.name), tensors.dtype or ["float32"] * len(tensors.name)
+        columns = (tensors.name, tensors.numel, tensors.role.tolist(), tensors.fixed_bytes.tolist())
+        self.tensors = [Tensor(*row) for row in zip(*columns, tensors.storage.tolist(), shapes, dtypes, strict=True)]
+        self.ops: list[Op] = []
+
+    def tensor(self, numel: Floats, name: str, fixed: int = 0, storage: int = -1, role: int = ACTIVATION) -> int:
+        """Add a tensor; one with a `storage` overwrites another."""
+        index = len(self.tensors)
+        root = index if storage < 0 else self.tensors[storage].storage
+        self.tensors.append(Tensor(name, numel, role, fixed, root))
+        return index
+
+    def add(self, path: str, kind: str, reads: Sequence[int], writes: Sequence[int], **amounts: Any) -> int:
+        """Add an operator that reads whole tensors. Return its first result."""
+        values = dict.fromkeys(("macs", "flops", "special"), self.zero) | {"gemm": np.zeros((4, len(self.zero)))}
+        pairs = [(t, self.tensors[t].numel) for t in dict.fromkeys(reads)]
+        target = {"target": f"hwexplorer.{kind}.default"}
+        self.append(Op(path=path, kind=kind, **(target | values | amounts), reads=pairs, writes=list(writes)))
+        return writes[0]
+
+    def append(self, op: Op) -> None:
+        """Add an operator."""
+        for t in op.writes:
+            self.tensors[t].producer = self.tensors[t].last = len(self.ops)
+        for t, _ in op.reads:
+            self.tensors[t].last = len(self.ops)
+        self.ops.append(op)
+
+    def cast(self, t: int, path: str, fixed: int) -> int:
+        """Write a conversion to another width."""
+        numel = self.tensors[t].numel
+        return self.add(
+            path, "cast", [t], [self.tensor(numel, path, fixed)], flops=numel, target="aten._to_copy.default"
+        )
+
+    def size(self, amount: Floats) -> float:
+        """Return an amount where all dimensions are 2."""
+        return float(amount @ self.at_two)
+
+    def is_less(self, amount: Floats, other: Floats) -> bool:
+        """Return True if an amount is less than another, beyond rounding."""
+        return self.size(amount) < 0.999 * self.size(other)
+
+    def workload(self, forward: Workload, held: Iterable[int]) -> Workload:
+        """Return all that was written; the tensors that are `held` stay to the end, as weights do."""
+        ops, tensors, n = self.ops, self.tensors, len(self.ops)
+        in_ptr, in_tensor = ir.csr([[t for t, _ in op.reads] for op in ops])
+        out_ptr, out_tensor = ir.csr([op.writes for op in ops])
+        amounts, stay = ("macs", "flops", "special", "gemm"), set(held)
+        for t, each in enumerate(tensors):
+            each.last = n - 1 if each.role != ACTIVATION or t in stay else each.last
+        operators = ir.Operators(
+            path=_unique([op.path for op in ops]),
+            kind=tuple(op.kind for op in ops),
+            target=tuple(op.target for op in ops),
+            module_type=tuple(op.module_type for op in ops),
+            **{name: np.array([getattr(op, name) for op in ops]) for name in amounts},
+            in_ptr=in_ptr,
+            in_tensor=in_tensor,
+            in_numel=np.array([amount for op in ops for _, amount in op.reads]).reshape(-1, len(self.zero)),
+            out_ptr=out_ptr,
+            out_tensor=out_tensor,
+            has_rule=np.array([op.has_rule for op in ops], dtype=np.bool_),
+        )
+        columns = {
+            name: np.array([getattr(each, name) for each in tensors], dtype=np.int32)
+            for name in ("role", "storage", "producer")
+        }
+        return msgspec.structs.replace(
+            forward,
+            operators=operators,
+            tensors=ir.Tensors(
+                name=tuple(each.name for each in tensors),
+                numel=np.array([each.numel for each in tensors]),
+                fixed_bytes=np.array([each.fixed for each in tensors], dtype=np.int32),
+                live_until=np.array([each.last for each in tensors], dtype=np.int32),
+                is_output=np.zeros(len(tensors), dtype=np.bool_),
+                shape=tuple(each.shape for each in tensors),
+                dtype=tuple(each.dtype for each in tensors),
+                **columns,
+            ),
+            scratch=None,
+        )
+
+
+def _unique(paths: list[str]) -> tuple[str, ...]:
+    """Return paths of which no two are alike: the second `add` is `add~2`."""
+    seen: dict[str, int] = {}
+    unique = []
+    for path in paths:
+        seen[path] = seen.get(path, 0) + 1
+        unique.append(path if seen[path] == 1 else f"{path}~{seen[path]}")
+    return tuple(unique)
