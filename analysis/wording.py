@@ -28,7 +28,7 @@ from hardware.device import ON_PAPER, Device
 from hardware.execute import LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.map_demand import architecture_of, link_seconds
 
-UNRANKED = ("on paper", "hypothetical")
+UNRANKED = ("design", "what if")
 FORMATS_DIFFER = "Formats differ"  # begins the line about devices that cannot run the format of the others
 ASIDES = ("Among chips with measured relatives", "On paper:")  # begin the lines that a short verdict lacks
 SAME = 1.05  # ratio below which two figures count as equal
@@ -119,12 +119,12 @@ def rank_values(values: Sequence[float], competes: Sequence[bool]) -> list[int]:
 
 
 def rank_words(results: Sequence[Estimate], metric: str) -> tuple[str, ...]:
-    """Return `1st`, `2nd` .. among the devices that exist and can run the model, `on paper` for a design,
-    `hypothetical` for changed facts."""
+    """Return `1st`, `2nd` .. among the devices that exist and can run the model, `design` for one on paper, `what if`
+    for changed facts."""
     competes = [run.can_win and run.device.silicon for run in results]
     ranks = rank_values([METRICS[metric].figure(run) for run in results], competes)
     return tuple(
-        (("hypothetical" if run.device.changes else "on paper") if run.fits else "")
+        (("what if" if run.device.changes else "design") if run.fits else "")
         if not run.device.silicon
         else _ordinal(rank) * (rank > 0 and sum(competes) > 1)
         for run, rank in zip(results, ranks, strict=True)
@@ -140,8 +140,6 @@ def _parts(result: Estimate, rank: str, reference: Estimate, metric: str) -> lis
     if not result.fits:
         needs, has = result.peak_memory_bytes, result.device.memory_bytes
         return [f"needs {quantity(needs, 'byte')}, has {quantity(has, 'byte')}"]
-    if rank[:1].isdigit() and not is_backed(result.trust):
-        rank = f"predicted {rank}"
     if result is reference:
         cause, share = largest_cause(result)
         return [rank, "1x", *[describe_wait(cause, share)] * (share >= WAIT_MIN)]
@@ -199,7 +197,12 @@ def work_word(result: Estimate) -> str:
 # --- evidence ---------------------------------------------------------------------------------------------
 
 # The words for each level of evidence: here for a table, below for a sentence.
-EVIDENCE = {"measured": "measured", "siblings": "similar chips", "engineering": "data sheet", "design_target": "design"}
+EVIDENCE = {
+    "measured": "measured",
+    "siblings": "similar chips",
+    "engineering": "data sheet",
+    "design_target": "on paper",
+}
 _SENTENCES = {
     "measured": "measured on it",
     "siblings": "similar chips",
@@ -214,8 +217,8 @@ def is_backed(trust: Trust) -> bool:
 
 
 def evidence_word(result: Estimate) -> str:
-    """Return the word for the evidence of an estimate; `none` for a device whose facts were changed."""
-    return "none" if result.device.changes else EVIDENCE[result.trust.level]
+    """Return the word for the evidence of an estimate; `what if` for a device whose facts were changed."""
+    return "what if" if result.device.changes else EVIDENCE[result.trust.level]
 
 
 def describe_evidence(trust: Trust) -> str:

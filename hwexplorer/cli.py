@@ -99,7 +99,7 @@ def parse(words: list[str]) -> argparse.Namespace:
         words = _with_model_first(words)
     arguments, wrong = parser.parse_known_intermixed_args(_with_joined_devices(words))
     if wrong:
-        raise _wrong_word(wrong[0], parser)
+        raise _wrong_word(wrong[0], words, found.title, parser)
     if arguments.devices_dir:
         engine.use_folders(arguments.devices_dir)
     return arguments
@@ -191,14 +191,24 @@ def _flag(word: str, parser: _Parser) -> str:
     return f"--{usual_flag}{equals}{value}" if usual_flag else word
 
 
-def _wrong_word(word: str, parser: _Parser) -> RequestError:
-    """Return the error for a word that the verb does not take."""
+def _wrong_word(word: str, words: list[str], verb: str, parser: _Parser) -> RequestError:
+    """Return the error for a word that the verb does not take: it may be an option of another verb, or the word after
+    a misspelt section."""
     listing = f"`{parser.prog} --help` lists them"
+    if near := nearest(words[0], [name for name in registry.sections(verb) if name != verb], cutoff=0.6):
+        return RequestError(f"{verb} has no section {words[0][:80]!r}: did you mean {verb} {near[0]}?")
     if word.startswith("-"):
         flag = word.partition("=")[0]
         # A short word is not like a long option that does not contain it.
         flags = [name for name in parser._option_string_actions if flag[2:] in name or len(name) < len(flag) + 3]
         alike = [name for name in nearest(flag, flags, cutoff=0.6) if name.startswith("--") == flag.startswith("--")]
+        takers = [
+            registry.full_name(name)
+            for name, report in registry.reports().items()
+            if any(flag in option.flags for option in report.all_options())
+        ]
+        if takers:
+            return RequestError(f"{verb} has no option {flag}, but {' or '.join(takers[:3])} has ({listing})")
         return unknown("option", flag, alike, listing=listing)
     return RequestError(f"unexpected word {word[:80]!r} ({listing.replace('lists them', 'says what it takes')})")
 

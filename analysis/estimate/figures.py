@@ -219,7 +219,7 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
     if result.run.mapping.mark:
         phrases.append(result.run.mapping.mark)
     if device.changes:
-        phrases.append("hypothetical: facts were changed")
+        phrases.append("what if: facts were changed")
     elif not device.silicon:
         phrases.append("a design target: it exists on paper only, and nothing on it was measured")
     return tuple(phrases)

@@ -419,7 +419,9 @@ def _figures(side: Estimate) -> SimpleNamespace:
     share = f"{percent(side.utilization, 1)}"
     energy_j = dict(zip(FAMILIES, family_energy(side).tolist(), strict=True))
     macs = float(side.demand.macs.sum())
-    vector_s = float(side.run.busy_s[side.run.resource == RESOURCES.index("vector unit")].sum())
+    vector_s, dram_s = (
+        float(side.run.busy_s[side.run.resource == RESOURCES.index(name)].sum()) for name in ("vector unit", "DRAM")
+    )
     return SimpleNamespace(
         name=short_name(device),
         format=side.precision_run,
@@ -435,7 +437,8 @@ def _figures(side: Estimate) -> SimpleNamespace:
         per_byte=_price(energy_j["on-chip memory"], float(chip), f"byte{_hops(side, float(chip))}"),
         per_dram_byte=_price(energy_j["DRAM"], float(dram), "byte"),
         memory=device.memory_technology,
-        bandwidth=quantity(device.memory_bandwidth, "byte/s"),
+        dram_time=f"waits {quantity(dram_s / batch, 's')} per inference for DRAM of "
+        f"{quantity(device.memory_bandwidth, 'byte/s')}",
         static_power=quantity(static_power_w(side), "W"),
         time=quantity(side.latency_s / batch, "s"),
         compute=f"{short_name(device)} {share} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"

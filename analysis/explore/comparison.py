@@ -169,7 +169,7 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
 def device_sentence(result: Estimate, phrase: str, reference: Estimate) -> str:
     """Say how a device ranks (`phrase`), how much of that is software, and which setting helps most; or what it lacks
     for the model."""
-    parts = [phrase.removeprefix("on paper: ").removeprefix("hypothetical: ").replace(" · ", ", ")]
+    parts = [phrase.removeprefix("design: ").removeprefix("what if: ").replace(" · ", ", ")]
     if (request := serving(result)) is not None and result.fits:
         parts.append(f"{request.largest_batch} such requests fit at once")
     elif not result.fits:

@@ -20,7 +20,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.estimate.tree_figures import host_branches, operators_of
 from analysis.explore.attribution import Explanation, estimate_of_work, explain, is_comparable
-from analysis.explore.odds import LIKELY, probability
+from analysis.explore.odds import LIKELY, probability, verdict
 from analysis.explore.outcome import Finding, coverage_findings
 from analysis.wording import CHANGES, describe_metric, formats_differ, short_name
 from hardware.base import file_access
@@ -438,8 +438,8 @@ class ArchitectureStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progression(Head, frozen=True, kw_only=True):
-    """A node ('' is the model) on several devices in turn. `answers` compare the last device with the best of the
-    others, in energy, time and EDP."""
+    """A node ('' is the model) on several devices in turn. `answers` say which existing device has the least EDP, and
+    compare the last device with the best of the others, in energy, time and EDP."""
 
     node: str
     answers: tuple[str, ...]
@@ -450,10 +450,14 @@ class Progression(Head, frozen=True, kw_only=True):
 def compare_in_turn(results: Sequence[Estimate], path: str = "") -> Progression:
     """Return the work below a node ('' is all) on each device, and the steps between them. Raises RequestError for an
     unknown node."""
+    leader = verdict([estimate_of_work(result, path) for result in results])
     return Progression(
         **head_fields(results[0]),
         node=path,
-        answers=tuple(_answer(results[-1], results[:-1], metric, path) for metric in CHANGES),
+        answers=(
+            *(leader.lines[:1] if leader is not None else ()),
+            *(_answer(results[-1], results[:-1], metric, path) for metric in CHANGES),
+        ),
         sides=tuple(_side(result, path) for result in results),
         steps=tuple(_step(from_device, to_device, path) for from_device, to_device in pairwise(results)),
     )

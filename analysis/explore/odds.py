@@ -254,7 +254,7 @@ def verdict(
     if rival is None and (wider := [run for run in results if runs_wider(run.scenario.precision, run.precision_run)]):
         others = ", ".join(f"{names[run.device.key]} {run.precision_run}" for run in wider)
         lines = [f"{names[best.device.key]} alone runs {best.scenario.precision}; not ranked: {others}."]
-    lines += [_against_unchanged(run, results, best, metric) for run in hypothetical]
+    lines += [_against_unchanged(run, results, best, metric, names) for run in hypothetical]
     lines += [f"To be sure: {run}."] * bool(run)
     unchanged_runs = [run for run in ordered if not run.device.changes]
     if wording.formats_differ(unchanged_runs):
@@ -293,26 +293,28 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, metric: str, 
     return f"{start}: {gap} ({known})."
 
 
-def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimate, metric: str) -> str:
-    """Write `H100 with 2x memory_bandwidth (hypothetical): EDP -9 % against H100; TPU v4 still has 3.5x less.`"""
+def _against_unchanged(
+    one: Estimate, results: Sequence[Estimate], best: Estimate, metric: str, names: Mapping[str, str]
+) -> str:
+    """Write `What if H100 had 2x memory_bandwidth: EDP -9 % against H100; TPU v4 still has 3.5x less.`"""
     figure, device = METRICS[metric].figure, one.device
     changes = " and ".join(re.sub(r"^(.+)\*(.+)$", r"\2x \1", change) for change in device.file.changes)
-    name = device.name_in_mode.removeprefix(f"{device.vendor} ")
+    changes = changes.replace("_", " ")
     key = device.key.removesuffix(device.changes)
+    name, winner = names.get(key) or wording.plain_name(device), names[best.device.key]
     base = next((result for result in results if result.device.key == key), None)
     parts = []
     if base is not None:
         change = f"{figure(one) / (figure(base) or 1.0) * 100 - 100:+.0f} %"
-        parts.append(f"{METRICS[metric].title} {change} against {wording.short_name(base.device)}")
+        parts.append(f"{METRICS[metric].title} {change} against {name}")
     factor = figure(one) / (figure(best) or 1.0)
     if base is None or base is not best:
-        winner = wording.short_name(best.device)
         gap = wording.describe_change(min(factor, 1 / factor), "less", "")
         words = f"{winner} still has {gap}" if factor > 1 else f"{gap} than {winner}"
         parts.append(words if gap else f"the same as {winner}")
     if factor < 1:
         parts.append("it is not counted")
-    return f"{name} with {changes} (hypothetical): {'; '.join(parts)}."
+    return f"What if {name} had {changes}: {'; '.join(parts)}."
 
 
 def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:

@@ -29,6 +29,7 @@ def unknown(what: str, given: object, allowed: Iterable[str], *, listing: str = 
 
 ONE_MARK = str.maketrans("-. ", "___")
 _NO_MARK = str.maketrans("", "", "-_. ")
+_BEGINNING = 4  # letters, which are seldom wrong
 _FAR = 0.45  # least similarity of a single suggestion if no name is near
 
 
@@ -87,9 +88,11 @@ def _names_by_key(names: tuple[str, ...], by_sound: bool) -> dict[str, str | Non
 
 
 def nearest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.5) -> list[str]:
-    """Return the names most like a wrong one, the nearest first. `cutoff` (0-1) is the least similarity."""
-    by_sound = group_by(names, fold_name)
-    close = get_close_matches(fold_name(name[:80]), by_sound, n=most, cutoff=cutoff)
+    """Return the names most like a wrong one: those that begin as it does, then the nearest. `cutoff` (0-1) is the
+    least similarity."""
+    by_sound, typed = group_by(names, fold_name), fold_name(name[:80])
+    close = get_close_matches(typed, by_sound, n=3 * most, cutoff=cutoff)
+    close.sort(key=lambda sound: sound[:_BEGINNING] != typed[:_BEGINNING])
     return [candidate for sound in close for candidate in by_sound[sound]][:most]
 
 

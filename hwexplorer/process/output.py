@@ -38,8 +38,7 @@ def emit(
     text = make(arguments.format or (files.format_of(target, suffixes) if target is not None else "text"))
     if target is not None:
         files.write(target, text, overwrite=True)
-        if sys.stderr is not None and sys.stderr.isatty():
-            say(f"{target} is written")
+        say(f"{target} is written")
     else:
         put(text)
 

@@ -251,7 +251,7 @@ def _view(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table
     footer = comparison.insights(results, devices[0].reference)
     if level == "detailed":
         footer += tuple(f"next: {command(step)}" for step in compare_devices(state).next)
-    table = by_device(state, device_rows.sort_rows(devices, state), columns)
+    table = by_device(state, device_rows.sort_rows(sorted(devices, key=lambda row: row.order), state), columns)
     table = replace(table, title="Devices", footer=footer, notes=_deviation_notes(results))
     return _page(state, on_paper, table, bill, is_whole=True)
 
@@ -313,7 +313,7 @@ def _brief_columns(rows: Sequence[device_rows.DeviceRow]) -> tuple[Column, ...]:
     return (
         Column("device", "Device", role="text", keep=0, of="run.device.key"),
         Column("place", "Rank", role="text", keep=0),
-        Column("ratio", _ratio_title(rows[0]), "x", keep=0, help="over that of the baseline"),
+        Column("ratio", _ratio_title(rows[0]), "x", keep=1, help="over that of the baseline"),
         *device_rows.figure_columns(rows),
         Column("software", "Software", role="text", keep=3,
                of=lambda row: f"{row.run.runtime.name.removesuffix(' compiler')} ({row.run.precision_run})"),

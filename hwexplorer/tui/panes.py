@@ -209,6 +209,7 @@ ABOVE = 3  # lines over the table: the range, the curve, the marks
 LEAST = 5  # lines of the table; if it has fewer, nothing is drawn above it
 WIDEST = 3  # cells at most for each value of the curve
 SIGNS = {"now": "▲^", "knee": "△v"}  # below the curve, in Unicode and in ASCII
+_MEANINGS = {"now": "now", "knee": "knee: beyond, more pays less"}
 
 
 def sparkline(values: list[float], ascii: bool) -> str:
@@ -276,10 +277,11 @@ class KnobContent(TreeTable):
         """Return the line under the curve: a sign at the knob's value and at the knee, then what they mean."""
         line, meanings = "", list[str]()
         for place, row in enumerate(rows):
-            for mark in str(row.cells[-1]).split():
-                sign = SIGNS[mark][palette.ascii]
+            if marks := str(row.cells[-1]).split():
+                sign = SIGNS[marks[0]][palette.ascii]
                 line = line.ljust(place * wide) + sign
-                meanings.insert(0 if mark == "now" else 1, f"{sign} {mark} {row.cells[0]}")
+                words = " and ".join(_MEANINGS[mark] for mark in marks)
+                meanings.insert(0 if marks[0] == "now" else 1, f"{sign} {row.cells[0]} {words}")
         legend = palettes.plain("  ".join(["", *meanings]), palette)
         return [
             Segment(line, palette.get("accent")),

@@ -290,7 +290,9 @@ class ExplorerScreen(Screen[None]):
         if action.change is not None:
             state = action.change(self.state)
             if state == self.state and action.group != "Panes":
-                self.session.say(f"nothing to change: {action.help[0].lower()}{action.help[1:]}", "dim")
+                is_batch = id in ("batch_down", "batch_up") and not state.load
+                says = f"the batch is {state.batch} already" if is_batch else f"no change: {action.help.lower()}"
+                self.session.say(says, "dim")
             self.session.apply(state)
             return
         panes = [self.panes[name] for name in (self.state.pane, *action.panes)]

@@ -75,8 +75,8 @@ class DeviceRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """The rank: `1st`, `paper`, `does not fit`."""
-        return self.rank_word.removeprefix("on ") if self.run.fits else "does not fit"
+        """The rank: `1st`, `design`, `does not fit`."""
+        return self.rank_word if self.run.fits else "does not fit"
 
     @property
     def ratio(self) -> float | None:

@@ -135,7 +135,7 @@ def add_measured_fields(node: dict[str, Any], times: MeasuredTimes, result: Esti
         add_measured_fields(child, times, result)
 
 
-_MODIFIER = "EDP divided by the EDP of its arithmetic and bytes alone; blank without work"
+_MODIFIER = "EDP divided by its base; blank without work"
 COLUMNS = (
     Column("name", "Node", role="text", keep=0, help="×6: six alike, added up; 2 fused: two more in its kernel"),
     Column("bar", "EDP share", "%", role="bar", keep=0, help=f"share of the model, by cause: {plain.HELP}"),
@@ -153,6 +153,7 @@ COLUMNS = (
     Column("utilization", "Util", "%", keep=6, help="share of the peak in the format that runs"),
     Column("macs", "MAC", "MAC", keep=6),
     Column("dram", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
+    Column("base", "Base", "Js", keep=8, help="EDP of its arithmetic and bytes alone"),
     Column("modifier", "Modifier", "x", role="quantity", keep=8, help=_MODIFIER),
     Column("benefit", "Saved by fusion", "Js", keep=9, help="EDP that fusion saves in this node"),
 )  # fmt: skip
@@ -390,6 +391,7 @@ def _cells(
         "utilization": level.utilization.tolist(),
         "macs": level.macs.tolist(),
         "dram": level.dram_bytes.tolist(),
+        "base": level.base_edp_js.tolist(),
         "modifier": [tree_figures.modifier_or_none(value) for value in modifier.tolist()],
         "benefit": level.fusion_benefit_js.tolist(),
     }

@@ -97,10 +97,10 @@ def test_changed_facts_are_hypothetical_and_compared_with_the_device_as_it_is() 
     assert found.best == "tpu_v4"
     as_it_is = verdict([run("tpu_v4"), run("h100_sxm")])
     assert as_it_is is not None
-    assert [line for line in found.lines if "hypothetical" not in line] == list(as_it_is.lines)
-    assert found.lines[1].startswith("H100 SXM5 80GB with 2x memory_bandwidth (hypothetical): EDP -")
+    assert [line for line in found.lines if "What if" not in line] == list(as_it_is.lines)
+    assert found.lines[1].startswith("What if H100 had 2x memory bandwidth: EDP -")
     assert " % against H100 SXM5 80GB; TPU v4 still has " in found.lines[1]
-    assert "hypothetical: facts were changed" in describe_deviations(changed)
+    assert "what if: facts were changed" in describe_deviations(changed)
 
 
 def test_what_is_less_likely_than_not_is_never_sure() -> None:

@@ -169,7 +169,7 @@ async def test_devices_within_limits_come_best_first_and_the_cursor_stays_on_the
         )
         table = over(app).content.table
         ranked = [
-            row.cells for row in table.rows if not row.dim and row.cells[2] != "design" and row.cells[4] is not None
+            row.cells for row in table.rows if not row.dim and row.cells[2] != "on paper" and row.cells[4] is not None
         ]
         products = [cells[4] * cells[5] for cells in ranked]
         assert products == sorted(products)

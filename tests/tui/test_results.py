@@ -146,7 +146,7 @@ async def test_every_action_answers() -> None:
             await pilot.press(":", *line, "enter")
             assert app.session.message[0] == f"{line}: no change"
         await pilot.press(":", *"batch 1", "enter", "[")
-        assert app.session.message[0].startswith("nothing to change: halve the batch")
+        assert app.session.message[0].startswith("the batch is 1 already")
 
 
 # --- terms --------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
             t, e = row.cells[latency], row.cells[energy]
             within = isinstance(t, float) and isinstance(e, float) and t < 1e-3 and e < 0.1
             assert row.dim != within
-        designs = [row for row in passing if row.cells[2] == "design"]
+        designs = [row for row in passing if row.cells[2] == "on paper"]
         counted = f" {len(passing) - len(designs)} of {len(table.rows) - 4} pass, and {len(designs)} designs on paper"
         assert counted in screen_text(app).splitlines()[-1]
 

@@ -186,7 +186,8 @@ def spec(name: str, options: str | None = None) -> Spec:
     if name in BLOCKS:
         return Spec(name, "block", tuple(_parameters(name, options or "").items()))
     if options is not None:
-        raise ModelSpecError(f"{name} takes no parameters after ':' (only building blocks do)")
+        lengths = "building blocks take sizes there, language models a phase: llama3_8b:decode"
+        raise ModelSpecError(f"{name} takes nothing after ':' ({lengths})")
     info = table()[name]
     return Spec(name, info.family, image_size=info.image_size)
 

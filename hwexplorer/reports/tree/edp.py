@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from analysis.document import YES_NO, Column, column, columns, records
+from analysis.document import Column, column, columns, records
 from analysis.estimate import causes, kernel_rows, tree_figures
 from analysis.estimate.estimate import Estimate, ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
@@ -198,15 +198,10 @@ def _execution(whole: Estimate, path: str) -> ExecutionEdp:
 
 NODES = (
     Column("name", "Node", role="text", keep=0),
-    Column("kind", "Kind", role="text", keep=5, of="type"),
     Column("share", "of the EDP", "%", keep=0),
     Column("edp", "EDP", "Js", keep=0),
     Column("energy_per_inference", "Energy/inf", "J", keep=0),
     Column("latency", "Latency", "s"),
-    Column("base", "Base", "Js", keep=2, of="base_edp_js", help="EDP of its arithmetic and bytes alone"),
-    Column("modifier", "Modifier", "x", keep=2, of="architectural_modifier", help="EDP over base; blank without work"),
-    Column("fused", "Fused", role="text", keep=2, of=lambda part: YES_NO[part.is_fused and part.kind != "host"]),
-    Column("benefit", "Fusion", "Js", keep=2, of="fusion_benefit_js", help="EDP that fusion saves"),
 )
 
 

@@ -11,8 +11,9 @@ from hardware.base.text import percent, quantity
 from hwexplorer import engine
 from hwexplorer.tui.overlays import overlay_screen
 from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.session.session import TextOpened
 from hwexplorer.tui.widgets.framed_pane import Content, FramedPane
-from hwexplorer.views import layout, wavefront_drawing
+from hwexplorer.views import layout, plain, wavefront_drawing
 
 FRAME_S = 0.1
 DURATION_S = 8.0  # of the whole operator, at speed 1
@@ -61,6 +62,17 @@ class MachineGrid(Content):
         return self._lines[y] if y < len(self._lines) else []
 
 
+_DRAWING = "Left the blocks of the result, right the cells of one unit, or all units; above, the phases in time"
+_KEYS = (
+    "space\tplay, or pause; a click does the same",
+    "← →\ta step back or on, and pause; g and G go to the ends",
+    "c\tone clock for all machines, or each in its own time",
+    "+ -\tfaster, slower",
+    "tab\tthe machines that have no room beside these",
+    "e\twrite this moment to a file",
+)
+
+
 class WavefrontPlayer(overlay_screen.OverlayScreen):
     """Plays the time of an operator: all machines on one clock, or each in its own time."""
 
@@ -79,6 +91,7 @@ class WavefrontPlayer(overlay_screen.OverlayScreen):
         Binding("home,g,0", "start", "start"),
         Binding("end,G", "end", ""),
         Binding("W", "close", ""),
+        Binding("question_mark,f1", "help", "help", key_display="?"),
     ]
 
     def __init__(
@@ -161,6 +174,12 @@ class WavefrontPlayer(overlay_screen.OverlayScreen):
         devices = ",".join(machine.device for machine in self.content.machines)
         self.words = ("show", "wavefront", "--at", f"{self.content.at:.4g}", "--on", devices)
         super().action_export()
+
+    def action_help(self) -> None:
+        """Show what the drawing means, and the keys."""
+        self.is_playing = False
+        text = plain.Text("help", "Wavefront", ((_DRAWING, (wavefront_drawing.LEGEND,)), ("Keys", _KEYS)))
+        self.session.emit(TextOpened("help", "Wavefront", text))
 
     def click(self, at: FramedPane.Clicked) -> None:
         """Play or pause."""

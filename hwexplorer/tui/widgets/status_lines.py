@@ -84,12 +84,9 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
     chip("strong", safe(state.on), "devices", "")
     pin = pinned(state) if state.pin else None
     if pin is not None:
-        is_changed = any(
-            getattr(pin, name) != getattr(state, name) for name in ("load", "batch", "precision", "execution")
-        )
-        text = f"{safe(pin.on)} {settings_text(pin) if is_changed else ''}".strip()
+        other = [text for text, _ in labels(pin) if text not in settings_text(state).split(" · ")]
         row.add(("dim", "  vs "))
-        chip("warn", text, "", "")
+        chip("warn", " · ".join(other if other and pin.on == state.on else [safe(pin.on), *other]), "", "")
     rest = width - row.width - 3
     if row.width > width:
         return [*Strip(row.segments).crop(0, width - 1), Segment("…", palette.get("dim"))]
