@@ -208,7 +208,7 @@ def _wrong_word(word: str, words: list[str], verb: str, parser: _Parser) -> Requ
             if any(flag in option.flags for option in report.all_options())
         ]
         if takers:
-            return RequestError(f"{verb} has no option {flag}, but {' or '.join(takers[:3])} has ({listing})")
+            return RequestError(f"unknown option {flag!r}: {' or '.join(takers[:3])} has it ({listing})")
         return unknown("option", flag, alike, listing=listing)
     return RequestError(f"unexpected word {word[:80]!r} ({listing.replace('lists them', 'says what it takes')})")
 

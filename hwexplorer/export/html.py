@@ -160,17 +160,17 @@ def _legend() -> str:
     return f'<p class="legend">time and energy by cause:{samples}</p>'
 
 
-def _bar(value: Cell, full: float = 9.0, unit: str = "em") -> str:
-    """Return a bar, by cause for a `Stack`. `full` is the length of the value 1."""
+def _bar(value: Cell, full: str = "var(--full)") -> str:
+    """Return a bar, by cause for a `Stack`. `full` is the length of the value 1, by default that of page.css."""
     if isinstance(value, plain.Stack):
         return "".join(
-            f'<span class="bar" style="width:{part * full:.2f}{unit};background:var(--c{place})" '
+            f'<span class="bar" style="width:calc({part:.4f}*{full});background:var(--c{place})" '
             f'title="{plain.LOOKS[place].name}"></span>'
             for place, part in enumerate(value.parts)
             if part > 0
         )
     wide = min(max(float(value), 0.0), 1.0) if isinstance(value, int | float) else 0.0
-    return f'<span class="bar" style="width:{wide * full:.2f}{unit}"></span>'
+    return f'<span class="bar" style="width:calc({wide:.4f}*{full})"></span>'
 
 
 # --- cards and steps --------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def _card(card: plain.Card) -> str:
     return (
         f'<div class="card{kind}"><b class="name">{_text(card.name)}</b> '
         f'{_text(card.evidence)} · {_text(card.runs)}<div class="figures">{figures}</div>'
-        f'<div class="track" title="the whole by cause">{_bar(card.bar, 100, "%")}</div>'
+        f'<div class="track" title="the whole by cause">{_bar(card.bar, "100%")}</div>'
         f"{_text(' · '.join((*card.over, card.phrase)))}</div>"
     )
 
@@ -198,7 +198,7 @@ def _steps(waterfall: tuple[plain.WaterfallStep, ...]) -> str:
     rows = ""
     for step in waterfall:
         start = f'<span style="padding-left:{step.start * 2 * BAR:.2f}em"></span>'
-        cells = (_text(step.name), _text(quantity(step.seconds, "s")), start + _bar(step.bar, 2 * BAR))
+        cells = (_text(step.name), _text(quantity(step.seconds, "s")), start + _bar(step.bar, f"{2 * BAR}em"))
         rows += "<tr>" + "".join(f'<td class="text">{cell}</td>' for cell in cells) + "</tr>"
     return f"<table><tbody>{rows}</tbody></table>" if waterfall else ""
 

@@ -133,14 +133,11 @@ FITS_NOT = ": does not fit: "  # marks a note that the line of its device repeat
 MORE = "More: --all (memory, power, utilisation, causes, all sentences), --level detailed, --format csv"
 
 
-# Columns in the order of reading: rank, cost, runtime and precision, evidence.
+# Columns in the order of reading: cost, runtime and precision, evidence, then the details.
 _KEYS = (
-    "device verdict latency band energy_per_inference energy_band edp throughput runtime precision known ratio bound "
-    "power utilization memory causes trust"
-)
-_MORE_KEYS = (
-    "compute_per_inference memory_per_inference static_per_inference energy weights activations limit tdp kernels "
-    "bounds latency_ratio energy_ratio"
+    "device latency band energy_per_inference energy_band edp throughput runtime precision known ratio bound power "
+    "utilization memory causes trust compute_per_inference memory_per_inference static_per_inference energy weights "
+    "activations limit tdp kernels bounds latency_ratio energy_ratio"
 )
 
 
@@ -158,7 +155,7 @@ def _per_inference(component: str, title: str) -> Column:
     )  # fmt: skip
 
 
-SUMMARY = columns(
+COLUMNS = columns(
     comparison.Compared,
     _KEYS,
     Column("device", "Device", role="text", keep=0, of="run.device.label"),
@@ -184,17 +181,6 @@ SUMMARY = columns(
         "energy_band", "± of energy", "J", role="text", keep=2, ends=("energy_low", "energy_high"),
         of=lambda row: captions.band_words(row.run.energy_band_j, row.run.energy_j),
     ),
-    within="figures", latency=0, energy_per_inference=0, verdict=3, runtime=2,
-    edp={"help": "energy per inference x latency of the batch"},
-    throughput={"help": "inferences per second", "title": "Rate", "keep": 3},
-    power={"help": "average over the inference", "keep": 4},
-    utilization={"help": "share of the peak in the format that runs"},
-    memory={"help": "peak: weights and live activations", "keep": 5},
-    bound={"keep": 4},
-)  # fmt: skip
-DETAILED = SUMMARY + columns(
-    comparison.Compared,
-    _MORE_KEYS,
     _per_inference("compute", "Compute/inf"),
     _per_inference("memory", "Mem. energy/inf"),
     _per_inference("static", "Static/inf"),
@@ -203,7 +189,13 @@ DETAILED = SUMMARY + columns(
            help="kernels by what bounds them"),
     _ratio("latency_ratio", "Latency ratio", "latency"),
     _ratio("energy_ratio", "Energy ratio", "energy"),
-    within="figures",
+    within="figures", latency=0, energy_per_inference=0, runtime=2,
+    edp={"help": "energy per inference x latency of the batch"},
+    throughput={"help": "inferences per second", "title": "Rate", "keep": 3},
+    power={"help": "average over the inference", "keep": 4},
+    utilization={"help": "share of the peak in the format that runs"},
+    memory={"help": "peak: weights and live activations", "keep": 5},
+    bound={"keep": 4},
 )  # fmt: skip
 
 
@@ -246,13 +238,13 @@ def _view(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table
     if level in ("subgraph", "operator"):
         return _by_node(state, level)
     bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
-    columns = (DETAILED if level == "detailed" else SUMMARY) + (() if bill is None else cost_columns(bill))
-    devices, results = device_rows.device_rows(state, state.baseline), _results(state)
-    footer = comparison.insights(results, devices[0].reference)
-    if level == "detailed":
-        footer += tuple(f"next: {command(step)}" for step in compare_devices(state).next)
-    table = by_device(state, device_rows.sort_rows(sorted(devices, key=lambda row: row.order), state), columns)
-    table = replace(table, title="Devices", footer=footer, notes=_deviation_notes(results))
+    columns = COLUMNS + (() if bill is None else cost_columns(bill))
+    devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
+    footer = comparison.insights([row.run for row in devices], devices[0].reference)
+    footer += tuple(f"next: {command(step)}" for step in compare_devices(state).next)
+    table = by_device(state, device_rows.sort_rows(devices, state), columns)
+    notes = _deviation_notes([row.run for row in devices])
+    table = replace(table, title="Devices", footer=footer, notes=notes)
     return _page(state, on_paper, table, bill, is_whole=True)
 
 
@@ -303,7 +295,7 @@ def pane_table(state: State) -> plain.Table:
     Each line begins with the name of its device."""
     devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
     # A narrow pane drops these columns before the columns of figures and bands.
-    extra = (replace(column, keep=5) for column in SUMMARY if column.key in ("power", "utilization", "memory"))
+    extra = (replace(column, keep=5) for column in COLUMNS if column.key in ("power", "utilization", "memory"))
     table = by_device(state, device_rows.sort_rows(devices, state), (*_brief_columns(devices), *extra))
     return replace(table, footer=tuple(map(_device_line, devices)), notes=_brief_notes(devices))
 
@@ -384,7 +376,7 @@ VERB = Report(
     document=_document,
     view=_view,
     brief=_brief,
-    view_columns=DETAILED,
+    view_columns=COLUMNS,
     pane=pane_table,
     examples={
         "compare": "conv2d",

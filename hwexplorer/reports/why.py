@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from analysis import wording
-from analysis.document import Column, columns, record
+from analysis.document import Column, columns
 from analysis.estimate import causes, measured_runs, tree_figures
 from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inference
 from analysis.estimate.causes import divide_host_work
@@ -433,7 +433,7 @@ def _difference_page(found: difference.Difference, is_whole: bool) -> plain.Page
         names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
         parts = [_brief_table(found, explained, name, rows) for name, rows in zip(names, most, strict=True)]
     parts.append(plain.Table("findings", "Rules", check.COLUMNS, rows(check.COLUMNS, found.findings, key="rule")))
-    csv = figures if explained is None else _all_parts(found, explained)
+    csv = figures if explained is None else _part_table(found, explained, "cause", explained.groups["cause"])
     filled = [part for part in parts if part.rows]
     return plain.Page("why", _difference_title(found), (plain.Text("why", "", (("Why", reasons),)), *filled), csv=csv)
 
@@ -518,20 +518,6 @@ def _sum_parts(parts: Sequence[attribution.Part]) -> attribution.Part:
     sums = {field: sum(getattr(part, field) for part in parts) for field in ("a", "b", "difference", "fraction")}
     times = f" ×{len(parts)}" if len(parts) > 1 else ""
     return attribution.Part(name=merge_names([part.name for part in parts]) + times, unit=parts[0].unit, **sums)
-
-
-class _DividedPart(attribution.Part, frozen=True, kw_only=True):
-    """A part of a division, by the name of the division."""
-
-    division: str
-
-
-def _all_parts(found: difference.Difference, explained: attribution.Explanation) -> plain.Table:
-    """Return every part of every division, for CSV only: text has the same parts in a table per division."""
-    items = [record(_DividedPart, part, division=name) for name, group in explained.groups.items() for part in group]
-    division, unit = Column("division", "Division", role="text", keep=0), Column("unit", "Unit", role="text", keep=0)
-    shown = (division, *_part_columns(found, explained), unit)
-    return plain.Table("all", "All parts", shown, rows(shown, items, key=lambda part: f"{part.division}/{part.name}"))
 
 
 def _progression_page(document: difference.Progression, state: State) -> plain.Page:

@@ -129,7 +129,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("check", "resnet18"), "no rule is given"),
     (("check", "resnet18", "--rule", "energy(gpux) < 1J"), "unknown device"),
     (("compare", "resnet18", "--foramt", "json"), "unknown option '--foramt': did you mean --format?"),
-    (("search", "resnet18", "--top", "3"), "unknown option '--top' (`hwexplorer search --help`"),
+    (("search", "resnet18", "--top", "3"), "unknown option '--top': tune design has it (`hwexplorer search --help`"),
     (("devices", "l4", "t4"), "unexpected word 't4'"),
     (("devices", "l4", "--save", "x.toml"), "unknown option '--save'"),
     (("compare", "my_own_net_7"), "`hwexplorer models` lists all names"),

@@ -27,7 +27,6 @@ def test_a_card_says_what_it_costs_and_what_it_goes_into() -> None:
     assert shown["kpu_t256"].evidence == "on paper"
     assert shown["kpu_t256"].phrase.startswith("design: ")
     assert "waiting for kernel launches" in shown["h100_sxm"].phrase
-    assert shown["xeon_8490h"].bar > 1  # off the common scale
 
 
 def test_what_does_not_fit_wins_nothing() -> None:
