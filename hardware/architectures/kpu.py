@@ -164,7 +164,7 @@ def _take_schedules(
     cost = np.maximum(mapping.matrix_s[0, distinct] * longer, moved[_HOP] / _hops_per_s(device))
     if by_energy:
         clocked_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
-        cost = cost * (clocked_w + price[device.arch.static_rows].sum())
+        cost = cost * clocked_w  # not at rest: the order of schedules must not depend on clock and voltage
         cost = cost + sum(count * price[device.arch.row[label]] for label, count in moved.items())
     at = np.flatnonzero(which)
     best = cost.argmin(axis=0)[number[at] - 1], number[at] - 1
