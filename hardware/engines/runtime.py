@@ -55,7 +55,8 @@ class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     limit). One that `is_fused` routes tokens and unpacks weights within its products; others `copies` rows in the order
     of experts, in blocks of `pads` rows, or read them by index. `adds_all` is what the sum over the experts of a token
     takes for rows of other devices, over reading them; with `writes_all` these are also written as zeros and activated.
-    Widths of a device's experts are padded to multiples of `widens`. Rates of tiles were found on units that do
+    Widths of a device's experts are padded to multiples of `widens`. Products are made of an `instruction` that not all
+    generations have, "wgmma" or "tcgen05"; '' is mma.sync, which all have. Rates of tiles were found on units that do
     `macs_per_clock` in 16 bits: on others, what is not multiplied takes as many cycles."""
 
     source: str
@@ -73,6 +74,7 @@ class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     adds_all: float = 0.0
     writes_all: bool = False
     widens: float = 1.0
+    instruction: str = ""
     macs_per_clock: float = 0.0
 
     @memoize()
@@ -167,6 +169,7 @@ class KernelCall(msgspec.Struct, frozen=True, kw_only=True):
 
 Library = TypeVar("Library", AttentionLibrary, ExpertLibrary)
 _NO_USE = KernelUse(operator=(), library="default")
+_SYNCHRONOUS = "triton_ampere"  # the library of experts by mma.sync
 
 
 # Functions that return all libraries of a kind by name.
@@ -191,9 +194,11 @@ class EngineKernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @memoize()
     def experts(self, is_divided: bool) -> ExpertLibrary:
-        """Return the library of experts, which are divided among devices or not."""
+        """Return the library of experts, which are divided among devices or not. Where a generation lacks its
+        instruction, experts are multiplied by mma.sync."""
         call = KernelCall(operator="moe", generation=self.generation, formats=self.products, divided=is_divided)
-        return _scale(expert_libraries(), find_use(self.uses, call))
+        library = _scale(expert_libraries(), find_use(self.uses, call))
+        return expert_libraries()[_SYNCHRONOUS] if library.instruction and self.generation == "ampere" else library
 
 
 def _scale(libraries: dict[str, Library], use: KernelUse) -> Library:

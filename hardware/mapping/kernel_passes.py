@@ -431,17 +431,37 @@ def _constants(setup: Setup, is_latent: bool, is_prompt: bool, width: float, gro
     is_synchronous = library.is_synchronous or not setup.runtime.asynchronous
     computed = library.computes if ("matrix", library.computes) in device.peaks else plan.attention
     peak, planned = (device.mac_rate("matrix", form) for form in (computed, plan.attention))
+    rows, columns = library.rows or assumed.attention_rows, library.columns or assumed.attention_columns
+    rate = library.rate * (device.synchronous_matrix_rate if is_synchronous else 1.0)
+    if not (library.rows or library.columns or device.has_bulk_instructions):
+        rows, columns, overlapped = _fit_tiles(device, rows, columns, width, peak / device.matrix_clock_hz)
+        rate *= overlapped
     return (
-        library.rows or assumed.attention_rows,
+        rows,
         library.instruction_rows or assumed.instruction_rows,
-        library.columns or assumed.attention_columns,
+        columns,
         library.blocks_per_unit or assumed.decoding_blocks,
         library.start_cycles or assumed.attention_start_cycles,
         library.parts,
-        peak * library.rate * (device.synchronous_matrix_rate if is_synchronous else 1.0),
+        peak * rate,
         peak / planned,
         float(library.packs is not False),
     )
+
+
+def _fit_tiles(
+    device: Device, rows: float, columns: float, width: float, macs_per_clock: float
+) -> tuple[float, float, float]:
+    """Return the rows of queries and the keys of a block by mma.sync, halved until the shared memory of a unit holds
+    queries, keys and values in 16 bits, and the share of its time in which it multiplies: smaller ones have room for
+    one tile at a time, whose loads nothing hides."""
+    room = device.l1_bytes_per_unit * cast(GpuConstants, device.arch.constants).shared_part
+    usual = rows, columns
+    while (rows + 2.0 * columns) * width * FORMATS[WIDE].bytes > room and rows > 16.0:
+        rows, columns = (rows / 2.0, columns) if rows > columns else (rows, columns / 2.0)
+    if (rows, columns) == usual:
+        return rows, columns, 1.0
+    return rows, columns, 1.0 / (1.0 + 2.0 * macs_per_clock / (rows * device.bytes_per_clock_per_unit))
 
 
 def _store_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
