@@ -1,4 +1,4 @@
-"""The area of a device's die and its manufacturing cost, by the published rules of area.toml.
+"""The area of a device's die as stated, else by the published rules of area.toml, and its manufacturing cost.
 
 The rules do not cover fp64, graphics and media: use them to compare designs of one kind."""
 
@@ -18,8 +18,8 @@ _MM2 = 1e-6  # of a um2
 
 
 class Area(msgspec.Struct, frozen=True, kw_only=True):
-    """The area of a die by part, mm2, with the ends of the rules' spread, and USD for a good die (above the reticle
-    limit: for `dies` dies), without packaging, memory, test, design and margins."""
+    """The area of a die by part, mm2, with its `source` and the ends of the rules' spread, and USD for a good die
+    (above the reticle limit: for `dies` dies), without packaging, memory, test, design and margins."""
 
     compute_mm2: float
     memory_mm2: float
@@ -28,6 +28,7 @@ class Area(msgspec.Struct, frozen=True, kw_only=True):
     total_mm2: float
     low_mm2: float
     high_mm2: float
+    source: str
     dies: int
     yield_share: float
     cost_usd: float
@@ -101,9 +102,12 @@ def silicon_amount(device: Device, process_nm: float) -> tuple[float, float]:
 
 
 @memoize()
-def area(device: Device) -> Area:
-    """Return the area and cost of a device's die."""
+def area(device: Device, is_design: bool = False) -> Area:
+    """Return the area and cost of a device's die. Designs have the area of the rules, which changes with them."""
     ends = {end: sum(_parts(device, end)) * (1.0 + _rule("uncore", end)) for end in ("value", "low", "high")}
+    chips = () if is_design or device.changes else file_access.shipped(PATH)["stated"].items()
+    stated = next((row for _, row in chips if device.id in row["devices"]), None)
+    ends = dict.fromkeys(ends, stated["mm2"]) if stated else ends
     compute, memory, phy = _parts(device, "value")
     total = ends["value"]
     dies = max(1, math.ceil(total / _rule("reticle")))
@@ -114,7 +118,8 @@ def area(device: Device) -> Area:
         compute_mm2=compute,
         memory_mm2=memory,
         phy_mm2=phy,
-        uncore_mm2=total - compute - memory - phy,
+        uncore_mm2=max(total - compute - memory - phy, 0.0),
+        source=stated["source"] if stated else "rules of area.toml",
         total_mm2=total,
         low_mm2=ends["low"],
         high_mm2=ends["high"],

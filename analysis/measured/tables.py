@@ -26,6 +26,7 @@ from hardware.engines import runtime as runtimes
 
 SHIPPED = Path(__file__).with_name("tables")
 _TOOLS = Path(__file__).with_name("tool_results.toml")
+_HEAD = 64_000  # characters of a text that say what wrote it
 NOT_INSTALLED = "measured tables are in the repository alone: `pip install -e .` in a clone of it, or name a file"
 LEAST, MOST = 1e-9, 1e12  # range of latencies in ms, energies in mJ, rates and batches; other values are invalid
 DATA_MAX, CELLS_MAX = 1 << 26, 4_000_000  # most bytes of an unpacked table; most cells, 50 times those of a shipped one
@@ -145,11 +146,13 @@ def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")
                 rows.extend(results)
                 continue
             if plain.lstrip().startswith(("{", "[")) or "=== " in plain[:4000] or ":::MLLOG" in plain[:4000]:
-                raise RequestError(f"{path.name}: not a result of a known tool ({tool_names()}), nor a CSV")
+                other = f"not a result of a known tool ({tool_names()}), nor a CSV"
+                raise RequestError(f"{path.name}: {unread_text(plain) or other}")
             reader = csv.DictReader(io.StringIO(plain, newline=""), restval="")
             present = reader.fieldnames or ()
             if missing := [name for name in needed if name not in present]:
-                raise RequestError(f"{path.name}: column {missing[0]!r} is missing (it has {', '.join(present)[:80]})")
+                other = f"column {missing[0]!r} is missing (it has {', '.join(present)[:80]})"
+                raise RequestError(f"{path.name}: {unread_text(plain) or other}")
             if twice := [name for name, number in Counter(present).items() if name and number > 1]:
                 raise RequestError(f"{path.name}: column {twice[0]!r} is there twice")
             rows.extend(islice(reader, CELLS_MAX // max(len(present), 1)))
@@ -263,6 +266,20 @@ def tool_rows(text: str, path: Path, as_loads: bool = False) -> list[dict[str, s
         tool = results[0][0]
         raise RequestError(f"{path.name}: a result of {tool['name']} without a figure{tool.get('hint', '')}")
     return [_step_row(row) if "load_kind" in row and not as_loads else row for row in rows]
+
+
+def unread_text(text: str) -> str:
+    """Return what a text of a tool is that names no model or device, and what to write instead; '' for other texts."""
+    tools = file_access.shipped(_TOOLS)["unread"].items()
+    return next(
+        (
+            f"a text of {name}, which does not name model, device and batch; write {tool['instead']}, or state a time "
+            'in words: hwexplorer calibrate DEV "9.7 ms MODEL batch 8"'
+            for name, tool in tools
+            if re.search(tool["mark"], text[:_HEAD])
+        ),
+        "",
+    )
 
 
 def _documents(text: str) -> list[Any]:

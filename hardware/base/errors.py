@@ -1,7 +1,6 @@
 """The error that a wrong request raises, with the nearest allowed name, and the lookup of names as people type them:
 case, hyphens, underscores, blanks and dots do not matter. Every list of names is looked up here."""
 
-import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
@@ -30,6 +29,7 @@ def unknown(what: str, given: object, allowed: Iterable[str], *, listing: str = 
 ONE_MARK = str.maketrans("-. ", "___")
 _NO_MARK = str.maketrans("", "", "-_. ")
 _BEGINNING = 4  # letters, which are seldom wrong
+_SPAN = 2.75  # letters of a name for each letter of its short form
 _FAR = 0.45  # least similarity of a single suggestion if no name is near
 
 
@@ -41,19 +41,23 @@ def fold_name(name: str) -> str:
 def matching_places(typed: str, texts: Sequence[str]) -> tuple[int, ...]:
     """Return the indices of the texts that contain every typed word. Ignore case; if no text matches, ignore marks too
     (`MobileNetV2`); if still none matches, look for the letters of each word in order, within one line (`mobv2`)."""
-    longest = max((len(text.casefold()) for text in texts), default=0)
-    for fold, pattern in ((str.casefold, re.escape), (fold_name, re.escape), (fold_name, _letters_in_order)):
-        if any(len(word) > longest for word in map(fold, typed.split())):
-            continue  # no text holds so many letters
-        words = [re.compile(pattern(word)) for word in map(fold, typed.split()) if word]
-        places = tuple(place for place, text in enumerate(texts) if all(w.search(fold(text)) for w in words))
+    for fold, is_in in ((str.casefold, str.__contains__), (fold_name, str.__contains__), (fold_name, _has_letters)):
+        words = [word for word in map(fold, typed.split()) if word]
+        places = tuple(place for place, text in enumerate(texts) if all(is_in(fold(text), word) for word in words))
         if places:
             return places
     return ()
 
 
-def _letters_in_order(word: str) -> str:
-    return "(?m)^" + "".join(rf"[^{re.escape(letter)}\n]*{re.escape(letter)}" for letter in word)
+def _has_letters(text: str, word: str) -> bool:
+    """Return True if a line begins with the letters of a word in order, without long gaps between them."""
+    for line in text.split("\n"):
+        place = 0 if line.startswith(word[0]) else -1
+        for letter in word[1:]:
+            place = line.find(letter, place + 1) if place >= 0 else -1
+        if 0 <= place < _SPAN * len(word):
+            return True
+    return False
 
 
 def split_list(text: str) -> list[str]:

@@ -265,7 +265,7 @@ def _document(state: State, device: str | None = None, arch: str | None = None) 
     spec = engine.device(device)
     prices = event_prices.coefficients(spec, make_plan(spec, state.precision)).rows
     described = {"precision": state.precision, "coefficients": prices}
-    return {**device_catalog.describe_device(spec), "die_by_rule": area(spec), **described}
+    return {**device_catalog.describe_device(spec), "die": area(spec), **described}
 
 
 def _view(state: State, device: str | None = None, arch: str | None = None) -> plain.Table | plain.Page:

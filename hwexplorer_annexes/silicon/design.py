@@ -177,7 +177,7 @@ def _evaluate(study: DesignStudy, device: Device, values: tuple[float, ...]) -> 
         busy_s = sum((task.rate_hz or task.done_hz) * task.busy_s for task in answer.tasks)
         total, rest_w = ModelCost(busy_s, answer.power_w), answer.rest_w + answer.host_w
         refused = refused or ("" if answer.is_possible else answer.why)
-    size, seconds = area(device), np.array([result.bound_s for result in results]).T @ np.array(weights)
+    size, seconds = area(device, True), np.array([result.bound_s for result in results]).T @ np.array(weights)
     binds = {BOUNDS[place]: float(seconds[place] / seconds.sum()) for place in np.argsort(-seconds) if seconds[place]}
     return document.record(
         Design, size, device=device.key, values=values, costs=costs, total=total, rest_w=rest_w, score=1.0, binds=binds,

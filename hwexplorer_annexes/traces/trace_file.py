@@ -348,14 +348,14 @@ def read_trace(path: Path) -> Trace:
     try:
         trace = _read_text(text)
     except TraceError as error:
-        raise TraceError(f"{path.name}: {error}") from None
+        raise TraceError(f"{path.name}: {tables.unread_text(text) or error}") from None
     except (RecursionError, MemoryError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
         what = "nested too deep" if isinstance(error, RecursionError) else "not in its tool's format"
         raise TraceError(f"{path.name}: damaged or {what}") from None
     if trace is None and path.suffix == ".zst":
         raise TraceError(f"{path.name}: zstd files are not read: unpack it with zstd -d")
     if trace is None:
-        what = f"not a known trace format (known: {FORMATS})"
+        what = tables.unread_text(text) or f"not a known trace format (known: {FORMATS})"
         if rows := tables.tool_rows(text, path):
             verb = f"`hwexplorer validate {path.name} --on DEV`"
             what = f"a result of {rows[0]['source']}, not a trace: {verb} compares its figures with the prediction"

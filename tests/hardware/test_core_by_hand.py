@@ -154,3 +154,8 @@ def test_packed_weights_of_few_rows_are_padded_to_an_instruction_and_not_to_a_ti
     packed = plain.with_values(unpack_ops=np.array([4096.0**2]))
     few_s, tiled_s = (map_demand(demand, setup, rates).matrix_s[0, 0] for demand in (packed, plain))
     assert few_s < 0.6 * tiled_s
+
+
+def test_a_stated_die_area_wins_over_the_rule() -> None:
+    assert (area(load_device("h100_sxm")).total_mm2, area(load_device("rtx_4090")).total_mm2) == (814, 608.5)
+    assert area(load_device("h100_sxm"), True).total_mm2 < 700

@@ -1,6 +1,7 @@
 """Results of tools, rebuilt from the fields that these publish, are measurements for `validate` and `calibrate`."""
 
 import json
+import re
 import shlex
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,9 @@ from analysis.measured.tables import Unpredictable, read_rows
 from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
 from hwexplorer.cli import main
+from hwexplorer_annexes.traces import trace_file, trace_record
 from tests.models import load_once
+from tests.sampling import for_each
 
 LLAMA_BENCH = [
     {"gpu_info": "NVIDIA GeForce RTX 4090", "model_filename": "m/Meta-Llama-3-8B-Instruct-Q4_K_M.gguf", "n_prompt": n,
@@ -166,6 +169,29 @@ def test_rows_of_runs_that_failed_or_sent_tokens_at_once(tmp_path: Path) -> None
     assert [(row["model"], row["latency_s"]) for row in steps[1:]] == [("qwen3_8b", "0.009000000000000001")]
     with pytest.raises(Unpredictable, match="lengths of the requests"):
         interpret_served_row(read_rows([tmp_path / "runs.jsonl"], ("load_kind",))[0])
+
+
+_TEXTS = {  # the first lines of what tools print, and their names
+    "total duration: 5.21s\neval rate:            58.54 tokens/s\n": "ollama --verbose",
+    "llama_perf_context_print:        eval time =    5090.00 ms /   298 runs": "llama.cpp",
+    "Inference timings in us: Init: 5685, First inference: 18535, Inference (avg): 14462.3": "benchmark_model",
+    "Network Name: yolov8n\nFPS     (hw_only)                 = 491.2": "hailortcli",
+    "I RKNN: [08:00:00.000] RKNN API version: 2.3.0": "RKNN Toolkit",
+    "Accelerator (execute) time: 1234 us\nNetRun: 5678 us": "QNN",
+    "RAM 4722/7620MB (lfb 25x4MB) CPU [12%@1510,9%@1510] EMC_FREQ 0% GR3D_FREQ 99%": "tegrastats",
+    "[Step 11/11] Dumping statistics report\n[ INFO ] Throughput:   320.71 FPS": "benchmark_app",
+    "timestamp, power.draw [W], utilization.gpu [%]\n2026/11/28 10:00:00.000, 71.20 W, 98 %": "nvidia-smi",
+}
+
+
+@for_each(("text", "name"), [*_TEXTS.items()])
+def test_a_text_that_is_not_read_is_named_for_what_it_is(text: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(text)
+    with pytest.raises(RequestError, match=rf"a text of .*{re.escape(name)}.*write (llama-bench|a CSV)"):
+        read_rows([path])
+    with pytest.raises(trace_record.TraceError, match=re.escape(name)):
+        trace_file.read_trace(path)
 
 
 def test_what_is_not_known_says_what_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

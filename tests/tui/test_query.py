@@ -84,6 +84,12 @@ def test_what_is_typed_finds_names_as_they_sound_and_letter_by_letter(typed: str
     assert matching_places(typed, ["mobilenet_v2", "mobilenet_v3_small", "resnet18"]) == places
 
 
+def test_letters_far_apart_are_no_name() -> None:
+    assert (
+        matching_places("smolvla", ["lraspp_mobilenet_v3_large\nsegmentation", "ssdlite320_mobilenet_v3_large"]) == ()
+    )
+
+
 def test_a_word_longer_than_every_name_is_not_compiled() -> None:
     with CallCount() as count:
         assert all(matching_places("a" * 2000 + letter, ["resnet18"]) == () for letter in "abcdefghijklmnopqrst")
