@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from hardware import known_architectures
 from hardware.base import file_access
 from hardware.base.errors import RequestError, fold_name, match_name, nearest, unknown
+from hardware.compute_products import SUFFIXES, read_product
 from hardware.device import (
     CATALOG,
     DESIGNER,
@@ -143,7 +144,10 @@ def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
     (`h100_sxm@400W@1400MHz`) and `{changes}`. Raises RequestError."""
     name, changes = split_changes(name)
     name, settings = split_operating_point(name)
-    if name.startswith((".", "/", "~")) or Path(name).suffix in (".toml", ".yaml", ".yml", ".json"):
+    base, _, mode = name.rpartition(":") if _is_product(name.rpartition(":")[0]) else (name, "", "")
+    if _is_product(base) or base in _PRODUCTS:
+        return apply_changes(_product(base, mode, settings), parse_changes(changes or ""))
+    if name.startswith((".", "/", "~")) or Path(name).suffix in (".toml", ".json"):
         raise RequestError(
             f"{name[-80:]!r}: a device file is TOML, named by folder and id: --devices-dir FOLDER --on ID"
         )
@@ -162,6 +166,21 @@ def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
     if settings:
         device = set_operating_point(device, settings)
     return apply_changes(device, parse_changes(changes or ""))
+
+
+_PRODUCTS: dict[str, Path] = {}  # files of compute products that were opened, by their ids
+
+
+def _is_product(name: str) -> bool:
+    return name in _PRODUCTS or Path(name).suffix in SUFFIXES
+
+
+def _product(base: str, mode: str, settings: list[str]) -> Device:
+    """Return the device of a compute product, named by its file or, once opened, by its id."""
+    spec = read_product(_PRODUCTS.get(base, Path(base)))
+    _PRODUCTS[spec.id] = _PRODUCTS.get(base, Path(base))
+    device = device_in_mode(spec, mode.casefold())
+    return set_operating_point(device, settings) if settings else device
 
 
 def _find(name: str, available: dict[str, Path], classes: dict[str, str]) -> tuple[Path | None, str]:

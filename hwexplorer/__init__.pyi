@@ -19,10 +19,12 @@ from analysis.explore.divided_run import OffloadReport
 from analysis.explore.mission import MissionAnswer
 from analysis.explore.mission import MissionTable
 from analysis.explore.outcome import Findings
+from analysis.explore.plans import FormatPlan
+from analysis.explore.plans import FusionPlan
 from analysis.explore.tuning import KnobReport
 from analysis.explore.wavefront_phases import Wavefront
 from analysis.serving.served_load import ServingReport
-from hwexplorer.reports.advise import Advice
+from hwexplorer.reports.advise.advise import Advice
 from hwexplorer.reports.devices import DeviceList
 from hwexplorer.reports.models import ModelList
 from hwexplorer.reports.models import ModelRanking
@@ -41,8 +43,17 @@ __version__: str
 _One = str | float | Path | Workload
 _Value = _One | Sequence[_One] | None
 
+@overload
 def advise(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., aim: Literal["energy", "latency", "edp", "memory", "throughput"] | None = ..., instead: _Value = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[Advice]:
     """Suggest changes of batch, precision, runtime and device, each evaluated, the best first."""
+
+@overload
+def advise(section: Literal["formats"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., formats: _Value = ..., losses: _Value = ..., max_loss: _Value = ..., keep: _Value = ..., metric: Literal["latency", "energy", "edp"] | None = ..., devices_dir: _Value = ...) -> Result[FormatPlan]:
+    """Choose a format for each layer: the least energy, time or EDP within a bound on the loss."""
+
+@overload
+def advise(section: Literal["fusion"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[FusionPlan]:
+    """Choose which operators to fuse: what each fusion saves by itself and in the set of least EDP."""
 
 def calibrate(device: _Value = ..., file: _Value = ..., *, on: _Value = ..., runtime: _Value = ..., precision: _Value = ..., name: _Value = ..., to: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
     """Make a device from measurements: results of benchmark tools, rows of a CSV, or a time in words."""

@@ -150,7 +150,7 @@ def test_one_tile_takes_the_cycles_of_its_makers_simulator(has_barriers: bool, t
             data["facts"].setdefault(name, {"unit": "count", "source": "kpu-sim", "quality": "design target"})
             data["facts"][name]["value"] = float(value)
         data["fma_per_clock"]["matrix"]["fp32"]["value"] = 256.0
-        data["peak_flops"] = {}
+        data["peak_flops"] = data["format_units"] = {}
 
     device = grid.altered(tmp_path, "kpu_t256", one_tile, "one_tile")
     for size, cycles in BARRIERS.items():
@@ -324,11 +324,11 @@ def test_recurrences_beyond_networks_count_as_lapack_does(model: str, flops: flo
 
 
 def test_a_factorisation_waits_for_its_columns_but_on_a_fabric() -> None:
-    """Matrices side by side wait together; a fabric runs one of them near the rate of its cells."""
+    """Matrices side by side wait together; a fabric runs one of them at half the rate of its cells, by its movers."""
     one, many = (grid.run("lu", "h100_sxm", batch, "fp32", "auto").latency_s for batch in (1, 8))
     assert 0.6e-3 < one < many < 4 * one
     mapping = grid.run("lu:4096", "kpu_t256", 1, "fp32", "auto").run.mapping
-    assert mapping.matrix_ideal_s.sum() > 0.95 * mapping.matrix_s.sum()
+    assert mapping.matrix_ideal_s.sum() > 0.45 * mapping.matrix_s.sum()
 
 
 def test_widths_and_banks_of_memory_are_facts() -> None:

@@ -104,15 +104,16 @@ def test_a_second_of_a_design_is_that_of_its_mission(metric: str) -> None:
 
 
 def test_the_tile_count_for_15_w_within_the_envelope() -> None:
-    """256 tiles have the least EDP within 15 W, 512 are second by less than 15 %: under the limit added tiles have a
-    lower clock and voltage, and those without work are switched off. The limit holds at every node and size of memory,
-    and a newer node or more bandwidth is never worse."""
+    """256 tiles have the least EDP within 15 W, 128 have less than 15 % more, on two thirds of the area; the limit
+    holds at every node and size of memory, and a newer node or more bandwidth is never worse."""
     five = _tasks(resnet18=1, mobilenet_v2=1, vit_b_16=1, efficientnet_b0=1, bert_base=1)
     limits = (Constraint("power", "<=", 15.0),)
     study = _study("units=16..1024", limits=limits, tasks=five)
-    best, second, *_ = _found(study).best
-    assert (best.changes, second.changes) == ("units=256", "units=512")
-    assert 1.0 < second.score / best.score < 1.15
+    designs = {design.changes: design for design in _found(study).best}
+    best, half = designs["units=256"], designs["units=128"]
+    assert best == next(iter(designs.values()))
+    assert 1.0 < half.score / best.score < 1.15
+    assert half.area_mm2 < 0.7 * best.area_mm2
     knobs = ("units=64..1024", "process_nm=28|16|7|5", "tile_memory_bytes=8192|32768")
     found = _found(_study(*knobs, limits=limits))
     assert all(design.power_w <= 15.0 * (1 + 1e-9) for design in found.best)

@@ -74,7 +74,7 @@ def test_tiles_of_a_kpu_fill_and_drain_for_the_cycles_whose_idle_cells_are_count
         loading = stages.loading * (1 if stages.keeps == "results" else stages.rounds)
         assert stages.drain + loading == pytest.approx(filling[i] / each, rel=1e-9)
         if stages.keeps == "results" and stages.block[:2] == (32, 32) and stages.block[2] * stages.beat > 62:
-            assert stages.fill == 62
+            assert stages.fill == pytest.approx(62)
         assert min(stages.fill, stages.stream, stages.drain) >= 0.0
         assert stages.repeated == (("steady",) if stages.keeps == "results" else ("fill", "steady", "drain"))
 
@@ -106,4 +106,4 @@ def test_machines_fit_their_room(width: int, height: int, shape: tuple[int, int]
 def test_moment_is_a_part_of_the_time(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("resnet18", "--precision", "fp32", "--on", "cpu,kpu", "--node", "layer1.0.conv1", "--at", "0.3")
     assert cli.main(["show", "wavefront", *words]) == 0
-    assert "/2 · cycle 10,930 of 36,434" in capsys.readouterr().out
+    assert "/2 · cycle 3,335 of 11,117" in capsys.readouterr().out

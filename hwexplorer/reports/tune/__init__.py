@@ -4,16 +4,18 @@ from hwexplorer.declare import Group
 
 
 def _choose(words: list[str]) -> list[str]:
-    """Return `DEVICE MODEL ..` as the words of a section: with --grid a design search, else the curve of a fact."""
-    if len(words) < 2 or words[0].startswith("-") or words[1].startswith("-"):
+    """Return `DEVICE MODEL ..` as the words of a section: with --grid a design search, of the model or of a --mission,
+    else the curve of a fact."""
+    flags = [word.partition("=")[0] for word in words]
+    if len(words) < 2 or flags[0].startswith("-") or (flags[1].startswith("-") and "--mission" not in flags):
         return ["tune", *words]
-    device, model, *rest = words
-    flags = [word.partition("=")[0] for word in rest]
+    device, *rest = words
+    subject = [] if flags[1].startswith("-") else ["--workload", rest.pop(0)]
     if "--grid" not in flags:
-        return ["tune", model, "--on", device, *rest]
-    place = flags.index("--grid")
+        return ["tune", *subject[1:], "--on", device, *rest]
+    place = len(rest) - len(words) + flags.index("--grid")
     rest[place] = rest[place].replace("--grid", "--knobs", 1)
-    return ["design", "--base", device, "--workload", model, *rest]
+    return ["design", "--base", device, *subject, *rest]
 
 
 VERB = Group(
