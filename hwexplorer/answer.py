@@ -90,6 +90,7 @@ class Answer(Generic[Document]):
     def document(self) -> Document:
         """The struct of the answer, in SI units."""
         self._find_devices()
+        engine.forget_edited_devices()
         document: Document = self._report.document(self._state, **self._options)
         return document
 

@@ -254,6 +254,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except output.OutputError as error:
         _discard_output()
         return _complain(str(error), 1)
+    except MemoryError:
+        return _complain("out of memory: this takes more than the system allows", 1)
     except Exception as error:
         if os.environ.get("HWEXPLORER_DEBUG"):
             raise

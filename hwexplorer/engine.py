@@ -42,7 +42,7 @@ LAYERS_AT_ONCE = 64  # layers that are read while the screen waits, 0.2 s; those
 
 
 class _Models:
-    """The models that this process has read or captured. `revision` changes whenever a model changes."""
+    """The models that this process has read or captured. `revision` changes whenever one changes."""
 
     def __init__(self) -> None:
         self.folders: tuple[Path, ...] = ()
@@ -76,8 +76,15 @@ def named_folders() -> tuple[Path, ...]:
 
 def devices_changed() -> None:
     """Forget the devices and their estimates, since a device file was added or changed."""
+    _MODELS.revision += 1
     device.cache_clear()
     forget_memos(_MODELS, _estimate, _open_stage, _serve)
+
+
+def forget_edited_devices() -> None:
+    """Forget the devices and their estimates if a file of devices or prices was edited since it was read."""
+    if file_access.is_table_edited():
+        devices_changed()
 
 
 def folders() -> tuple[Path, ...]:
@@ -469,5 +476,6 @@ def scenario(state: State) -> Scenario:
 
 
 def revision() -> int:
-    """Return a number that changes whenever a model changes: callers then drop what they cached."""
+    """Return a number that changes whenever a model or device changes: callers then drop what they cached."""
+    forget_edited_devices()
     return _MODELS.revision

@@ -66,7 +66,7 @@ def _tracked_code(self: Any, fullname: str) -> CodeType | None:
     if not _is_own(path):
         return _get_code(self, fullname)
     data = self.get_data(self.path)
-    _marks[path] = targets.mark(data)
+    _marks[path] = targets.mark([data])
     return self.source_to_code(data, self.path)  # type: ignore[no-any-return]
 
 

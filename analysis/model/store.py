@@ -209,7 +209,7 @@ def cache_path(ref: ModelRef) -> Path:
         made_of = [*(f"{package}={version(package)}" for package in ("torch", "torchvision")), stored]
     else:
         raise ModelSpecError(f"{ref} is written from its configuration, not captured")
-    key = targets.mark("|".join([SCHEMA, str(RULES), *made_of]).encode(errors="surrogatepass"))
+    key = targets.mark(["|".join([SCHEMA, str(RULES), *made_of]).encode(errors="surrogatepass")])
     return file_access.cache_folder() / f"{name}-{key}{_SUFFIX}"
 
 

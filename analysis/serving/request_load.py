@@ -208,7 +208,11 @@ def ask_load(request: Request, limits: str = "") -> AskedLoad:
 def read_load_file(path: str, cached: int) -> Load:
     """Return the requests of a file, with `cached` tokens of each prompt in the cache. Raises RequestError."""
     file = Path(file_access.stamp(path)[0])
-    return read_load(file_access.text(file_access.read(file, MOST_TRACE_BYTES), "replace"), file.name, cached)
+    try:
+        data = file_access.read(file, MOST_TRACE_BYTES)
+    except OSError as error:
+        raise RequestError(f"{str(file)[-80:]}: {error.strerror}") from None
+    return read_load(file_access.text(data, "replace"), file.name, cached)
 
 
 def read_load(text: str, name: str, cached: int = 0) -> Load:

@@ -27,6 +27,7 @@ _OURS = Path(__file__).parents[2]
 _MARK = len(source_hash(b""))
 _PART = 1 << 20
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a FIFO without a writer: no wait
+_tables: dict[Path, Stamp] = {}  # TOML files from outside that were read
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 T = TypeVar("T")
 
@@ -115,8 +116,25 @@ def text(data: bytes, errors: str = "strict") -> str:
 
 def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
     """Read a TOML file. Raises OSError, FileNotFoundError if the file does not exist."""
+    is_ours = path.is_relative_to(_OURS)
+    if not is_ours:
+        with suppress(RequestError):
+            _tables[path] = stamp(str(path))
     data = read(path, most)
-    return _compiled(path, data) if path.is_relative_to(_OURS) else _parsed(data)
+    return _compiled(path, data) if is_ours else _parsed(data)
+
+
+def is_table_edited() -> bool:
+    """Return True if a TOML file from outside has changed or gone since it was read. It then counts as unread."""
+    before = len(_tables)
+    for path, read_stamp in [*_tables.items()]:
+        try:
+            if stamp(str(path)) == read_stamp:
+                continue
+        except RequestError:
+            pass
+        del _tables[path]
+    return len(_tables) < before
 
 
 def _compiled(path: Path, data: bytes) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def check(path: Path, overwrite: bool) -> None:
     try:
         if path.is_dir():
             raise RequestError(f"{path} is a folder")
-        if path.exists() and not overwrite:
+        if path.is_file() and not overwrite:
             raise RequestError(f"{path} exists: name another file, or remove it")
         if not path.parent.is_dir():
             raise RequestError(f"folder {path.parent} does not exist")

@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
 _BEAT_S = 0.5
 _TICK_S = 0.1  # least time between two updates of a count
-WIDTH_VARIABLE = "HWEXPLORER_WIDTH"  # set by the screen for verbs that it starts
+WIDTH_VARIABLE = "HWEXPLORER_WIDTH"  # set by the screen for verbs that it starts: they overwrite no file
 
 
 class OutputError(Exception):
     """The output cannot be written, or a check such as `--strict` fails. The exit code is 1, the message one line."""
+
+
+def may_overwrite() -> bool:
+    """Return True for a command line, whose user typed it for a shell."""
+    return WIDTH_VARIABLE not in os.environ
 
 
 def emit(
@@ -34,10 +39,10 @@ def emit(
     """Make the output in the format of `--format`, else of the file's suffix. Write it to `--output` or print it."""
     target = Path(arguments.output) if arguments.output is not None else None
     if target is not None:
-        files.check(target, overwrite=True)  # fail before the work, not after it
+        files.check(target, overwrite=may_overwrite())  # fail before the work, not after it
     text = make(arguments.format or (files.format_of(target, suffixes) if target is not None else "text"))
     if target is not None:
-        files.write(target, text, overwrite=True)
+        files.write(target, text, overwrite=may_overwrite())
         say(f"{target} is written")
     else:
         put(text)

@@ -7,6 +7,7 @@ and down recall earlier lines.
 
 import shlex
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -286,7 +287,12 @@ def _resolve(words: list[str]) -> list[str]:
 def _mission_files() -> list[str]:
     """Return the missions here and among the examples."""
     files = (path for folder in (Path(), Path("examples/missions")) for path in sorted(folder.glob("*.toml")))
-    return [str(path) for path in files if "[[task]]" in path.read_text(encoding="utf-8", errors="ignore")]
+    found = []
+    for path in files:
+        with suppress(OSError):  # not a regular file, too large, or without permission
+            if b"[[task]]" in file_access.read(path, file_access.TABLE_MAX):
+                found.append(str(path))
+    return found
 
 
 def _models(session: Session) -> list[str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,7 +20,7 @@ from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import zoo
 from analysis.model.transformer import transformer_request
-from hardware.base import plugins
+from hardware.base import file_access, plugins
 from hardware.base.errors import hint, nearest, split_list
 
 DTYPES = (
@@ -35,6 +36,7 @@ ONNX = ".onnx"
 _MAX_RANK = 12
 _MAX_INPUTS = 64
 _MAX_SOURCE = 16 << 20
+_PIECE = 1 << 20  # bytes of a file that are hashed at once
 
 _NAME = r"[A-Za-z_]\w*"
 _CALL = r"(?P<call>\((?:[^()]|\([^()]*\))*\))?"
@@ -277,18 +279,21 @@ def source(target: Target) -> Path:
     raise UnknownModelError(f"no module {target.path} here or on the Python path; did you mean {' or '.join(near)}?")
 
 
-def mark(data: bytes) -> str:
-    """Return a hash of bytes: the first 16 hexadecimal digits of their SHA-256."""
+def mark(pieces: Iterable[bytes]) -> str:
+    """Return a hash of the bytes of all pieces: the first 16 hexadecimal digits of their SHA-256."""
     import hashlib  # 8 ms that shipped models do not need
 
-    return hashlib.sha256(data).hexdigest()[:16]
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()[:16]
 
 
 def fingerprint(path: Path) -> str:
     """Return a hash of a file's contents. Raises `UnknownModelError` if it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return mark(file.read())
+        with file_access.open_regular(path) as file:
+            return mark(iter(partial(file.read, _PIECE), b""))
     except OSError as error:
         raise UnknownModelError(f"cannot read {path}: {error.strerror}") from None
 
