@@ -22,8 +22,9 @@ Function = Callable[Concatenate[Record, P], Result]
 ABSENT: Any = object()
 _MEMOS = ("_remembered", "_shared")
 
-LARGE_BYTES = 20_000_000  # what the largest models need for six devices on a screen
+LARGE_BYTES = 15_000_000  # what the largest models need for six devices on a screen
 _KEPT_PART = 0.75  # of LARGE_BYTES, which stays when results are dropped: so it happens rarely
+_GIVE_BACK_BYTES = 2_000_000  # of new results: making them leaves ten times as much free memory
 _FEW = 8  # longer sequences are measured by their first, middle and last item
 _OBJECT_BYTES = 48
 _NONE: dict[str, Any] = {}
@@ -38,13 +39,18 @@ class Large:
 
     _all: ClassVar[set[ReferenceType[Large]]] = set()
     _total: ClassVar[int] = 0
+    _since: ClassVar[int] = 0  # bytes of results made since memory was given back
 
     def __init__(self, result: Any) -> None:
         self.result, self.used, self.bytes = result, next(_uses), measure_bytes(result)
         Large._all.add(ref(self, Large._all.discard))
         Large._total += self.bytes
+        Large._since += self.bytes
         if Large._total > LARGE_BYTES:
             self._drop_others()
+        if Large._since > _GIVE_BACK_BYTES:
+            Large._since = 0
+            give_memory_back()
 
     def __del__(self) -> None:
         Large._total -= self.bytes
@@ -56,7 +62,6 @@ class Large:
                 other.result, other.bytes = ABSENT, 0
             if Large._total <= _KEPT_PART * LARGE_BYTES:
                 break
-        give_memory_back()
 
 
 def give_memory_back() -> None:

@@ -94,4 +94,4 @@ def _line(cells: list[str]) -> str:
 def _md(words: str) -> str:
     """Escape text that would begin a table, a tag or a link: a viewer would fetch `![a](http://..)`."""
     escaped = re.sub(r"[\\|\[\]]", r"\\\g<0>", safe(words)).replace("<", "&lt;")
-    return re.sub(r"(?i)\b(www)\.", r"\1&#46;", re.sub(r"(?i)(\w):(?=//)", r"\1&#58;", escaped))
+    return re.sub(r"(?i)\b(www)\.", r"\1&#46;", escaped)
