@@ -86,6 +86,11 @@ class Answer(Generic[Document]):
         if self._folders is not None and tuple(self._folders) != engine.named_folders():
             engine.use_folders(self._folders)
 
+    @property
+    def state_asked(self) -> State:
+        """The state that the answer is about."""
+        return self._state
+
     @cached_property
     def document(self) -> Document:
         """The struct of the answer, in SI units."""

@@ -4,6 +4,8 @@ import io
 import json
 import random
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,7 @@ def test_fifty_answers_have_the_numbers_of_the_command_line(capsys: pytest.Captu
     for tool, arguments in questions():
         result = call(tool, **arguments)
         text = result["content"][0]["text"]
+        assert result["isError"] or result["structuredContent"] == json.loads(text)
         if result["isError"]:  # a load on a device without software for it: one line
             assert (tool, text.count("\n")) == ("serve", 0)
             continue
@@ -138,7 +141,54 @@ def test_code_of_a_model_does_not_run(tmp_path: Path) -> None:
 def test_each_tool_is_listed_with_a_schema_of_its_arguments() -> None:
     (reply,) = ask({"id": 1, "method": "tools/list"})
     tools = {tool["name"]: tool["inputSchema"] for tool in reply["result"]["tools"]}
+    answers = [tool["outputSchema"] for tool in reply["result"]["tools"]]
+    assert all(schema["properties"].keys() >= {"verdict", "columns", "rows", "runs"} for schema in answers)
     assert tools.keys() == TOOLS.keys()
     assert all(schema["type"] == "object" and not schema["additionalProperties"] for schema in tools.values())
     assert all(one["description"] for schema in tools.values() for one in schema["properties"].values())
-    assert count_tokens(json.dumps(reply)) < 6500  # of these 213 a tool for what it answers
+    assert count_tokens(json.dumps(reply)) < 6500
+
+
+def test_requests_of_the_newest_revision_have_their_version_with_them() -> None:
+    meta = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
+    found, listed, wrong = ask(
+        {"id": 1, "method": "server/discover", "params": meta},
+        {"id": 2, "method": "tools/list", "params": meta},
+        {"id": 3, "method": "ping", "params": {"_meta": {"io.modelcontextprotocol/protocolVersion": "2031-01-01"}}},
+    )
+    assert "2026-07-28" in found["result"]["supportedVersions"]
+    assert listed["result"]["resultType"] == "complete"
+    assert listed["result"]["ttlMs"] > 0
+    assert wrong["error"]["code"] == -32022
+
+
+def test_work_of_a_call_is_bounded_before_it_starts() -> None:
+    for arguments, says in (
+        ({"model": "a" * 100_000, "on": "l4"}, "at most 4000 letters"),
+        ({"model": "mlp", "on": [f"l4{{clock_hz*1.{i}}}" for i in range(800)]}, "at most 4000 letters"),
+        ({"model": "mlp", "on": ",".join(["l4"] * 500)}, "and 64 devices"),
+        ({"model": "mlp", "on": "kpu_t256{prices=/etc/passwd}"}, "files only of the folder"),
+        ({"model": "llama3_8b:serve,requests=/etc/passwd", "on": "l4"}, "files only of the folder"),
+    ):
+        result = call("compare", **arguments)
+        assert result["isError"]
+        assert says in result["content"][0]["text"]
+
+
+def test_a_cancelled_call_ends_and_others_are_answered(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[coefficients]\n")
+    slow = {"name": "search", "arguments": {"model": "llama3_8b:decode", "max_latency": "1s"}}
+    quick = {"name": "compare", "arguments": {"model": "mlp", "on": f"kpu_t256{{prices={prices}}}"}}
+    requests: tuple[dict[str, Any], ...] = (
+        {"id": 1, "method": "tools/call", "params": slow},
+        {"id": "two", "method": "tools/call", "params": quick},
+        {"method": "notifications/cancelled", "params": {"requestId": 1}},
+        {"id": 3, "method": "ping"},
+    )
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **request}) + "\n" for request in requests)
+    command = [sys.executable, "-m", "hwexplorer", "mcp", "--files", str(tmp_path)]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=120)
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [reply["id"] for reply in replies] == [3, "two"]
+    assert "has no price" in replies[1]["result"]["content"][0]["text"]
