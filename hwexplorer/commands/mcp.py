@@ -73,7 +73,7 @@ class Brief(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     verdict: str
     columns: list[str] = []
-    rows: list[list[str | float | bool | None]] = []
+    rows: list[list[Any]] = []
     notes: list[str] = []
     runs: dict[str, str] = {}
     left_out: int = 0
