@@ -6,12 +6,14 @@ kernels`. Nothing else changes; lines keep their numbers.
 """
 
 import ast
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 OUTER = "hwexplorer"
 INNER = ("analysis", "hardware")
@@ -39,6 +41,22 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         """Remove the temporary folder."""
         if version != "editable":
             self._made.cleanup()
+
+
+class CustomMetadataHook(MetadataHookInterface):
+    """States the README with absolute links: an index page has no folders beside it."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add the README to the metadata."""
+        text = absolute_links((Path(self.root) / "README.md").read_text(encoding="utf-8"), metadata["urls"]["Source"])
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+
+
+def absolute_links(text: str, source: str) -> str:
+    """Return a Markdown text whose relative links lead to the repository `source`, and pictures to their files."""
+    raw = source.replace("://github.com/", "://raw.githubusercontent.com/") + "/main/"
+    text = re.sub(r"(!\[[^\]]*\]\()(?![a-z]+:|#)", rf"\1{raw}", text)
+    return re.sub(r"((?<!!)\[[^\]]*\]\()(?![a-z]+:|#)", rf"\1{source}/blob/main/", text)
 
 
 def files(root: Path) -> Iterator[tuple[Path, Path]]:

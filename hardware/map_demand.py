@@ -137,11 +137,16 @@ def _packed_products(demand: Demand, setup: Setup) -> dict[str, Any]:
     m, unpack_ops, values = demand.gemm[1], demand.unpack_ops, dict[str, Any]()
     if runtime.compute:
         rate = _class_rates(setup, "compute", "vector" if on_vector else "")[demand.op_class]
+        is_scaled = name in library.scaling_ops and not (on_vector and name in library.unpack_rows)
         if unpack_ops is not None and not _converts_weights(setup):
             has_own = f"{name}_packed" in runtime.compute
             packed: Floats | float = _class_rates(setup, "compute", "packed")[demand.op_class] if has_own else rate
-            packed = _scaled_share(setup) if name in library.scaling_ops else packed
+            packed = _scaled_share(setup) if is_scaled else packed
             rate = np.where(unpack_ops > 0, packed, rate)
+        if is_scaled and setup.plan.contraction[1] == "fp4":  # an instruction multiplies two blocks with their scales
+            rate = np.where(demand.op_class == OpClass.GEMM, _scaled_share(setup), rate)
+        if share := library.expert_share.get(name):  # blocks of few rows of each expert
+            rate = np.where(demand.is_expert & (not on_vector), rate * share.value, rate)
         values["product_rate"] = np.where(m > 1, rate, 1.0)
     if unpack_ops is None:
         return values
@@ -158,7 +163,9 @@ def _scaled_share(setup: Setup) -> float:
     block of K in between."""
     device, plan, library = setup.device, setup.plan, setup.products
     rate = device.mac_rate(*plan.contraction) * setup.product_share
-    lane_ops = library.scaling_ops[device.software_class].value / cast(GpuConstants, device.arch.constants).scaled_block
+    blocks = 2.0 if plan.contraction[1] == "fp4" else 1.0
+    lane_ops = library.scaling_ops[device.software_class].value / blocks
+    lane_ops /= cast(GpuConstants, device.arch.constants).scaled_block
     return 1.0 / (1.0 + lane_ops * rate / device.mac_rate("vector", BASE))
 
 

@@ -95,7 +95,8 @@ class ProductLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     kernel writes the channels of an image, fp32 in NCHW, in groups that tensor cores load. Products reach at most
     `largest_peak_share` of the peak, and have at most `bytes_in_flight` on their way per unit and clock. Of packed
     weights: lanes execute `scaling_ops` for each block of K and value of the result, `unpack_rows` of activations share
-    one unpacking, and lanes that unpack execute `unpack_ops_factor` times the operations of the format."""
+    one unpacking, and lanes that unpack execute `unpack_ops_factor` times the operations of the format. Products of
+    experts reach `expert_share` of the rate of others."""
 
     source: str
     base: str = ""
@@ -107,6 +108,7 @@ class ProductLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     largest_peak_share: dict[str, SourcedValue] = {}
     bytes_in_flight: dict[str, SourcedValue] = {}
     scaling_ops: dict[str, SourcedValue] = {}
+    expert_share: dict[str, SourcedValue] = {}
     unpack_rows: dict[str, SourcedValue] = {}
     unpack_ops_factor: dict[str, SourcedValue] = {}
 

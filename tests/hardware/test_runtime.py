@@ -262,3 +262,21 @@ def test_engines_join_products_of_one_input() -> None:
         return int((demand.head & (demand.op_class == OpClass.GEMM)).sum())
 
     assert products("fused") - products("tensorrt") == 2 * 12  # keys and values of twelve layers join queries
+
+
+# tokens/s of a prompt of 2,048 tokens by llama.cpp on a GB10 (ggml-org/llama.cpp discussion 16578, before products of
+# 4 bits) and, for the last, on a card of Blackwell with them.
+@for_each(
+    ("model", "device", "precision", "tokens_per_s"),
+    [
+        ("gpt_oss_20b", "dgx_spark", "mxfp4", 3611), ("gpt_oss_120b", "dgx_spark", "mxfp4", 2438),
+        ("qwen3_30b_a3b", "dgx_spark", "q8_0", 2933), ("glm4_5_air", "dgx_spark", "q4_k_m", 841),
+        ("qwen2_7b", "dgx_spark", "q8_0", 2267), ("gemma3_4b", "dgx_spark", "q4_0", 5694),
+        ("gpt_oss_20b", "rtx_5090", "mxfp4", 13700),
+    ],
+)  # fmt: skip
+def test_prompts_by_llama_cpp_take_what_was_published(
+    model: str, device: str, precision: str, tokens_per_s: float
+) -> None:
+    result = estimate(load_once(f"{model}:sequence=2048"), load_device(device), Scenario(1, precision, "llama_cpp"))
+    assert 0.6 < 2048 / result.latency_s / tokens_per_s < 1.6

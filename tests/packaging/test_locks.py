@@ -1,5 +1,6 @@
 """The locks are full, agree with what pyproject.toml asks for, and name no place to get things from."""
 
+import json
 import re
 import tomllib
 from importlib.metadata import metadata, requires
@@ -10,6 +11,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from analysis.model.names.zoo import library_names
+from hatch_build import absolute_links
+from hwexplorer.version import VERSION
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -54,7 +57,9 @@ def test_torch_is_pinned_by_its_constraints() -> None:
 
 def test_no_file_of_pins_names_a_host() -> None:
     for path in (*(ROOT / "locks").iterdir(), ROOT / "constraints.txt", ROOT / "Makefile", ROOT / "pyproject.toml"):
-        assert not re.search(r"https?://|--(extra-)?index-url|--find-links", path.read_text()), path.name
+        assert not re.search(
+            r"https?://|--(extra-)?index-url|--find-links", path.read_text().partition("[project.urls]")[0]
+        ), path.name
 
 
 def test_the_next_major_version_is_not_taken_unseen() -> None:
@@ -68,6 +73,19 @@ def test_the_conda_recipe_asks_for_what_the_project_asks_for() -> None:
     run = {Requirement(line.replace(" ", "", 1)) for line in recipe["requirements"]["run"] if "python " not in line}
     annexes = tomllib.loads((ROOT / "hwexplorer_annexes" / "pyproject.toml").read_text())["project"]["dependencies"]
     assert run == {Requirement(line) for line in (*PROJECT["project"]["dependencies"], *annexes[1:])}
+
+
+def test_the_registry_entry_names_this_version() -> None:
+    entry = json.loads((ROOT / "packaging" / "server.json").read_text())
+    assert {entry["version"], entry["packages"][0]["version"]} == {VERSION}
+    assert f'tag: "v{VERSION}"' in (ROOT / "packaging" / "hwexplorer.rb").read_text()
+
+
+def test_links_of_the_readme_are_absolute_on_an_index_page() -> None:
+    text = absolute_links((ROOT / "README.md").read_text(), "https://github.com/a/b")
+    assert "](https://github.com/a/b/blob/main/KEYS.md)" in text
+    assert "](https://raw.githubusercontent.com/a/b/main/screenshots/explorer.svg)" in text
+    assert not re.search(r"\]\((?!https://|#)", text)
 
 
 def test_the_page_of_licences_names_every_package_and_library_of_captures() -> None:
@@ -89,5 +107,6 @@ def test_the_page_of_licences_names_every_package_and_library_of_captures() -> N
         licence = str(stated.get("License-Expression") or stated.get("License") or classes[0].rpartition(" :: ")[2])
         row = rf"\| {name} \| {re.escape(licence.partition(' AND ')[0].removesuffix(' License'))}"
         assert re.search(row, page, re.IGNORECASE), (name, licence)
-    captures = (path.name.partition("-")[0] for path in (ROOT / "analysis/model/captures").iterdir())
+    folders = (ROOT / "analysis/model/captures", ROOT / "hwexplorer_captures")
+    captures = (path.name.partition("-")[0] for folder in folders for path in folder.glob("*.xz"))
     assert all(f"| {name} |" in page for name in {"torchvision", *captures} & {*library_names(), "torchvision"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -242,7 +242,17 @@ def shipped_at(target: Target) -> Path:
     size = f"-{target.inputs[0].shape[-1]}" if target.inputs else ""
     is_plain = target.is_library and target.batch_dim == 0 and (not size or target.inputs == (image(int(size[1:])),))
     name = f"{target.path}-{target.factory}{size}{SHIPPED}" if is_plain else ""
-    return Path(__file__).parents[1] / "captures" / name
+    folders = (Path(__file__).parents[1] / "captures", *_other_captures())
+    return next((path for folder in folders if (path := folder / name).is_file()), folders[0] / name)
+
+
+@cache
+def _other_captures() -> tuple[Path, ...]:
+    """Return the folder of hwexplorer-captures, whose data have licences of their own, if it is installed."""
+    from importlib.util import find_spec  # not needed for other models
+
+    found = find_spec("hwexplorer_captures")
+    return tuple(map(Path, found.submodule_search_locations or ())) if found else ()
 
 
 # --- the file behind it -----------------------------------------------------------------------------------
@@ -264,19 +274,23 @@ def source(target: Target) -> Path:
     if target.path in zoo.library_names("captured"):
         models = zoo.libraries()[target.path]
         known = models.get(target.factory, {}).get("source") or hint(target.factory, models, ", ".join(models))
-        raise UnknownModelError(f"of {target.path} only the captures that ship open: {known}")
+        raise UnknownModelError(f"of {target.path} only the captures that ship open: {known}{_missing_captures()}")
     relative = Path(*target.path.split("."))
     for folder in (Path.cwd(), *(Path(entry) for entry in sys.path if entry)):
         for path in (folder / relative.with_suffix(".py"), folder / relative / "__init__.py"):
             if path.is_file():
                 return path.absolute()
     if target.is_library:
-        raise UnknownModelError(f"{target.path} is not installed: pip install {target.path}")
+        raise UnknownModelError(f"{target.path} is not installed: pip install {target.path}{_missing_captures()}")
     near = [
         *nearest(target.path, [*zoo.names(), *transformer_request.preset_names(), *zoo.other_names()]),
         "a file, as net.py:make",
     ]
     raise UnknownModelError(f"no module {target.path} here or on the Python path; did you mean {' or '.join(near)}?")
+
+
+def _missing_captures() -> str:
+    return "" if _other_captures() else "; captures of YOLO models: pip install hwexplorer-captures"
 
 
 def mark(pieces: Iterable[bytes]) -> str:
