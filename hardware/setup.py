@@ -30,6 +30,7 @@ from hardware.event_prices import Coefficients, coefficients
 from hardware.plan import Plan, make_plan
 from hardware.precision import BASE, DEFAULT, FORMATS, WIDE, parse
 
+TRAINING, TRAINING_MODES = WORK[-1], {"eager": "pytorch_training"}
 FRAMEWORK_MODES = {"eager": "pytorch_eager", "compiled": "torch_compile"}  # each with its typical runtime
 
 
@@ -60,7 +61,8 @@ def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAU
     """Return the runtime for a request: a mode, or a named runtime that fits ('auto' with a file format of llama.cpp
     names llama.cpp). Otherwise return the runtime usually deployed on the device."""
     if name in MODES:
-        return runtime_of_mode(device, name)
+        own = runtimes()[TRAINING_MODES[name]] if work == TRAINING and name in TRAINING_MODES else None
+        return own if own is not None and own.fits(device, work) else runtime_of_mode(device, name)
     if name == AUTO and FORMATS[parse(precision).weights].whole_file:
         name = file_access.shipped(PATH)["auto"]["files"]
     wanted = find_runtime(device, name)

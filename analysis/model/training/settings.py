@@ -33,7 +33,8 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     `optimizer` and `update` are tables of training.toml. `recompute`: the forward pass of each block runs again in its
     backward pass, which then keeps only the inputs of blocks. `masters`: `autocast` casts operands of products to 16
     bits as PyTorch does, `sharded` keeps all values in 16 bits beside weights in fp32 of the optimizer, `none` has all
-    in the precision that is asked for. The batch is that of a step; it runs in `accumulate` parts. `lora`: only
+    in the precision that is asked for. `attention`: one kernel, or plain with all scores stored, as encoders do by
+    default. The batch is that of a step; it runs in `accumulate` parts. `lora`: only
     adapters of this rank are trained. `zero` is the stage of ZeRO, 1 to 3. `epochs` of `samples` are what cost and
     comparisons count. `devices` share the batch."""
 
@@ -41,6 +42,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     update: str = "foreach"
     recompute: str = "none"
     masters: str = "autocast"
+    attention: str = ""
     accumulate: int = 1
     lora: int = 0
     zero: int = 0
@@ -73,6 +75,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "update": tuple(table["updates"]),
         "recompute": ("none", "blocks"),
         "masters": ("autocast", "sharded", "none"),
+        "attention": ("fused", "plain"),
     }
 
 

@@ -21,12 +21,13 @@ from analysis.model.ir.operator_graph import base_name
 from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Floats, Workload
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.training.settings import PATH, Training
-from analysis.model.training.tape import FP32, INDEX, Op, Tape
+from analysis.model.training.tape import FP32, INDEX, Op, Tape, with_scores
 from hardware.base import file_access
 from hardware.base.records import memoize
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 BUCKET_BYTES = 25 * 2**20  # bucket_cap_mb of torch.nn.parallel.DistributedDataParallel
+PLAIN = {"encoder": "plain"}  # BERT and its family drop attention weights
 _NORMS = ("batch_norm", "layer_norm", "group_norm", "norm")
 SUMS = "batch_norm"  # sums over all but the channels take what those of a norm do
 _SCORES_AGAIN = 2.5  # products of attention backward over those of forward: scores, then four gradients
@@ -40,7 +41,9 @@ def _table() -> dict[str, Any]:
 def training_step(forward: Workload, training: Training, is_narrow: bool) -> Workload:
     """Return the training step of a forward pass. `is_narrow`: values have fewer than 32 bits. Raises ModelSpecError
     for a model without weights that training would change."""
-    writer = _Writer(_share(forward, training.accumulate * training.devices), training, is_narrow)
+    is_plain = (training.attention or PLAIN.get(forward.family)) == "plain"
+    whole = with_scores(forward) if is_plain else forward
+    writer = _Writer(_share(whole, training.accumulate * training.devices), training, is_narrow)
     writer.write_forward()
     writer.write_backward()
     writer.write_update()
@@ -294,6 +297,8 @@ class _Writer(Tape):
             return [t for t, other in pairs if other in self.trained or (is_adapted and t == first)]
         if saves == "result":
             return self.writes[i][:1]
+        if saves == "mask":
+            return self.writes[i][1:]
         if saves == "indices":
             return [t for t in self.reads[i] if not self.tensors[t].is_float]
         if ops.kind[i] in _NORMS:
@@ -491,9 +496,10 @@ class _Writer(Tape):
         """Write the gradients of queries, keys and values, or of a recurrent layer, by one kernel."""
         ops = self.forward.operators
         times = _SCORES_AGAIN if ops.kind[i] == "attention" else 2.0
+        more = np.array([[times], [1.0], [1.0], [1.0]])
         results = [self.tensor(self.reads[i][t], f"{path}.{k}") for k, t in enumerate(wanted)]
         self.add(path, ops.kind[i], reads, results, macs=ops.macs[i] * times, flops=ops.flops[i] * times,
-                 special=ops.special[i], gemm=ops.gemm[i], target=f"{ops.target[i]}.backward")  # fmt: skip
+                 special=ops.special[i], gemm=ops.gemm[i] * more, target=f"{ops.target[i]}.backward")  # fmt: skip
         for t, own in zip(wanted, results, strict=True):
             self._give(i, t, own, path)
 

@@ -151,3 +151,38 @@ def _unique(paths: list[str]) -> tuple[str, ...]:
         seen[path] = seen.get(path, 0) + 1
         unique.append(path if seen[path] == 1 else f"{path}~{seen[path]}")
     return tuple(unique)
+
+
+def with_scores(forward: Workload) -> Workload:
+    """Return a forward pass whose attention stores all scores: a product, softmax, dropout and a second product, as
+    PyTorch computes attention that drops weights. Attention of packed operands stays one kernel."""
+    ops, tape = forward.operators, Tape(forward)
+    edges, results = ops.in_ptr.tolist(), ops.out_ptr.tolist()
+    for i, path in enumerate(ops.path):
+        reads = list(
+            zip(ops.in_tensor[edges[i] : edges[i + 1]].tolist(), ops.in_numel[edges[i] : edges[i + 1]], strict=True)
+        )
+        writes = ops.out_tensor[results[i] : results[i + 1]].tolist()
+        if ops.kind[i] != "attention" or len(reads) != 3:
+            amounts = {name: getattr(ops, name)[i] for name in ("macs", "flops", "special", "gemm")}
+            tape.append(Op(path=path, kind=ops.kind[i], target=ops.target[i], module_type=ops.module_type[i], **amounts,
+                           reads=reads, writes=writes, has_rule=bool(ops.has_rule[i])))  # fmt: skip
+            continue
+        scores, (query, key, value) = ops.special[i], [t for t, _ in reads]
+        half = {"macs": ops.macs[i] / 2.0, "flops": ops.macs[i], "target": "aten.matmul.default"}
+        raw, shares, kept = (tape.tensor(scores, f"{path}.{leaf}") for leaf in ("scores", "softmax", "dropout"))
+        mask = tape.tensor(scores, f"{path}.mask", 1)
+        tape.tensors[mask].dtype = "bool"
+        tape.add(f"{path}.scores", "matmul", [query, key], [raw], gemm=ops.gemm[i], **half)
+        tape.add(
+            f"{path}.softmax", "softmax", [raw], [shares], flops=scores * 5.0, special=scores, target="aten.softmax.int"
+        )
+        tape.add(
+            f"{path}.dropout", "elementwise", [shares], [kept, mask], flops=scores * 2.0, target="aten.native_dropout"
+        )
+        tape.add(path, "matmul", [kept, value], writes, gemm=ops.gemm[i][[0, 1, 3, 2]], **half)
+    outputs = np.flatnonzero(forward.tensors.is_output)
+    plain = tape.workload(forward, outputs.tolist())
+    is_output = np.zeros(len(plain.tensors.name), dtype=np.bool_)
+    is_output[outputs] = True
+    return msgspec.structs.replace(plain, tensors=msgspec.structs.replace(plain.tensors, is_output=is_output))
