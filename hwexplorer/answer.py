@@ -326,6 +326,8 @@ def _devices(given: dict[str, Any], state: State, subject: declare.Subject) -> d
         from hwexplorer import configurations  # not needed to start the screen
 
         changes["devices"] = devices = configurations.catalogue(given.get("on_paper", False))
+    elif subject.several and "epochs=" in state.model and given.get("cost") and devices == states.DEFAULT_DEVICES:
+        changes["devices"] = devices = engine.hired_devices(state)
     if given.get("baseline") is not None:
         changes["devices"], changes["baseline"] = _with_device(given["baseline"], devices)
     elif subject.several and "baseline=" not in (given.get("model") or ""):

@@ -274,6 +274,14 @@ def count_devices(state: State, name: str) -> int:
     return count
 
 
+def hired_devices(state: State) -> tuple[str, ...]:
+    """Return the devices with a published price of hire that software trains on, and that hold the model of a state."""
+    from analysis.explore.cost import hired_devices as hired
+
+    results = [(name, result(state, name)) for name in device_ids() if name in hired()]
+    return tuple(name for name, run in results if run.can_win) or state.devices
+
+
 def serve_load(state: State, device: str = "") -> Served:
     """Return how a device serves the load of a state. Raises DoesNotFitError, and RequestError if the model has no
     load, or the state has a batch or lengths."""

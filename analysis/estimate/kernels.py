@@ -303,8 +303,8 @@ def _begins(workload: Workload, runs: list[list[int]]) -> Floats:
 
 
 def _prompts(workload: Workload) -> Floats:
-    """Return 1 for operators that read a prompt: all of a prefill or of training; of a request, those that run as often as the
-    first."""
+    """Return 1 for operators that read a prompt: all of a prefill or of training; of a request, those that run as often
+    as the first."""
     once = np.full(workload.n_operators, float(workload.kind in ("prefill", "request", "training")))
     if workload.kind == "request" and workload.repeats is not None:
         once[(workload.repeats != workload.repeats[0]).any(axis=1)] = 0.0

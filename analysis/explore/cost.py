@@ -15,6 +15,7 @@ import msgspec
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
+from analysis.model.ir.workload import Workload
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 from hardware.base.text import plain_number
@@ -110,8 +111,8 @@ class BreakEven(msgspec.Struct, frozen=True):
 
 
 class Bill(msgspec.Struct, frozen=True, kw_only=True):
-    """State what one model costs on several devices, per million of what is `counted`: `rows` by device, which costs
-    least, and for which no price is known."""
+    """State what one model costs on several devices, per million of what is `counted`, or per training: `rows` by
+    device, which costs least, and for which no price is known."""
 
     cheapest: str
     counted: str
@@ -180,9 +181,11 @@ def settings(
 
 
 def find_cost(result: Estimate, by: CostSettings) -> Cost:
-    """Return the cost of a million inferences at the known prices of a device; without any, of electricity alone."""
+    """Return the cost of a million inferences, or of a whole training whose epochs are stated, at the known prices of a
+    device; without any, of electricity alone."""
     batch, devices, known = result.scenario.batch, result.workload.devices, prices(result, by)
-    time_s, kwh = result.latency_s / batch * MILLION, result.energy_j / batch * MILLION / J_PER_KWH * by.overhead
+    times = (_whole_training(result.workload) or MILLION) / batch
+    time_s, kwh = result.latency_s * times, result.energy_j * times / J_PER_KWH * by.overhead
     hire, purchase = (next((p.value * devices for p in known if p.kind == kind), None) for kind in KINDS)
     electricity_usd = kwh * by.electricity
     hire_usd = None if hire is None else time_s / S_PER_HOUR * hire
@@ -203,6 +206,24 @@ def find_cost(result: Estimate, by: CostSettings) -> Cost:
         time_s=time_s,
         lifetime_inferences=by.working_s * result.throughput_per_s,
     )
+
+
+def _whole_training(workload: Workload) -> int:
+    """Return the samples of a training whose epochs are stated, 0 for other work."""
+    return workload.training.settings.run_samples if workload.training is not None else 0
+
+
+def unit_of(counted: str) -> str:
+    """Return what a bill is for, `million inferences`, or the training that it counts."""
+    return counted if counted.startswith("training") else f"million {counted}"
+
+
+def _counted(workload: Workload, counted: str) -> str:
+    """Return what is counted: `inferences`, or `training of 90 epochs of 1,281,167 samples`."""
+    if (total := _whole_training(workload)) == 0 or workload.training is None:
+        return counted
+    epochs = workload.training.settings.epochs
+    return f"training of {epochs} epochs of {total // epochs:,} {counted}"
 
 
 def _deviation(result: Estimate, paid: Mapping[str, float | None], known: Sequence[DevicePrice], side: int) -> float:
@@ -229,6 +250,7 @@ def bill_of(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True
         if name not in keys:
             raise RequestError(f"a price is given for {name!r}, which is not among the devices ({', '.join(keys)})")
     rows = {result.device.key: find_cost(result, by) for result in results}
+    counted = _counted(results[0].workload, counted)
     rivals = [result for result in results if result.can_win and (on_paper or result.device.silicon)]
     pairs = [
         (a, b)
@@ -264,7 +286,7 @@ def _cheapest(
         ends = " to ".join(map(plain_number, (least.total_low_usd, least.total_high_usd)))
         which = "is the cheapest of those with a price" if unpriced else "is cheapest"
         parts.append(
-            f"{name} {which}: {plain_number(least.total_usd)} USD per million {counted} ({ends}; pays for "
+            f"{name} {which}: {plain_number(least.total_usd)} USD per {unit_of(counted)} ({ends}; pays for "
             f"{least.pays_for})."
         )
         if others:

@@ -12,7 +12,7 @@ from analysis.estimate import figures, metrics
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.explore import comparison
-from analysis.explore.cost import Bill, BreakEven, Cost, bill_of, settings
+from analysis.explore.cost import Bill, BreakEven, Cost, bill_of, settings, unit_of
 from analysis.wording import describe_evidence, short_name
 from hardware.base.errors import RequestError
 from hardware.base.text import plain_number
@@ -80,6 +80,7 @@ COST_COLUMNS = columns(
     carbon_kg=1, electricity_usd=2, hire_usd=2, purchase_usd=2,
 )  # fmt: skip
 _BRIEF_COST = ("total_usd", "band", "pays_for", "electricity_usd", "carbon_kg")
+_BRIEF_TRAINING = ("total_usd", "band", "pays_for", "kwh", "time")
 _EVEN = Rows(
     "break_even", "Break-even",
     columns(BreakEven, first={"shown": engine.marked_key}, then={"shown": engine.marked_key}),
@@ -95,7 +96,8 @@ def cost_columns(bill: Bill, is_whole: bool = True) -> tuple[Column, ...]:
         cost = bill.rows[row.run.device.key]
         return column.of(cost) if callable(column.of) else getattr(cost, column.of)
 
-    chosen = COST_COLUMNS if is_whole else tuple(column for column in COST_COLUMNS if column.key in _BRIEF_COST)
+    brief = _BRIEF_TRAINING if bill.counted.startswith("training") else _BRIEF_COST
+    chosen = COST_COLUMNS if is_whole else tuple(column for column in COST_COLUMNS if column.key in brief)
     return tuple(replace(column, of=partial(read, column)) for column in chosen)
 
 
@@ -256,7 +258,7 @@ def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Tabl
     if (bill := find_bill(state, asks_for_paper(state, on_paper), **costs)) is not None:
         devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
         table = by_device(state, devices, (*_brief_columns(devices)[:3], *cost_columns(bill, is_whole=False)))
-        return _page(state, on_paper, replace(table, title=f"Per million {bill.counted}"), bill)
+        return _page(state, on_paper, replace(table, title=f"Per {unit_of(bill.counted)}"), bill)
     table = pane_table(state)
     return _page(state, on_paper, replace(table, title="Devices", footer=(*table.footer, MORE)))
 
