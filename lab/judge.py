@@ -153,9 +153,17 @@ def judge(points: Points, given: Sequence[PredictionPoint] = (), by: str = "name
 
 def write() -> None:
     """Write trust.json and load_trust.json, whose bands and errors are those of held rows."""
-    table = trust_bands.trust_table(predict_models(held=True)[0], predict_models(held=False)[0])
-    file_access.write(trust.PATH, [trust_bands.encode_trust(table)])
     loads, _ = services.predict_served(tables.shipped_rows((services.TABLE,), held=True))
+    engines = [
+        msgspec.structs.replace(
+            point, name=trust.SERVED, device=load.row.deployment.device.id, runtime=load.row.deployment.runtime
+        )
+        for load in loads
+        for point in load.points
+        if point.quantity == "TPOT"
+    ]
+    table = trust_bands.trust_table(predict_models(held=True)[0], predict_models(held=False)[0], engines)
+    file_access.write(trust.PATH, [trust_bands.encode_trust(table)])
     served = group_by((point for load in loads for point in load.points), lambda point: point.quantity)
     spread = trust_bands.spread_between_devices(served.values())
     evidence = [

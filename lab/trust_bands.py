@@ -17,6 +17,7 @@ from analysis.measured.predictions import LARGE, PredictionPoint
 from analysis.model.ir.workload import Floats
 from hardware import known_architectures
 from hardware.base.records import group_by
+from hardware.device_catalog import load_device
 from hwexplorer_annexes.calibration.rate_fit import LEAST, TARGET
 
 # Candidate bands, from narrow to wide: the share of the weight of errors beyond each end, then the logarithm by which
@@ -95,7 +96,9 @@ def narrowest_band(points: Sequence[PredictionPoint], spread: float = 0.0) -> tu
     # One device may have most rows, so the coverage is also computed with equal weight of devices.
     shares = [is_inside.mean(axis=0), weights @ is_inside / weights.sum(), *([] if others is None else [others])]
     least = np.min(shares, axis=0)
-    place = int((least >= min(TARGET, float(least.max()))).argmax())
+    # Few rows may lie inside by luck: a standard error more of them must.
+    target = TARGET + float(np.sqrt(TARGET * (1.0 - TARGET) / len(points)))
+    place = int((least >= min(target, float(least.max()))).argmax())
     return (float(np.exp(low[place])), float(np.exp(high[place]))), None if others is None else float(others[place])
 
 
@@ -121,9 +124,13 @@ def class_evidence(
     )
 
 
-def trust_table(held: Sequence[PredictionPoint], given: Sequence[PredictionPoint] = ()) -> TrustTable:
+def trust_table(
+    held: Sequence[PredictionPoint],
+    given: Sequence[PredictionPoint] = (),
+    served: Sequence[PredictionPoint] = (),
+) -> TrustTable:
     """Return the evidence of each class of work, of each measured device, and of work without measurements, from held
-    rows. Other rows are `given`, and only say what was measured."""
+    rows. Other rows are `given`, and only say what was measured, as do times per token of services (`served`)."""
     by_class = group_by(held, lambda point: (point.quantity, point.name))
     spreads = {
         quantity: spread_between_devices(points for (kind, _), points in by_class.items() if kind == quantity)
@@ -150,8 +157,9 @@ def trust_table(held: Sequence[PredictionPoint], given: Sequence[PredictionPoint
     reaches = [float(np.abs(np.log(each.band)).max()) for each in classes if each.quantity == "latency"]
     reach = max(float(np.quantile(each, TARGET)) for each in (np.abs(log_errors(unfitted)), reaches))
     classes.append(class_evidence(ENGINEERING, "latency", unfitted, (float(np.exp(-reach)), float(np.exp(reach)))))
-    cells = group_by(latency, _cell)
-    counts = Counter(map(_cell, (*latency, *(point for point in given if point.quantity == "latency" and point.name))))
+    cells = group_by((*latency, *served), _cell)
+    others = (point for point in given if point.quantity == "latency" and point.name)
+    counts = Counter(map(_cell, (*latency, *served, *others)))
     measured = (measure_device(key, cells.get(key, []), counts[key]) for key in sorted(counts))
     return TrustTable(classes=tuple(classes), measured=tuple(measured))
 
@@ -164,9 +172,9 @@ def measure_device(key: tuple[str, str, str, str], held: Sequence[PredictionPoin
     """Return the evidence of a device on a class of work under a runtime that has so many rows: the error of its held
     ones, and a separate band if they are enough."""
     error = float(np.median(np.abs(np.expm1(-log_errors(held))))) if held else None
-    if len(held) < LARGE or len({point.family for point in held}) < FAMILIES:
-        return DeviceEvidence(*key, rows, error)
-    return DeviceEvidence(*key, rows, error, widen_by_hosts(narrowest_band(held)[0], key[1]))
+    is_enough = len(held) >= LARGE and len({point.family for point in held}) >= FAMILIES
+    band = widen_by_hosts(narrowest_band(held)[0], key[1]) if is_enough else None
+    return DeviceEvidence(*key, rows, error, band, load_device(key[0]).vendor)
 
 
 def widen_by_hosts(band: Factors, work_class: str) -> Factors:

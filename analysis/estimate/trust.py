@@ -22,14 +22,16 @@ MOST = 1 << 20  # bytes of trust.json
 LEVELS = ("measured", "siblings", "engineering", "design_target")
 FEW = 10  # with fewer rows, the band of a class is at least as wide as that of unmeasured work
 ENGINEERING = "engineering"  # the row of trust.json for work without similar measurements
+SERVED = "served at load"  # the class of work of services, whose engines were measured too
+_LANGUAGE = frozenset(("decode", "prefill", "request"))
 
 Factors = tuple[float, float]
 
 
 class Trust(msgspec.Struct, frozen=True):
     """The evidence for a figure. `level` is 'measured' (this device and runtime), 'siblings' (its class of work on
-    others), 'engineering' (nothing similar) or 'design_target' (on paper only). `rows` were measured, with a
-    `median_error`, a fraction; `band` are the factors of the latency between which the true one is expected."""
+    others, and its engine), 'engineering' (nothing similar) or 'design_target' (on paper only). `rows` were measured,
+    with a `median_error`, a fraction; `band` are the factors of the latency between which the true one is expected."""
 
     level: str
     rows: int
@@ -89,8 +91,8 @@ class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class DeviceEvidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A device that was measured on a class of work with a runtime. `median_error` is that of held rows, None without
-    any. `band` is None if there are too few held rows."""
+    """A device of a `vendor` that was measured on a class of work with a runtime. `median_error` is that of held rows,
+    None without any. `band` is None if there are too few held rows."""
 
     device: str
     work_class: str
@@ -99,6 +101,7 @@ class DeviceEvidence(msgspec.Struct, frozen=True, omit_defaults=True):
     rows: int
     median_error: float | None = None
     band: Factors | None = None
+    vendor: str = ""
 
 
 class TrustTable(msgspec.Struct, frozen=True):
@@ -134,6 +137,26 @@ def _classes_of(setup: Setup, kind: str, is_parallel: bool) -> tuple[WorkClass, 
     return tuple(each for each in work_classes() if each.is_of(setup, kind, is_parallel))
 
 
+@lru_cache
+def _relatives(name: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the makers of devices, and the runtimes, that were measured on such kinds of work on such devices."""
+    of_class = {each.name: each for each in work_classes()}
+    kinds, on = set(of_class[name].kinds), of_class[name].on
+    kinds |= _LANGUAGE if kinds & _LANGUAGE else set()
+    alike = {each.name for each in of_class.values() if kinds & set(each.kinds) and on == each.on}
+    alike |= {SERVED} if kinds & _LANGUAGE and "gpu" in on else {name}
+    cells = [cell for cell in trust_table().measured if cell.work_class in alike]
+    return frozenset(cell.vendor for cell in cells), frozenset(cell.runtime for cell in cells)
+
+
+def has_relatives(setup: Setup, name: str) -> bool:
+    """Return True if devices of its maker, and its engine in this or another version, were measured on such work."""
+    vendors, runtimes = _relatives(name)
+    engine = setup.runtime.id
+    is_known = engine in MODES or any(one.startswith(engine) or engine.startswith(one) for one in runtimes)
+    return is_known and setup.device.vendor in vendors
+
+
 @memoize()
 def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
     """Return how well a class of work is known on a device, and the factors that contain its energy (None if no similar
@@ -156,6 +179,6 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
         if cell is not None:
             error = group.median_error if cell.median_error is None else cell.median_error
             return Trust("measured", cell.rows, error, cell.band or band), group.energy_band
-        if device.software.not_fitted is not None:
+        if device.software.not_fitted is not None and has_relatives(setup, name):
             return Trust("siblings", group.rows, group.median_error, band), group.energy_band
     return Trust("engineering" if device.silicon else "design_target", 0, None, widest), None

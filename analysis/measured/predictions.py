@@ -41,7 +41,8 @@ class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row as a request and its measured figures: `latency_s` of the batch, `energy_j` of an inference. `lengths`
     are lengths of a language model by symbolic dimension. `answer` is the tokens among which the energy of a prompt is
     divided, if that of decoding has it. `is_rate` is True if the latency follows from a stated throughput. `light` has
-    the facts of the device while it ran calls shorter than `below_s`."""
+    the facts of the device while it ran calls shorter than `below_s`. `others` are the row with other ends of what it
+    does not state."""
 
     group: tuple[str, ...]
     model: str
@@ -56,6 +57,7 @@ class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
     answer: int = 0
     is_rate: bool = False
     light: dict[str, float] = {}
+    others: tuple["MeasuredRow", ...] = ()
 
     @property
     def energy_class(self) -> str:
@@ -81,7 +83,10 @@ def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measur
     was = tables.first_rule(tables.row_rules()["corrected"], cells).get("was", {})
     known_row = Cells(row | {name: text.format(model=row.get("model")) for name, text in was.items()})
     try:
-        return (_interpret_language_row if "phase" in row else _interpret_vision_row)(known_row, folders)
+        if "phase" not in row:
+            return _interpret_vision_row(known_row, folders)
+        first, *others = (_interpret_language_row(known_row, prompt, folders) for prompt in _prompts(known_row))
+        return msgspec.structs.replace(first, others=tuple(others))
     except RequestError as error:  # of the scenario
         raise Unpredictable(str(error)) from None
 
@@ -110,7 +115,7 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
         wall = tables.row_rules()["wall"]  # MLPerf meters the whole system, but the estimate covers the module
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
     device = use_threads(device, row, folders, least=0.5)  # a core of few reaches more in vision than the fitted rates
-    runtime = tables.find_runtime_name(framework, device.vendor) or "fused"
+    runtime = tables.find_runtime_names(framework, device.vendor)[0] or "fused"
     execution = tables.check_runtime(runtime, device, "encoder" if row["sequence"] else "vision")
     # MLPerf records engines as graphs, with plugins for BERT; others enqueue.
     if execution == "tensorrt" and "graphs" not in framework:
@@ -179,18 +184,24 @@ def _light_clock(device: Device, source: str) -> dict[str, float]:
     return next((light for begin, light in clocks.items() if source.startswith(begin)), {})
 
 
-def _interpret_language_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
-    """Return the request of a row of a language model. Energy covers all devices and one inference: one token in
-    decoding, else the whole request."""
+def _prompts(row: Cells) -> list[int]:
+    """Return the prompt tokens of a row: several for a decoding whose cache is not stated."""
+    is_decoding = _request(row, 1)[0] == "decode"
+    return row.prompts() if is_decoding and not row.whole("kv_tokens") else [row.whole("prompt_tokens")]
+
+
+def _interpret_language_row(row: Cells, prompt: int, folders: tuple[Path, ...]) -> MeasuredRow:
+    """Return the request of a row of a language model with so many tokens of a prompt. Energy covers all devices and
+    one inference: one token in decoding, else the whole request."""
     device = use_threads(tables.find_device(row["device"], row["device_mode"], row["source"], folders), row, folders)
     count, batch = row.count("n_devices") or 1, row.count("batch")
-    runtime = tables.find_runtime_name(f"{row['runtime']} {row['weights_format']}", device.vendor, "language")
+    runtime = tables.find_runtime_names(f"{row['runtime']} {row['weights_format']}", device.vendor, "language")[0]
     if count > 1 and runtime.startswith("llama_cpp"):
         raise Unpredictable("layers are split over devices")
     if not batch:
         raise Unpredictable("the batch is not stated")
     precision = tables.find_precision(row["weights_format"].lower(), row["activation_format"].lower(), row["runtime"])
-    phase, lengths = _request(row)
+    phase, lengths = _request(row, prompt)
     tokens = lengths.get("output", 1)
     text = f"{_model(row['model'])}:{phase}" + (f",tp={count}" if count > 1 else "")
     text += f",ep={count}" if row["device_mode"] == f"EP{count}" else ""
@@ -205,7 +216,7 @@ def _interpret_language_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRo
         device=device,
         scenario=Scenario(batch, precision, tables.check_runtime(runtime, device, "language") or "fused"),
         latency_s=latency * (tokens if _is_per_token(row) else 1),
-        energy_j=energy * tokens if energy and not (phase == "decode" and row.unstated_prompt()[1]) else None,
+        energy_j=energy * tokens if energy else None,
         lengths=lengths,
         answer=row.count("output_tokens") if "steady state, prefill included" in row["note"] else 0,
     )
@@ -219,17 +230,17 @@ def _model(name: str) -> str:
     return preset
 
 
-def _request(row: Cells) -> tuple[str, dict[str, int]]:
-    prompt, output = (row.whole(name) for name in ("prompt_tokens", "output_tokens"))
+def _request(row: Cells, prompt: int) -> tuple[str, dict[str, int]]:
+    stated, output = (row.whole(name) for name in ("prompt_tokens", "output_tokens"))
     if row["phase"] == "prefill":
-        if not prompt:
+        if not stated:
             raise Unpredictable("the length of the prompt is not stated")
-        return "prefill", {"sequence": prompt}
-    if row["phase"] == "end_to_end" and prompt and output > 1:
-        return "request", {"sequence": prompt, "output": output}
+        return "prefill", {"sequence": stated}
+    if row["phase"] == "end_to_end" and stated and output > 1:
+        return "request", {"sequence": stated, "output": output}
     if row["phase"] == "end_to_end" and not _is_per_token(row):
         raise Unpredictable("the lengths of the requests are not stated")
-    return "decode", {"kv": row.whole("kv_tokens", (prompt or row.unstated_prompt()[0]) + output // 2)}
+    return "decode", {"kv": row.whole("kv_tokens", prompt + output // 2)}
 
 
 def _is_per_token(row: Cells) -> bool:
@@ -304,6 +315,21 @@ def estimate_row(row: MeasuredRow) -> Estimate:
 
 
 def predict_row(row: MeasuredRow) -> list[RowPoint]:
+    """Return the measured figures of a row with their predictions and bands. Of what a row leaves open, the prediction
+    is the nearest to what was measured, and the band holds all. Raises Unpredictable as `estimate_row` does."""
+    points = _predict_as_read(row)
+    for other in row.others:
+        points = [_join(*pair) for pair in zip(points, _predict_as_read(other), strict=True)]
+    return points
+
+
+def _join(a: RowPoint, b: RowPoint) -> RowPoint:
+    low, high = sorted((a.predicted, b.predicted))
+    band = min(a.band[0], b.band[0]), max(a.band[1], b.band[1])
+    return msgspec.structs.replace(a, predicted=min(max(a.measured, low), high), band=band)
+
+
+def _predict_as_read(row: MeasuredRow) -> list[RowPoint]:
     """Return the measured figures of a row with their predictions and bands: latency of the batch in its class of work,
     energy of an inference in its energy class, and this energy as if the row took the time that was measured. Raises
     Unpredictable as `estimate_row` does."""

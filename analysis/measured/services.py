@@ -1,10 +1,11 @@
 """Measured rows of services under load, as servers and loads, and their figures with predictions.
 
-tables/serving.toml says how each source ran its services."""
+What a row does not state is a range: both ends are predicted, and the band holds both. tables/serving.toml has the ends
+of what rows may leave open, and how sources call models and formats."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,35 +14,35 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.scenario import Scenario
+from analysis.estimate.trust import SERVED
 from analysis.measured import tables
 from analysis.measured.predictions import PredictionPoint
 from analysis.measured.tables import Cells, Unpredictable
 from analysis.model.names.model_ref import refer
-from analysis.model.transformer.transformer_request import ACCEPT, parse
+from analysis.model.transformer.transformer_request import parse
 from analysis.serving import served_load
 from analysis.serving.deployment import ParallelDegrees, Server, open_stage
-from analysis.serving.request_load import Lengths, Load
+from analysis.serving.request_load import Lengths, Load, reuse_prefixes
 from analysis.serving.simulation import Run
-from analysis.serving.step_costs import speculate, tokens_per_step
 from hardware.base import file_access
 from hardware.base.errors import RequestError
+from hardware.base.records import group_by
 from hardware.device import Device
-from hardware.engines.runtime import Scheduler, find_scheduler, runtimes, schedulers
+from hardware.engines.runtime import Scheduler, find_scheduler, runtimes
 
 TABLE = "serving_load.csv.gz"
 _FACTS = tables.SHIPPED / "serving.toml"
+ROUNDS = 10  # requests of each client if a row does not state them: benchmarks of services send 5 to 10
 MOST_REQUESTS, LEAST_ROUNDS = 20_000, 3  # most simulated requests of a row; least requests of each client
 MOST_MEMORY = 0.97  # share that a server may use at most
 # Lengths of chats vary about exponentially around their means (arXiv 2309.06180, figure 11).
 CONVERSATIONS = "ShareGPT lengths, means"
-NAME = "served at load"  # the class of work of these rows
 APART = ", prefill apart"  # ends the figures of services that prefill on separate devices
-WHOLE = "_whole"  # ends the name of a scheduler that does not divide prompts
-PAGE = 16  # tokens of a page of the cache; the last page of a cached prompt is computed again
+PAGE, PAGES = 16, 32  # tokens of a page of the cache; most pages of a prompt that are told apart
 # vLLM and SGLang refuse to divide an expert where a part has no whole blocks of 128 x 128 weights with one scale
 # ("not divisible by weight quantization block_n"): its experts are on separate devices, whatever a row states.
 BLOCK, ENGINES_OF_BLOCKS = 128, ("vllm", "sglang")
-MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, if flags allow one prompt per step
+MANY = 32  # clients from which one process that sends their tokens may limit them
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,8 +56,6 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     precision: str
     runtime: str
     scheduler: str
-    drafts: int = 0
-    kernel: str = ""  # of experts, instead of the engine's usual ones
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -74,11 +73,6 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         """Return one worker of a layout for requests of `longest` tokens. Raises ModelError and RequestError."""
         request, scenario = parse(str(refer(self.model))), Scenario(1, self.precision, self.runtime)
         device = self.device
-        if self.kernel:
-            usual = device.file.runtimes.get(self.runtime, runtimes()[self.runtime])
-            kernels = tuple(use for use in usual.uses if "moe" in use.operator and self.kernel in use.kernel)
-            tables = device.file.runtimes | {self.runtime: msgspec.structs.replace(usual, uses=(*kernels, *usual.uses))}
-            device = msgspec.structs.replace(device, file=msgspec.structs.replace(device.file, runtimes=tables))
         scheduler = find_scheduler(self.scheduler, self.device.memory_bytes)
         # It was measured, so its server may use more memory than by default.
         for share in (scheduler.memory_share, MOST_MEMORY):
@@ -92,7 +86,9 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row as a load of a deployment, with its measured figures: seconds, joules per output token, output tokens/s."""
+    """A row as a load of a deployment, with its measured figures: seconds, joules per output token, output tokens/s.
+    `statistic` is that of requests, their mean unless the row states it. `others` are the row with the other end of
+    each fact that it does not state."""
 
     deployment: Deployment
     source: str
@@ -101,10 +97,11 @@ class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
     statistic: str
     scheduler: Scheduler
     measured: dict[str, float]
+    others: tuple["ServedRow", ...] = ()
 
     def predict(self, run: Run) -> dict[str, float]:
         """Return a run's predictions of the figures that were measured."""
-        middle = np.mean if self.statistic == "mean" else np.median
+        middle = np.median if self.statistic == "median" else np.mean
         figures = {
             "TTFT": float(middle(run.first_s - run.arrival_s)),
             "TPOT": float(middle((run.end_s - run.first_s) / np.maximum(run.output - 1, 1))),
@@ -116,18 +113,45 @@ class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def interpret_served_row(cells: dict[str, str], folders: tuple[Path, ...] = ()) -> ServedRow:
     """Return the load and deployment of a row. Raises Unpredictable with the reason."""
-    facts, row = file_access.shipped(_FACTS), Cells(cells)
-    if rule := tables.first_rule(facts["skip"], row):
+    row = Cells(cells)
+    if rule := tables.first_rule(file_access.shipped(_FACTS)["skip"], row):
         raise Unpredictable(rule["reason"])
     device = tables.find_device(row["device"].lower(), "", row["source"], folders)
-    model = str(facts["models"].get(row["public_model"].lower(), row["model"]))
-    setup = _setup(row, model, device)
-    is_older = row["measured_on"].startswith("2024")
-    software = setup.get("software", facts["runtimes"][row["runtime"]]) + " (2024)" * is_older
-    runtime = tables.check_runtime(tables.find_runtime_name(software, device.vendor, "language"), device, "language")
-    scheduler = runtimes()[runtime].scheduler
-    if is_older and f"{scheduler}{WHOLE}" in schedulers() and device.vendor == "AMD":
-        scheduler += WHOLE
+    first, *others = (_interpret(row, device, assumed) for assumed in _assume(row, device))
+    return msgspec.structs.replace(first, others=tuple(others))
+
+
+def _assume(row: Cells, device: Device) -> Iterator[dict[str, Any]]:
+    """Yield what is assumed of what a row does not state: the first end of each fact, each other end in turn, and all
+    last ends."""
+    ends: dict[str, list[Any]] = {"runtime": _find_runtimes(row, device), "prompt_tokens": row.prompts()}
+    clients = row.number("running_batch") or row.number("concurrency") or 0
+    has_rounds = clients > 0 and row["load_kind"] != "one batch"
+    for name, unstated in file_access.shipped(_FACTS)["unstated"].items():
+        stated = row.number(name)
+        matters = clients >= MANY if name == "stream_interval" else has_rounds
+        ends[name] = [stated] if stated else unstated if matters else unstated[:1]
+    base = {name: first for name, (first, *_) in ends.items()}
+    turns = [base | {name: end} for name, (_, *others) in ends.items() for end in others]
+    yield from (base, *turns)
+    if len(turns) > 1:
+        yield {name: last for name, (*_, last) in ends.items()}
+
+
+def _find_runtimes(row: Cells, device: Device) -> list[str]:
+    """Return the runtimes that the software of a row may be, by its version, else by the year. Raises Unpredictable."""
+    known, year = file_access.shipped(_FACTS)["runtimes"], row["measured_on"][:4]
+    if row["runtime"] not in known:
+        raise Unpredictable(f"the scheduler of {row['runtime'] or 'an unknown server'} is not recorded")
+    dated = row["runtime_version"] if row["runtime_version"] and year != "2024" else f"({year})"
+    software = f"{known[row['runtime']]} {dated}"
+    names = tables.find_runtime_names(software, device.vendor, "language")
+    return [tables.check_runtime(name, device, "language") for name in names]
+
+
+def _interpret(row: Cells, device: Device, assumed: dict[str, Any]) -> ServedRow:
+    """Return the load and deployment of a row, with what is assumed of what it does not state."""
+    model = str(file_access.shipped(_FACTS)["models"].get(row["public_model"].lower(), row["model"]))
     decode_workers = row.whole("decode_workers", 1)
     prefill_workers = row.whole("prefill_workers")
     per_worker = _devices_per_worker(row, is_split=prefill_workers > 0)
@@ -143,16 +167,13 @@ def interpret_served_row(cells: dict[str, str], folders: tuple[Path, ...] = ()) 
         layout=_degrees(per_worker, copies, experts, **workers),
         prompt_layout=_degrees(prefill_devices, copies, experts),
         precision=_precision(row, model),
-        runtime=runtime,
-        scheduler=scheduler,
-        kernel=setup.get("kernel", ""),
-        drafts=0 if prefill_workers else setup.get("drafts_of_copies" if copies > 1 else "drafts", 0),
+        runtime=assumed["runtime"],
+        scheduler=runtimes()[assumed["runtime"]].scheduler,
     )
     if not (output := row.whole("output_tokens")):
         raise Unpredictable("the lengths of the requests are not stated")
-    prompt = row.whole("prompt_tokens", row.unstated_prompt()[0])
-    lengths = Lengths(prompt=prompt, output=output, spread=setup["spread"])
-    load = _load(row, lengths, setup)
+    lengths = Lengths(prompt=assumed["prompt_tokens"], output=output, spread=assumed["length_spread"])
+    load = _load(row, lengths, int(assumed["distinct_prompts"]))
     rate = row.number("output_tokens_per_s")
     if rate is None and (total := row.number("total_tokens_per_s")):
         rate = total * float(load.output.sum() / (load.output.sum() + load.prompt.sum()))
@@ -169,17 +190,10 @@ def interpret_served_row(cells: dict[str, str], folders: tuple[Path, ...] = ()) 
         source=row["source"],
         lengths=lengths,
         load=load,
-        statistic="median" if row["ttft_statistic"] == "median" else setup["statistic"],
-        scheduler=_scheduler(row, deployment, setup, load),
+        statistic=row["ttft_statistic"],
+        scheduler=_scheduler(row, deployment, int(assumed["stream_interval"])),
         measured={name: value for name, value in measured.items() if value},
     )
-
-
-def _setup(row: Cells, model: str, device: Device) -> dict[str, Any]:
-    """Return how a source ran its loads and servers: the first benchmark, flags and software that fit a row."""
-    cells = row | {"version": row["runtime_version"], "model": model, "device": device.id, "tp": row["tensor_parallel"]}
-    kinds = (file_access.shipped(_FACTS)[kind] for kind in ("benchmark", "flags", "software"))
-    return {name: value for rules in kinds for name, value in tables.first_rule(rules, cells).items()}
 
 
 def _devices_per_worker(row: Cells, is_split: bool) -> int:
@@ -204,7 +218,8 @@ def _precision(row: Cells, model: str) -> str:
     )  # servers multiply 8-bit integers as such
 
 
-def _load(row: Cells, lengths: Lengths, setup: dict[str, Any]) -> Load:
+def _load(row: Cells, lengths: Lengths, distinct: int) -> Load:
+    """Return the requests of a row. Clients send the same prompts again if only so many are `distinct`."""
     requests = row.whole("requests")
     if rate := row.number("request_rate_per_s"):
         if not requests:
@@ -222,37 +237,29 @@ def _load(row: Cells, lengths: Lengths, setup: dict[str, Any]) -> Load:
     if row["load_kind"] == "one batch":
         requests = clients
     limit = max(MOST_REQUESTS, clients * LEAST_ROUNDS)
-    load = lengths.draw(np.zeros(requests or min(clients * setup["requests_per_client"], limit)), clients)
-    if distinct := setup.get("distinct_prompts"):  # the cache holds repeated prompts
-        computed = np.where(np.arange(load.requests) < distinct, load.prompt, np.minimum(load.prompt, PAGE))
-        load = msgspec.structs.replace(load, prompt=computed, cached=load.prompt - computed)
-    return load
+    load = lengths.draw(np.zeros(requests or min(clients * ROUNDS, limit)), clients)
+    if not distinct or load.requests <= distinct:
+        return load
+    page = max(PAGE, lengths.prompt // PAGES)
+    counts = load.prompt // page
+    counts = counts[np.arange(load.requests) % distinct].tolist()
+    blocks = (tuple((place % distinct) * PAGES * 2 + i for i in range(count)) for place, count in enumerate(counts))
+    return msgspec.structs.replace(load, blocks=tuple(blocks), block=page)
 
 
-def _scheduler(row: Cells, deployment: Deployment, setup: dict[str, Any], load: Load) -> Scheduler:
+def _scheduler(row: Cells, deployment: Deployment, stream_interval: int) -> Scheduler:
+    """Return the scheduler of a deployment with the limits that a row states. Each group of devices has a process that
+    sends its tokens, several at once if the benchmark asked for it."""
     copies = (deployment.prompt_layout if deployment.layout.prefill else deployment.layout).copies
     scheduler = find_scheduler(deployment.scheduler, deployment.device.memory_bytes).of_copies(copies)
-    changes: dict[str, Any] = {}
-    if "slots" in setup:
-        changes["max_sequences"] = max(load.concurrency + setup["slots"], 1)
+    each_s = scheduler.chunk_s
+    chunk_s = msgspec.structs.replace(each_s, value=each_s.value / (stream_interval * deployment.layout.copies))
+    changes: dict[str, Any] = {"chunk_s": chunk_s}
     for words, name in (("max_num_seqs", "max_sequences"), ("chunk", "max_tokens")):
         if match := re.search(rf"\b{words} (\d+)", row["note"]):
             changes[name] = int(match[1])
-    changes |= {name: setup[name] for name in ("max_tokens", "recorded_tokens") if name in setup}
-    holds = setup.get("holds_steps_of_copies" if copies > 1 else "holds_steps", 0)
-    if isinstance(holds, list):
-        holds = next(steps for least, steps in holds if least <= load.concurrency)
-    holds = round(holds * tokens_per_step(deployment.drafts, ACCEPT))  # simulated steps are of one token
-    changes |= {"holds_steps": holds, "holds_until": setup.get("holds_until", 0.0)}
-    if "prompts_per_step" in setup:
-        changes["max_tokens"] = int(load.prompt.max()) + load.concurrency + MORE_TOKENS
-    if "apart_tokens" in setup and deployment.layout.prefill:
-        changes["max_tokens"] = max(setup["apart_tokens"], int(load.prompt.max()) + MORE_TOKENS)
     if "max_tokens" in changes and scheduler.limits_each_copy:
         changes["max_tokens"] *= copies
-    each_s = scheduler.chunk_s  # each group of devices has a process that sends its tokens
-    at_once = setup.get("stream_interval", 1) * deployment.layout.copies
-    changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / at_once)
     return msgspec.structs.replace(scheduler, **changes)
 
 
@@ -264,28 +271,42 @@ def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
         prompts = setup.open(setup.prompt_layout, longest).costs if setup.layout.prefill else None
     except RequestError as error:
         raise Unpredictable(str(error).partition(";")[0]) from None
-    costs = speculate(server.costs, setup.drafts, ACCEPT)
-    costs = msgspec.structs.replace(costs, recorded_tokens=rows[0].scheduler.recorded_tokens)
-    server = msgspec.structs.replace(server, costs=costs, prompt_costs=prompts, layout=setup.layout)
-    return lambda row: msgspec.structs.replace(server, scheduler=row.scheduler).serve(row.load)
+    server = msgspec.structs.replace(server, prompt_costs=prompts, layout=setup.layout)
+
+    def serve(row: ServedRow) -> Run:
+        """Serve the load of a row. Prompts that are sent again are in the cache if nothing has taken their room."""
+        load = row.load
+        if row.scheduler.finds_evicted:
+            running = load.concurrency * (row.lengths.prompt + row.lengths.output)
+            load = reuse_prefixes(load, max(server.costs.cache_tokens - running, 0.0))
+        load = msgspec.structs.replace(load, blocks=())
+        return msgspec.structs.replace(server, scheduler=row.scheduler).serve(load)
+
+    return serve
 
 
 class PredictedLoad(msgspec.Struct, frozen=True):
-    """A measured row with its predicted figures."""
+    """A measured row with its predicted figures: `usual` ones, and the `ends` of what the row leaves open."""
 
     row: ServedRow
-    figures: dict[str, float]
+    usual: dict[str, float]
+    ends: dict[str, tuple[float, float]]
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The predictions nearest to what was measured, of all that what the row leaves open allows."""
+        return {name: float(np.clip(value, *self.ends[name])) for name, value in self.row.measured.items()}
 
     @property
     def points(self) -> list[PredictionPoint]:
-        """The measured figures with their predictions and bands."""
+        """The measured figures with their predictions and bands, which hold both ends."""
         setup, points = self.row.deployment, list[PredictionPoint]()
-        labels = setup.device.name, tables.family_of(setup.model), setup.scheduler, "", NAME
+        labels = setup.device.name, tables.family_of(setup.model), setup.scheduler, "", SERVED
         for figure, measured in self.row.measured.items():
-            quantity, predicted = figure + APART * (setup.layout.prefill > 0), self.figures[figure]
+            quantity, predicted, ends = figure + APART * (setup.layout.prefill > 0), self.figures[figure], self.ends
             low, high = served_load.load_evidence()[quantity].band
-            band = predicted * low, predicted * high
-            points.append(PredictionPoint(f"{NAME}, {quantity}", quantity, *labels, measured, predicted, band))
+            band = ends[figure][0] * low, ends[figure][1] * high
+            points.append(PredictionPoint(f"{SERVED}, {quantity}", quantity, *labels, measured, predicted, band))
         return points
 
 
@@ -298,6 +319,19 @@ def predict_served(
 
 
 def _serve(rows: Sequence[ServedRow]) -> list[PredictedLoad]:
-    """Return the predictions of rows of one deployment. Raises Unpredictable."""
+    """Return the predictions of rows of one deployment, and of what they may be instead. Raises Unpredictable."""
     serve = make_server(rows)
-    return [PredictedLoad(row, row.predict(serve(row))) for row in rows]
+    predicted = [[row.predict(serve(row))] for row in rows]
+    others = [(place, other) for place, row in enumerate(rows) for other in row.others]
+    for members in group_by(others, lambda member: member[1].deployment.key).values():
+        serve = make_server([other for _, other in members])
+        for place, other in members:
+            predicted[place].append(other.predict(serve(other)))
+    return [
+        PredictedLoad(row, figures[0], {name: _ends([each[name] for each in figures]) for name in figures[0]})
+        for row, figures in zip(rows, predicted, strict=True)
+    ]
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    return min(values), max(values)

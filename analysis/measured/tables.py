@@ -87,10 +87,10 @@ class Cells(dict[str, str]):
             raise Unpredictable(f"{name} is not a number above 0")
         return round(value or 0)
 
-    def unstated_prompt(self) -> tuple[int, bool]:
-        """Return the prompt tokens of a row that states none, and whether its benchmark is known for long prompts."""
-        tokens = next((tokens for name, tokens in row_rules()["prompt_of"].items() if name in self["note"]), 0)
-        return tokens or int(row_rules()["prompt_unstated"]), tokens > 0
+    def prompts(self) -> list[int]:
+        """Return the prompt tokens of a row, or the usual, least and most if it states none."""
+        stated = self.whole("prompt_tokens")
+        return [stated] if stated else list(row_rules()["prompt_unstated"])
 
 
 def row_rules() -> dict[str, Any]:
@@ -215,14 +215,15 @@ def first_rule(rules: Sequence[dict[str, Any]], cells: Mapping[str, str]) -> dic
     return {}
 
 
-def find_runtime_name(software: str, vendor: str, work: str = "vision") -> str:
-    """Return the runtime that a text about software on devices of a vendor names, '' if none. Raises Unpredictable
-    with the reason if it names software that is not predicted."""
+def find_runtime_names(software: str, vendor: str, work: str = "vision") -> list[str]:
+    """Return the runtimes that a text about software on devices of a vendor may name, the usual one first, [''] if
+    none. Raises Unpredictable with the reason if it names software that is not predicted."""
     cells = {"contains": software.lower(), "work": work, "vendors": vendor}
     rule = first_rule(row_rules()["runtime"], cells)
     if "reason" in rule:
         raise Unpredictable(rule["reason"])
-    return str(rule.get("is", ""))
+    names = rule.get("is", "")
+    return names if isinstance(names, list) else [names]
 
 
 def find_precision(weights: str, activations: str, runtime: str) -> str:

@@ -97,7 +97,6 @@ class BatchEngine:
         self.coming = requests.coming[queue]
         self.now = self.busy_s = self.step_j = self.idle_j = self.sequence_seconds = self.others_s = 0.0
         self.formed_s = 0.0  # when the next step is formed: later requests are not in it
-        self.held = 0  # decode steps for which it held prompts back
         # When the API server has read all requests that came at once, and has sent all tokens so far.
         self.outlet_s = requests.intake_s[queue] if requests.load.concurrency else 0.0
         self.ticks = self.steps = self.prompt_tokens = self.output_tokens = 0
@@ -133,20 +132,10 @@ class BatchEngine:
             self.waiting.append(heapq.heappop(self.coming)[1])
         if self.waiting:
             self._admit()
-        if self.prefilling and not self._holds_prompts():
+        if self.prefilling:
             self._step_with_prompts()
         elif self.decoding:
             self._decode_steps(min(self.coming[0][0] if self.coming else math.inf, until_s) - self.now)
-
-    def _holds_prompts(self) -> bool:
-        """Return True if prompts wait for more of them to fill a step, or for one on each copy of attention."""
-        scheduler, copies = self.scheduler, self.costs.copies
-        if not self.decoding or self.held >= scheduler.holds_steps:
-            return False
-        if copies > 1:
-            return len(self.prefilling) < copies
-        tokens = sum(self.prompt_left[request] for request in self.prefilling)
-        return tokens + len(self.decoding) < scheduler.holds_until * scheduler.max_tokens
 
     def _takes_more(self) -> bool:
         return True
@@ -229,7 +218,6 @@ class BatchEngine:
         tokens = sum(tokens_of)
         mean = self.decode_cache / held if held else 0.0
         time_s, energy_j = self.costs.uneven(decoding, mean, tokens_of, pairs_of)
-        self.held = 0
         self._spend(time_s, energy_j, decoding + pieces, 1, time_s)
         # Decoding sequences wait for the prompts of others: the whole step if it holds none of their own tokens.
         if held:
@@ -266,12 +254,9 @@ class BatchEngine:
         most = self.ends[0][0] - self.ticks
         if self.costs.cache_tokens != math.inf:
             most = min(most, max(int((self.costs.cache_tokens - self.cache_used) // n), 1))
-        if self.prefilling:
-            most = min(most, self.scheduler.holds_steps - self.held)
         line, mean = self.costs.line(n), self.decode_cache / n
         first_step_s = self.now + line.step(mean)[0]
         steps, time_s, energy_j = line.run(mean, most, within_s)
-        self.held += steps * bool(self.prefilling)
         self._spend(time_s, energy_j, n, steps, line.step(mean + steps - 1)[0] if steps > 1 else time_s)
         self._send_tokens(n, steps, first_step_s)
         self._give_tokens(steps)

@@ -439,8 +439,6 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     limits_each_copy: bool = False
     finds_evicted: bool
     forms_ahead: bool = False
-    holds_steps: int = 0
-    holds_until: float = 0.0
     recorded_tokens: int = 0
     activations_apart: bool = False
     watermark: float = 0.0

@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.measured.services import TABLE, interpret_served_row, make_server
+from analysis.measured.services import TABLE, interpret_served_row, make_server, predict_served
 from analysis.measured.tables import SHIPPED, Unpredictable, read_rows
+from analysis.serving.request_load import reuse_prefixes
 from analysis.serving.served_load import load_evidence
 from lab import judge
 
@@ -29,8 +30,33 @@ def test_a_run_starts_with_all_clients_and_counts_all_requests() -> None:
     served = interpret_served_row(PLAIN)
     assert served.load.requests == 10 * served.load.concurrency
     assert not served.load.arrival_s.any()
-    assert served.statistic == "mean"
-    assert served.scheduler.max_sequences == served.load.concurrency
+
+
+def test_what_a_row_does_not_state_is_a_range() -> None:
+    """Lengths that vary or not, prompts that are sent again or not, versions that schedule ahead or not."""
+    cells = row(source="AIConfigurator's own runs", runtime="vllm", model="llama3_8b", runtime_version="0.12.0")
+    cells |= {"concurrency": "64", "prompt_tokens": "512", "output_tokens": "64"}
+    (predicted,), _ = predict_served([cells])
+    served = predicted.row
+    assert {each.deployment.runtime for each in (served, *served.others)} == {"vllm_2025", "vllm_2025_ahead"}
+    assert {each.lengths.spread for each in (served, *served.others)} == {0.0, 0.2}
+    assert {len(each.load.blocks) > 0 for each in (served, *served.others)} == {False, True}
+    for figure, (low, high) in predicted.ends.items():
+        assert low <= predicted.usual[figure] <= high
+        assert low <= predicted.figures[figure] <= high
+        point = next(point for point in predicted.points if point.quantity == figure)
+        assert point.band[0] <= low < high <= point.band[1]
+
+
+def test_prompts_that_are_sent_again_are_in_the_cache_while_they_have_room() -> None:
+    cells = row(source="AIConfigurator's own runs", runtime="vllm", model="llama3_8b", runtime_version="0.12.0")
+    cells |= {"concurrency": "64", "prompt_tokens": "2000", "output_tokens": "16"}
+    served = interpret_served_row(cells)
+    again = next(each for each in served.others if each.load.blocks)
+    whole, all_differ = again.load.prompt.sum(), msgspec.structs.replace(again.load, blocks=())
+    assert reuse_prefixes(again.load, 1e9).prompt.sum() < 0.25 * whole
+    assert reuse_prefixes(again.load, 10_000).prompt.sum() == whole
+    assert reuse_prefixes(all_differ, 1e9).prompt.sum() == whole
 
 
 def test_experts_that_a_degree_does_not_divide_lie_on_all_devices() -> None:
@@ -46,24 +72,6 @@ def test_flags_of_a_note_bound_the_scheduler() -> None:
     assert np.diff(served.load.arrival_s).mean() == pytest.approx(1 / 16, rel=0.2)
 
 
-def test_workers_of_prompts_hold_several_prompts_a_step() -> None:
-    cells = {"source": "InferenceX, as kept by AIConfigurator", "runtime": "trtllm", "model": "deepseek_v3", "flag": ""}
-    cells |= {"device": "h200_sxm"}
-    apart, together = (interpret_served_row(row(**cells, prefill_workers=workers)) for workers in ("1", ""))
-    assert apart.deployment.prompt_layout.words == "ep=8"
-    assert apart.scheduler.max_tokens == 8 * 4480
-    assert together.scheduler.max_tokens < 17_920
-
-
-def test_runs_of_a_day_have_the_drafts_of_their_script() -> None:
-    cells = {"runtime": "trtllm", "model": "deepseek_v3", "phase_split": "aggregated", "flag": ""}
-    cells |= {"device": "h200_sxm"}
-    versions = [row(**cells, tensor_parallel="8", runtime_version=version) for version in ("", "1.1.0rc2.post2")]
-    assert [interpret_served_row(each).deployment.drafts for each in versions] == [0, 3]
-    alone = row(**cells, runtime_version="1.1.0rc2.post2", attention_data_parallel="8")
-    assert interpret_served_row(alone).deployment.drafts == 1
-
-
 def test_lengths_of_chats_vary_about_their_means() -> None:
     served = interpret_served_row(RATED)
     means = (served.lengths.prompt, served.lengths.output)
@@ -73,42 +81,10 @@ def test_lengths_of_chats_vary_about_their_means() -> None:
         assert lengths.min() >= 1
 
 
-def test_a_step_of_whole_prompts_leaves_less_room_for_the_cache() -> None:
-    """A first step of the longest context takes the memory of activations, 17 GB."""
-    whole = interpret_served_row(RATED).deployment
-    assert whole.scheduler == "vllm_2024_whole"
-    setups = (whole, msgspec.structs.replace(whole, scheduler="vllm_2024"))
-    room = [each.open(each.layout, 4096).costs.cache_tokens for each in setups]
-    assert room[0] < room[1] - 17e9 / (126 * 8 * 128 * 2 * 2 / 8)  # bytes of a token on each of eight devices
-
-
-def test_prompts_that_a_benchmark_repeats_are_in_the_cache() -> None:
-    served = interpret_served_row(row(source="AIConfigurator's own runs", runtime="vllm", model="llama3_8b"))
-    first, again = served.load.prompt[:100], served.load.prompt[100:]
-    assert not served.load.cached[:100].any()
-    assert first.min() > 100 > again.max()
-    assert (served.load.cached[100:] > again).all()
-
-
 def test_sglang_runs_as_itself() -> None:
     served = interpret_served_row(row(source="AIConfigurator's own runs", runtime="sglang"))
     assert served.deployment.runtime == "sglang"
     assert served.scheduler.forms_ahead
-
-
-def test_runs_of_vllm_schedule_a_step_ahead_as_their_version_or_flag_says() -> None:
-    energy = interpret_served_row(row(source="ML.ENERGY v3", runtime_version="0.11.1", flag=""))
-    asked, newer = (
-        interpret_served_row(row(source=PLAIN["source"], runtime="vllm", model="gpt_oss_120b", runtime_version=version))
-        for version in ("0.11.2", "0.18.0")
-    )
-    assert [each.deployment.runtime for each in (energy, asked, newer)] == ["vllm_2025", "vllm_2025_ahead", "vllm"]
-
-
-def test_a_run_that_two_sources_keep_counts_once() -> None:
-    copy = row(source="AIConfigurator's own runs", runtime_version="0.16.0")
-    with pytest.raises(Unpredictable, match="the same runs"):
-        interpret_served_row(copy)
 
 
 SPLIT = row(source="dstack, prefill to decode ratio", prefill_workers="2", decode_workers="2", prompt_tokens="2048")
@@ -137,7 +113,6 @@ def test_groups_of_devices_with_sequences_of_their_own_are_devices_that_share_ex
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
-        ({"source": "InferenceX token position study"}, "hosts of unknown cores"),
         ({"device": "h100_sxm", "request_rate_per_s": "16"}, "keep attention in 16 bits"),
         ({"load_kind": "mlperf server"}, "MLPerf"),
         ({"flag": "workers_not_stated"}, "workers"),
@@ -182,9 +157,3 @@ def test_a_model_that_does_not_fit_is_not_predicted() -> None:
     served = interpret_served_row(PLAIN | {"model": "llama3_405b", "n_devices": "1", "tensor_parallel": "1"})
     with pytest.raises(Unpredictable, match="does not fit"):
         make_server([served])
-
-
-@pytest.mark.parametrize(("device", "steps"), [("b300", 5), ("h200_sxm", 0), ("gb200", 0)])
-def test_sglang_holds_prompts_as_the_scripts_of_its_benchmark_say(device: str, steps: int) -> None:
-    cells = {"runtime": "sglang", "model": "deepseek_v3", "device": device, "concurrency": "8", "note": ""}
-    assert interpret_served_row(PLAIN | cells).scheduler.holds_steps == steps

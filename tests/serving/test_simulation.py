@@ -39,22 +39,19 @@ LOADS = st.builds(
     st.integers(1, 200),
 )
 SCHEDULERS = st.builds(
-    lambda mixes, reserves, finds, sequences, tokens, holds: msgspec.structs.replace(
+    lambda mixes, reserves, finds, sequences, tokens: msgspec.structs.replace(
         VLLM,
         mixes=mixes,
         reserves=reserves,
         finds_evicted=finds,
         max_sequences=sequences,
         max_tokens=tokens,
-        holds_steps=holds,
-        holds_until=0.9,
     ),
     st.booleans(),
     st.booleans(),
     st.booleans(),
     st.integers(1, 64),
     st.integers(64, 4096),
-    st.sampled_from([0, 20]),
 )
 
 
@@ -145,16 +142,6 @@ def test_a_part_of_the_cache_that_stays_free_saves_recomputing() -> None:
     runs = [simulate(COSTS, msgspec.structs.replace(whole, watermark=free), load) for free in (0.0, 0.01)]
     assert runs[1].evictions.sum() < 0.5 * runs[0].evictions.sum()
     assert runs[1].prompt_tokens < runs[0].prompt_tokens
-
-
-def test_prompts_are_held_until_they_fill_a_step_or_for_so_many_steps() -> None:
-    load = closed_load(8, Lengths(prompt=100, output=200, spread=0.3))
-    never, seldom, soon = (
-        simulate(COSTS, msgspec.structs.replace(VLLM, holds_steps=steps, holds_until=until), load)
-        for steps, until in ((0, 0.9), (20, 0.9), (20, 100 / VLLM.max_tokens))
-    )
-    waits_s = [float(np.median(run.first_s - run.arrival_s)) for run in (never, soon, seldom)]
-    assert waits_s[0] <= waits_s[1] < waits_s[2] < waits_s[0] + 21 * 12e-3
 
 
 def test_what_nothing_overwrote_of_an_evicted_cache_is_found_again() -> None:
