@@ -65,7 +65,8 @@ class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The evidence for estimates with a runtime on this device (for one `work_class` if named): `rows` measured, the
-    median error of rows left out of the fit (a fraction), and the factors of the estimate that include them."""
+    median error of rows left out of the fit (a fraction), and the factors of the estimate that include them. Logarithms
+    of the bands of other work are `narrower` by this factor."""
 
     runtime: str
     mode: str
@@ -74,6 +75,7 @@ class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     low: float
     high: float
     work_class: str = ""
+    narrower: float = 1.0
 
 
 class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -24,7 +24,7 @@ from analysis.explore import frame_schedule as frame_schedule, mission as missio
 from analysis.measured import predictions as predictions, tables as tables
 
 # Devices, architectures and runtimes.
-from hardware import architecture as architecture, architecture_facts as architecture_facts, demand as demand, device as device, device_catalog as device_catalog, execute as execute, setup as setup, what_if as what_if
+from hardware import architecture as architecture, architecture_facts as architecture_facts, demand as demand, device as device, device_catalog as device_catalog, execute as execute, precision as precision, setup as setup, what_if as what_if
 from hardware.area import area as area
 from hardware.device import Device as Device
 from hardware.device_toml import device_toml as device_toml

@@ -164,12 +164,10 @@ def write() -> None:
     ]
     table = trust_bands.trust_table(predict_models(held=True)[0], predict_models(held=False)[0], engines)
     file_access.write(trust.PATH, [trust_bands.encode_trust(table)])
-    served = group_by((point for load in loads for point in load.points), lambda point: point.quantity)
-    spread = trust_bands.spread_between_devices(served.values())
-    evidence = [
-        trust_bands.class_evidence(points[0].name, quantity, points, spread=spread)
-        for quantity, points in sorted(served.items())
-    ]
+    evidence = trust_bands.served_evidence(
+        [point for load in loads for point in load.points],
+        [point for load in loads for point in load.points_of(load.usual)],
+    )
     file_access.write(served_load.EVIDENCE, ["[\n", trust_bands.encode_rows(evidence), "\n]\n"])
 
 

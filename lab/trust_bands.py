@@ -124,6 +124,18 @@ def class_evidence(
     )
 
 
+def served_evidence(nearest: Sequence[PredictionPoint], usual: Sequence[PredictionPoint]) -> list[ClassEvidence]:
+    """Return the evidence of each figure of services: of the nearest of what rows leave open, and the error of the
+    usual."""
+    groups, others = (group_by(points, lambda point: point.quantity) for points in (nearest, usual))
+    spread, evidence = spread_between_devices(groups.values()), []
+    for quantity, points in sorted(groups.items()):
+        found = class_evidence(points[0].name, quantity, points, spread=spread)
+        error = float(np.median(np.abs(np.expm1(-log_errors(others[quantity])))))
+        evidence.append(msgspec.structs.replace(found, usual_error=error))
+    return evidence
+
+
 def trust_table(
     held: Sequence[PredictionPoint],
     given: Sequence[PredictionPoint] = (),
@@ -139,10 +151,9 @@ def trust_table(
     classes = [class_evidence(name, kind, points, spread=spreads[kind]) for (kind, name), points in by_class.items()]
     energy_bands = {row.name: row.band for row in classes if row.quantity == "energy"}
     metered = group_by((point for point in held if point.quantity == "energy"), lambda point: point.work_class)
-    for name, points in metered.items():  # the band of its own rows, or that of all if they are few
-        energy_bands[name] = (
-            narrowest_band(points, spreads["energy"])[0] if len(points) >= LARGE else energy_bands[points[0].name]
-        )
+    for name, points in metered.items():  # the band of its own rows, or that of all if they or their devices are few
+        is_enough = len(points) >= LARGE and len({point.device for point in points}) >= JUDGED
+        energy_bands[name] = narrowest_band(points)[0] if is_enough else energy_bands[points[0].name]
     order = [kind.name for kind in work_classes()]
     classes.sort(key=lambda each: (each.quantity != "latency", order.index(each.name) if each.name in order else 0))
     classes = [

@@ -76,7 +76,8 @@ def work_classes() -> tuple[WorkClass, ...]:
 class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A class of work: held rows and their devices, the median and 90th percentile of the absolute error, the median of
     predicted / measured - 1 (`bias`), and factors that contain what was measured. `in_band` is the share of rows inside
-    factors that were taken from other devices, None if the devices are too few to tell."""
+    factors that were taken from other devices, None if the devices are too few to tell. Where rows leave facts open,
+    errors and factors are of the nearest of what these allow; `usual_error` is that of usual ones."""
 
     name: str
     quantity: str
@@ -88,6 +89,7 @@ class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     band: Factors
     energy_band: Factors | None = None
     in_band: float | None = None
+    usual_error: float | None = None
 
 
 class DeviceEvidence(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -150,11 +152,16 @@ def _relatives(name: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def has_relatives(setup: Setup, name: str) -> bool:
-    """Return True if devices of its maker, and its engine in this or another version, were measured on such work."""
+    """Return True if devices of its maker, and its engine in this or another version, were measured on such work; any
+    engine of a mode if no row names its engine."""
     vendors, runtimes = _relatives(name)
-    engine = setup.runtime.id
+    engine = setup.runtime.mode if runtimes <= set(MODES) else setup.runtime.id
     is_known = engine in MODES or any(one.startswith(engine) or engine.startswith(one) for one in runtimes)
     return is_known and setup.device.vendor in vendors
+
+
+def _narrow(band: Factors, by: float) -> Factors:
+    return band[0] ** by, band[1] ** by
 
 
 @memoize()
@@ -168,12 +175,13 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
     if own is not None:
         return Trust("measured", own.rows, own.median_error, (own.low, own.high)), None
     group, rows = groups.get(name), cells.get((device.id, name), [])
-    widest = groups[ENGINEERING].band if ENGINEERING in groups else (1.0, 1.0)
+    narrower = min((each.narrower for each in device.file.trust), default=1.0)
+    widest = _narrow(groups[ENGINEERING].band if ENGINEERING in groups else (1.0, 1.0), narrower)
     if device.silicon and group is not None:
         cell = next((each for each in rows if each.runtime == runtime), None)
         # If a mode is requested, or was measured, instead of a runtime, rows of any runtime in that mode count.
         cell = cell or next((e for e in rows if e.mode == mode and not {e.runtime, runtime}.isdisjoint(MODES)), None)
-        band = group.band
+        band = _narrow(group.band, narrower)
         if group.rows < FEW:
             band = min(band[0], widest[0]), max(band[1], widest[1])
         if cell is not None:

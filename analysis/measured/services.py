@@ -129,7 +129,10 @@ def _assume(row: Cells, device: Device) -> Iterator[dict[str, Any]]:
     has_rounds = clients > 0 and row["load_kind"] != "one batch"
     for name, unstated in file_access.shipped(_FACTS)["unstated"].items():
         stated = row.number(name)
-        matters = clients >= MANY if name == "stream_interval" else has_rounds
+        # Separate workers for prompts and answers take a hundred times as long to simulate, with fewer facts open.
+        matters = has_rounds and (
+            clients >= MANY if name == "stream_interval" else name == "step_tokens" or not row["prefill_workers"]
+        )
         ends[name] = [stated] if stated else unstated if matters else unstated[:1]
     base = {name: first for name, (first, *_) in ends.items()}
     turns = [base | {name: end} for name, (_, *others) in ends.items() for end in others]
@@ -143,7 +146,9 @@ def _find_runtimes(row: Cells, device: Device) -> list[str]:
     known, year = file_access.shipped(_FACTS)["runtimes"], row["measured_on"][:4]
     if row["runtime"] not in known:
         raise Unpredictable(f"the scheduler of {row['runtime'] or 'an unknown server'} is not recorded")
-    dated = row["runtime_version"] if row["runtime_version"] and year != "2024" else f"({year})"
+    # Where workers prefill apart, the version is that of what joins them.
+    has_version = row["runtime_version"] and year != "2024" and not row["prefill_workers"]
+    dated = row["runtime_version"] if has_version else f"({year})"
     software = f"{known[row['runtime']]} {dated}"
     names = tables.find_runtime_names(software, device.vendor, "language")
     return [tables.check_runtime(name, device, "language") for name in names]
@@ -191,7 +196,7 @@ def _interpret(row: Cells, device: Device, assumed: dict[str, Any]) -> ServedRow
         lengths=lengths,
         load=load,
         statistic=row["ttft_statistic"],
-        scheduler=_scheduler(row, deployment, int(assumed["stream_interval"])),
+        scheduler=_scheduler(row, deployment, assumed),
         measured={name: value for name, value in measured.items() if value},
     )
 
@@ -247,19 +252,19 @@ def _load(row: Cells, lengths: Lengths, distinct: int) -> Load:
     return msgspec.structs.replace(load, blocks=tuple(blocks), block=page)
 
 
-def _scheduler(row: Cells, deployment: Deployment, stream_interval: int) -> Scheduler:
+def _scheduler(row: Cells, deployment: Deployment, assumed: dict[str, Any]) -> Scheduler:
     """Return the scheduler of a deployment with the limits that a row states. Each group of devices has a process that
     sends its tokens, several at once if the benchmark asked for it."""
     copies = (deployment.prompt_layout if deployment.layout.prefill else deployment.layout).copies
     scheduler = find_scheduler(deployment.scheduler, deployment.device.memory_bytes).of_copies(copies)
     each_s = scheduler.chunk_s
-    chunk_s = msgspec.structs.replace(each_s, value=each_s.value / (stream_interval * deployment.layout.copies))
-    changes: dict[str, Any] = {"chunk_s": chunk_s}
-    for words, name in (("max_num_seqs", "max_sequences"), ("chunk", "max_tokens")):
-        if match := re.search(rf"\b{words} (\d+)", row["note"]):
-            changes[name] = int(match[1])
-    if "max_tokens" in changes and scheduler.limits_each_copy:
-        changes["max_tokens"] *= copies
+    at_once = assumed["stream_interval"] * deployment.layout.copies
+    changes: dict[str, Any] = {"chunk_s": msgspec.structs.replace(each_s, value=each_s.value / at_once)}
+    changes["max_tokens"] = scheduler.max_tokens * int(assumed["step_tokens"])
+    if match := re.search(r"\bmax_num_seqs (\d+)", row["note"]):
+        changes["max_sequences"] = int(match[1])
+    if match := re.search(r"\bchunk (\d+)", row["note"]):
+        changes["max_tokens"] = int(match[1]) * (copies if scheduler.limits_each_copy else 1)
     return msgspec.structs.replace(scheduler, **changes)
 
 
@@ -299,14 +304,18 @@ class PredictedLoad(msgspec.Struct, frozen=True):
 
     @property
     def points(self) -> list[PredictionPoint]:
-        """The measured figures with their predictions and bands, which hold both ends."""
+        """The measured figures with the nearest predictions and their bands, which hold both ends."""
+        return self.points_of(self.figures)
+
+    def points_of(self, figures: dict[str, float]) -> list[PredictionPoint]:
+        """Return the measured figures with these predictions. Their bands hold both ends."""
         setup, points = self.row.deployment, list[PredictionPoint]()
         labels = setup.device.name, tables.family_of(setup.model), setup.scheduler, "", SERVED
         for figure, measured in self.row.measured.items():
-            quantity, predicted, ends = figure + APART * (setup.layout.prefill > 0), self.figures[figure], self.ends
+            quantity = figure + APART * (setup.layout.prefill > 0)
             low, high = served_load.load_evidence()[quantity].band
-            band = ends[figure][0] * low, ends[figure][1] * high
-            points.append(PredictionPoint(f"{SERVED}, {quantity}", quantity, *labels, measured, predicted, band))
+            band = self.ends[figure][0] * low, self.ends[figure][1] * high
+            points.append(PredictionPoint(f"{SERVED}, {quantity}", quantity, *labels, measured, figures[figure], band))
         return points
 
 

@@ -23,7 +23,9 @@ from hwexplorer.extend import (
     files,
     options,
     output,
+    precision,
     predictions,
+    runtime,
     state,
     tables,
     text,
@@ -32,8 +34,8 @@ from hwexplorer_annexes.calibration import device_fit
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,40}")
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
-_TIMED = re.compile(rf"([\d.]+) ?({'|'.join(_SECONDS)}) +(\S+?)(?:,? +batch +(\d+))?")
-_FORM = '"9.7 ms MODEL batch 8"'
+_TIMED = re.compile(rf"([\d.]+) ?({'|'.join(_SECONDS)}) +(\S+?)(?:,? +batch +(\d+))?((?: +\w+)*)")
+_FORM = '"9.7 ms MODEL batch 8 fp16 tensorrt"'
 
 
 class MadeDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,9 +87,16 @@ def _timed_row(
     timed: re.Match[str], device: Device, execution_name: str | None, format_name: str | None
 ) -> predictions.MeasuredRow:
     """Return the row of a measurement in words. Raises RequestError."""
-    seconds, unit, model, batch = timed.groups()
+    seconds, unit, model, batch, words = timed.groups()
     if not (latency_s := float(seconds) * _SECONDS[unit]):
         raise RequestError(f"{timed[0]}: the time must be above 0")
+    for word in words.split():
+        if precision.find(word) is not None:
+            format_name = word
+        elif word in (*runtime.runtimes(), *runtime.MODES):
+            execution_name = word
+        else:
+            raise RequestError(f"{word}: neither a number format nor a runtime; write {_FORM}")
     default = state.parse(model).precision
     scenario = Scenario(int(batch or 1), format_name or default, execution_name or "auto")
     return predictions.MeasuredRow(

@@ -1,11 +1,10 @@
 """Rates of the user's own device: fitted to ten measurements or more, moved by fewer, and a band that holds them.
 
-Few rows cannot fit rates. The time of a row is divided among its limits: arithmetic and memory traffic by family of
-operators, and the start of kernels. Rates differ between devices, and rows on one device, by known spreads
-(spreads.toml). Errors are attributed by conditioning Gaussian variables: a part moves more if it takes more time and
-differs more between devices."""
+Few rows cannot fit rates. They say how much slower the chip is than its prediction: chips and rows differ by known
+spreads (spreads.toml), which divide the error of the rows. All rates, starts of kernels and times of the host move by
+the part of the chip, so every figure of it does."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +19,6 @@ from hwexplorer.extend import (
     demand,
     device_catalog,
     document,
-    estimate,
     file_access,
     predictions,
     runtime,
@@ -40,16 +38,12 @@ HOST_START_S, START_S = (1e-7, 2e-6, 1e-3), (1e-8, 1e-7, 1e-4)  # a kernel's sta
 LIBRARY_CALLS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)  # a library takes time to start them
 
 SPREADS = Path(__file__).with_name("spreads.toml")
-MOST_ERROR = 1.0  # of a logarithm; larger errors of a row are clipped to it
 STARTS = ("launch_s", "launch_cycles", "dispatch_s", "thread_join_s")  # facts that state the time to start a kernel
-FAMILIES = {OpClass.GEMM: "products", OpClass.CONV: "convolutions", OpClass.DEPTHWISE: "depthwise convolutions"}
-FAMILIES |= {OpClass.ATTENTION: "attention"}
-OTHER = "other operators"
-WORDS = {"compute": "arithmetic", "memory": "memory traffic", "start": "the start"}
-LEAST_MOVE = 0.01  # of a logarithm; smaller moves are not reported
+HOST = ("call_s", "sequence_s")  # times of a runtime that its host takes
 
-Part = tuple[str, str]  # a limit (compute, memory, start) and a family of operators
-Shares = dict[Part, float]
+FURTHEST, PLACES = 4.0, 1601  # logarithms of the time of a chip over its prediction that are weighed
+CONTRADICTS = 1.0  # logarithm of measured over predicted from which the rows may be of something else
+
 Rates = dict[str, tuple[float, float, float]]
 
 
@@ -125,7 +119,7 @@ def fit_rows(
     if left_out:
         own, after_s = _fit_device(device, fit_rows, timings, runtime_id, progress)
     else:
-        own, after_s = _move_device(device, rows, fit_rows, timings, runtime_id)
+        own, after_s = _move_device(device, rows, timings, runtime_id)
     timings = [msgspec.structs.replace(row, after_s=s) for row, s in zip(timings, after_s, strict=True)]
     asked = _asked(rows[0], runtime_id)
     return OwnDevice(
@@ -156,34 +150,34 @@ def _asked(row: predictions.MeasuredRow, runtime_id: str) -> str:
 def _move_device(
     device: Device,
     measured: Sequence[predictions.MeasuredRow],
-    fit_rows: Sequence[rate_fit.FitRow],
     timings: Sequence[TimingRow],
     runtime_id: str,
 ) -> tuple[Device, list[float]]:
-    """Return the device with rates and start times moved by these rows and a band for their class of work, and the
-    latencies (s) that it predicts."""
-    results = [predictions.estimate_row(row) for row in measured]
-    variances = spreads(spread_group(results[0]))
-    shares = [time_shares(result) for result in results]
+    """Return the device with all times moved by these rows and narrower bands, and the latencies (s) that it
+    predicts."""
+    result = predictions.estimate_row(measured[0])
     errors = np.log([row.measured_s / row.before_s for row in timings])
-    posterior = condition(shares, errors.tolist(), variances)
-    work_class = results[0].work_class
+    move = find_move(errors.tolist(), result.trust.level)
     count = text.count_noun(len(measured), "measurement")
-    why = f"moved by {count}: {', '.join(row.name for row in timings)}"
-    low, high = (end**posterior.narrower for end in results[0].trust.band)
+    low, high = (end**move.same for end in result.trust.band)
     band = device_module.OwnEvidence(
-        runtime=runtime_id, mode=results[0].runtime.mode, rows=len(measured), low=low, high=high,
-        work_class=work_class, median_error=median_error(timings, before=True),
+        runtime=runtime_id, mode=result.runtime.mode, rows=len(measured), low=low, high=high, narrower=move.others,
+        work_class=result.work_class, median_error=median_error(timings, before=True),
     )  # fmt: skip
-    formats = (row.setup.plan.operand for row in fit_rows)
-    spec = moved_file(device, posterior.parts, runtime_id, formats, why)
-    sentences = describe(posterior, shares, work_class, variances["row"] ** 0.5)
-    asked = tuple(dict.fromkeys(row.scenario.precision for row in measured))
-    multiplied = f", as {' and '.join(asked)} multiplies," if asked != spec.rates_in else ""
-    sentences.append(
-        f"only products in {' and '.join(spec.rates_in)}{multiplied} changed: other formats keep the rates of similar "
-        "devices"
-    )
+    why = f"moved by {count}: {', '.join(row.name for row in timings)}"
+    by = float(np.expm1(move.log_time))
+    pace = f"{text.percent(abs(by))} {'longer' if by > 0 else 'less'}"
+    sentences = [
+        f"all work of the chip takes {pace} than before, {text.percent(move.share)} of what the rows say: the rest may "
+        "be theirs alone",
+        f"the band of {result.work_class or 'such work'} is {text.percent(1 - move.same)} narrower, those of other "
+        f"work {text.percent(1 - move.others)}",
+    ]
+    if abs(mean := float(np.mean(errors))) > CONTRADICTS:
+        pace = "longer" if mean > 0 else "less"
+        words = f"the rows take {np.exp(abs(mean)):.1f}x {pace} than predicted: check batch, format and runtime"
+        sentences.insert(0, words)
+    spec = moved_file(device, move.log_time, runtime_id, why)
     spec = msgspec.structs.replace(spec, trust=(band,), notes=(*spec.notes, *sentences))
     moved = device_catalog.device_in_mode(spec)
     points = (predictions.predict_row(msgspec.structs.replace(row, device=moved))[0] for row in measured)
@@ -281,131 +275,71 @@ def median_error(rows: Sequence[TimingRow], before: bool = False) -> float:
     return float(np.median(errors)) if errors else float("nan")
 
 
-class Posterior(msgspec.Struct, frozen=True):
-    """The logarithm of time of each part over its time on other devices, and the factor (at most 1) on the logarithm of
-    the band of such rows."""
+class Move(msgspec.Struct, frozen=True):
+    """What rows say of their chip: the logarithm of its time over the prediction, the `share` of the rows' mean error
+    that this is, and the factors on the logarithms of bands of the `same` work and of `others`."""
 
-    parts: dict[Part, float]
-    narrower: float
-
-
-def family_of_operator(op: int) -> str:
-    """Return the family of a class of operators: the rates of one family move together."""
-    return FAMILIES.get(OpClass(op), OTHER)
+    log_time: float
+    share: float
+    same: float
+    others: float
 
 
-def time_shares(result: estimate.Estimate) -> Shares:
-    """Return the shares of an estimate's time by the limit of each kernel and the family of its largest operator."""
-    run, demand = result.run, result.demand
-    largest = np.full(demand.n_kernels, int(OpClass.ELEMENTWISE))
-    order = np.argsort(demand.macs, kind="stable")
-    largest[demand.kernel[order]] = demand.op_class[order]
-    start_s = np.minimum(run.overhead_s, run.kernel_s)
-    limits = np.where(run.kernel_memory_s > run.kernel_compute_s, "memory", "compute")
-    seconds: Shares = {("start", "all kernels"): float(start_s.sum())}
-    for limit, op, busy in zip(limits.tolist(), largest.tolist(), (run.kernel_s - start_s).tolist(), strict=True):
-        part = limit, family_of_operator(op)
-        seconds[part] = seconds.get(part, 0.0) + busy
-    total = sum(seconds.values()) or 1.0
-    return {part: value / total for part, value in seconds.items() if value}
+def find_move(errors: Sequence[float], level: str) -> Move:
+    """Return what errors of rows (logarithms of measured over predicted) say of their chip, whose evidence is of a
+    `level`. Errors of chips and of rows are Gaussian; a few of both are far wider, so that a small error is mostly the
+    row's, and a contradiction mostly the chip's."""
+    known = {name: float(record["value"]) for name, record in file_access.shipped(SPREADS).items()}
+    chip = known["chip" if level in ("measured", "siblings") else "unknown_chip"]
+    places = np.linspace(-FURTHEST, FURTHEST, PLACES)
+    weights = _density(places, chip, known["far_chip"], known["far"])
+    for error in errors:
+        weights = weights * _density(error - places, known["row"], known["far_row"], known["far"])
+    weights /= weights.sum()
+    log_time = float(weights @ places)
+    spread = float(np.sqrt(weights @ np.square(places - log_time)))
+    same = float(min(np.hypot(spread, known["row"]) / np.hypot(chip, known["row"]), 1.0))
+    share = log_time / float(np.mean(errors)) if np.mean(errors) else 1.0
+    return Move(log_time, share, same, float(np.sqrt(1.0 - known["alike"] ** 2 * (1.0 - same**2))))
 
 
-def spread_group(result: estimate.Estimate) -> str:
-    """Return the section of spreads.toml that applies: by architecture and runtime, by architecture and work, by
-    architecture, else `other`."""
-    known, architecture = file_access.shipped(SPREADS), result.device.architecture
-    names = (f"{architecture} {result.runtime.id}", f"{architecture} {result.workload.work}", architecture)
-    return next((name for name in names if name in known), "other")
+def _density(errors: workload.Floats, near: float, far: float, share: float) -> workload.Floats:
+    """Return the density of a Gaussian variable of which a `share` is as wide as `far`."""
+    density: workload.Floats = (1.0 - share) / near * np.exp(-np.square(errors / near) / 2.0)
+    density += share / far * np.exp(-np.square(errors / far) / 2.0)
+    return density
 
 
-def spreads(group: str) -> dict[str, float]:
-    """Return variances of logarithms of time: of each limit between devices, and of a `row` on one device."""
-    return {name: float(value["value"]) ** 2 for name, value in file_access.shipped(SPREADS)[group].items()}
-
-
-def condition(rows: Sequence[Shares], errors: Sequence[float], variances: Mapping[str, float]) -> Posterior:
-    """Return the posterior mean of each part's logarithm, given the time shares and errors (logarithm of measured over
-    predicted) of rows. The prior: parts and rows are independent Gaussians with the given `variances`; a row beyond
-    one standard deviation has a wider distribution, as Student's has, so it moves the parts less."""
-    parts = sorted({part for row in rows for part in row})
-    shares = np.array([[row.get(part, 0.0) for part in parts] for row in rows])
-    prior = np.array([variances[limit] for limit, _ in parts])
-    seen = (shares * prior) @ shares.T
-    e: workload.Floats = np.clip(np.array(errors), -MOST_ERROR, MOST_ERROR)
-    far = np.maximum(np.square(e) / (seen.diagonal() + variances["row"]), 1.0)  # an outlier has a cause of its own
-    joint = seen + np.diag(variances["row"] * far)
-    moved = prior * (shares.T @ np.linalg.solve(joint, e))
-    typical = shares.mean(axis=0)
-    before = typical @ (prior * typical)
-    common = shares @ (prior * typical)
-    after = before - common @ np.linalg.solve(joint, common)
-    narrower = float(np.sqrt((after + variances["row"]) / (before + variances["row"])))
-    return Posterior(dict(zip(parts, moved.tolist(), strict=True)), narrower)
-
-
-def moved_file(
-    device: Device, moved: Mapping[Part, float], runtime_id: str, formats: Iterable[str], why: str
-) -> device_module.DeviceFile:
-    """Return the file of a device with start times moved, and rates for these formats of products: how fast a chip is
-    in one format says nothing of another. If the runtime states a rate of streaming weights, the file gets its own
-    record of the runtime with that rate moved."""
-    shipped = device.software
-    rates = msgspec.structs.replace(
-        shipped,
-        compute=_moved_rates(shipped.compute, moved, "compute"),
-        bandwidth=_moved_rates(shipped.bandwidth, moved, "memory"),
-        streaming=shipped.streaming and _slower(shipped.streaming, moved),
+def moved_file(device: Device, log_time: float, runtime_id: str, why: str) -> device_module.DeviceFile:
+    """Return the file of a device whose rates, starts of kernels and, in its record of the runtime, times of the host
+    are moved by the logarithm of a time."""
+    shipped, slower = device.software, float(np.exp(log_time))
+    compute, bandwidth = (
+        {name: _rate(ends, slower) for name, ends in table.items()} for table in (shipped.compute, shipped.bandwidth)
     )
+    streaming = shipped.streaming and _streaming(shipped.streaming, slower)
+    rates = msgspec.structs.replace(shipped, compute=compute, bandwidth=bandwidth, streaming=streaming)
     facts = dict(device.file.facts)
-    slower = float(np.exp(moved.get(("start", "all kernels"), 0.0)))
     for name in (name for name in STARTS if device.values.get(name)):
         value, low, high = (each * slower for each in device.ends(name))
         facts[name] = device_module.Fact(value, device.arch.data.facts[name].unit, why, "fitted", low, high)
-    return msgspec.structs.replace(
-        device.file,
-        rates=rates,
-        facts=facts,
-        rates_in=tuple(sorted(set(formats))),
-        runtimes=_own_runtime(device, runtime_id, moved),
-    )
+    runtimes, general = device.file.runtimes, setup.find_runtime(device, runtime_id)
+    if general is not None:
+        host = {name: _scaled(getattr(general, name), slower) for name in HOST}
+        own = {place: _streaming(rate, slower) for place, rate in general.streaming.items()}
+        runtimes = {**runtimes, runtime_id: msgspec.structs.replace(general, **host, streaming=own, id="")}
+    return msgspec.structs.replace(device.file, rates=rates, facts=facts, runtimes=runtimes)
 
 
-def _own_runtime(device: Device, runtime_id: str, moved: Mapping[Part, float]) -> dict[str, runtime.Runtime]:
-    general = setup.find_runtime(device, runtime_id)
-    streaming = general.streaming.get(device.software_class) if general else None
-    if general is None or streaming is None or ("memory", FAMILIES[OpClass.GEMM]) not in moved:
-        return device.file.runtimes
-    own = {**general.streaming, device.software_class: _slower(streaming, moved)}
-    return {**device.file.runtimes, runtime_id: msgspec.structs.replace(general, streaming=own, id="")}
+def _rate(ends: tuple[float, float, float], slower: float) -> tuple[float, float, float]:
+    value, low, high = (min(each / slower, HIGH) for each in ends)
+    return value, low, high
 
 
-def _slower(rate: SourcedValue, moved: Mapping[Part, float]) -> SourcedValue:
-    by = float(np.exp(-moved.get(("memory", FAMILIES[OpClass.GEMM]), 0.0)))
-    value, low, high = (min(each * by, 1.0) for each in rate.all)
+def _scaled(time: SourcedValue, by: float) -> SourcedValue:
+    return msgspec.structs.replace(time, value=time.value * by, low=time.low * by, high=time.high * by)
+
+
+def _streaming(rate: SourcedValue, slower: float) -> SourcedValue:
+    value, low, high = _rate(rate.all, slower)
     return msgspec.structs.replace(rate, value=value, low=low, high=high)
-
-
-def _moved_rates(table: Rates, moved: Mapping[Part, float], limit: str) -> Rates:
-    rates = dict(table)
-    for op in OpClass:
-        by = float(np.exp(-moved.get((limit, family_of_operator(op)), 0.0)))
-        ends = table.get(op.name, table["other"])
-        rates[op.name] = (min(ends[0] * by, 1.0), min(ends[1] * by, 1.0), min(ends[2] * by, 1.0))
-    return rates
-
-
-def describe(posterior: Posterior, shares: Sequence[Shares], work_class: str, row_spread: float) -> list[str]:
-    """Return sentences on the parts that moved, the largest move first, on why they did not move further, and on the
-    width of the band."""
-    lines = []
-    for (limit, family), by in sorted(posterior.parts.items(), key=lambda item: -abs(item[1])):
-        share = float(np.mean([row.get((limit, family), 0.0) for row in shares]))
-        if abs(by) >= LEAST_MOVE:
-            pace = f"{text.percent(abs(np.expm1(by)))} {'longer' if by > 0 else 'less'}"
-            lines.append(f"{WORDS[limit]} of {family} takes {pace} ({text.percent(share)} of the measured time)")
-    lines = lines or ["no rate moved by 1 %: the figures are those of similar devices"]
-    lines.append(
-        f"rates move by a part of the difference: rows of one device differ by {text.percent(row_spread)} on their own"
-    )
-    narrow = f"the band of {work_class} is {text.percent(1 - posterior.narrower)} narrower; other classes keep theirs"
-    return [*lines, narrow if work_class else "no class of work covers it, so no band is narrower"]
