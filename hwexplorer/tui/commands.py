@@ -435,7 +435,7 @@ def describe(session: Session, text: str) -> str:
     lines = completions_by_word(session, text)
     name, space, _ = text.partition(" ")
     command = COMMANDS.get(name)
-    if lines and (space or command is None):
+    if lines and (space or command is None) and [*lines] != [name]:
         return "  ".join([*lines][:SUGGESTIONS_MAX]) + (
             f"  +{len(lines) - SUGGESTIONS_MAX}" if len(lines) > SUGGESTIONS_MAX else ""
         )

@@ -79,7 +79,8 @@ class CommandPrompt(Prompt):
 
     def note(self) -> str:
         """Return what the command does."""
-        return "enter runs it · " * bool(self.text.strip()) + commands.describe(self.session, self.text)
+        runs = ["enter runs it"] * bool(self.text.strip())
+        return " · ".join(filter(None, (commands.describe(self.session, self.text), *runs)))
 
     def offers(self) -> dict[str, str]:
         """Return the completions of the line."""
