@@ -69,12 +69,10 @@ def find_bill(
     return bill_of(results, settings(assumed, hire, purchase), on_paper, f"{engine.outcome(state).work}s")
 
 
-def _range(cost: Cost) -> str:
-    return f"{plain_number(cost.total_low_usd)} - {plain_number(cost.total_high_usd)}"
-
-
-_RANGE = Column("band", "Range USD", role="text", keep=1, of=_range,
-                help="range over the bands of time and energy and over the prices offered")  # fmt: skip
+_RANGE = Column(
+    "band", "Range USD", role="text", keep=1, help="over the bands of time and energy and over the prices offered",
+    of=lambda cost: f"{plain_number(cost.total_low_usd)} - {plain_number(cost.total_high_usd)}",
+)  # fmt: skip
 COST_COLUMNS = columns(
     Cost, "total_usd band pays_for electricity_usd hire_usd purchase_usd carbon_kg kwh time lifetime", _RANGE,
     carbon_kg=1, electricity_usd=2, hire_usd=2, purchase_usd=2,
@@ -218,21 +216,14 @@ def compare_devices(state: State, on_paper: bool = False) -> comparison.Comparis
     )  # fmt: skip
 
 
-def _results(state: State) -> list[Estimate]:
-    return [engine.result(state, name) for name in state.devices]
-
-
 def _document(state: State, level: str, on_paper: bool, **costs: Any) -> comparison.Comparison | comparison.Levels:
     if level in ("subgraph", "operator"):
-        return _by_level(state, level, on_paper)
+        results = [engine.result(state, name) for name in state.devices]
+        reference = engine.result(state, state.baseline)
+        return comparison.compare_levels(results, reference, level, asks_for_paper(state, on_paper))
     bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
     found = compare_devices(state, on_paper)
     return found if bill is None else replace(found, cost=bill)
-
-
-def _by_level(state: State, level: str, on_paper: bool) -> comparison.Levels:
-    reference = engine.result(state, state.baseline)
-    return comparison.compare_levels(_results(state), reference, level, asks_for_paper(state, on_paper))
 
 
 def _view(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Table | plain.Page:
@@ -299,36 +290,26 @@ def pane_table(state: State) -> plain.Table:
     # A narrow pane drops these columns before the columns of figures and bands.
     extra = (replace(column, keep=5) for column in COLUMNS if column.key in ("power", "utilization", "memory"))
     table = by_device(state, device_rows.sort_rows(devices, state), (*_brief_columns(devices), *extra))
-    return replace(table, footer=tuple(map(_device_line, devices)), notes=_brief_notes(devices))
+    lines = tuple(comparison.device_sentence(row.run, row.phrase, row.reference) for row in devices)
+    # The notes are without their reasons, and without what the lines of devices say.
+    notes = (note for note in _deviation_notes([row.run for row in devices]) if FITS_NOT not in note)
+    return replace(table, footer=lines, notes=tuple(re.sub(r" \([^()]*\)$", "", note) for note in notes))
 
 
 def _brief_columns(rows: Sequence[device_rows.DeviceRow]) -> tuple[Column, ...]:
     """Return the columns of a comparison in brief: rank, figures with their bands, software and evidence."""
+    word = captions.metric_word(rows[0].metric)
+    ratio = f"{word[0].upper()}{word[1:]} / {rows[0].reference.device.id}"
     return (
         Column("device", "Device", role="text", keep=0, of="run.device.key"),
         Column("place", "Rank", role="text", keep=0),
-        Column("ratio", _ratio_title(rows[0]), "x", keep=1, help="over that of the baseline"),
+        Column("ratio", ratio, "x", keep=1, help="over that of the baseline"),
         *device_rows.figure_columns(rows),
         Column("software", "Software", role="text", keep=3,
                of=lambda row: f"{row.run.runtime.name.removesuffix(' compiler')} ({row.run.precision_run})"),
         Column("evidence", "Evidence", role="text", keep=2),
         *[Column("measured", "Measured", role="text", keep=1)] * any(row.measured for row in rows),
     )  # fmt: skip
-
-
-def _ratio_title(row: device_rows.DeviceRow) -> str:
-    word = captions.metric_word(row.metric)
-    return f"{word[0].upper()}{word[1:]} / {row.reference.device.id}"
-
-
-def _brief_notes(rows: Sequence[device_rows.DeviceRow]) -> tuple[str, ...]:
-    """Return the deviations from the request without their reasons, and without what the lines of devices say."""
-    notes = _deviation_notes([row.run for row in rows])
-    return tuple(re.sub(r" \([^()]*\)$", "", note) for note in notes if FITS_NOT not in note)
-
-
-def _device_line(row: device_rows.DeviceRow) -> str:
-    return comparison.device_sentence(row.run, row.phrase, row.reference)
 
 
 def _deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:

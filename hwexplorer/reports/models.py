@@ -188,23 +188,19 @@ def _title(ranking: ModelRanking) -> str:
 _RANKED = Rows("models", _title, RANKING, of="rows", kind="family", dim=lambda row: not row.fits, first=25)
 
 
-def _list_table(names: Sequence[str] = ()) -> plain.Table:
-    models = list_models(names).models
-    return plain.Table("models", f"Models ({len(models)})", COLUMNS, rows(COLUMNS, models, kind="family"))
+def _view(state: State, **asked: Any) -> plain.Table:
+    answer = _document(state, **asked)
+    if isinstance(answer, ModelRanking):
+        return _RANKED(answer, state)
+    listed = rows(COLUMNS, answer.models, kind="family")
+    return plain.Table("models", f"Models ({len(listed)})", COLUMNS, listed)
 
 
-def _view(state: State, names: list[str] | None, device: str | None, family: str, order: str) -> plain.Table:
-    answer = _document(state, names, device, family, order)
-    return _list_table(names or ()) if isinstance(answer, ModelList) else _RANKED(answer, state)
-
-
-def _brief(
-    state: State, names: list[str] | None, device: str | None, family: str, order: str
-) -> plain.Table | plain.Text:
+def _brief(state: State, **asked: Any) -> plain.Table | plain.Text:
     """Return the names by family. With words, or if the output is not a terminal but a program, return all rows."""
     hint = "hwexplorer models --all lists parameters, MACs, input and accuracy of each"
-    view = _view(state, names, device, family, order)
-    return view if device or names or not output.width() else list_by_kind(view, hint, most=16)
+    view = _view(state, **asked)
+    return view if asked["device"] or asked["names"] or not output.width() else list_by_kind(view, hint, most=16)
 
 
 VERB = Report(

@@ -291,14 +291,9 @@ def _describe_work(result: Estimate, i: int) -> str:
     return f"{kind}{' x '.join(window)} convolution, {whole(groups * filters)} channels, {height} x {width}{unit}"
 
 
-def _kernels(result: Estimate, members: Ints) -> Ints:
-    # np.unique would import numpy.ma, which takes 15 ms of the start.
-    return np.flatnonzero(np.bincount(result.demand.kernel[members])).astype(np.int32)
-
-
 def _time(figures: tree_figures.TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:
     result, run = figures.estimate, figures.estimate.run
-    places = _kernels(result, members)
+    places = np.flatnonzero(np.bincount(result.demand.kernel[members])).astype(np.int32)  # np.unique loads numpy.ma
     if len(places) == 1:
         of_kernel = _kernel_lines(result, places[0])
         if kind == "operator" and figures.fused[index]:

@@ -29,7 +29,7 @@ VERBS = [("compare", "resnet18"), ("tree", "vit_b_16", "--on", "tpu", "--batch",
 def test_a_file_holds_what_the_screen_shows(call: Call, tmp_path: Path, words: tuple[str, ...], suffix: str) -> None:
     target = tmp_path / f"out{suffix}"
     done = call(*words, "-o", str(target))
-    assert (done.code, done.out, done.err) == (0, "", "")
+    assert (done.code, done.out, done.err) == (0, "", f"{target} is written\n")
     form = files.SUFFIXES[suffix.lower()]
     assert target.read_bytes().decode() == call(*words, "--format", form).out
     target.unlink()

@@ -130,8 +130,8 @@ def test_events_against_another_machine_share_a_unit_and_invent_no_change() -> N
     table = events.view(state)
     keys = [column.key for column in table.columns]
     energy, there, delta = keys.index("energy"), keys.index("there"), keys.index("delta")
-    assert [row.cells[delta] for row in table.rows if row.cells[energy] is None] != []
-    assert all(row.cells[delta] is None for row in table.rows if row.cells[energy] is None or row.cells[there] is None)
+    assert [row.cells[delta] for row in table.rows if not row.cells[energy]] != []
+    assert all(row.cells[delta] is None for row in table.rows if not row.cells[energy] or row.cells[there] is None)
     text = ScreenQueries().exported(state, "events", "text")
     units = re.findall(r"(?:Energy/inf|tpu_v4) (.?J)", text)
     assert len(units) == 2

@@ -134,25 +134,17 @@ def event_rates(result: Estimate, members: Ints) -> dict[str, float]:
 # --- the verb ---------------------------------------------------------------------------------------------------------
 
 
-class PinnedEvent(msgspec.Struct, frozen=True):
-    """An event that only the pinned device has."""
-
-    category: str
-    event: str
-    component: str
-
-
 class EventGroup(msgspec.Struct, frozen=True):
     """The sum of the events of a family: a row above the rows of its events, the largest first."""
 
     name: str
     batch: int
-    events: list[EventRow | PinnedEvent]
+    events: list[EventRow]
 
     @property
     def energy_j(self) -> float:
         """The energy of all its events."""
-        return float(sum(getattr(event, "energy_j", 0.0) for event in self.events))
+        return float(sum(event.energy_j for event in self.events))
 
     @property
     def energy_j_per_inference(self) -> float:
@@ -162,7 +154,7 @@ class EventGroup(msgspec.Struct, frozen=True):
     @property
     def fraction(self) -> float:
         """The share of the node's energy."""
-        return float(sum(getattr(event, "fraction", 0.0) for event in self.events))
+        return float(sum(event.fraction for event in self.events))
 
     @property
     def component(self) -> str:
@@ -170,7 +162,7 @@ class EventGroup(msgspec.Struct, frozen=True):
         return self.events[0].component
 
 
-def _name(row: EventRow | PinnedEvent | EventGroup) -> str:
+def _name(row: EventRow | EventGroup) -> str:
     return captions.family_words(row.name) if isinstance(row, EventGroup) else row.event.replace("_", " ")
 
 
@@ -181,11 +173,11 @@ def _spread(row: EventRow) -> plain.Band:
 
 def _by_cause(row: EventRow | EventGroup) -> plain.Stack:
     if isinstance(row, EventGroup):
-        return plain.Stack.sum(_by_cause(event) for event in row.events if isinstance(event, EventRow))
+        return plain.Stack.sum(map(_by_cause, row.events))
     return plain.Stack([row.fraction * (row.cause == cause) for cause in causes.CAUSES])
 
 
-def _key(row: EventRow | PinnedEvent | EventGroup) -> str:
+def _key(row: EventRow | EventGroup) -> str:
     return row.name if isinstance(row, EventGroup) else f"{row.category}.{row.event}"
 
 
@@ -205,6 +197,9 @@ COLUMNS = (
 )  # fmt: skip
 
 
+_NOTHING = dict.fromkeys(("count", "energy_j", "energy_j_per_inference", "fraction"), 0.0)  # only the pin has it
+
+
 def document(state: State) -> EventReport:
     """Return the events of the node."""
     return event_report(engine.result(state), state.at)
@@ -214,7 +209,7 @@ def view(state: State) -> plain.Table:
     """Return the events of the state in the families that all architectures share, the largest energy first. With a
     pin, more columns have the energy of the pinned state and the change."""
     report, there = document(state), _pinned_report(state)
-    groups: dict[str, list[EventRow | PinnedEvent]] = defaultdict(list)
+    groups: dict[str, list[EventRow]] = defaultdict(list)
     for row in sorted(report.events, key=lambda row: -row.energy_j):
         groups[row.family].append(row)
     columns = COLUMNS
@@ -225,7 +220,7 @@ def view(state: State) -> plain.Table:
             energies[_key(row)] += row.energy_j_per_inference
             energies[row.family] += row.energy_j_per_inference
             if _key(row) not in own_keys:
-                groups[row.family].append(PinnedEvent(row.category, row.event, row.component))
+                groups[row.family].append(msgspec.structs.replace(row, **_NOTHING))
         place = next(i for i, column in enumerate(COLUMNS) if column.key == "energy_per_inference") + 1
         name = "pin" if there.device == report.device else str(there.device)
         columns = (*COLUMNS[:place], *_columns_of_pin(energies, name), *COLUMNS[place:])
@@ -250,9 +245,9 @@ def _pinned_report(state: State) -> EventReport | None:
 
 def _columns_of_pin(energies: dict[str, float], name: str) -> tuple[Column, Column]:
     def change(row: EventRow | EventGroup) -> float | None:
-        """Return the change from the pinned energy, if there is one."""
-        base = energies.get(_key(row))
-        return row.energy_j_per_inference / base - 1.0 if base else None
+        """Return the change from the pinned energy, if both devices have such an event."""
+        base, own = energies.get(_key(row)), row.energy_j_per_inference
+        return own / base - 1.0 if base and own else None
 
     return (
         Column(
@@ -263,22 +258,25 @@ def _columns_of_pin(energies: dict[str, float], name: str) -> tuple[Column, Colu
     )  # fmt: skip
 
 
+def _without(table: plain.Table, state: State, *keys: str) -> plain.Table:
+    """Return the table without these columns, nor the energy of the batch if that is one inference."""
+    left_out = (*keys, *["energy"] * (engine.result(state).scenario.batch == 1))
+    return keep_columns(table, [c for c, column in enumerate(table.columns) if column.key not in left_out])
+
+
 def brief(state: State) -> plain.Table:
-    """Return the events with the small ones of each family merged."""
-    return plain.fold_rows(view(state), FOLD)
+    """Return the events with the small ones of each family merged, without their sources."""
+    return plain.fold_rows(_without(view(state), state, "source"), FOLD)
 
 
 def _pane(state: State) -> plain.Table:
-    """Return the view without remarks, bars without their numbers, and without the energy of the batch if the batch is
-    one inference. With the whole screen, return the view, or the families of several devices."""
+    """Return the view without remarks, and bars without their numbers. With the whole screen, return the view, or the
+    families of several devices."""
     if compares_devices(state):
         return why.families_on_devices(state)
     if state.zoom:
         return view(state)
-    is_one = engine.result(state).scenario.batch == 1
-    left_out = {"fraction", "energy"} if is_one else {"fraction"}
-    table = view(state)
-    table = keep_columns(table, [c for c, column in enumerate(table.columns) if column.key not in left_out])
+    table = _without(view(state), state, "fraction")
     bars = (msgspec.structs.replace(column, unit="") if column.role == "bar" else column for column in table.columns)
     return msgspec.structs.replace(table, columns=tuple(bars), footer=())
 
