@@ -13,7 +13,7 @@ from typing import Any
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 from hardware.device import DESIGN_TARGET, DeviceFile, Fact, PowerMode
-from hardware.precision import UNIT_FORMATS
+from hardware.precision import BASE, FORMATS, UNIT_FORMATS
 
 SUFFIXES = (".yaml", ".yml")
 _MOST_BYTES = 1 << 20
@@ -154,7 +154,7 @@ def _device_file(path: Path, data: dict[str, Any]) -> DeviceFile:
         },
         fma_per_clock={
             "matrix": {name: fact(rate, "FMA/clock") for name, rate in rates.items()},
-            "vector": dict.fromkeys(("fp32", "bf16", "int8"), lanes),
+            "vector": {name: lanes for name in {BASE: 0.0} | rates if not FORMATS[name].is_packed},
         },
         format_units={name: fact(count, "count") for name, count in tiles.items() if count < units},
         power_modes={

@@ -25,6 +25,7 @@ from hardware.base.errors import RequestError, unknown
 
 Losses = dict[tuple[str, str], float]  # of a layer in a format
 _MOST_BYTES = 8 << 20
+TOOLS = Path(__file__).with_name("plans.toml")
 
 
 class LayerFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,24 +138,26 @@ def plan_formats(
     )  # fmt: skip
 
 
-_BITS = {"int8": 8, "int4": 4, "fp8": (4, 3)}  # as ModelOpt writes them
-_TORCHAO = {"int8": "Int8DynamicActivationInt8WeightConfig()", "int4": "Int4WeightOnlyConfig()",
-            "fp8": "Float8DynamicActivationFloat8WeightConfig()"}  # fmt: skip
+def default_formats() -> tuple[str, ...]:
+    """Return the formats that a plan chooses among if none are named."""
+    return tuple(file_access.shipped(TOOLS)["formats"])
 
 
 def modelopt_config(plan: FormatPlan) -> str:
     """Return the plan as the `quant_cfg` of NVIDIA ModelOpt, JSON: quantizers of the layers that are narrowed."""
     config: dict[str, object] = {"default": {"enable": False}}
+    bits = file_access.shipped(TOOLS)["modelopt"]
     for row in plan.layers:
-        if row.format in _BITS:
+        if row.format in bits:
             for quantizer in ("weight", "input"):
-                config[f"*{row.layer.partition('#')[0]}.{quantizer}_quantizer"] = {"num_bits": _BITS[row.format]}
+                config[f"*{row.layer.partition('#')[0]}.{quantizer}_quantizer"] = {"num_bits": bits[row.format]}
     return json.dumps({"quant_cfg": config, "algorithm": "max"}, indent=2) + "\n"
 
 
 def torchao_config(plan: FormatPlan) -> str:
     """Return the plan as Python for torchao: the configuration of each linear layer that is narrowed."""
-    rows = [(row.layer.partition("#")[0], _TORCHAO[row.format]) for row in plan.layers if row.format in _TORCHAO]
+    configs = file_access.shipped(TOOLS)["torchao"]
+    rows = [(row.layer.partition("#")[0], configs[row.format]) for row in plan.layers if row.format in configs]
     used = sorted({config.partition("(")[0] for _, config in rows})
     lines = [f"from torchao.quantization import FqnToConfig, quantize_{''.join(f', {name}' for name in used)}", ""]
     lines += ["config = FqnToConfig({", *(f"    {layer!r}: {config}," for layer, config in rows), "})"]

@@ -19,7 +19,7 @@ def _rows(result: Estimate) -> dict[str, KnobRow]:
     return {row.name: row for row in knobs(result, result, "", "edp").knobs}
 
 
-@pytest.mark.parametrize("device", ["h100_sxm", "epyc_9654", "tpu_v4", "kpu_t256", "hailo8"])
+@pytest.mark.parametrize("device", ["h100_sxm", "epyc_9654", "tpu_v4", "kpu_t256{power_limit_w=100}", "hailo8"])
 def test_prices_take_their_share_of_the_energy(device: str) -> None:
     """Where power does not bind, the elasticity of a price is what its event takes, and of time nothing."""
     result = _run(device)

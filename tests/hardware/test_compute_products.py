@@ -69,7 +69,7 @@ def test_a_product_states_operations_watts_and_prices(tmp_path: Path) -> None:
     assert spec.coefficients["tile.mac:int8"].value == pytest.approx((0.3 * 12 + 0.15 * 4) / 16 * 1e-12)
     assert "3 tiles MINPLUS: min_plus:int16 0.135 pJ" in spec.notes
     assert "1 tiles ISP: isp.raw_to_yuv (tsmc_n40) 224 pJ" in spec.notes
-    assert estimate(load_once("resnet18"), device, Scenario(1, "int8")).average_power_w <= 3.0
+    assert estimate(load_once("resnet18"), device, Scenario(1, "int8")).average_power_w <= 3.0 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(

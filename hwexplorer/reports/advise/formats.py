@@ -13,12 +13,9 @@ from hardware.precision import FORMATS
 from hwexplorer import declare, engine, options
 from hwexplorer.state import State, replace
 
-WIDEST, NARROW = "bf16", ("fp8", "int8", "int4")
-
 
 def _states(state: State, formats: tuple[str, ...] | None = None, **_: object) -> tuple[State, ...]:
-    named = formats or (WIDEST, *NARROW)
-    return tuple(replace(state, precision=name) for name in named)
+    return tuple(replace(state, precision=name) for name in formats or plans.default_formats())
 
 
 def _document(
@@ -69,7 +66,7 @@ VERB = declare.Report(
     subject=declare.DEVICE,
     options=(
         options.option("--formats", type=options.precisions, metavar="P,..",
-                       help=f"formats to choose among (default {WIDEST},{','.join(NARROW)})"),
+                       help=f"formats to choose among (default {','.join(plans.default_formats())})"),
         options.option("--losses", type=Path, metavar="FILE", help="a table of layer, format, loss (CSV)"),
         options.option("--max-loss", type=options.amount(""), metavar="LOSS", help="most that losses may add up to"),
         options.option("--keep", type=options.name_list("layer"), metavar="LAYER,..",
