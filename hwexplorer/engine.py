@@ -133,13 +133,26 @@ def _forward(reference: model_ref.ModelRef) -> zoo.Spec | targets.Target | Reque
 
 def model(reference: model_ref.ModelRef) -> workloads.Workload:
     """Return a model that is ready. Raises RequestError if it must be captured first."""
-    return _read_model(_MODELS, reference)
+    workload = _read_model(_MODELS, _request_of(reference))
+    return workload if reference.load is None else _renamed(workload, reference.text)
+
+
+def _request_of(reference: model_ref.ModelRef) -> model_ref.ModelRef:
+    """Return one of the requests of a load, or the reference of another model."""
+    if reference.load is None:
+        return reference
+    return model_ref.refer(reference.spell("request", *reference.lengths))
 
 
 @memoize(keep=2)
+def _renamed(request: workloads.Workload, name: str) -> workloads.Workload:
+    renamed = msgspec.structs.replace(request, name=name)
+    share_memos(request, renamed)
+    return renamed
+
+
+@memoize(keep=3)  # under a load: a request, a part of it for the servers, and a step
 def _read_model(models: _Models, reference: model_ref.ModelRef) -> workloads.Workload:
-    if reference.load is not None:
-        return _model_of_load(reference)
     if isinstance(reference, Step):
         return store.train(reference, model(reference.model))
     workload = models.captured.get(reference)
@@ -191,7 +204,7 @@ class ModelReading(Thread):
 
 def is_long_to_read(state: State) -> bool:
     """Return True for a model of many layers that was not read lately."""
-    reference = ref(state)
+    reference = _request_of(ref(state))
     reference = _forward(reference)
     if isinstance(reference, zoo.Spec | targets.Target) or has_memo(_MODELS, _read_model, reference):
         return False
@@ -241,14 +254,6 @@ def outcome(state: State, device: str = "") -> Outcome:
 def result(state: State, device: str = "") -> Estimate:
     """Return the estimate of a state on a device; under a load that of an average step."""
     return outcome(state, device).estimate
-
-
-def _model_of_load(reference: Request) -> workloads.Workload:
-    """Return the model of a load: one of its requests, under the name of the load."""
-    request = model(model_ref.refer(reference.spell("request", *reference.lengths)))
-    renamed = msgspec.structs.replace(request, name=reference.text)
-    share_memos(request, renamed)
-    return renamed
 
 
 def load_of(state: State) -> tuple[Request, LoadSpec]:
