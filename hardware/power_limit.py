@@ -81,10 +81,11 @@ def lower_clocks(
     starts = _windows(kernel_s, begins, budget.window_s)
     runs = _Runs(needs, budget, starts, budget.limit_w, wait, ones)
     highest = budget.peak_w - budget.static_w
-    if not (runs.over_j(dynamic_j, kernel_s, budget.static_w) > 0).any() and (dynamic_j <= highest * kernel_s).all():
+    is_burst = dynamic_j > highest * needs.own_s  # a kernel does not draw its energy while it waits
+    if not (runs.over_j(dynamic_j, kernel_s, budget.static_w) > 0).any() and not is_burst.any():
         return Throttled(needs.own_s, kernel_s, ones, ones, ones)
     alone = np.arange(len(ones))
-    bursts = _Runs(needs, budget, alone, budget.peak_w, wait, ones).highest_clock()
+    bursts = _Runs(needs, budget, alone, budget.peak_w, np.asarray, ones).highest_clock()
     runs = msgspec.structs.replace(runs, most=bursts)
     return runs.at_clock(runs.highest_clock())
 
@@ -170,7 +171,8 @@ class _Runs(msgspec.Struct, frozen=True):
         own_s, cycles = self.run_at(of_kernel)
         kernel_s, idle_w = self.wait(own_s), budget.idle_w(of_kernel)
         chip_j, memory_j = self.chip_j(of_kernel, cycles), self.needs.memory_j
-        pause = np.maximum((chip_j + memory_j) / ((budget.peak_w - idle_w) * kernel_s), 1.0)
+        drawn_w = (chip_j + memory_j) / np.maximum(kernel_s, 1e-300)
+        pause = np.maximum(drawn_w / (budget.peak_w - idle_w), 1.0)
         own_s, kernel_s = own_s * pause, kernel_s * pause
         room_j = self.sum_over((self.limit_w - idle_w) * kernel_s)
         longer = np.maximum(self.sum_over(chip_j + memory_j) / room_j, 1.0) * (clock <= budget.least_clock)
@@ -182,8 +184,7 @@ class _Runs(msgspec.Struct, frozen=True):
         # Where nothing slows down, what the chip switches off at rest is what the limits ask for.
         spare_w = _ratio(room_j - self.sum_over(chip_j + memory_j), self.sum_over(kernel_s))
         added_w = np.repeat(np.clip(spare_w, 0.0, budget.gated_w) * (clock >= 1.0), counts)
-        most_w = budget.peak_w - idle_w - (chip_j + memory_j) / np.maximum(kernel_s, 1e-300)
-        idle_w = idle_w + np.minimum(added_w, np.maximum(most_w, 0.0))
+        idle_w = idle_w + np.minimum(added_w, np.maximum(budget.peak_w - idle_w - drawn_w, 0.0))
         at_rest = _ratio(idle_w, np.full(len(own_s), budget.static_w))
         return Throttled(own_s * stretch, kernel_s * stretch, price_scale, cycles, at_rest)
 

@@ -35,7 +35,7 @@ FACTS = {
 }
 FACTORS = (1.1, 1.5, 2, 4, 10)
 ROUNDING = 1e-9
-ROOFLINE = 1e-6  # a smooth maximum is rounded otherwise at another clock
+ROOFLINE = 1e-5  # a smooth maximum is rounded otherwise at another clock
 DEARER = {"cache": 0.1, "units": 0.1}
 
 
