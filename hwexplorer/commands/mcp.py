@@ -11,9 +11,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from shlex import quote
 from threading import Condition, Thread, Timer
@@ -308,10 +308,9 @@ def _read(line: bytes) -> _Request | dict[str, Any]:
 
 def serve(lines: Iterable[bytes], out: IO[bytes]) -> None:
     """Answer each line until the input ends. A line that is no request is answered with an error, and ends nothing."""
-    for line in lines:
-        if line.strip():
-            request = _read(line)
-            _write(out, request if isinstance(request, dict) else _reply(request))
+    for line in filter(bytes.strip, lines):
+        request = _read(line)
+        _write(out, request if isinstance(request, dict) else _reply(request))
 
 
 def _write(out: IO[bytes], reply: dict[str, Any] | None) -> None:
@@ -374,16 +373,25 @@ class _Relay:
         self._out, self._changed = out, Condition()
         self._calls: dict[int | str, bytes] = {}  # lines without an answer, by their ids; the first is with the worker
         self._worker: subprocess.Popen[bytes] | None = None
-        self._timer = Timer(CALL_S, self.finish)
+        self._timer = Timer(CALL_S, self._finish)
 
-    def take(self, line: bytes) -> None:
-        """Answer a line, or keep it for the worker."""
+    def serve(self, lines: Iterable[bytes]) -> None:
+        """Answer lines until they end and all calls are answered."""
+        try:
+            for line in filter(bytes.strip, lines):
+                self._take(line)
+            with self._changed:
+                self._changed.wait_for(lambda: not self._calls)
+        finally:
+            self._end_worker()
+
+    def _take(self, line: bytes) -> None:
         request = _read(line)
         with self._changed:
             if isinstance(request, dict):
                 _write(self._out, request)
             elif request.method == _CANCELLED:
-                self.finish(request.params.get("requestId"))
+                self._finish(request.params.get("requestId"))
             elif request.method != _CALL or request.id is msgspec.UNSET:
                 _write(self._out, _reply(request))
             elif request.id not in self._calls:
@@ -398,7 +406,7 @@ class _Relay:
         if not self._calls:
             return
         key, line = next(iter(self._calls.items()))
-        self._timer = Timer(CALL_S, self.finish, (key, f"took longer than {CALL_S:.0f} s and was stopped"))
+        self._timer = Timer(CALL_S, self._finish, (key, f"took longer than {CALL_S:.0f} s and was stopped"))
         self._timer.daemon = True
         self._timer.start()
         if self._worker is None:
@@ -424,9 +432,9 @@ class _Relay:
         with self._changed:
             if worker is self._worker:
                 self._worker = None
-                self.finish(next(iter(self._calls), None), "ended its process (out of memory?)")
+                self._finish(next(iter(self._calls), None), "ended its process (out of memory?)")
 
-    def finish(self, key: Any, why: str = "") -> None:
+    def _finish(self, key: Any, why: str = "") -> None:
         """End a call: say why if it was not cancelled."""
         with self._changed:
             is_first = key == next(iter(self._calls), None)
@@ -436,29 +444,14 @@ class _Relay:
                 answer = {"content": [{"type": "text", "text": f"this call {why}"}], "isError": True}
                 _write(self._out, {"id": key, "result": answer})
             if is_first:
-                self.end()
+                self._end_worker()
                 self._hand_over()
 
-    def end(self) -> None:
-        """End the worker."""
+    def _end_worker(self) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.kill()
             worker.wait()
-
-    def wait(self) -> None:
-        """Wait until all calls are answered."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._calls)
-
-
-def _read_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield lines; of one longer than LINE_BYTES a part, which is no request."""
-    while line := file.readline(LINE_BYTES):
-        part = line
-        while part and not part.endswith(b"\n"):
-            part = file.readline(LINE_BYTES)
-        yield line
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -468,21 +461,12 @@ def _run(arguments: argparse.Namespace) -> None:
         os.environ[_FOLDER] = str(arguments.files)
     with os.fdopen(os.dup(1), "wb") as answer_pipe:
         os.dup2(2, 1)  # whatever else is printed goes to standard error
-        relay = _Relay(answer_pipe)
         try:
-            if _WORKER in os.environ:
-                serve(sys.stdin.buffer, answer_pipe)
-                return
-            for line in _read_lines(sys.stdin.buffer):
-                if line.strip():
-                    relay.take(line)
-            relay.wait()
+            answer = partial(serve, out=answer_pipe) if _WORKER in os.environ else _Relay(answer_pipe).serve
+            answer(iter(partial(sys.stdin.buffer.readline, LINE_BYTES), b""))  # a longer line is no request
         finally:
-            relay.end()
             os.dup2(answer_pipe.fileno(), 1)
 
 
-FILES = option(
-    "--files", type=Path, metavar="DIR", help="the folder whose tables of prices and requests agents may name"
-)
+FILES = option("--files", type=Path, metavar="DIR", help="the folder of prices and requests that agents may name")
 VERB = Verb(run=_run, options=(FILES,), shown=("",))
