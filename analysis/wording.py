@@ -79,8 +79,11 @@ def short_name(device: Device) -> str:
 
 
 def plain_name(device: Device) -> str:
-    """Return the short name without the mark of a design, form factor and memory size, as people say it: `H100`."""
-    return _LEFT_OUT.sub("", short_name(device).removesuffix(ON_PAPER))
+    """Return the short name without the mark of a design, form factor and memory size, as people say it: `H100`, or
+    `H100, launch cycles x2` with changed facts."""
+    name = _LEFT_OUT.sub("", short_name(device).removesuffix(ON_PAPER).removesuffix(device.changes).rstrip())
+    changes = (change.replace("*", " x").replace("=", " ") for change in device.file.changes)
+    return ", ".join((name, *(change.replace("_", " ") for change in changes)))
 
 
 def distinct_names(devices: Sequence[Device]) -> list[str]:

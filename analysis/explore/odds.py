@@ -288,7 +288,8 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, metric: str, 
     gap = wording.describe_metric(metric, change, names[rival.device.key])
     if not (wording.is_backed(best.trust) or wording.is_backed(rival.trust)):
         return f"Unknown: nothing like {name} or {names[rival.device.key]} was measured. Data sheets give {name} {gap}."
-    known = f"{percent(odds)} sure{', from its data sheet alone' * (not wording.is_backed(best.trust))}"
+    known = f"{percent(odds)} {'sure' if odds >= LIKELY else 'odds'}"
+    known += ", from its data sheet alone" * (not wording.is_backed(best.trust))
     start = f"{name} leads" if odds >= SURE else f"{name} probably leads"
     start = "Too close to call" + f", {name} is ahead" * (odds >= 0.5) if odds < LIKELY else start
     gap = f"{name} has {gap}" if odds < 0.5 else gap
