@@ -7,7 +7,7 @@ from hardware.architecture_facts import ChipLevel as ChipLevel  # for packages o
 from hardware.architecture_facts import Constants as Constants  # for packages of others
 from hardware.demand import Demand, Floats
 from hardware.device import Device
-from hardware.mapping.chained_products import Chain, Size
+from hardware.mapping.chained_products import ProductChain, Size
 from hardware.mapping.common import Bools, Mapping, Stages, stream_stages
 from hardware.setup import Setup
 
@@ -23,7 +23,7 @@ class Architecture(ArchitectureFacts, frozen=True, kw_only=True, dict=True):
     occupancy: Callable[[Demand, Device, Mapping], Floats] | None = None
     divide_stages: Callable[[Stages, Demand, Setup, Mapping, int], Stages] | None = None
     save_energy: Callable[[Demand, Setup, Mapping, Bools], Mapping] | None = None
-    chain: Callable[[Size, Size, Setup], Chain] | None = None
+    chain: Callable[[Size, Size, Setup], ProductChain] | None = None
 
     def find_stages(self, demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:
         """Return the stages of operator `i`."""

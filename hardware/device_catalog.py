@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hardware import known_architectures
+from hardware.architectures.kpu_products import SUFFIXES, read_product
 from hardware.base import file_access
 from hardware.base.errors import RequestError, fold_name, match_name, nearest, unknown
-from hardware.compute_products import SUFFIXES, read_product
 from hardware.device import (
     CATALOG,
     DESIGNER,

@@ -43,17 +43,8 @@ __version__: str
 _One = str | float | Path | Workload
 _Value = _One | Sequence[_One] | None
 
-@overload
-def advise(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., aim: Literal["energy", "latency", "edp", "memory", "throughput"] | None = ..., instead: _Value = ..., include_design_targets: bool | None = ..., devices_dir: _Value = ...) -> Result[Advice]:
+def advise(model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., aim: Literal["energy", "latency", "edp", "memory", "throughput"] | None = ..., instead: _Value = ..., include_design_targets: bool | None = ..., plan: Literal["formats", "fusion"] | None = ..., formats: _Value = ..., losses: _Value = ..., max_loss: _Value = ..., keep: _Value = ..., metric: Literal["latency", "energy", "edp"] | None = ..., devices_dir: _Value = ...) -> Result[Advice | FormatPlan | FusionPlan]:
     """Suggest changes of batch, precision, runtime and device, each evaluated, the best first."""
-
-@overload
-def advise(section: Literal["formats"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., formats: _Value = ..., losses: _Value = ..., max_loss: _Value = ..., keep: _Value = ..., metric: Literal["latency", "energy", "edp"] | None = ..., devices_dir: _Value = ...) -> Result[FormatPlan]:
-    """Choose a format for each layer: the least energy, time or EDP within a bound on the loss."""
-
-@overload
-def advise(section: Literal["fusion"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[FusionPlan]:
-    """Choose which operators to fuse: what each fusion saves by itself and in the set of least EDP."""
 
 def calibrate(device: _Value = ..., file: _Value = ..., *, on: _Value = ..., runtime: _Value = ..., precision: _Value = ..., name: _Value = ..., to: _Value = ..., devices_dir: _Value = ...) -> Result[Any]:
     """Make a device from measurements: results of benchmark tools, rows of a CSV, or a time in words."""

@@ -189,7 +189,8 @@ class Answer(Generic[Document]):
         if report.title is None:
             return parts[0]
         parts = tuple(part for part in parts if getattr(part, "sections", True) or getattr(part, "steps", False))
-        main = [part.name for part in parts].index(report.main) if report.main and is_whole else -1
+        names = [part.name for part in parts]
+        main = names.index(report.main) if report.main in names and is_whole else -1
         return plain.Page(self._name, self._title(), parts, main=main)
 
     def _title(self) -> str:

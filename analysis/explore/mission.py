@@ -88,8 +88,8 @@ class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Need(msgspec.Struct, frozen=True):
-    """What a module needs `over` what is allowed, at most 1 if it has enough, and the odds that it has. `kind` is what
-    would change it: time or power."""
+    """The demand of a module `over` its allowance, at most 1 if it has enough, and the odds that it has. `kind` names
+    the resource: time or power."""
 
     over: float
     says: str

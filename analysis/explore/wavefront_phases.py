@@ -23,7 +23,7 @@ from hardware.base.errors import RequestError
 from hardware.demand import OpClass
 from hardware.execute import BOUNDS, COMPUTE, RESOURCES
 from hardware.map_demand import architecture_of
-from hardware.mapping.chained_products import Chain
+from hardware.mapping.chained_products import ProductChain
 from hardware.mapping.common import DRAIN, FILL, STREAM, Stages
 
 START = "start"  # of the kernel; the other phases are the stages
@@ -98,7 +98,7 @@ class ChainedOperators(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     operator: str
     following: str
-    chain: Chain | None = None
+    chain: ProductChain | None = None
     units: int
     why: str = ""
 

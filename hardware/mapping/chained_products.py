@@ -14,7 +14,7 @@ from hardware.mapping.recurrence_schedules import Fabric
 Size = tuple[int, int, int]
 
 
-class Chain(msgspec.Struct, frozen=True, kw_only=True):
+class ProductChain(msgspec.Struct, frozen=True, kw_only=True):
     """Two products M x N x K, of which N of the first is K of the second, the `tiles` that hold their weights, and the
     cycles: of both one after another, of both as a stream, and until the first result leaves."""
 
@@ -27,14 +27,14 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     first_result_cycle: float
 
 
-def chain_products(first: Size, second: Size, fabric: Fabric) -> Chain:
+def chain_products(first: Size, second: Size, fabric: Fabric) -> ProductChain:
     """Return the schedule of two chained products. Both take the longer of their beats: what leaves enters."""
     (m, n, k), (_, last, _) = first, second
     rows, columns = fabric.rows, fabric.columns
     tiles = sum(math.ceil(size[2] / rows) * math.ceil(size[1] / columns) for size in (first, second))
     beat = float(fabric.beat(rows, columns))
     each = (m - 1) * beat
-    return Chain(
+    return ProductChain(
         first=first,
         second=second,
         tiles=tiles,

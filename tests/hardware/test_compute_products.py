@@ -6,8 +6,8 @@ import pytest
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
+from hardware.architectures.kpu_products import read_product
 from hardware.base.errors import RequestError
-from hardware.compute_products import read_product
 from hardware.device_catalog import load_device
 from tests.models import load_once
 

@@ -98,7 +98,7 @@ def test_pytorch_defaults_on_h100() -> None:
         ("b200", "nvfp4", "nvfp4", ("matrix", "fp4")),
         ("h100_sxm", "nvfp4", "bf16", ("matrix", "bf16")),  # Marlin: 4 bits of weights, 16 of activations
         ("rtx_4090", "q4_k_m", "fp16", ("matrix", "int8")),  # llama.cpp rounds activations to 8 bits on the way
-        ("kpu_t256", "fp16", "bf16", ("matrix", "bf16")),
+        ("kpu_t256", "fp16", "fp16", ("matrix", "fp16")),
     ],
 )
 def test_known_plans(name: str, precision: str, stored: str, contraction: tuple[str, str]) -> None:

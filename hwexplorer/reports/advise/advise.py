@@ -5,6 +5,7 @@ analysis/estimate/alternatives.py.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -17,12 +18,14 @@ from analysis.explore import comparison
 from analysis.explore.cost import settings
 from analysis.explore.grid import Axes, Point, make_point
 from analysis.explore.odds import odds, odds_sentence
+from analysis.explore.plans import FormatPlan, FusionPlan
 from hardware.base.errors import unknown
 from hardware.device import Device
 from hardware.setup import FRAMEWORK_MODES
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, name_list, option
+from hwexplorer.reports.advise import _plans
 from hwexplorer.state import State, configuration_name
 from hwexplorer.text.next_command import command
 from hwexplorer.views import plain
@@ -182,7 +185,12 @@ def _combine(result: Estimate, useful: Sequence[tuple[Suggestion, Estimate]], ai
 # --- the verb ---------------------------------------------------------------------------------------------------------
 
 
-def _changes(advice: Advice) -> tuple[Suggestion, ...]:
+_Document = Advice | FormatPlan | FusionPlan
+
+
+def _changes(advice: _Document) -> tuple[Suggestion, ...]:
+    if not isinstance(advice, Advice):
+        return ()
     return Suggestion(kind="now", change="now", after=advice.now), *advice.suggestions
 
 
@@ -208,8 +216,12 @@ COLUMNS = columns(
 )  # fmt: skip
 
 
-def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool) -> Advice:
+def _document(
+    state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool, plan: str | None = None, **planned: Any
+) -> _Document:
     """Return advice for the device under the cursor. Replacements are `instead` or, if None, the state's devices."""
+    if plan is not None:
+        return _plans.document(state, plan, **planned)
     names = configurations.catalogue(on_paper) if instead == configurations.ALL_DEVICES else instead or state.devices
     others = [engine.device(name) for name in names]
     if not instead and not configurations.asks_for_paper(state, on_paper):
@@ -217,7 +229,13 @@ def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper:
     return advise(engine.result(state), others, aim)
 
 
-def _heading(advice: Advice) -> str:
+def _states(state: State, plan: str | None = None, formats: tuple[str, ...] | None = None, **_: Any) -> Sequence[State]:
+    return _plans.states(state, formats) if plan == _plans.FORMS else (state,)
+
+
+def _heading(advice: _Document) -> str:
+    if not isinstance(advice, Advice):
+        return ""
     order = "the best first" + ", other devices last" * any(s.kind == "device" for s in advice.suggestions)
     return f"{len(advice.suggestions)} of {advice.tried} changes improve {METRICS[advice.aim].noun}, {order}"
 
@@ -233,8 +251,10 @@ def _cautions(suggestion: Suggestion, now: Point) -> Iterator[str]:
         yield comparison.UNMEASURED
 
 
-def _commands(advice: Advice, state: State) -> plain.Text:
+def _commands(advice: _Document, state: State) -> plain.Text:
     """Return the commands that show the changes, and the warnings before each change."""
+    if not isinstance(advice, Advice):
+        return plain.Text("savings", "", ())
     sections = [
         ("Commands, in the same order", tuple(command(s.step) for s in advice.suggestions if s.step) or ("none",))
     ]
@@ -272,11 +292,19 @@ VERB = Report(
             help="devices to try instead (default: the catalogue)",
         ),
         configurations.INCLUDE_PAPER,
+        *_plans.OPTIONS,
     ),
     document=_document,
+    states=_states,
     title="",
-    parts=(Rows("advise", _heading, COLUMNS, of=_changes, leads=lambda change: change.leads), _commands),
+    parts=(
+        Rows("advise", _heading, COLUMNS, of=_changes, leads=lambda change: change.leads, optional=True),
+        _commands,
+        *_plans.PARTS,
+    ),
     main="advise",
+    exports=_plans.EXPORTS,
     section=Section(100, "What to change"),
     examples={"advise": "conv2d --on h100_sxm"},
+    shown=("formats resnet18 --on h100_sxm --keep conv1,fc", "fusion resnet18"),
 )  # fmt: skip
