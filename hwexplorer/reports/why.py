@@ -428,7 +428,7 @@ def _difference_page(found: difference.Difference, is_whole: bool) -> plain.Page
         names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
         parts = [_brief_table(found, explained, name, rows) for name, rows in zip(names, most, strict=True)]
     parts.append(plain.Table("findings", "Rules", check.COLUMNS, rows(check.COLUMNS, found.findings, key="rule")))
-    csv = figures if explained is None else _part_table(found, explained, "cause", explained.groups["cause"])
+    csv = figures if explained is None else _part_table(found, explained, *next(iter(explained.groups.items())))
     filled = [part for part in parts if part.rows]
     return plain.Page("why", _difference_title(found), (plain.Text("why", "", (("Why", reasons),)), *filled), csv=csv)
 
