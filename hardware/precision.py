@@ -130,24 +130,15 @@ class _Formats(dict[str, Format]):
     `int4_g64_s32_x6` also parts in 6 bits."""
 
     def __missing__(self, name: str) -> Format:
-        match = _GROUPED.fullmatch(name)
-        if match is None:
+        if (match := _GROUPED.fullmatch(name)) is None:
             raise KeyError(name)
-        return _grouped_format(name, match)
-
-
-def _grouped_format(name: str, match: re.Match[str]) -> Format:
-    bits, group, scale, beside = float(match[1]), int(match[2]), float(match[3]), match[4] or "8"
-    like = FORMATS["int8" if bits == FORMATS["int8"].bits else "int4_g128"]
-    changes = {
-        "bits": bits,
-        "block": group,
-        "scale_bits": scale if group else 0.0,
-        "is_unit": False,
-        "is_packed": False,
-    }
-    other = f"int{beside}_g{group}_s{match[3]}"
-    return msgspec.structs.replace(like, name=name, **changes, wider=(), host_multiplies=False, beside=other)
+        bits, group, scale = float(match[1]), int(match[2]), float(match[3]) * (match[2] != "0")
+        like = self["int8" if bits == self["int8"].bits else "int4_g128"]
+        changes = {"is_unit": False, "is_packed": False, "host_multiplies": False, "wider": ()}
+        beside = f"int{match[4] or 8}_g{group}_s{match[3]}"
+        return msgspec.structs.replace(
+            like, name=name, bits=bits, block=group, scale_bits=scale, beside=beside, **changes
+        )
 
 
 FORMATS = _Formats({name: msgspec.structs.replace(row, name=name) for name, row in _TABLE.formats.items()})
@@ -183,15 +174,11 @@ def _complete(name: str, row: Precision) -> Precision:
 def _packed_precision(match: re.Match[str]) -> Precision:
     """Return the precision with integers of other bits or groups than those named: `w4a16g32`, `w3a16g64s32`."""
     bits, activations, group, scale, beside = match.groups()
-    scale = scale or f"{16 + float(bits):g}"  # a scale and a zero point, as AWQ
-    name = (
-        f"w{float(bits):g}a{activations}"
-        + (f"g{int(group)}s{scale}" if group else "")
-        + (f"x{beside}" if beside else "")
-    )
-    form = f"int{float(bits):g}_g{int(group or 0)}_s{scale}" + (f"_x{beside}" if beside else "")
-    row = Precision(weights=form, activations="fp16" if activations == "16" else "int8", cache=_TABLE.gguf["cache"])
-    return _complete(name, row)
+    scale, other = scale or f"{16 + float(bits):g}", f"x{beside}" if beside else ""  # AWQ: a scale and a zero point
+    name = f"w{float(bits):g}a{activations}{f'g{int(group)}s{scale}' if group else ''}{other}"
+    form = f"int{float(bits):g}_g{int(group or 0)}_s{scale}{other and '_' + other}"
+    kind = "fp16" if activations == "16" else "int8"
+    return _complete(name, Precision(weights=form, activations=kind, cache=_TABLE.gguf["cache"]))
 
 
 _FILES = {

@@ -22,6 +22,8 @@ from torch.nn.attention import flex_attention
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from hardware.known_architectures import TORCH_HOST
+
 _OURS = str(Path(__file__).resolve().parents[1])
 _folders: list[str] = []  # folders of the user's model: an error is located in these files if possible
 _DETAIL = 220
@@ -294,7 +296,7 @@ def without_weights() -> Iterator[None]:
 def _make_mask(mode: _AllocateOnMeta, *args: Any, make: Any = flex_attention.create_block_mask, **options: Any) -> Any:
     """Return a block mask with values, on the host."""
     with patch.object(mode, "is_paused", True):
-        return make(*args, **options | {"device": "cpu"})
+        return make(*args, **options | {"device": TORCH_HOST})
 
 
 def _weights_enum() -> Any:

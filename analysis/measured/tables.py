@@ -271,16 +271,10 @@ def tool_rows(text: str, path: Path, as_loads: bool = False) -> list[dict[str, s
 
 def unread_text(text: str) -> str:
     """Return what a text of a tool is that names no model or device, and what to write instead; '' for other texts."""
-    tools = file_access.shipped(_TOOLS)["unread"].items()
-    return next(
-        (
-            f"a text of {name}, which does not name model, device and batch; write {tool['instead']}, or state a time "
-            'in words: hwexplorer calibrate DEV "9.7 ms MODEL batch 8"'
-            for name, tool in tools
-            if re.search(tool["mark"], text[:_HEAD])
-        ),
-        "",
-    )
+    tools = file_access.shipped(_TOOLS)["unread"]
+    name = next((name for name, tool in tools.items() if re.search(tool["mark"], text[:_HEAD])), "")
+    own = 'or state a time in words: hwexplorer calibrate DEV "9.7 ms MODEL batch 8"'
+    return f"a text of {name}, which lacks model or device; write {tools[name]['instead']}, {own}" if name else ""
 
 
 def _documents(text: str) -> list[Any]:

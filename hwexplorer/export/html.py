@@ -21,6 +21,7 @@ from hwexplorer.views import layout, plain
 from hwexplorer.views.plot_axis import Axis, axis
 
 BAR = 14  # width of a bar in em
+_TURNS = ("device", "batch", "precision", "image_size")  # columns of a grid by which page.js chooses rows
 
 
 def _text(value: object) -> str:
@@ -76,8 +77,9 @@ def _part(view: plain.View | plain.Page, level: int) -> str:
 
 def _parts(page: plain.Page, level: int) -> str:
     """Return the parts one below the other, the cards below an answer in words, else first. If some parts are brief,
-    they come before the others, which are folded."""
+    or a grid of settings, they come before the others, which are folded."""
     brief = [part for name in page.brief for part in page.parts if part.name == name]
+    brief = brief or [part for part in page.parts if _is_grid(part)]
     rest = [part for part in page.parts if not any(part is chosen_part for chosen_part in brief)]
     pieces = [_part(part, level) for part in brief or rest]
     pieces.insert(int(not brief and isinstance(rest[0], plain.Text)), _cards(page.cards))
@@ -107,7 +109,7 @@ def _prose(view: plain.Text, level: int) -> str:
 
 def _table(view: plain.Table) -> str:
     """Return a table that scrolls if it is wider than the page. Rows with children fold the rows below them, those of
-    less than half of the model at first; other tables sort by a column."""
+    less than half of the model at first; other tables sort by a column. A grid of settings has controls above it."""
     texts = columns_as_text(view)
     footers = f"{_lines(view.footer)}{_lines(view.notes, 'note')}"
     if any(isinstance(cell, plain.Stack) for row in view.rows[:1] for cell in row.cells):
@@ -118,12 +120,19 @@ def _table(view: plain.Table) -> str:
         f"{_text(cells[0]) if is_tree else f'<button>{_text(cells[0])}</button>'}</th>"
         for column, cells in zip(view.columns, texts, strict=True)
     )
+    turns = "".join(f"{c} " for c, column in enumerate(view.columns) if column.key in _TURNS)
     has_one_root = sum(row.depth == 0 for row in view.rows) == 1
     rows = "".join(
         _row(view, row, [column[r + 1] for column in texts], has_one_root) for r, row in enumerate(view.rows)
     )
-    table = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
+    grid = f' data-turns="{turns.strip()}"' if _is_grid(view) else ""
+    table = f"<table{grid}><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
     return f'<div class="scroll">{table}</div>{footers}'
+
+
+def _is_grid(view: plain.View | plain.Page) -> bool:
+    """Return True for a table of settings, each with its figures, by which page.js chooses rows."""
+    return isinstance(view, plain.Table) and {*_TURNS[:3]} <= {column.key for column in view.columns}
 
 
 def _class(column: Column) -> str:

@@ -1,6 +1,8 @@
 """The structure report: exact counts, sums, a product and a diamond by hand, and what no model may violate."""
 
+import json
 from collections import Counter
+from typing import Any
 
 import networkx
 import numpy as np
@@ -9,8 +11,10 @@ import reports_grid as grid
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import hwexplorer as hx
 from analysis.estimate.estimate import Estimate
 from hwexplorer import engine
+from hwexplorer.cli import main
 from hwexplorer.reports.show.structure import (
     HALF_SPEED,
     NEAR_BEST,
@@ -241,3 +245,21 @@ def test_figures_of_the_graph_are_those_of_the_run(text: str) -> None:
     assert networkx.is_weakly_connected(made)
     assert list(made) == list(result.partition.operator_id)
     assert min(size for *_, size in made.edges.data("bytes")) > 0
+
+
+def test_node_data_of_model_explorer_add_up_to_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each node of the graph has joules, milliseconds and EDP, and their sums are those of the model."""
+
+    def exported(form: str) -> Any:
+        assert main(["show", "structure", "resnet18@b1/l4", "--format", form]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    (graph,) = exported("graph")["graphs"]
+    ids = [node["id"] for node in graph["nodes"]]
+    assert {edge["sourceNodeId"] for node in graph["nodes"] for edge in node["incomingEdges"]} <= {*ids}
+    row = hx.compare("resnet18", on=["l4"]).to_dict()["rows"][0]
+    for form, whole in (("nodes-energy", row["energy_j"]), ("nodes-latency", row["latency_s"] * 1e3)):
+        results = exported(form)[graph["id"]]["results"]
+        assert [*results] == ids
+        assert sum(node["value"] for node in results.values()) == pytest.approx(whole, rel=1e-6)
+    assert [*exported("nodes-edp")[graph["id"]]["results"]] == ids

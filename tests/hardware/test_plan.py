@@ -22,9 +22,8 @@ def deviates(result: Plan) -> bool:
     activations are unpacked into that of the products: none either."""
     asked = parse(result.requested)
     if not asked.is_uniform:
-        return {FORMATS[form].bits for _, form in (result.convolution, result.contraction)} != {
-            FORMATS[asked.multiplied].bits
-        }
+        run = [FORMATS[form] for form in (result.convolution[1], result.contraction[1], asked.multiplied)]
+        return len({(form.kind, form.bits) for form in run}) > 1
     stored = "fp32" if asked.weights == "tf32" else asked.weights
     return (result.stored, result.convolution[1], result.contraction[1]) != (stored, asked.weights, asked.weights)
 

@@ -114,3 +114,17 @@ def test_a_comparison_begins_with_its_answer_and_cards() -> None:
     assert page.index(">Answer<") < page.index('class="cards"') < page.index("<table>")
     assert names[0] == "TPU v4"
     assert names[-1].startswith("KPU")
+
+
+def test_a_grid_has_controls_and_the_figures_of_compare() -> None:
+    grid = Answer("sweep", parse("resnet18/l4,l4@60W"), batches=(1, 8), precisions=("fp16", "int8"))
+    page = as_html(grid.view())
+    assert len(page) < 900_000
+    assert "http" not in page.partition("<body>")[2]
+    first, _, rest = page.partition("</table>")
+    assert 'data-turns="0 1 2 3"' in first  # device, pixels, batch, precision: before the parts that are folded
+    assert "<details" in rest
+    compared = Answer("compare", parse("resnet18@b8,int8/l4@60W")).document.rows[0]
+    row = next(row for row in first.split("<tr ") if "l4@60W" in row and '"8.0"' in row and '"int8"' in row)
+    assert f'data-v="{compared.latency_s!r}"' in row
+    assert f'data-v="{compared.energy_j_per_inference!r}"' in row

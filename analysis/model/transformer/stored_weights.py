@@ -21,7 +21,7 @@ PATH = Path(__file__).with_name("weight_formats.toml")
 Raw = dict[str, Any]
 HEAD, EMBEDDING = "lm_head", "embed_tokens"  # outside of layers
 SECTIONS = ("quantization_config", "quantization")  # of transformers, of MLX
-_LAYER = re.compile(r"(?:.*?\.)?layers\.(\d+|\*)\.?(.*)")
+_BEFORE_LAYERS = re.compile(r"^.*?(?=layers\.)")
 _EXPERT = re.compile(r"experts\.\d+")
 _LOOPS = re.compile(r"\)[*+{]")  # repeated groups of an expression may take forever
 _MOST_PATTERNS, _MOST_STARS = 512, 6
@@ -54,8 +54,8 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """What a checkpoint stores: the precision of most weights, '' if it is unknown; the role for a precision of parts
-    that differ, by path, of all layers or of one; and what a user should know."""
+    """The formats that a checkpoint stores: the precision of most weights, '' if it is unknown, and the role of parts
+    that differ, by path, of all layers or of one. `notes` are for the user."""
 
     precision: str = ""
     parts: tuple[tuple[str, int], ...] = ()
@@ -82,73 +82,59 @@ def table() -> _Table:
 def part_names() -> dict[str, tuple[str, ...]]:
     """Return the names in checkpoints of each part of a layer, by its path."""
     rows = table()
-    names = {}
-    for module, leaves in rows.leaves.items():
-        heads = [
-            head for name in rows.modules[module] for head in (name, f"{name}.0") if name == head or "expert" in name
-        ]
-        for leaf in leaves:
-            names[f"{module}.{leaf}"] = tuple(
-                f"{head}.{end}" for head in heads for end in rows.spellings.get(leaf, (leaf,))
-            )
-    return names
+    return {
+        f"{module}.{leaf}": tuple(
+            f"{name}.{end}" for name in rows.modules[module] for end in rows.spellings.get(leaf, (leaf,))
+        )
+        for module, leaves in rows.leaves.items()
+        for leaf in leaves
+    }
 
 
 class _Rules:
-    """Packings by names and patterns of modules, of one layer or of all (None); the first that fits counts."""
+    """Packings by names of modules, whole or from some word on, and by patterns; the first that fits counts."""
 
     def __init__(self) -> None:
-        self._literals: dict[int | None, dict[str, Packing | None]] = {}
-        self._patterns: dict[int | None, dict[str, Packing | None]] = {}
-        self._expressions: dict[str, Packing | None] = {}
+        self._names: dict[str, Packing | None] = {}
+        self._patterns: dict[str, Packing | None] = {}
 
     def add(self, name: str, packing: Packing | None) -> None:
         """Add the name, glob or `re:` expression of modules that are packed so; None: not packed."""
-        if name.startswith("re:"):
-            self._expressions.setdefault(name[3:], packing)
-            return
-        match = _LAYER.match(_EXPERT.sub("experts.0", name))
-        layer = int(match[1]) if match and match[1].isdecimal() else None
-        rest = match[2] if match else name
-        is_glob = not {*rest}.isdisjoint("*?[")
-        (self._patterns if is_glob else self._literals).setdefault(layer, {}).setdefault(rest, packing)
+        is_pattern = not {*name}.isdisjoint("*?[") or name.startswith("re:")
+        text = name if name.startswith("re:") else _BEFORE_LAYERS.sub("", _EXPERT.sub("experts.0", name)).rstrip(".")
+        (self._patterns if is_pattern else self._names).setdefault(text, packing)
 
-    def find(self, names: tuple[str, ...], layer: int | None) -> tuple[Packing | None] | None:
+    def find(self, names: tuple[str, ...], layer: str) -> tuple[Packing | None] | None:
         """Return the packing that is stated for one of the names of a part, None if none is."""
-        for where in dict.fromkeys((layer, None)):
-            if literals := self._literals.get(where):
-                found = next((piece for name in names for piece in ("", *_pieces(name)) if piece in literals), None)
-                if found is not None and (found or where is not None):
-                    return (literals[found],)
-            for pattern, packing in [*self._patterns.get(where, {}).items()][:_MOST_PATTERNS]:
-                if any(_glob(pattern).match(name) for name in names):
-                    return (packing,)
-        whole = [f"layers.{layer}.{name}" if layer is not None else name for name in names]
-        for text, packing in [*self._expressions.items()][:_MOST_PATTERNS]:
-            expression, tops = _expression(text), ("model.", "", "language_model.")
-            if expression and any(expression.match(top + name) for name in whole for top in tops):
+        for name in names:
+            for piece in _pieces(name, layer):
+                if piece in self._names:
+                    return (self._names[piece],)
+        for text, packing in [*self._patterns.items()][:_MOST_PATTERNS]:
+            tops, pattern = ("model.", "", "language_model.") if text.startswith("re:") else ("",), _pattern(text)
+            if pattern and any(pattern.match(f"{top}{layer}{name}") for name in names for top in tops):
                 return (packing,)
         return None
 
 
 @lru_cache(4096)
-def _pieces(name: str) -> tuple[str, ...]:
-    """Return the runs of whole words of a dotted name."""
+def _pieces(name: str, layer: str) -> tuple[str, ...]:
+    """Return the runs of whole words of a dotted name, and those from the layer on."""
     words = name.split(".")
-    return tuple(".".join(words[i:j]) for i in range(len(words)) for j in range(len(words), i, -1))
+    runs = [".".join(words[i:j]) for i in range(len(words)) for j in range(len(words), i, -1)]
+    return (*(f"{layer}{'.'.join(words[:j])}".rstrip(".") for j in range(len(words), -1, -1) if layer or j), *runs)
 
 
 @lru_cache(1024)
-def _glob(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"(?:.*\.)?{translate(re.sub(r'[*]+', '*', pattern))[:-2]}(?:\..*)?\Z", re.DOTALL)
-
-
-@lru_cache(1024)
-def _expression(text: str) -> re.Pattern[str] | None:
+def _pattern(text: str) -> re.Pattern[str] | None:
+    """Return the expression of a `re:` or a glob, None if it is wrong or may take forever."""
+    if not text.startswith("re:"):
+        glob = translate(re.sub(r"[*]+", "*", text))[:-2]
+        return re.compile(rf"(?:.*\.)?{glob}(?:\..*)?\Z", re.DOTALL)
     if _LOOPS.search(text) or sum(map(text.count, "*+{")) > _MOST_STARS:
         return None
     try:
-        return re.compile(text)
+        return re.compile(text[3:])
     except (re.error, OverflowError, RecursionError):
         return None
 
@@ -189,8 +175,9 @@ def _stated_rules(raw: Raw, stated: Raw, method: str) -> tuple[_Rules, Packing |
     """Return the packings by name, and that of all other parts."""
     keys, rules = table().keys, _Rules()
     usual = _packing(stated, method)
-    groups = [group for group in _values(stated.get("config_groups")) if isinstance(group, dict)]
     maps = [found for key in keys["maps"] if isinstance(found := _at(stated, key), dict)]
+    listed = stated.get("config_groups")
+    groups = [group for group in (listed.values() if isinstance(listed, dict) else ()) if isinstance(group, dict)]
     if method == "mlx":
         maps.append({name: value for name, value in stated.items() if isinstance(value, dict | bool)})
     if raw.get("expert_dtype") is not None:  # of DeepSeek-V4: lists of ModelOpt name what it left as it was
@@ -274,12 +261,12 @@ def _of_group(group: Raw) -> Packing | None:
 
 
 def _packings(rules: _Rules, usual: Packing | None, layers: int) -> Iterator[tuple[str, Packing | None]]:
-    for layer in range(layers):
+    for layer in (f"layers.{i}." for i in range(layers)):
         for part, names in part_names().items():
             found = rules.find(names, layer)
-            yield f"layers.{layer}.{part}", usual if found is None else found[0]
+            yield f"{layer}{part}", usual if found is None else found[0]
     for name in (HEAD, EMBEDDING):
-        if (found := rules.find((name,), None)) and found[0] is not None:
+        if (found := rules.find((name,), "")) and found[0] is not None:
             yield name, found[0]
 
 
@@ -350,15 +337,10 @@ def _unknown(method: str, stated: Raw) -> str:
 
 
 def _at(raw: Any, path: str) -> Any:
-    """Return the value at a dotted path, '*word' for the first key that ends so; None if it is missing."""
+    """Return the value at a dotted path, None if it is missing."""
     for key in path.split("."):
-        rows: Raw = raw if isinstance(raw, dict) else {}
-        raw = next((rows[name] for name in rows if name == key or (key[0] == "*" and name.endswith(key[1:]))), None)
+        raw = raw.get(key) if isinstance(raw, dict) else None
     return raw
-
-
-def _values(found: Any) -> list[Any]:
-    return [*found.values()] if isinstance(found, dict) else []
 
 
 def _names(found: Any) -> list[str]:

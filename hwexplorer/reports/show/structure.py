@@ -9,7 +9,10 @@ any power limit).
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -423,6 +426,40 @@ def _plain(value: Any) -> Any:
     return ", ".join(" x ".join(map(str, tensor.shape or ())) or tensor.name for tensor in value)
 
 
+# --- Google's Model Explorer, which opens a graph and colours its nodes by node data ------------------------
+
+_GRADIENT = ({"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#d9822b"})
+_FIGURES = {"energy (J)": ("energy_j", 1.0), "latency (ms)": ("latency_s", 1e3), "edp (Js)": ("edp_js", 1.0)}
+
+
+def _explorer_graph(report: Any, state: State) -> str:
+    """Return the operators as a graph file of Model Explorer: modules are its namespaces."""
+    nodes: dict[str, Any] = {
+        operator.id: {
+            "id": operator.id,
+            "label": operator.type,
+            "namespace": "/".join(re.split(r"[./]", operator.id)[:-1]),
+            "incomingEdges": [],
+            "attrs": [
+                {"key": name, "value": f"{getattr(operator, field) * factor:.4g}"}
+                for name, (field, factor) in _FIGURES.items()
+            ],
+        }
+        for operator in report.operators
+    }
+    for edge in report.operator_edges:
+        nodes[edge.target]["incomingEdges"].append({"sourceNodeId": edge.source, "sourceNodeOutputId": "0"})
+    return json.dumps({"label": report.model, "graphs": [{"id": report.model, "nodes": [*nodes.values()]}]}) + "\n"
+
+
+def _node_data(name: str, report: Any, state: State) -> str:
+    """Return one figure of each operator as node data of Model Explorer, for the graph of `_explorer_graph`."""
+    field, factor = _FIGURES[name]
+    results = {operator.id: {"value": getattr(operator, field) * factor} for operator in report.operators}
+    data = {"name": f"{name} on {report.device}", "results": results, "gradient": _GRADIENT}
+    return json.dumps({report.model: data}) + "\n"
+
+
 # --- the verb ---------------------------------------------------------------------------------------------------------
 
 KINDS, BUCKETS = columns(KindCount), columns(ValueRange)
@@ -477,6 +514,7 @@ VERB = declare.Report(
         ),
     ),
     brief_parts=("summary", "parallelism", "subgraphs"),
+    exports={"graph": _explorer_graph, **{f"nodes-{name.split()[0]}": partial(_node_data, name) for name in _FIGURES}},
     section=declare.Section(5, "What the model is made of, and what could run at once"),
     examples={"structure": "conv2d --on h100_sxm"},
 )
