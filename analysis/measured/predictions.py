@@ -18,6 +18,8 @@ from analysis.measured.tables import Cells, Unpredictable
 from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
+from analysis.model.names.model_ref import refer
+from analysis.model.training.settings import Step
 from analysis.model.transformer import transformer_request
 from hardware.architecture_facts import input_constant
 from hardware.base import file_access
@@ -62,6 +64,8 @@ class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def energy_class(self) -> str:
         """The class of work that its energy belongs to."""
+        if ":train" in self.model:
+            return "energy, training"
         return "energy, language models" if self.lengths else "energy, vision"
 
     @property
@@ -116,7 +120,8 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
     device = use_threads(device, row, folders, least=0.5)  # a core of few reaches more in vision than the fitted rates
     runtime = tables.find_runtime_names(framework, device.vendor)[0] or "fused"
-    execution = tables.check_runtime(runtime, device, "encoder" if row["sequence"] else "vision")
+    work = "training" if kind == "training step" else "encoder" if row["sequence"] else "vision"
+    execution = tables.check_runtime(runtime, device, work)
     # MLPerf records engines as graphs, with plugins for BERT; others enqueue.
     if execution == "tensorrt" and "graphs" not in framework:
         execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row["sequence"] else execution
@@ -126,7 +131,8 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
     sequence = row.count("sequence") or tables.row_rules()["sequence_unstated"].get(row["model"])
     return MeasuredRow(
         group=tuple(row[name] for name in GROUP),
-        model=f"{row['model']}:sequence={int(sequence)}" if sequence else row["model"],
+        model=(f"{row['model']}:sequence={int(sequence)}" if sequence else row["model"])
+        + f"*{count}" * (work == "training" and count > 1),
         image_size=row.whole("image_size", row.whole("pixels")) or None,
         device=device,
         scenario=Scenario(batch, _vision_precision(row), execution, "nchw" if is_nchw else "channels_last"),
@@ -283,7 +289,9 @@ class RowPoint(PredictionPoint, frozen=True):
 def _workload(model: str, image_size: int | None) -> Workload | None:
     """Return the shipped workload of a model. The image size may be the size of its example input."""
     try:
-        return store.ready(model, image_size)
+        name, _, devices = model.partition("*")  # of training, which several devices share
+        step = refer(name, image_size) if devices else None
+        return store.ready(step.on_devices(int(devices)) if isinstance(step, Step) else model, image_size)
     except ModelSpecError:
         fixed = store.ready(model)
         if fixed is None or image_size not in fixed.inputs[0].shape:

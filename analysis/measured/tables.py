@@ -31,7 +31,7 @@ NOT_INSTALLED = "measured tables are in the repository alone: `pip install -e .`
 LEAST, MOST = 1e-9, 1e12  # range of latencies in ms, energies in mJ, rates and batches; other values are invalid
 DATA_MAX, CELLS_MAX = 1 << 26, 4_000_000  # most bytes of an unpacked table; most cells, 50 times those of a shipped one
 FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # tables that the efficiencies are fitted to
-MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz")
+MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz", "training.csv.gz")
 ANSWERS = ("reason", "is", "why")  # fields of a rule that name no cell
 # One row of HELD of each source is held: no fit, flag, rule, table or band may follow from it. Its columns decide, but
 # for those of what was measured and of remarks.
