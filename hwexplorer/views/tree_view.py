@@ -164,11 +164,8 @@ MEASURED = (
 )
 # With a pin, the change of a metric follows the column of its figure.
 CHANGES = {
-    "latency": ("latency", Column("latency_change", "Δ time", "%", role="delta", keep=1, help="against the pin")),
-    "energy": (
-        "energy_per_inference",
-        Column("energy_change", "Δ energy", "%", role="delta", keep=1, help="against the pin"),
-    ),
+    metric: (key, Column(f"{metric}_change", f"Δ {word}", "%", role="delta", keep=1, help="against the pin"))
+    for metric, key, word in (("latency", "latency", "time"), ("energy", "energy_per_inference", "energy"))
 }
 METRIC_TITLE = {"edp": "EDP share", "energy": "Energy share", "latency": "Time share"}
 

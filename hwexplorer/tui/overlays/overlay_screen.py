@@ -100,10 +100,14 @@ class OverlayScreen(ModalScreen[None]):
         bindings = [binding for binding in self.BINDINGS if isinstance(binding, Binding)]
         return [binding for binding in bindings if binding.action != "export" or self.words]
 
+    @property
+    def hints(self) -> list[tuple[str, str, str]]:
+        """Action, sign and word of each key that the footer shows."""
+        return [(b.action, b.key_display or _sign(b.key), b.description) for b in self.keys if b.description]
+
     def show_footer(self) -> None:
         """Draw the footer."""
-        hints = [(b.action, b.key_display or _sign(b.key), b.description) for b in self.keys if b.description]
-        self.foot.show(status_lines.footer(self.session, self.prompt, hints, self.size.width, self.foot.palette))
+        self.foot.show(status_lines.footer(self.session, self.prompt, self.hints, self.size.width, self.foot.palette))
 
     def close(self) -> None:
         """Close the overlay if it is on top. Under the palette, `dismiss` would close the palette."""

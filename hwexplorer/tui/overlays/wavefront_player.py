@@ -63,14 +63,6 @@ class MachineGrid(Content):
 
 
 _DRAWING = "Left the blocks of the result, right the cells of one unit, or all units; above, the phases in time"
-_KEYS = (
-    "space\tplay, or pause; a click does the same",
-    "← →\ta step back or on, and pause; g and G go to the ends",
-    "c\tone clock for all machines, or each in its own time",
-    "+ -\tfaster, slower",
-    "tab\tthe machines that have no room beside these",
-    "e\twrite this moment to a file",
-)
 
 
 class WavefrontPlayer(overlay_screen.OverlayScreen):
@@ -178,7 +170,8 @@ class WavefrontPlayer(overlay_screen.OverlayScreen):
     def action_help(self) -> None:
         """Show what the drawing means, and the keys."""
         self.is_playing = False
-        text = plain.Text("help", "Wavefront", ((_DRAWING, (wavefront_drawing.LEGEND,)), ("Keys", _KEYS)))
+        keys = tuple(f"{sign}\t{says}" for _, sign, says in self.hints)
+        text = plain.Text("help", "Wavefront", ((_DRAWING, (wavefront_drawing.LEGEND,)), ("Keys", keys)))
         self.session.emit(TextOpened("help", "Wavefront", text))
 
     def click(self, at: FramedPane.Clicked) -> None:
