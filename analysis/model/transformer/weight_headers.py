@@ -15,9 +15,10 @@ import msgspec
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError, UnreadableError
 from analysis.model.reading_budget import Budget
+from analysis.model.transformer import hf_config
 from analysis.model.transformer.config import MAX_LAYERS
 from hardware.base import file_access
-from hardware.base.errors import hint
+from hardware.base.errors import hint, match_name
 from hardware.precision import find
 
 _TEXT_MAX = 1 << 20
@@ -71,7 +72,7 @@ def stored_precision(path: Path) -> str:
 def load(path: Path, options: str, budget: Budget) -> Workload:
     """Return the workload of the transformer in a weight file. Raises a `ModelError` that describes the file."""
     held = _header(path, budget)
-    from analysis.model.transformer import hf_config, transformer_request, transformer_workload
+    from analysis.model.transformer import transformer_request, transformer_workload
 
     request = transformer_request.request_of(path.name, hf_config.parse_config(_raw(path, held)), options)
     workload = transformer_workload.build(path.name, request.config, request.run, str(path))
@@ -94,15 +95,16 @@ def _header(path: Path, budget: Budget) -> WeightHeader:
 
 def _raw(path: Path, held: WeightHeader) -> dict[str, Any]:
     kind = str(held.facts.get("general.architecture", ""))
-    known = {name: name for name in table()["same"]} | table()["architectures"]
-    if kind not in known:
-        near = hint(kind[:40], known)
+    types = hf_config.TABLE["types"]
+    known = match_name(table()["architectures"].get(kind, kind), types)
+    if known is None:
+        near = hint(kind[:40], types)
         raise UnreadableError(
             f"{path.name} holds {held} of the architecture {kind[:40]!r}, which has no reader here"
             f"{'; ' * bool(near)}{near}; or name the folder of its config.json as hf:FOLDER"
         )
     shapes = held.shapes
-    raw: dict[str, Any] = {"model_type": known[kind], "tie_word_embeddings": "output.weight" not in shapes}
+    raw: dict[str, Any] = {"model_type": known, "tie_word_embeddings": "output.weight" not in shapes}
     raw["vocab_size"] = (shapes.get("token_embd.weight") or [0, 0])[1] or held.facts.get("tokenizer.ggml.tokens")
     raw |= {key: name in shapes for key, name in table()["tensors"].items() if name in shapes}
     for key, names in table()["keys"].items():
