@@ -68,7 +68,7 @@ def _weight_role(path: str, workload: Workload) -> int:
         for begin in (start, start + 2):
             if (role := stated.get(".".join(words[begin:end]))) is not None:
                 return role
-    return KEPT if words[-1] in stored_weights.table().wide["layers"] else QUANTIZED
+    return KEPT if words[-1] in stored_weights.table()["wide"]["layers"] else QUANTIZED
 
 
 @memoize(shared=True)

@@ -62,20 +62,11 @@ class Checkpoint(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    methods: dict[str, Packing]
-    words: dict[str, Packing]
-    keys: dict[str, tuple[str, ...]]
-    modules: dict[str, tuple[str, ...]]
-    leaves: dict[str, tuple[str, ...]]
-    spellings: dict[str, tuple[str, ...]]
-    wide: dict[str, tuple[str, ...]]
-
-
 @cache
-def table() -> _Table:
+def table() -> dict[str, Any]:
     """Return the rules of weight_formats.toml."""
-    return msgspec.convert(file_access.shipped(PATH), _Table)
+    rows = file_access.shipped(PATH)
+    return rows | {name: msgspec.convert(rows[name], dict[str, Packing]) for name in ("methods", "words")}
 
 
 @cache
@@ -84,9 +75,9 @@ def part_names() -> dict[str, tuple[str, ...]]:
     rows = table()
     return {
         f"{module}.{leaf}": tuple(
-            f"{name}.{end}" for name in rows.modules[module] for end in rows.spellings.get(leaf, (leaf,))
+            f"{name}.{end}" for name in rows["modules"][module] for end in rows["spellings"].get(leaf, (leaf,))
         )
-        for module, leaves in rows.leaves.items()
+        for module, leaves in rows["leaves"].items()
         for leaf in leaves
     }
 
@@ -159,13 +150,13 @@ def _read(section: bytes, layers: int) -> Checkpoint:
     parts = dict(_packings(rules, usual, layers))
     main, beside = _main_packing(parts, usual)
     if main is None:
-        return Checkpoint(notes=(_unknown(method, stated),)) if is_stated else Checkpoint()
+        return Checkpoint(notes=(_unknown(method),)) if is_stated else Checkpoint()
     by_width = {main: QUANTIZED, None: EXCLUDED if main.bits <= 4 else KEPT}
     roles = {path: by_width.get(packing, IN_8_BITS) for path, packing in parts.items()}
     name = _precision_name(main, beside, _cache_bits(stated))
     precision = find(name)
     if precision is None:
-        return Checkpoint(notes=(_unknown(method, stated),))
+        return Checkpoint(notes=(_unknown(method),))
     return Checkpoint(
         precision.name, tuple(_merged(roles, layers)), _notes(method, precision.name) if is_stated else ()
     )
@@ -173,7 +164,7 @@ def _read(section: bytes, layers: int) -> Checkpoint:
 
 def _stated_rules(raw: Raw, stated: Raw, method: str) -> tuple[_Rules, Packing | None]:
     """Return the packings by name, and that of all other parts."""
-    keys, rules = table().keys, _Rules()
+    keys, rules = table()["keys"], _Rules()
     usual = _packing(stated, method)
     maps = [found for key in keys["maps"] if isinstance(found := _at(stated, key), dict)]
     listed = stated.get("config_groups")
@@ -182,8 +173,8 @@ def _stated_rules(raw: Raw, stated: Raw, method: str) -> tuple[_Rules, Packing |
         maps.append({name: value for name, value in stated.items() if isinstance(value, dict | bool)})
     if raw.get("expert_dtype") is not None:  # of DeepSeek-V4: lists of ModelOpt name what it left as it was
         experts = next((_packing(value, "") for found in maps for value in found.values()), None)
-        rules.add("experts", experts or table().words.get(f"experts {raw['expert_dtype']}"))
-        return rules, table().methods["fp8"]
+        rules.add("experts", experts or table()["words"].get(f"experts {raw['expert_dtype']}"))
+        return rules, table()["methods"]["fp8"]
     if groups:
         usual = None
     for name in (name for key in keys["wide"] for name in _names(_at(stated, key))):
@@ -217,22 +208,23 @@ def _packing(stated: Any, method: str) -> Packing | None:
     if stated is False or stated is None:
         return None
     rows = table()
-    usual = rows.methods.get(method)
+    words: dict[str, Packing] = rows["words"]
+    usual: Packing | None = rows["methods"].get(method)
     if not isinstance(stated, dict):
-        return rows.words.get(str(stated).lower(), usual)
-    inner = next((part for key in rows.keys["nested"] if isinstance(part := _at(stated, key), dict)), {})
+        return words.get(str(stated).lower(), usual)
+    inner = next((part for key in rows["keys"]["nested"] if isinstance(part := _at(stated, key), dict)), {})
     flat = {key: value for key, value in (inner | stated).items() if key != "bnb_4bit_quant_type"}
     if stated.get("load_in_4bit"):
         flat["bnb_4bit_quant_type"] = stated.get("bnb_4bit_quant_type", "fp4")
-    words = [str(flat.get(key, inner.get(key, ""))).lower() for key in rows.keys["word"]]
-    usual = next((rows.words[word] for word in words if word in rows.words), usual)
-    bits, group = (_number(flat, rows.keys[key]) for key in ("bits", "group"))
+    said = [str(flat.get(key, inner.get(key, ""))).lower() for key in rows["keys"]["word"]]
+    usual = next((words[word] for word in said if word in words), usual)
+    bits, group = (_number(flat, rows["keys"][key]) for key in ("bits", "group"))
     if "num_bits" in flat:  # of compressed-tensors
         usual = _of_tensor(flat)
     if usual is None or (bits or usual.bits) >= _WIDE_BITS:
         return None
-    if method == "quark" and usual == rows.words["fp4"]:
-        return rows.words["mxfp4"]
+    if method == "quark" and usual == words["fp4"]:
+        return words["mxfp4"]
     changes: Raw = {"bits": bits} if bits and usual.kind == "int" else {}
     changes |= {"group": max(int(group), 0)} if group is not None and usual.kind == "int" and usual.scale else {}
     changes |= {"scale": 8 + 32 / 256} if flat.get("bnb_4bit_use_double_quant") else {}
@@ -294,15 +286,14 @@ def _merged(roles: dict[str, int], layers: int) -> Iterator[tuple[str, int]]:
     for name in (HEAD, EMBEDDING):
         if name in roles:
             yield name, roles[name]
-    for module, leaves in table().leaves.items():
+    for module, leaves in table()["leaves"].items():
         of_leaf = {leaf: [roles[f"layers.{layer}.{module}.{leaf}"] for layer in range(layers)] for leaf in leaves}
         if len({tuple(found) for found in of_leaf.values()}) == 1:
             of_leaf = {"": next(iter(of_leaf.values()))}
         for leaf, found in of_leaf.items():
             path = f"{module}.{leaf}".rstrip(".")
             if len({*found}) == 1:
-                inner = module.rpartition(".")[0]
-                if found and (found[0] != QUANTIZED or inner):
+                if found[0] != QUANTIZED or "." in module:
                     yield path, found[0]
                 continue
             yield from ((f"layers.{layer}.{path}", role) for layer, role in enumerate(found))
@@ -310,7 +301,7 @@ def _merged(roles: dict[str, int], layers: int) -> Iterator[tuple[str, int]]:
 
 def _cache_bits(stated: Raw) -> int:
     """Return the bits of a value of the stored format of the key-value cache, 0 if none is stated."""
-    for value in (_at(stated, key) for key in table().keys["cache"]):
+    for value in (_at(stated, key) for key in table()["keys"]["cache"]):
         if isinstance(value, int | str) and (digits := re.search(r"(?<!\d)([48])(?!\d)", str(value))):
             return int(digits[1])
     return 0
@@ -326,12 +317,10 @@ def _notes(method: str, name: str) -> tuple[str, ...]:
     )
 
 
-def _unknown(method: str, stated: Raw) -> str:
-    bits = _number(stated, table().keys["bits"])
-    said = f" of {bits:g} bit" if bits else ""
-    right = hint(method, table().methods, f"{len(table().methods)} methods are read")
+def _unknown(method: str) -> str:
+    right = hint(method, table()["methods"], f"{len(table()['methods'])} methods are read")
     return (
-        f"{ASSUMED}: {method or 'no method is named'}{said} has no reader here, so weights count 2 byte a value (bf16) "
+        f"{ASSUMED}: {method or 'no method is named'} has no reader here, so weights count 2 byte a value (bf16) "
         f"unless --precision is given; {right}"
     )
 
