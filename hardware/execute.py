@@ -19,7 +19,7 @@ from hardware.demand import Demand, Floats, Ints, KernelStarts
 from hardware.event_prices import Coefficients
 from hardware.map_demand import architecture_of, map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped
-from hardware.power_limit import KernelNeeds, PowerBudget, Throttled, lower_clocks
+from hardware.power_limit import KernelNeeds, lower_clocks
 from hardware.setup import Setup
 
 # The values of `Execution.bound`, in order.
@@ -102,7 +102,14 @@ def _execute(demand: Demand, setup: Setup, mapping: Mapping, times: Floats | flo
     work = _price_work(demand, setup, mapping, kernels, at_full_clock, share)
     static_w = float(setup.prices.value[device.arch.static_rows].sum())
     budget = device.power_budget(static_w)
-    run = _throttle_kernels(demand, setup, kernels, at_full_clock, work, budget, times)
+    joules = demand.per_kernel(np.array((work.chip_j, work.timed_j, work.memory_j)))
+    clocked_s = _clocked_part(kernels, setup, at_full_clock.overlapped_s)
+    repeats = np.ones(demand.n_kernels)
+    repeats[demand.kernel] = times
+    needs = KernelNeeds._make((*joules, at_full_clock.own_s, *clocked_s, at_full_clock.start_cycles_s, repeats))
+    begins = kernels.starts.begins + (np.diff(demand.model, prepend=-1) != 0)
+    wait = partial(_dispatched_s, dispatch_s=at_full_clock.dispatch_s, starts=kernels.starts, setup=setup)
+    run = lower_clocks(needs, budget, begins, wait)
     kernel_s, busy_s, dispatch_s = run.kernel_s, at_full_clock.busy_s, at_full_clock.dispatch_s
     # A kernel that waits for the host takes the same time at a lower clock.
     is_waiting = kernel_s > run.own_s
@@ -119,8 +126,9 @@ def _execute(demand: Demand, setup: Setup, mapping: Mapping, times: Floats | flo
     dynamic_j = (work.chip_j + work.timed_j * cycles) * price_scale + work.memory_j
     pipelined_s = None
     if mapping.fill_s is not None and mapping.is_resident is not None:
-        next_s = unthrottled_s - _fill_s(mapping.fill_s * mapping.is_resident, setup, kernels.starts)
-        next_s = np.maximum(next_s, dispatch_s)
+        # The chip that works on several layers at once is given the next batch before this one ends.
+        given_s = setup.call_s * kernels.starts.begins if device.layers_at_once > 1.0 else 0.0
+        next_s = np.maximum(unthrottled_s - mapping.fill_s * mapping.is_resident - given_s, dispatch_s)
         # Batches that follow each other keep the limit as their mean too.
         least_s = demand.per_kernel(dynamic_j) / (budget.limit_w - static_w)
         least, following = (np.bincount(demand.model, each) for each in (least_s, next_s))
@@ -219,28 +227,6 @@ def _price_work(
         worked = np.divide(worked_s, clocked_s, out=np.zeros_like(worked_s), where=clocked_s > 0.0)[demand.kernel]
         chip_j, timed_j = chip_j + worked * timed_j, (1.0 - worked) * timed_j
     return _Work(counts, worked, chip_j, timed_j, memory_j)
-
-
-def _throttle_kernels(
-    demand: Demand,
-    setup: Setup,
-    kernels: _KernelSums,
-    at_full_clock: _KernelTimes,
-    work: _Work,
-    budget: PowerBudget,
-    times: Floats | float,
-) -> Throttled:
-    """Lower the clocks of runs that would draw more than the power budget."""
-    joules = demand.per_kernel(np.array((work.chip_j, work.timed_j, work.memory_j)))
-    work_s, follows_s = _clocked_part(kernels, setup, at_full_clock.overlapped_s)
-    of_kernel = np.ones(demand.n_kernels)
-    of_kernel[demand.kernel] = times
-    needs = KernelNeeds._make(
-        (*joules, at_full_clock.own_s, work_s, follows_s, at_full_clock.start_cycles_s, of_kernel)
-    )
-    wait = partial(_dispatched_s, dispatch_s=at_full_clock.dispatch_s, starts=kernels.starts, setup=setup)
-    begins = kernels.starts.begins + (np.diff(demand.model, prepend=-1) != 0)
-    return lower_clocks(needs, budget, begins, wait)
 
 
 def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, Demand]:
@@ -414,13 +400,6 @@ def _regions(demand: Demand, setup: Setup) -> Floats:
     regions = np.where(demand.is_convolution, 1.0 + extra, 1.0)
     is_small = (demand.macs == 0) & (demand.elements < assumed.serial_elements)
     return np.where(demand.head & ~is_small, regions, 0.0)
-
-
-def _fill_s(fill_s: Floats, setup: Setup, starts: KernelStarts) -> Floats:
-    """Return the seconds of each kernel in which the next batch may already run, (k,): its pipeline fills for `fill_s`
-    of them."""
-    # The chip that works on several layers at once is given the next batch before this one ends.
-    return fill_s + setup.call_s * starts.begins if setup.device.layers_at_once > 1.0 else fill_s
 
 
 def _start_seconds_by_class(demand: Demand, rates: Efficiency) -> Floats:

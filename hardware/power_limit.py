@@ -20,8 +20,8 @@ _ROUNDS = 60
 
 
 class PowerBudget(msgspec.Struct, frozen=True):
-    """What a device may draw, W: `limit_w` as the mean over `window_s`, `peak_w` in a kernel. `static_w` is its power
-    at rest, of which it may switch off `gated_w`, and a share `idle_follows` follows clock and voltage. `slope` is the
+    """The power that a device may draw, W: `limit_w` as mean over `window_s`, `peak_w` in a kernel. At rest it draws
+    `static_w`, of which it may switch off `gated_w`; a share `idle_follows` follows clock and voltage. `slope` is the
     voltage lost per clock lost, `least_clock` the least share of its fastest clock, and `core_clock` the share of it
     that cycles have."""
 

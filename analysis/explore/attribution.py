@@ -364,23 +364,21 @@ def _reasons(
 
 def _provenance(more: Estimate, less: Estimate) -> tuple[str, ...]:
     """Say how much of a ratio of energies is how prices are known, if they are measured on one side alone."""
-    kinds = [side.device.arch.data.story.prices for side in (more, less)]
+    sides = more, less
+    kinds = [side.device.arch.data.story.prices for side in sides]
     if kinds[0] == kinds[1]:
         return ()
-    ratio, alike = (
-        side_j[0] / (side_j[1] or 1.0) for side_j in zip(*map(_energies_by_evidence, (more, less)), strict=True)
-    )
-    names = (f"{kind} for {short_name(side.device)}" for kind, side in zip(kinds, (more, less), strict=True))
-    evidence = quantity(ratio / (alike or 1.0), "x")
-    return (f"of {quantity(ratio, 'x')} energy, {evidence} is evidence: prices of events are {', '.join(names)}",)
-
-
-def _energies_by_evidence(side: Estimate) -> tuple[float, float]:
-    """Return the energy of an inference, and that with measured prices, J."""
-    device, batch = side.device, side.scenario.batch
-    is_measured = device.arch.data.story.prices == "measured"
-    factors = [1.0 if is_measured else evidence_factor(device, event) for event in side.events]
-    return side.energy_j / batch, float(side.event_j @ np.array(factors)) / batch
+    measured_j = [
+        sum(
+            joules * (1.0 if kind == "measured" else evidence_factor(side.device, event))
+            for joules, event in zip(side.event_j.tolist(), side.events, strict=True)
+        )
+        for kind, side in zip(kinds, sides, strict=True)
+    ]
+    ratio = more.energy_j_per_inference / less.energy_j_per_inference
+    evidence = more.energy_j / less.energy_j * measured_j[1] / measured_j[0]
+    names = ", ".join(f"{kind} for {short_name(side.device)}" for kind, side in zip(kinds, sides, strict=True))
+    return (f"of {quantity(ratio, 'x')} energy, {quantity(evidence, 'x')} is evidence: prices of events are {names}",)
 
 
 def _paper_band(side: Estimate) -> str:
@@ -471,7 +469,9 @@ def _instructions(side: Estimate) -> str:
     count, macs = instructions(side) / batch, float(side.demand.macs.sum()) / batch
     if not kind:
         return "fetches none, its schedule lies in space"
-    per = f", {_per_mac(macs / count)}" if count and macs else ""
+    per = ""
+    if count and macs:
+        per = f", one per {quantity(macs / count, 'SI')} MACs" if macs >= count else f", {count / macs:.3g} per MAC"
     return f"issues {quantity(count, 'SI')} {kind}{per}"
 
 
@@ -485,12 +485,6 @@ def _waits(side: Estimate, kernels: int) -> str:
     cores, starts = count_noun(device.units, device.unit_name), count_noun(kernels, "kernel start")
     launch = quantity(max(clocked_s - float(side.run.busy_s.sum()), 0.0), "s")
     return f"{cores} of {short_name(device)} wait {quantity(seconds, 's')}, {launch} of it for {starts}"
-
-
-def _per_mac(macs_per_instruction: float) -> str:
-    if macs_per_instruction < 1.0:
-        return f"{1.0 / macs_per_instruction:.3g} per MAC"
-    return f"one per {quantity(macs_per_instruction, 'SI')} MACs"
 
 
 def _rows_per_weight(side: Estimate) -> str:

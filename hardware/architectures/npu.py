@@ -152,7 +152,9 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     on_matrix = common.on_matrix_unit(demand, setup.plan)
     padded = _padded_macs(demand, device)
     matrix_s, vector_s = _unit_seconds(demand, setup, rates, on_matrix, padded)
-    usable = _usable_units(device)
+    # Where layers stream to each other, not all units can have one.
+    share = cast(NpuConstants, device.arch.constants).usable_units if _streams(device) else 1.0
+    usable = max(float(np.floor(device.units * share)), 1.0)
     beside = _streamed_traffic(demand, setup)
     chip_s = beside.chip_bytes / device.last_level_bandwidth
     dram_s = _memory_seconds(demand, device, rates, beside)
@@ -160,9 +162,12 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     link_s = dram_s * _streams(device)
     matrix_ideal_s = 2.0 * demand.macs * on_matrix / setup.matrix_flops
     vector_ideal_s = 2.0 * demand.macs * ~on_matrix / setup.vector_mac_flops + demand.vector_flops / setup.vector_flops
+    every_s = np.stack(
+        np.broadcast_arrays(matrix_s / usable, vector_s / usable, dram_s - link_s, chip_s), axis=1
+    )  # on all usable units
     steps = Steps(
         weight_bytes=np.zeros(0),
-        need_s=_need_seconds(demand, device, [matrix_s / usable, vector_s / usable, dram_s - link_s, chip_s]),
+        need_s=common.overlapped(demand.per_kernel(every_s), device.software.overlap.value),
         stream_s=_stream_seconds(demand, device),
         lag=demand.per_kernel(_lag(demand, device)),
     )
@@ -206,19 +211,6 @@ def _memory_seconds(demand: Demand, device: Device, rates: Efficiency, beside: T
         device, beside.dram_bytes - beside.weight_read, rates.bandwidth[:, demand.op_class]
     )
     return others_s + common.memory_seconds_of(device, beside.weight_read, rates.bandwidth[:, [OpClass.GEMM]])
-
-
-def _need_seconds(demand: Demand, device: Device, alone_s: list[Floats]) -> Floats:
-    """Return the seconds that kernels need on all usable units, (s, k): those of arrays, lanes, DRAM and on-chip
-    memory, overlapped."""
-    every = np.stack(np.broadcast_arrays(*alone_s), axis=1)
-    return common.overlapped(demand.per_kernel(every), device.software.overlap.value)
-
-
-def _usable_units(device: Device) -> float:
-    """Return the units that layers can have: where they stream to each other, not all can be placed."""
-    share = cast(NpuConstants, device.arch.constants).usable_units if _streams(device) else 1.0
-    return max(float(np.floor(device.units * share)), 1.0)
 
 
 class ContextChange(NamedTuple):

@@ -125,7 +125,8 @@ def test_static_prices_and_those_by_time_come_from_the_device(name: str) -> None
     prices = coefficients(device, make_plan(device, "fp32"))
     assert prices.value[-2:].sum() == pytest.approx(max(device.idle_w, device.clocked_idle_w))
     stated = device.file.facts
-    full = prices.value[device.arch.timed_rows].sum() * stated["units"].value * stated["clock_hz"].value
+    rows = [row for row in device.arch.timed_rows if row not in device.arch.wait_rows]
+    full = prices.value[rows].sum() * stated["units"].value * stated["clock_hz"].value
     # They never exhaust the limit: work has to fit below it in every mode.
     above_rest = device.power_limit_w - prices.value[-2:].sum()
     assert full == pytest.approx(min(device.active_w, constants()["by_time_share"]["value"] * above_rest))
@@ -175,7 +176,8 @@ def test_prices_follow_the_activity_of_the_data() -> None:
 def test_shares_by_time_add_up_and_stand_in_architectural_categories(architecture: str) -> None:
     """What busy units take by time is divided among events beside those that are counted; no row is called clock."""
     arch = known_architectures.get(architecture)
-    shares, events = arch.data.by_time, [arch.events[row] for row in arch.timed_rows]
+    shares, rows = arch.data.by_time, [row for row in arch.timed_rows if row not in arch.wait_rows]
+    events = [arch.events[row] for row in rows]
     assert {event.name for event in events} == set(shares) or (not shares and len(events) == 1)
     assert not shares or sum(share.value for share in shares.values()) == pytest.approx(1.0)
     counted = {event.category for event in arch.events if not event.is_by_time}
