@@ -82,7 +82,8 @@ def _parts(page: plain.Page, level: int) -> str:
     brief = brief or [part for part in page.parts if _is_grid(part)]
     rest = [part for part in page.parts if not any(part is chosen_part for chosen_part in brief)]
     pieces = [_part(part, level) for part in brief or rest]
-    pieces.insert(int(not brief and isinstance(rest[0], plain.Text)), _cards(page.cards))
+    cards = f'<div class="cards">{"".join(map(_card, page.cards))}</div>' if page.cards else ""
+    pieces.insert(int(not brief and isinstance(rest[0], plain.Text)), cards)
     for part in rest if brief else ():
         inner = _part(replace(part, title=""), level)
         pieces.append(f'<details class="part"><summary>{_text(part.title or part.name)}</summary>{inner}</details>')
@@ -185,12 +186,8 @@ def _bar(value: Cell, full: str = "var(--full)") -> str:
 # --- cards and steps --------------------------------------------------------------------------------------
 
 
-def _cards(devices: tuple[plain.Card, ...]) -> str:
-    """Return a card for each device: its cost, the main figure first. Designs on paper are dimmed."""
-    return f'<div class="cards">{"".join(map(_card, devices))}</div>' if devices else ""
-
-
 def _card(card: plain.Card) -> str:
+    """Return a device with its cost, the main figure first. Designs on paper are dimmed."""
     main_figure, *rest = (_text(str(figure)) for figure in card.figures)
     figures = f"<b>{main_figure}</b>" + "".join(f"<span>{figure}</span>" for figure in rest)
     kind = " paper" * card.on_paper if card.fits and not card.over else " out"

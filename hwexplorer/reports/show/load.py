@@ -372,15 +372,13 @@ def _commands(search: LoadSearch, state: State) -> plain.Text:
     return plain.Text("commands", "", (("Commands that start the first", lines),) if lines else ())
 
 
-def _search_title(search: LoadSearch, state: State) -> str:
-    subject = captions.headline_of_state(replace(state, devices=search.devices))
-    return f"{subject}; {search.limits}; sorted by {_AIMS[search.order]}"
-
-
 SEARCH = declare.Report(
     subject=declare.EVERYWHERE,
     document=_search,
-    title=_search_title,
+    title=lambda search, state: (
+        f"{captions.headline_of_state(replace(state, devices=search.devices))}; {search.limits}; "
+        f"sorted by {_AIMS[search.order]}"
+    ),
     parts=(
         declare.summary_text(_best_deployment),
         declare.Rows(
