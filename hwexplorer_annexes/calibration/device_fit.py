@@ -42,6 +42,7 @@ STARTS = ("launch_s", "launch_cycles", "dispatch_s", "thread_join_s")  # facts t
 HOST = ("call_s", "sequence_s")  # times of a runtime that its host takes
 
 FURTHEST, PLACES = 4.0, 1601  # logarithms of the time of a chip over its prediction that are weighed
+KEEPS = 0.995  # factor on the logarithm of a band from which it is as wide as before
 CONTRADICTS = 1.0  # logarithm of measured over predicted from which the rows may be of something else
 
 Rates = dict[str, tuple[float, float, float]]
@@ -171,7 +172,9 @@ def _move_device(
         f"all work of the chip takes {pace} than before, {text.percent(move.share)} of what the rows say: the rest may "
         "be theirs alone",
         f"the band of {result.work_class or 'such work'} is {text.percent(1 - move.same)} narrower, those of other "
-        f"work {text.percent(1 - move.others)}",
+        f"work {text.percent(1 - move.others)}"
+        if move.same < KEEPS
+        else "bands keep their width: the rows contradict what is known, and may be of something else",
     ]
     if abs(mean := float(np.mean(errors))) > CONTRADICTS:
         pace = "longer" if mean > 0 else "less"

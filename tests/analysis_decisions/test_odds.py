@@ -82,6 +82,19 @@ def test_the_verdict_speaks_by_odds_and_evidence() -> None:
         assert bool(found.measurement) is (found.odds < SURE or found.is_predicted)
 
 
+def test_of_two_chips_without_relatives_a_verdict_states_no_odds() -> None:
+    """No vision by ONNX Runtime on GPUs was measured: what to measure is said instead."""
+    found = verdict([run("h100_sxm", "onnxruntime"), run("l40s", "onnxruntime")])
+    assert found is not None
+    first, second, *_ = found.lines
+    assert first.startswith("Unknown: nothing like ")
+    assert "% sure" not in first
+    assert second.startswith("To be sure: measure ")
+    known = verdict([run("h100_sxm", "onnxruntime"), run("l40s", "tensorrt")])
+    assert known is not None
+    assert "Unknown" not in known.lines[0]
+
+
 def test_nothing_is_said_of_one_device_and_a_design_is_never_best() -> None:
     assert verdict([run("h100_sxm")]) is None
     found = verdict([run("h100_sxm"), run("l4"), run("kpu_t256")], "energy")
