@@ -82,8 +82,11 @@ def predict(held: bool) -> Points:
     own, skipped_own = predictions.predict_rows(tables.shipped_rows(OWN, held))
     own_kernels, skipped_own_kernels = timed_kernels.predict_kernels(tables.shipped_rows(OWN_KERNELS, held))
     loads, skipped_loads = services.predict_served(tables.shipped_rows((services.TABLE,), held))
-    apart = (msgspec.structs.replace(point, name=f"{APART}{point.name or 'other'}") for point in (*own, *own_kernels))
-    points += [point for point in apart if point.quantity in QUANTITIES]
+    own_points: list[tuple[str, PredictionPoint]] = [
+        (point.name, point) for point in own if point.quantity in QUANTITIES
+    ]
+    own_points += [("kernels of a framework", point) for point in own_kernels]
+    points += [msgspec.structs.replace(point, name=f"{APART}{name}") for name, point in own_points]
     points += [point for load in loads for point in load.points]
     return Points(points, loads, skipped + skipped_own + skipped_own_kernels + skipped_loads)
 
