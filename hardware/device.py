@@ -28,7 +28,7 @@ from hardware.base.text import parse_amount
 from hardware.demand import OpClass
 from hardware.engines.runtime import MODES, Runtime, runtimes
 from hardware.power_limit import PowerBudget
-from hardware.precision import BASE, FORMATS, UNIT_FORMATS
+from hardware.precision import BASE, UNIT_FORMATS
 
 # The range of every figure of a device file except 0, whatever its SI unit: rates of a chip stay below 1e19, the
 # energy of an event above 1e-16 J. Products of several figures stay well within the range of a float.
@@ -110,7 +110,6 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     changes: tuple[str, ...] = ()
     price_factors: dict[str, float] = {}
     rates: Software | None = None
-    rates_in: tuple[str, ...] = ()  # formats of the products whose `rates` are known; none: all
     runtimes: dict[str, Runtime] = {}
     trust: tuple[OwnEvidence, ...] = ()
     format_units: dict[str, Fact] = {}  # units that multiply a format, if not all do: a checkerboard
@@ -230,8 +229,6 @@ def _check_measured(spec: DeviceFile) -> None:
                 _check_name(f"rates.{part}", "class of operators", name, OpClass.__members__)
             if not least <= low <= value <= high <= most:
                 raise ValueError(f"rates.{part}.{name}: [value, low, high] must rise from low to high ({allowed})")
-    for name in spec.rates_in:
-        _check_name("rates_in", "format", name, FORMATS)
     if spec.rates is not None and not 0.1 <= spec.rates.overlap.value <= 100.0:
         raise ValueError("rates.overlap.value: is out of range (allowed: 0.1 to 100)")
     for name, record in spec.runtimes.items():

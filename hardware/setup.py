@@ -190,15 +190,8 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def efficiency(self) -> Efficiency:
-        """The rates of software: the device's own where they were measured in this format, else those of its class."""
-        device = self.device
-        return (device.software if self.has_own_rates else device.arch.data.software[device.software_class]).efficiency
-
-    @property
-    def has_own_rates(self) -> bool:
-        """True if the device states rates of software for formats as wide as that of these products."""
-        formats = self.device.file.rates_in
-        return not formats or FORMATS[self.plan.operand].bits in {FORMATS[name].bits for name in formats}
+        """The rates of software: the device's own if it was measured, else those of its class."""
+        return self.device.software.efficiency
 
     @cached_property
     def prices(self) -> Coefficients:
