@@ -16,7 +16,7 @@ from tests.sampling import for_each
 
 MODELS = (
     "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "densenet121", "regnet_y_400mf", "efficientnet_b0", "llama3_8b",
-    "inception_v3", "conv2d",
+    "inception_v3", "conv2d", "resnet18:train",
 )  # fmt: skip
 
 

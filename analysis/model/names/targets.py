@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -307,7 +307,7 @@ def fingerprint(path: Path) -> str:
     """Return a hash of a file's contents. Raises `UnknownModelError` if it cannot be read."""
     try:
         with file_access.open_regular(path) as file:
-            return mark(iter(partial(file.read, _PIECE), b""))
+            return mark(iter(lambda: file.read(_PIECE) or b"", b""))
     except OSError as error:
         raise UnknownModelError(f"cannot read {path}: {error.strerror}") from None
 
@@ -336,9 +336,7 @@ def defined(file: Path) -> list[str]:
     import ast  # only for an error message
 
     try:
-        if file.stat().st_size > _MAX_SOURCE:
-            return []
-        body = ast.parse(file.read_bytes()).body
+        body = ast.parse(file_access.read(file, _MAX_SOURCE)).body
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     classes = [node.name for node in body if isinstance(node, ast.ClassDef)]

@@ -144,10 +144,12 @@ class Tape:
 
 
 def _unique(paths: list[str]) -> tuple[str, ...]:
-    """Return paths of which no two are alike: the second `add` is `add~2`."""
+    """Return paths of which no two are alike, the second `add` is `add~2`, and none is a block of others: `conv` beside
+    `conv.cast` is `conv.conv`, so that each row of a tree has its own key."""
+    blocks = {path[:place] for path in paths for place, letter in enumerate(path) if letter == "."}
     seen: dict[str, int] = {}
     unique = []
-    for path in paths:
+    for path in (f"{path}.{path.rpartition('.')[2]}" if path in blocks else path for path in paths):
         seen[path] = seen.get(path, 0) + 1
         unique.append(path if seen[path] == 1 else f"{path}~{seen[path]}")
     return tuple(unique)
