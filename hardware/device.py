@@ -253,7 +253,7 @@ def read_device_file(path: Path) -> DeviceFile:
     except ValueError as error:
         raise RequestError(f"device file {error}") from None
     try:
-        _check(spec)
+        check_file(spec)
         if spec.id != path.stem:
             raise ValueError(f"id: is {spec.id!r}, must equal the file name {path.stem!r}")
     except ValueError as error:
@@ -275,7 +275,8 @@ def _check_peaks(spec: DeviceFile, facts: dict[str, Fact]) -> None:
             )
 
 
-def _check(spec: DeviceFile) -> None:
+def check_file(spec: DeviceFile) -> None:
+    """Raise ValueError for a device file whose facts, rates or prices cannot be, or contradict each other."""
     if spec.changes:
         raise ValueError("changes: name a changed device by an expression, e.g. h100_sxm{units*2}")
     _check_name("architecture", "architecture", spec.architecture, known_architectures.ALL)

@@ -12,7 +12,7 @@ from typing import Any
 
 from hardware.base import file_access
 from hardware.base.errors import RequestError
-from hardware.device import DESIGN_TARGET, DeviceFile, Fact, PowerMode
+from hardware.device import DESIGN_TARGET, DeviceFile, Fact, PowerMode, check_file
 from hardware.precision import BASE, FORMATS, UNIT_FORMATS
 
 SUFFIXES = (".yaml", ".yml")
@@ -25,7 +25,9 @@ def read_product(path: Path) -> DeviceFile:
     """Return a product as a device file. Raises RequestError for a file that is none, or for another product."""
     data = _yaml(path)
     try:
-        return _device_file(path, data)
+        spec = _device_file(path, data)
+        check_file(spec)
+        return spec
     except RequestError:
         raise
     except (KeyError, TypeError, IndexError, StopIteration, AttributeError, ValueError) as error:

@@ -79,6 +79,10 @@ def test_a_product_states_operations_watts_and_prices(tmp_path: Path) -> None:
         ("[]", "small.yaml: no compute product"),
         ("a: &x 1\nb: *x", "aliases are not read"),
         (PRODUCT.replace("kind: kpu", "kind: tpu"), "only KPUs are read, this one is tpu"),
+        (PRODUCT.replace("clock_mhz: 500.0", "clock_mhz: .nan"), "no compute product: ValueError at facts.clock_hz"),
+        (PRODUCT.replace("num_tiles: 12", "num_tiles: -12"), "no compute product"),
+        (PRODUCT.replace("memory_size_gb: 8.0", "memory_size_gb: 1e400"), "no compute product"),
+        (PRODUCT.replace("idle_power_watts: 0.3", "idle_power_watts: 9"), "no compute product"),
         (PRODUCT.replace("thermal_profiles", "profiles"), "no compute product: KeyError at 'thermal_profiles'"),
     ],
 )
