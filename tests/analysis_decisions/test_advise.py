@@ -9,7 +9,7 @@ from decisions import DEFAULTS, device, hwexplorer, run
 from analysis.estimate.metrics import select_metrics
 from analysis.explore.comparison import NOTICEABLE
 from hardware.base.errors import RequestError
-from hwexplorer.reports.advise import advise, gain
+from hwexplorer.reports.advise.advise import advise, gain
 from hwexplorer.text.next_command import command
 from tests.sampling import for_each
 

@@ -5,7 +5,7 @@ from decisions import hwexplorer as run
 
 from analysis.explore.comparison import NOTICEABLE, change_effects
 from hwexplorer import engine
-from hwexplorer.reports.advise import advise, gain
+from hwexplorer.reports.advise.advise import advise, gain
 from hwexplorer.state import parse, with_setting
 
 
