@@ -162,11 +162,12 @@ def test_the_start_of_the_host_is_no_launch_of_kernels() -> None:
 
 @for_each(("name", "model"), [(name, model) for name in COUNTED for model in SIX])
 def test_most_energy_stands_in_counted_events(name: str, model: str) -> None:
-    """At least 60 % of what is not static."""
+    """At least 60 % of what is not static, waiting loops among it: their cycles are counted beside instructions."""
     for precision in ("fp32", "int8"):
         result = grid.run(model, name, 1, precision)
         dynamic_j = result.energy_j - result.component_j["static"]
-        timed_j = result.event_j[result.device.arch.timed_rows].sum()
+        arch = result.device.arch
+        timed_j = result.event_j[arch.timed_rows].sum() - result.event_j[arch.wait_rows].sum()
         assert timed_j < 0.4 * dynamic_j, (precision, timed_j / dynamic_j)
 
 
@@ -190,7 +191,8 @@ def test_a_band_on_paper_reaches_what_silicon_spends(model: str) -> None:
     factors = [row.high_j / row.value_j for row in counted if "by_time" not in row.event]
     assert min(factors) >= price_table()["paper"]["high"] > 2.7
     assert result.energy_band_j[1] > 2.5 * result.energy_j
-    assert {row.group for row in grid.run(model, "tpu_v4").run.prices.rows}.isdisjoint({"paper"})
+    tpu = grid.run(model, "tpu_v4").run.prices.rows  # its power at load allows no more
+    assert min(row.high_j / row.value_j for row in tpu if row.group == "paper") >= 1.4 * (1 - 1e-9)
 
 
 BY_ARCHITECTURE = defaultdict(list)
