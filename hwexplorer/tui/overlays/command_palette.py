@@ -86,7 +86,7 @@ class PaletteItem(msgspec.Struct, frozen=True):
             fits = HOLDS
         elif all(word in self.help.casefold() for word in words):
             fits = IN_HELP
-        elif self.rank == LINE and len(typed) > 2 and matching_places(typed, (self.words,)):
+        elif self.rank == LINE and len(typed) > 2 and matching_places(typed, (self.words, *self.words.split())):
             fits = HOLDS if fold_name(typed) in fold_name(self.words) else IS_LIKE / len(self.words)  # shorter first
         else:
             return 0.0
