@@ -66,7 +66,7 @@ def test_states_of_an_optimizer_have_their_bytes(optimizer: str, each: float) ->
     step = _step("resnet18", f"optimizer={optimizer}")
     tensors, point = step.tensors, step.value_at(batch=1)
     sizes = tensors.numel @ point * tensors.fixed_bytes
-    states = sum(size for size, name in zip(sizes, tensors.name, strict=True) if name.endswith(".state"))
+    states = sum(size for size, name in zip(sizes, tensors.name, strict=True) if name.endswith((".state", ".master")))
     weights = sum(float(row @ point) for row, role in zip(tensors.numel, tensors.role, strict=True) if role == WEIGHT)
     assert weights == step.parameters
     assert states == pytest.approx(each * step.parameters)

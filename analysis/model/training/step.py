@@ -94,6 +94,16 @@ def saved_tensors(step: Workload) -> ir.Ints:
     return np.array(sorted(kept.values()), dtype=np.int32)
 
 
+@memoize(shared=True)
+def weight_gradients(step: Workload) -> ir.Ints:
+    """Return the gradients of weights, the largest tensor of each storage, which the update reads."""
+    ops, tensors = step.operators, step.tensors
+    start = next(i for i, path in enumerate(ops.path) if path.startswith(UPDATE))
+    read = np.unique(ops.in_tensor[ops.in_ptr[start] :])
+    roots = tensors.storage[read[(tensors.role[read] == ACTIVATION) & (tensors.producer[read] < start)]]
+    return np.flatnonzero(np.isin(tensors.storage, roots)).astype(np.int32)
+
+
 class _Writer(Tape):
     """A training step while it is written."""
 
@@ -605,7 +615,9 @@ class _Writer(Tape):
         states = [
             self.tensor(numel * (rule["state_bytes"] / whole), name, whole, role=BUFFER) for _ in range(rule["states"])
         ]
-        return states + [self.tensor(numel, f"{each.name}.master", FP32, role=BUFFER)] * has_master
+        if has_master:
+            states.append(self.tensor(numel, f"{each.name}.master", FP32, role=BUFFER))
+        return states
 
     def repeats(self) -> Floats:
         """Return how often each operator runs: all but the update for each part of the batch."""

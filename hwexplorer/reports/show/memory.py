@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from analysis import document
 from analysis.estimate import operator_facts, peak_memory
 from analysis.estimate.alternatives import precisions
-from analysis.estimate.estimate import Estimate
+from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernel_rows import kernels
 from analysis.estimate.kernels import structure
-from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Bools, Floats, TrainedModel
+from analysis.model.training.step import FORWARD, saved_tensors, training_step, weight_gradients
 from hardware import precision
 from hardware.base.text import quantity
 from hwexplorer import declare, engine
@@ -168,7 +169,7 @@ def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
     size = values * operator_facts.tensor_bytes(workload, plan.widths)
     parameter = np.isin(tensors.role, (WEIGHT, BUFFER))
     live = np.isin(np.arange(len(values)), lives.tensor[(lives.first <= at) & (lives.last >= at)])
-    parts = (
+    parts: tuple[tuple[str, str, Bools], ...] = (
         ("weights", plan.weights, parameter & (of_tensor == precision.QUANTIZED)),
         ("wider weights", precision.FORMATS[plan.weights].beside, parameter & (of_tensor == precision.IN_8_BITS)),
         ("other parameters", plan.kept, parameter & (of_tensor == precision.KEPT)),
@@ -176,6 +177,8 @@ def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
         ("key-value cache", plan.cache, live & (of_tensor == precision.CACHE)),
         ("activations", plan.stored, live & (of_tensor != precision.CACHE)),
     )
+    if workload.training is not None:
+        parts = _training_parts(result, parameter, live)
     rows = []
     for role, form, which in parts:
         count, total = float(values[which].sum()), float(size[which].sum())
@@ -184,6 +187,25 @@ def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
     if scratch := result.memory.workspace_peak_bytes:
         rows.append(TensorRole("workspace", "", 0.0, 0.0, scratch, scratch / peak))
     return tuple(rows)
+
+
+def _training_parts(result: Estimate, parameter: Bools, live: Bools) -> tuple[tuple[str, str, Bools], ...]:
+    """Return the roles of tensors in training: whether they stay, and what holds the others at the peak."""
+    tensors, wide, stored = result.workload.tensors, precision.BASE, result.plan.stored
+    is_state = np.array([name.endswith((".state", ".master")) for name in tensors.name])
+    is_gradient, is_saved = (
+        np.isin(tensors.storage, tensors.storage[which]) & live
+        for which in (weight_gradients(result.workload), saved_tensors(result.workload))
+    )
+    is_saved &= ~is_gradient
+    return (
+        ("parameters", wide, parameter & (tensors.role == WEIGHT)),
+        ("optimizer states", wide, parameter & is_state),
+        ("buffers", stored, parameter & (tensors.role == BUFFER) & ~is_state),
+        ("gradients of parameters", wide, is_gradient),
+        ("saved for backward", stored, is_saved),
+        ("other activations", stored, live & ~is_saved & ~is_gradient),
+    )
 
 
 def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
@@ -242,7 +264,10 @@ def checkpointing(result: Estimate) -> Checkpointing:
     """Return the activation memory of a training step with everything kept, and with the best number of segments.
 
     Segments are contiguous, of equal bytes, and their number minimises memory. Only values that cross their borders
-    are kept for the backward pass, which executes the kernels of a segment again when it reaches them."""
+    are kept for the backward pass, which executes the kernels of a segment again when it reaches them. A training step
+    is compared with one that computes its blocks again."""
+    if (step := result.workload.training) is not None:
+        return _computed_again(result, step)
     workload, n_kernels = result.workload, result.demand.n_kernels
     lives = peak_memory.lifetimes(workload, result.joins)
     size = peak_memory.allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
@@ -265,6 +290,21 @@ def checkpointing(result: Estimate) -> Checkpointing:
         latency_s=float(rows.latency_s[:repeated].sum()),
         energy_j=float(rows.energy_j[:repeated].sum()),
         forward_s=result.latency_s,
+    )
+
+
+def _computed_again(result: Estimate, step: TrainedModel) -> Checkpointing:
+    again = training_step(step.forward, msgspec.structs.replace(step.settings, recompute="blocks"), step.is_narrow)
+    other = estimate(again.bound(**result.workload.defaults), result.device, result.scenario)
+    forward = [path.startswith(FORWARD) for path in result.workload.operators.path]
+    return Checkpointing(
+        kept_bytes=result.memory.peak_bytes,
+        segments=len({path for path in again.operators.path if path.endswith(".again")}),
+        checkpointed_bytes=other.memory.peak_bytes,
+        saved_bytes=result.memory.peak_bytes - other.memory.peak_bytes,
+        latency_s=max(other.latency_s - result.latency_s, 0.0),
+        energy_j=max(other.energy_j - result.energy_j, 0.0),
+        forward_s=float(result.run.latency_s[forward].sum()),
     )
 
 
