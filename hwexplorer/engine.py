@@ -22,7 +22,7 @@ from analysis.explore.outcome import Outcome
 from analysis.model import reading_budget, store
 from analysis.model.ir import workload as workloads
 from analysis.model.names import model_ref, targets, zoo
-from analysis.model.training.settings import Step
+from analysis.model.training.training_request import Step
 from hardware import device_catalog, known_architectures
 from hardware.base import file_access
 from hardware.base.errors import RequestError

@@ -91,7 +91,7 @@ class State(msgspec.Struct, frozen=True):
             raise RequestError("no model named (hwexplorer models lists them)")
         if ":" in self.model:
             from analysis.model.names.model_ref import split_load  # not needed to start the screen
-            from analysis.model.training.settings import split_batch
+            from analysis.model.training.training_request import split_batch
 
             model, batch = split_batch(self.model)  # `resnet50:train,batch=256`
             if batch is not None:

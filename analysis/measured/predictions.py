@@ -19,7 +19,7 @@ from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.model.names.model_ref import refer
-from analysis.model.training.settings import Step
+from analysis.model.training.training_request import Step
 from analysis.model.transformer import transformer_request
 from hardware.architecture_facts import input_constant
 from hardware.base import file_access

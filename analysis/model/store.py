@@ -18,7 +18,7 @@ from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
 from analysis.model.names.zoo import Spec
 from analysis.model.reading_budget import Budget, Progress
-from analysis.model.training.settings import Step
+from analysis.model.training.training_request import Step
 from analysis.model.transformer.config import TRAIN
 from hardware.base import file_access, plugins
 

@@ -96,7 +96,7 @@ def test_weights_stay_in_fp32_beside_values_of_16_bits() -> None:
         ("resnet50:train,optimizer=adam", "adamw"),
         ("resnet50:train,zero=4", "zero"),
         ("llama3_8b:decode,train", "no other phase"),
-        ("resnet50:trains", "parameters"),
+        ("resnet50:trains", "nothing but train"),
     ],
 )
 def test_a_wrong_option_is_refused(name: str, says: str) -> None:

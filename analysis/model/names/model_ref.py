@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from analysis.model.model_errors import ModelError, ModelSpecError, UnknownModelError
 from analysis.model.names import targets, zoo
 from analysis.model.names.targets import Target
-from analysis.model.training import settings as training
-from analysis.model.training.settings import Step
+from analysis.model.training import training_request as training
+from analysis.model.training.training_request import Step
 from analysis.model.transformer.config import TRAIN
 from hardware.base.errors import RequestError, hint
 from hardware.device_catalog import load_device

@@ -20,8 +20,8 @@ from analysis.model.ir import workload as ir
 from analysis.model.ir.operator_graph import base_name
 from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Floats, Workload
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.training.settings import PATH, Training
 from analysis.model.training.tape import FP32, INDEX, Op, Tape, with_scores
+from analysis.model.training.training_request import PATH, Training
 from hardware.base import file_access
 from hardware.base.records import memoize
 

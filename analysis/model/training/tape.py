@@ -15,7 +15,7 @@ from analysis.model.ir.workload import ACTIVATION, Floats, Workload
 FP32, INDEX = 4, 8  # bytes
 
 
-class Tensor(msgspec.Struct):
+class StepTensor(msgspec.Struct):
     """A tensor that is written. `numel` (m,) are coefficients; `last` is the last operator that reads it."""
 
     name: str
@@ -60,14 +60,16 @@ class Tape:
         self.at_two = forward.value_at(**dict.fromkeys(forward.dims, 2))
         shapes, dtypes = tensors.shape or [()] * len(tensors.name), tensors.dtype or ["float32"] * len(tensors.name)
         columns = (tensors.name, tensors.numel, tensors.role.tolist(), tensors.fixed_bytes.tolist())
-        self.tensors = [Tensor(*row) for row in zip(*columns, tensors.storage.tolist(), shapes, dtypes, strict=True)]
+        self.tensors = [
+            StepTensor(*row) for row in zip(*columns, tensors.storage.tolist(), shapes, dtypes, strict=True)
+        ]
         self.ops: list[Op] = []
 
     def tensor(self, numel: Floats, name: str, fixed: int = 0, storage: int = -1, role: int = ACTIVATION) -> int:
         """Add a tensor; one with a `storage` overwrites another."""
         index = len(self.tensors)
         root = index if storage < 0 else self.tensors[storage].storage
-        self.tensors.append(Tensor(name, numel, role, fixed, root))
+        self.tensors.append(StepTensor(name, numel, role, fixed, root))
         return index
 
     def add(self, path: str, kind: str, reads: Sequence[int], writes: Sequence[int], **amounts: Any) -> int:
