@@ -15,7 +15,6 @@ import msgspec
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
-from analysis.model.ir.workload import Workload
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 from hardware.base.text import plain_number
@@ -184,7 +183,8 @@ def find_cost(result: Estimate, by: CostSettings) -> Cost:
     """Return the cost of a million inferences, or of a whole training whose epochs are stated, at the known prices of a
     device; without any, of electricity alone."""
     batch, devices, known = result.scenario.batch, result.workload.devices, prices(result, by)
-    times = (_whole_training(result.workload) or MILLION) / batch
+    step = result.workload.training
+    times = ((step.settings.run_samples if step else 0) or MILLION) / batch
     time_s, kwh = result.latency_s * times, result.energy_j * times / J_PER_KWH * by.overhead
     hire, purchase = (next((p.value * devices for p in known if p.kind == kind), None) for kind in KINDS)
     electricity_usd = kwh * by.electricity
@@ -208,22 +208,9 @@ def find_cost(result: Estimate, by: CostSettings) -> Cost:
     )
 
 
-def _whole_training(workload: Workload) -> int:
-    """Return the samples of a training whose epochs are stated, 0 for other work."""
-    return workload.training.settings.run_samples if workload.training is not None else 0
-
-
 def unit_of(counted: str) -> str:
     """Return what a bill is for, `million inferences`, or the training that it counts."""
     return counted if counted.startswith("training") else f"million {counted}"
-
-
-def _counted(workload: Workload, counted: str) -> str:
-    """Return what is counted: `inferences`, or `training of 90 epochs of 1,281,167 samples`."""
-    if (total := _whole_training(workload)) == 0 or workload.training is None:
-        return counted
-    epochs = workload.training.settings.epochs
-    return f"training of {epochs} epochs of {total // epochs:,} {counted}"
 
 
 def _deviation(result: Estimate, paid: Mapping[str, float | None], known: Sequence[DevicePrice], side: int) -> float:
@@ -250,7 +237,7 @@ def bill_of(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True
         if name not in keys:
             raise RequestError(f"a price is given for {name!r}, which is not among the devices ({', '.join(keys)})")
     rows = {result.device.key: find_cost(result, by) for result in results}
-    counted = _counted(results[0].workload, counted)
+    counted = step.settings.count(counted) if (step := results[0].workload.training) else counted
     rivals = [result for result in results if result.can_win and (on_paper or result.device.silicon)]
     pairs = [
         (a, b)

@@ -61,6 +61,10 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
         """The samples of the whole training, 0 if it is not stated."""
         return self.epochs * (self.samples or IMAGENET)
 
+    def count(self, what: str) -> str:
+        """Return what costs are of: `training of 90 epochs of 1,281,167 samples`, or what else is counted."""
+        return f"training of {self.epochs} epochs of {self.samples or IMAGENET:,} {what}" if self.epochs else what
+
 
 IMAGENET = 1_281_167  # images of the training set of ImageNet-1k
 _PLAIN = Training()
@@ -86,7 +90,6 @@ class Step(msgspec.Struct, frozen=True):
     training: Training
     load: ClassVar[None] = None
     load_and_lengths: ClassVar[str] = ""
-    is_block: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return self._named(str(self.model))
