@@ -184,7 +184,7 @@ def find_cost(result: Estimate, by: CostSettings) -> Cost:
     device; without any, of electricity alone."""
     batch, devices, known = result.scenario.batch, result.workload.devices, prices(result, by)
     step = result.workload.training
-    times = ((step.settings.run_samples if step else 0) or MILLION) / batch
+    times = ((step and step.settings.epochs * step.settings.samples) or MILLION) / batch
     time_s, kwh = result.latency_s * times, result.energy_j * times / J_PER_KWH * by.overhead
     hire, purchase = (next((p.value * devices for p in known if p.kind == kind), None) for kind in KINDS)
     electricity_usd = kwh * by.electricity

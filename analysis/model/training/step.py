@@ -11,6 +11,7 @@ gradients of weights after it; some calls are computed in fp32, and sums with th
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -145,7 +146,7 @@ class _Writer(Tape):
         weights = (t for t, each in enumerate(self.tensors) if each.role == WEIGHT and each.is_float)
         found = set() if self.training.lora else set(weights)
         for i, reads in enumerate(self.reads):
-            adapts = self.training.lora and kinds[i] == "linear" and macs[i].any() and self._weight_of(i) >= 0
+            adapts = self.training.lora and macs[i].any() and self._is_adapted(i)
             if (adapts or not found.isdisjoint(reads)) and kinds[i] not in without:
                 found.update(t for t in self.writes[i] if self.tensors[t].is_float)
         return found
@@ -158,11 +159,8 @@ class _Writer(Tape):
         """Return the block of each operator, '' for one outside: modules of several operators whose names end in a
         number, the second from above if there are several."""
         every = [path.split(".") for path in self.forward.operators.path]
-        counts: dict[str, int] = {}
-        for parts in every:
-            for end in range(1, len(parts)):
-                name = ".".join(parts[:end])
-                counts[name] = counts.get(name, 0) + parts[end - 1][-1].isdigit()
+        ends = ((parts, end) for parts in every for end in range(1, len(parts)) if parts[end - 1][-1].isdigit())
+        counts = Counter(".".join(parts[:end]) for parts, end in ends)
         blocks = []
         for parts in every:
             names = (".".join(parts[:end]) for end in range(1, len(parts)))
@@ -289,11 +287,8 @@ class _Writer(Tape):
 
     def _saved_by(self, i: int) -> list[int]:
         """Return the tensors that the gradients of operator i read beside gradients."""
-        ops, reads, saves = (
-            self.forward.operators,
-            [t for t in self.reads[i] if self.tensors[t].is_float],
-            self._saves(i),
-        )
+        ops, saves = self.forward.operators, self._saves(i)
+        reads = [t for t in self.reads[i] if self.tensors[t].is_float]
         if self.trained.isdisjoint(self.writes[i]) or saves == "nothing":
             return []
         if ops.kind[i] in ("attention", "recurrent"):
@@ -422,11 +417,10 @@ class _Writer(Tape):
         path = f"{phase}.{block or self.forward.operators.path[i]}.gather"
         new = {t: self.tensor(self.whole[t], path) for t in absent}
         self.add(path, "all_gather", absent, list(new.values()))
-        for t, whole in new.items():
-            if phase == FORWARD:
-                self.copies[t] = whole
-            else:
-                self.again[self.copies[t]] = whole
+        if phase == FORWARD:
+            self.copies |= new
+        else:
+            self.again |= {self.copies[t]: whole for t, whole in new.items()}
 
     def _exchange(self) -> None:
         """Write the sum of gradients over all devices; from the second stage of ZeRO on, each keeps its part."""
@@ -435,13 +429,12 @@ class _Writer(Tape):
             return
         path, parts = f"{BACKWARD}.exchange", self.training.devices if self.training.zero > 1 else 1
         grads = [self.of_weight[w] for w in weights]
-        sums = [
-            self.tensor(self.tensors[g].numel / parts, path, self.tensors[g].fixed, g if parts == 1 else -1)
-            for g in grads
-        ]
+        over = [g if parts == 1 else -1 for g in grads]
+        each = [self.tensors[g] for g in grads]
+        sums = [self.tensor(g.numel / parts, path, g.fixed, root) for g, root in zip(each, over, strict=True)]
         if self.training.zero < 3:
             self.once.add(len(self.ops))
-        flops = sum((self.tensors[g].numel for g in grads), self.zero)
+        flops = sum((g.numel for g in each), self.zero)
         target = {"target": "hwexplorer.reduce_scatter.default"} if self.training.zero else {}
         self.add(path, "all_gather" if self.training.zero else "all_reduce", grads, sums, flops=flops, **target)
         self.of_weight.update(zip(weights, sums, strict=True))
@@ -463,11 +456,8 @@ class _Writer(Tape):
 
     def _sum_spread(self, t: int, grad: int, path: str) -> int:
         """Write the sum of a gradient over what a value was spread over."""
-        own, numel = (
-            self.tensor(self.tensors[t].numel, f"{path}.sum", self.tensors[grad].fixed),
-            self.tensors[grad].numel,
-        )
-        return self.add(f"{path}.sum", SUMS, [grad], [own], flops=numel)
+        own = self.tensor(self.tensors[t].numel, f"{path}.sum", self.tensors[grad].fixed)
+        return self.add(f"{path}.sum", SUMS, [grad], [own], flops=self.tensors[grad].numel)
 
     def _write_sums(self, i: int, weights: list[int], path: str, reads: list[int]) -> None:
         """Write the gradients of scale and shift, or of a bias: sums over all but the channels."""

@@ -47,7 +47,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     lora: int = 0
     zero: int = 0
     epochs: int = 0
-    samples: int = 0
+    samples: int = 1_281_167  # images of the training set of ImageNet-1k
     devices: int = 1
 
     @property
@@ -56,17 +56,11 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
         fields, plain = msgspec.structs.asdict(self), msgspec.structs.asdict(_PLAIN)
         return tuple(f"{name}={value}" for name, value in fields.items() if name in OPTIONS and value != plain[name])
 
-    @property
-    def run_samples(self) -> int:
-        """The samples of the whole training, 0 if it is not stated."""
-        return self.epochs * (self.samples or IMAGENET)
-
     def count(self, what: str) -> str:
         """Return what costs are of: `training of 90 epochs of 1,281,167 samples`, or what else is counted."""
-        return f"training of {self.epochs} epochs of {self.samples or IMAGENET:,} {what}" if self.epochs else what
+        return f"training of {self.epochs} epochs of {self.samples:,} {what}" if self.epochs else what
 
 
-IMAGENET = 1_281_167  # images of the training set of ImageNet-1k
 _PLAIN = Training()
 OPTIONS = tuple(name for name in Training.__struct_fields__ if name != "devices")
 _WHOLE = {"accumulate": (1, 4096), "lora": (1, 4096), "zero": (0, 3), "epochs": (1, 10**6), "samples": (1, 10**12)}

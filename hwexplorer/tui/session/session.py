@@ -264,8 +264,7 @@ class Session:
             self.say(f"all devices run in {', '.join(self.formats(state))}", "dim")
 
     def do_phase(self) -> None:
-        """Go to the next phase: of a language model its prompt, a token after it, the whole request, a load, a step of
-        training; of any other model a step of training and back."""
+        """Go to the next phase of a language model, a step of training at last; of any other model to that and back."""
         names = phases_to_turn(self.state.model)
         order = [*names]
         following = order[(order.index("serve" if self.state.load else order[0]) + 1) % len(order)]
