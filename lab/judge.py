@@ -167,10 +167,7 @@ def write() -> None:
     ]
     table = trust_bands.trust_table(predict_models(held=True)[0], predict_models(held=False)[0], engines)
     file_access.write(trust.PATH, [trust_bands.encode_trust(table)])
-    evidence = trust_bands.served_evidence(
-        [point for load in loads for point in load.points],
-        [point for load in loads for point in load.points_of(load.usual)],
-    )
+    evidence = trust_bands.served_evidence([point for load in loads for point in load.points])
     file_access.write(served_load.EVIDENCE, ["[\n", trust_bands.encode_rows(evidence), "\n]\n"])
 
 

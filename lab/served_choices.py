@@ -56,7 +56,7 @@ def _group_closed(
 def output_per_s(load: PredictedLoad) -> tuple[float, float]:
     """Return output tokens per second of a closed load, measured and predicted, from the times of requests."""
     row, outputs = load.row, float(load.row.load.output.mean()) - 1.0
-    times_s = [figures.get("TTFT", 0.0) + outputs * figures["TPOT"] for figures in (row.measured, load.figures)]
+    times_s = [figures.get("TTFT", 0.0) + outputs * figures["TPOT"] for figures in (row.measured, load.usual)]
     return row.load.concurrency * outputs / times_s[0], row.load.concurrency * outputs / times_s[1]
 
 

@@ -29,8 +29,8 @@ FAMILIES = 3  # least number of families of models for a device to have a separa
 
 
 def log_errors(points: Sequence[PredictionPoint]) -> Floats:
-    """Return the logarithms of measured over predicted."""
-    return np.log([point.measured / point.predicted for point in points])
+    """Return the logarithms of measured over the nearest prediction."""
+    return np.log([point.measured / point.nearest for point in points])
 
 
 def candidate_ends(errors: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -110,7 +110,7 @@ def class_evidence(
     if band is None:
         band, share = narrowest_band(points, spread)
         band = widen_by_hosts(band, name) if quantity == "latency" else band
-    error = np.exp(-log_errors(points)) - 1.0
+    error = np.array([point.predicted / point.measured - 1.0 for point in points])
     return ClassEvidence(
         name=name,
         quantity=quantity,
@@ -124,16 +124,11 @@ def class_evidence(
     )
 
 
-def served_evidence(nearest: Sequence[PredictionPoint], usual: Sequence[PredictionPoint]) -> list[ClassEvidence]:
-    """Return the evidence of each figure of services: of the nearest of what rows leave open, and the error of the
-    usual."""
-    groups, others = (group_by(points, lambda point: point.quantity) for points in (nearest, usual))
-    spread, evidence = spread_between_devices(groups.values()), []
-    for quantity, points in sorted(groups.items()):
-        found = class_evidence(points[0].name, quantity, points, spread=spread)
-        error = float(np.median(np.abs(np.expm1(-log_errors(others[quantity])))))
-        evidence.append(msgspec.structs.replace(found, usual_error=error))
-    return evidence
+def served_evidence(points: Sequence[PredictionPoint]) -> list[ClassEvidence]:
+    """Return the evidence of each figure of services."""
+    groups = group_by(points, lambda point: point.quantity)
+    spread = spread_between_devices(groups.values())
+    return [class_evidence(those[0].name, quantity, those, spread=spread) for quantity, those in sorted(groups.items())]
 
 
 def trust_table(
@@ -182,7 +177,7 @@ def _cell(point: PredictionPoint) -> tuple[str, str, str, str]:
 def measure_device(key: tuple[str, str, str, str], held: Sequence[PredictionPoint], rows: int) -> DeviceEvidence:
     """Return the evidence of a device on a class of work under a runtime that has so many rows: the error of its held
     ones, and a separate band if they are enough."""
-    error = float(np.median(np.abs(np.expm1(-log_errors(held))))) if held else None
+    error = float(np.median([abs(p.predicted / p.measured - 1.0) for p in held])) if held else None
     is_enough = len(held) >= LARGE and len({point.family for point in held}) >= FAMILIES
     band = widen_by_hosts(narrowest_band(held)[0], key[1]) if is_enough else None
     return DeviceEvidence(*key, rows, error, band, load_device(key[0]).vendor)

@@ -12,6 +12,7 @@ import msgspec
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.records import group_by, memoize
+from hardware.device_catalog import load_device
 from hardware.engines.runtime import MODES
 from hardware.precision import FORMATS, parse
 from hardware.setup import Setup
@@ -77,7 +78,7 @@ class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """A class of work: held rows and their devices, the median and 90th percentile of the absolute error, the median of
     predicted / measured - 1 (`bias`), and factors that contain what was measured. `in_band` is the share of rows inside
     factors that were taken from other devices, None if the devices are too few to tell. Where rows leave facts open,
-    errors and factors are of the nearest of what these allow; `usual_error` is that of usual ones."""
+    errors are of usual settings, and factors of the nearest of what these allow."""
 
     name: str
     quantity: str
@@ -89,7 +90,6 @@ class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     band: Factors
     energy_band: Factors | None = None
     in_band: float | None = None
-    usual_error: float | None = None
 
 
 class DeviceEvidence(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -146,8 +146,11 @@ def _relatives(name: str) -> tuple[frozenset[str], frozenset[str]]:
     kinds, on = set(of_class[name].kinds), of_class[name].on
     kinds |= _LANGUAGE if kinds & _LANGUAGE else set()
     alike = {each.name for each in of_class.values() if kinds & set(each.kinds) and on == each.on}
-    alike |= {SERVED} if kinds & _LANGUAGE and "gpu" in on else {name}
+    alike.add(name)
     cells = [cell for cell in trust_table().measured if cell.work_class in alike]
+    if kinds & _LANGUAGE:
+        served = [cell for cell in trust_table().measured if cell.work_class == SERVED]
+        cells += [cell for cell in served if load_device(cell.device).software_class in on]
     return frozenset(cell.vendor for cell in cells), frozenset(cell.runtime for cell in cells)
 
 

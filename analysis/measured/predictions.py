@@ -265,7 +265,8 @@ def _latency_s(row: Cells, batch: int) -> float | None:
 
 
 class PredictionPoint(msgspec.Struct, frozen=True):
-    """One measured quantity with its prediction and band."""
+    """One measured quantity with its prediction and band. `ends` are the least and the greatest prediction that what
+    the row leaves open allows, the prediction is that of usual settings, and the band holds all."""
 
     name: str
     quantity: str
@@ -277,9 +278,16 @@ class PredictionPoint(msgspec.Struct, frozen=True):
     measured: float
     predicted: float
     band: tuple[float, float]
+    ends: tuple[float, float] | None = None
+
+    @property
+    def nearest(self) -> float:
+        """The allowed prediction that is nearest to what was measured."""
+        low, high = self.ends or (self.predicted, self.predicted)
+        return min(max(self.measured, low), high)
 
 
-class RowPoint(PredictionPoint, frozen=True):
+class RowPoint(PredictionPoint, frozen=True, kw_only=True):
     """One measured quantity of a row of a whole model."""
 
     row: MeasuredRow
@@ -323,8 +331,8 @@ def estimate_row(row: MeasuredRow) -> Estimate:
 
 
 def predict_row(row: MeasuredRow) -> list[RowPoint]:
-    """Return the measured figures of a row with their predictions and bands. Of what a row leaves open, the prediction
-    is the nearest to what was measured, and the band holds all. Raises Unpredictable as `estimate_row` does."""
+    """Return the measured figures of a row with their predictions and bands. Raises Unpredictable as `estimate_row`
+    does."""
     points = _predict_as_read(row)
     for other in row.others:
         points = [_join(*pair) for pair in zip(points, _predict_as_read(other), strict=True)]
@@ -332,9 +340,9 @@ def predict_row(row: MeasuredRow) -> list[RowPoint]:
 
 
 def _join(a: RowPoint, b: RowPoint) -> RowPoint:
-    low, high = sorted((a.predicted, b.predicted))
+    lows, highs = zip(a.ends or (a.predicted, a.predicted), (b.predicted, b.predicted), strict=True)
     band = min(a.band[0], b.band[0]), max(a.band[1], b.band[1])
-    return msgspec.structs.replace(a, predicted=min(max(a.measured, low), high), band=band)
+    return msgspec.structs.replace(a, ends=(min(lows), max(highs)), band=band)
 
 
 def _predict_as_read(row: MeasuredRow) -> list[RowPoint]:
@@ -362,7 +370,7 @@ def _predict_as_read(row: MeasuredRow) -> list[RowPoint]:
         figures.append(("energy_given_latency", row.energy_class, row.energy_j, shifted_j))
     labels = row.device.id, row.family, result.runtime.id, result.execution, result.work_class
     return [
-        RowPoint(name, quantity, *labels, measured, predicted, (low, high), row)
+        RowPoint(name, quantity, *labels, measured, predicted, (low, high), row=row)
         for quantity, name, measured, (predicted, low, high) in figures
         if measured
     ]

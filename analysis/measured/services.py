@@ -298,24 +298,16 @@ class PredictedLoad(msgspec.Struct, frozen=True):
     ends: dict[str, tuple[float, float]]
 
     @property
-    def figures(self) -> dict[str, float]:
-        """The predictions nearest to what was measured, of all that what the row leaves open allows."""
-        return {name: float(np.clip(value, *self.ends[name])) for name, value in self.row.measured.items()}
-
-    @property
     def points(self) -> list[PredictionPoint]:
-        """The measured figures with the nearest predictions and their bands, which hold both ends."""
-        return self.points_of(self.figures)
-
-    def points_of(self, figures: dict[str, float]) -> list[PredictionPoint]:
-        """Return the measured figures with these predictions. Their bands hold both ends."""
+        """The measured figures with their predictions and bands, which hold both ends."""
         setup, points = self.row.deployment, list[PredictionPoint]()
         labels = setup.device.name, tables.family_of(setup.model), setup.scheduler, "", SERVED
         for figure, measured in self.row.measured.items():
             quantity = figure + APART * (setup.layout.prefill > 0)
             low, high = served_load.load_evidence()[quantity].band
             band = self.ends[figure][0] * low, self.ends[figure][1] * high
-            points.append(PredictionPoint(f"{SERVED}, {quantity}", quantity, *labels, measured, figures[figure], band))
+            predicted = self.usual[figure], band, self.ends[figure]
+            points.append(PredictionPoint(f"{SERVED}, {quantity}", quantity, *labels, measured, *predicted))
         return points
 
 

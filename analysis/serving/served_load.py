@@ -564,9 +564,7 @@ class ServedOutcome(Outcome, frozen=True):
             return super().ruled_figure(name)
         value, band, backing = figure
         runs = load_evidence()[backing]
-        evidence = (
-            f"services: {runs.rows:,} published runs, typically {percent(runs.usual_error or runs.median_error)} off"
-        )
+        evidence = f"services: {runs.rows:,} published runs, typically {percent(runs.median_error)} off"
         return RuledFigure(value, f"{name} of {row.load} on {row.key}", evidence, band)
 
     def verdict(self, headline: str) -> str:

@@ -279,8 +279,8 @@ def median_error(rows: Sequence[TimingRow], before: bool = False) -> float:
 
 
 class Move(msgspec.Struct, frozen=True):
-    """What rows say of their chip: the logarithm of its time over the prediction, the `share` of the rows' mean error
-    that this is, and the factors on the logarithms of bands of the `same` work and of `others`."""
+    """Moves a chip as its rows say: by the logarithm of its time over the prediction, which is a `share` of the rows'
+    mean error. Factors on the logarithms of bands are those of the `same` work and of `others`."""
 
     log_time: float
     share: float

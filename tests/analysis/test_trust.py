@@ -216,8 +216,7 @@ def classes_markdown(known: Sequence[trust.ClassEvidence]) -> str:
     lines = [f"| {' | '.join(head)} |", "|---" + "|--:" * (len(head) - 1) + "|"]
     for each in known:
         if each.name != trust.ENGINEERING:
-            usual = "" if each.usual_error is None else f" (usual: {_percent(each.usual_error)})"
-            errors = _percent(each.median_error) + usual, _percent(each.error_90), f"{round(each.bias * 100):+d} %"
+            errors = _percent(each.median_error), _percent(each.error_90), f"{round(each.bias * 100):+d} %"
             few = "one device" if each.devices == 1 else "two devices" if each.devices == 2 else "few devices"
             inside = few if each.in_band is None else _percent(each.in_band)
             band = f"{each.band[0]:.2f} - {each.band[1]:.2f}"

@@ -43,8 +43,8 @@ def test_what_a_row_does_not_state_is_a_range() -> None:
     assert {len(each.load.blocks) > 0 for each in (served, *served.others)} == {False, True}
     for figure, (low, high) in predicted.ends.items():
         assert low <= predicted.usual[figure] <= high
-        assert low <= predicted.figures[figure] <= high
         point = next(point for point in predicted.points if point.quantity == figure)
+        assert low <= point.nearest <= high
         assert point.band[0] <= low < high <= point.band[1]
 
 

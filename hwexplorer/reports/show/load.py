@@ -20,6 +20,7 @@ from analysis.model.transformer.transformer_request import LoadSpec
 from analysis.serving import deployment, served_load
 from analysis.serving.request_load import NO_LIMITS, Load, ask_load
 from analysis.serving.simulation import Wait
+from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
 from hwexplorer import declare, engine
 from hwexplorer.configurations import ALL_DEVICES, catalogue
@@ -152,9 +153,11 @@ SWEEP = with_fields(
 
 
 def _serve_changes(
-    state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool
+    state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool, plan: str | None = None, **_: Any
 ) -> served_load.ServingReport:
     """Serve the load as it is, with each change, and on the same number of other devices. Skip those too small."""
+    if plan is not None:
+        raise RequestError(f"a plan of {plan} is for a prompt or a token, not for a load")
     others = alternatives(engine.serve_load(state).server.first)
     changes = [change for change in others if change.kind in ("precision", "runtime")]
     count = engine.split_count(state.on)[1]
