@@ -70,11 +70,6 @@ class Branch(msgspec.Struct, frozen=True):
             has_blocks = any(part.kind == "group" for part in child.children)
             yield from child.divide(share) if share(child) > LARGE and has_blocks else (child,)
 
-    @property
-    def counted_name(self) -> str:
-        """The name with the number of blocks."""
-        return f"{self.name} ×{self.count}" if self.count > 1 else self.name
-
 
 def covers(pattern: str, path: str) -> bool:
     """Return True if a node with this key holds the operator with that id: `layer3.0-5.conv2` holds
