@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from analysis.serving.served_load import Served
 
 _COUNT = re.compile(r"(?P<name>.*[^*])\*(?P<count>[1-9][0-9]{0,3})")  # `h100_sxm*8`: eight of them share a load
+OPERATORS_AT_ONCE = 600  # of a model that training is written for while the screen waits, 0.2 s
 LAYERS_AT_ONCE = 64  # layers that are read while the screen waits, 0.2 s; those with experts count twice
 
 
@@ -203,11 +204,13 @@ class ModelReading(Thread):
 
 
 def is_long_to_read(state: State) -> bool:
-    """Return True for a model of many layers that was not read lately."""
-    reference = _request_of(ref(state))
-    reference = _forward(reference)
-    if isinstance(reference, zoo.Spec | targets.Target) or has_memo(_MODELS, _read_model, reference):
+    """Return True for a model of many layers, or training of many operators, that was not read lately."""
+    asked = _request_of(ref(state))
+    reference = _forward(asked)
+    if has_memo(_MODELS, _read_model, asked):
         return False
+    if isinstance(reference, zoo.Spec | targets.Target):
+        return asked is not reference and is_ready(state) and model(reference).n_operators > OPERATORS_AT_ONCE
     phases, halves = 1 + (reference.run.phase == "request"), 1 + bool(reference.config.experts)
     return phases * halves * reference.config.layers > LAYERS_AT_ONCE
 

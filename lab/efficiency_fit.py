@@ -104,11 +104,6 @@ def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str
     return selected
 
 
-def recorded_cross_validation() -> tuple[CrossValidation, ...]:
-    """Return the recorded errors of the fit of the shipped efficiencies, a row for each class of software."""
-    return msgspec.json.decode(CROSS_VALIDATION.read_bytes(), type=tuple[CrossValidation, ...])
-
-
 def cross_validate_fit(
     software: str, rows: Sequence[FitRow], full: RateFit, progress: Progress
 ) -> tuple[CrossValidation, dict[str, Floats]]:

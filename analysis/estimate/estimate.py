@@ -358,7 +358,6 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     workload: Workload
     scenario: Scenario
     setup: Setup
-    partition: Partition
     demand: Demand
     run: Execution
     memory: Memory
@@ -374,6 +373,11 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     trust: Trust
     waves: int = 1
     part: int = 0
+
+    @property
+    def partition(self) -> Partition:
+        """The fusion subgraphs of the workload."""
+        return partition(self.workload)
 
     @property
     def device(self) -> Device:
@@ -580,7 +584,6 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
             workload=workload,
             scenario=scenario,
             setup=setup,
-            partition=partition(workload),
             demand=own_demand,
             run=run,
             memory=memory,

@@ -242,7 +242,7 @@ def structure(workload: Workload, execution: str) -> Structure:
     inside = np.array([t for _, t, _ in walk.local], dtype=np.intp)
     return Structure(
         op_class=walk.op_class,
-        kernel=np.array(kernel, dtype=np.intp),
+        kernel=np.array(kernel, dtype=np.int32),
         head=head,
         n_kernels=len(runs),
         moves=moves,
@@ -279,11 +279,11 @@ def _moves(workload: Workload, rows: list[_Move], numel: Floats) -> Moves:
     last = dict(zip(tensor, kernel, strict=True))
     touched = [last[t] if wrap else before for t, before, wrap in zip(tensor, previous, wraps, strict=True)]
     return Moves(
-        op=np.array(op, dtype=np.intp),
-        kernel=np.array(kernel, dtype=np.intp),
-        tensor=np.array(tensor, dtype=np.intp),
-        role=np.array(role, dtype=np.intp),
-        previous=np.array(touched, dtype=np.intp),
+        op=np.array(op, dtype=np.int32),
+        kernel=np.array(kernel, dtype=np.int32),
+        tensor=np.array(tensor, dtype=np.int32),
+        role=np.array(role, dtype=np.int8),
+        previous=np.array(touched, dtype=np.int32),
         wraps=np.array(wraps, dtype=np.bool_),
         numel=numel[np.array(row, dtype=np.int64)],
         fixed_bytes=workload.tensors.fixed_bytes[tensor],

@@ -41,7 +41,7 @@ _WINDOWS = np.array([*((side, side) for side in _SIDES), (1, 3), (3, 1), (1, 5),
 def roles(workload: Workload) -> Ints:
     """Return the role of each tensor, shape (t,)."""
     ops, tensors = workload.operators, workload.tensors
-    role_of = np.full(len(tensors.name), ACTIVATION, dtype=np.intp)
+    role_of = np.full(len(tensors.name), ACTIVATION, dtype=np.int8)
     role_of[tensors.role == WEIGHT] = KEPT
     reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
     multiplies: Bools = np.any(ops.macs != 0, axis=1)

@@ -518,6 +518,7 @@ def work_share(flops: Floats, operands: Floats, group: Ints, count: int) -> Floa
     return ratio(weight, total, 1.0 / size)
 
 
+@memoize()
 def fusion_benefit(result: Estimate) -> Floats:
     """Return the attributed EDP of each operator run separately less its attributed EDP run fused, J s. It is negative
     where fusion costs."""

@@ -29,6 +29,7 @@ from analysis.model.ir.workload import Floats
 from analysis.wording import CHANGES, describe_change, formats_differ, short_name
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
+from hardware.base.records import memoize
 from hardware.base.text import Unit, count_noun, percent, quantity
 from hardware.engines.runtime import LIKE_FOR_LIKE
 from hardware.event_prices import evidence_factor
@@ -290,6 +291,12 @@ def _describe_speed(ratio: float) -> str:
     return describe_change(ratio, *CHANGES["latency"]) or "as fast"
 
 
+@memoize()
+def _like_for_like_s(result: Estimate, path: str) -> float:
+    scenario = msgspec.structs.replace(result.scenario, execution=LIKE_FOR_LIKE)
+    return estimate_of_work(estimate(result.workload, result.device, scenario), path).latency_s
+
+
 def attribute_to_software(a: Estimate, b: Estimate, path: str = "") -> SoftwareShare | None:
     """Attribute the ratio of two latencies, the longer over the shorter, of the work below a node ('' is all). Return
     None for one device, or if the software's part is too small to name."""
@@ -299,14 +306,9 @@ def attribute_to_software(a: Estimate, b: Estimate, path: str = "") -> SoftwareS
     sides = slower, quicker = [estimate_of_work(side, path) for side in wholes]
     if not quicker.latency_s:
         return None
-    alike = [
-        estimate_of_work(
-            estimate(side.workload, side.device, msgspec.structs.replace(side.scenario, execution=LIKE_FOR_LIKE)), path
-        )
-        for side in wholes
-    ]
-    penalties = [side.latency_s / (copy.latency_s or 1.0) for side, copy in zip(sides, alike, strict=True)]
-    ratio, chip = slower.latency_s / quicker.latency_s, alike[0].latency_s / (alike[1].latency_s or 1.0)
+    alike_s = [_like_for_like_s(side, path) for side in wholes]
+    penalties = [side.latency_s / (seconds or 1.0) for side, seconds in zip(sides, alike_s, strict=True)]
+    ratio, chip = slower.latency_s / quicker.latency_s, alike_s[0] / (alike_s[1] or 1.0)
     software = ratio / chip
     if abs(software - 1.0) < WORTH_SAYING:
         return None

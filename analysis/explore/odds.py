@@ -148,11 +148,6 @@ def _logarithm(one: Estimate, metric: str) -> tuple[float, float]:
     return latency if metric == "latency" else energy
 
 
-def wider_band(sides: Sequence[Estimate], metric: str) -> Estimate:
-    """Return the estimate with the wider band."""
-    return max(sides, key=lambda side: _logarithm(side, metric)[1])
-
-
 def middle_and_spread(value: float, band: tuple[float, float]) -> tuple[float, float]:
     """Return mean and standard deviation of the logarithm of a figure with such a band."""
     low, high = (log(max(end, value * LEAST)) for end in band)
@@ -322,5 +317,5 @@ def _against_unchanged(
 
 def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:
     """Say what to run to settle a doubt: on the device without measurements, else on the one with the wider band."""
-    side = wider_band((best, rival), metric) if wording.is_backed(best.trust) else best
-    return describe_measurement(side, metric)
+    sides = (best, rival) if wording.is_backed(best.trust) else (best,)
+    return describe_measurement(max(sides, key=lambda side: _logarithm(side, metric)[1]), metric)

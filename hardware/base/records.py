@@ -27,7 +27,6 @@ _KEPT_PART = 0.75  # of LARGE_BYTES, which stays when results are dropped: so it
 _GIVE_BACK_BYTES = 2_000_000  # of new results: making them leaves ten times as much free memory
 _FEW = 8  # longer sequences are measured by their first, middle and last item
 _OBJECT_BYTES = 48
-_NONE: dict[str, Any] = {}
 _uses = count()
 
 
@@ -56,8 +55,10 @@ class Large:
         Large._total -= self.bytes
 
     def _drop_others(self) -> None:
-        for other in sorted(filter(None, (each() for each in [*self._all])), key=lambda each: each.used):
-            if other is not self:
+        found = {other.used: each for each in [*self._all] if (other := each()) is not None}
+        other = None  # what a dropped result held is freed at once, and counts
+        for used in sorted(found):
+            if (other := found[used]()) is not None and other is not self:
                 Large._total -= other.bytes
                 other.result, other.bytes = ABSENT, 0
             if Large._total <= _KEPT_PART * LARGE_BYTES:
@@ -71,22 +72,20 @@ def give_memory_back() -> None:
 
 
 def measure_bytes(result: Any) -> int:
-    """Return about how many bytes a result takes, without parts that have results of their own: others share them."""
-    total, left = 0, [(result, 1)]
+    """Return about how many bytes a result takes, without parts that keep results of their own: others share them."""
+    total, left, arrays = 0, [(result, 1)], dict[int, int]()
     while left:
         value, times = left.pop()
         if hasattr(value, "nbytes"):  # an array; NumPy is not needed to start the screen
-            total += value.nbytes
+            arrays[id(value)] = value.nbytes
         elif isinstance(value, tuple | list):
             if len(value) > _FEW:
                 times, value = times * len(value) // 3, (value[0], value[len(value) // 2], value[-1])
             left += zip(value, repeat(times))
-        elif isinstance(value, msgspec.Struct):
-            memos = getattr(value, "__dict__", _NONE)
-            if value is result or not ("_remembered" in memos or "_shared" in memos):
-                left += zip(map(getattr, repeat(value), value.__struct_fields__), repeat(times))
+        elif isinstance(value, msgspec.Struct) and (value is result or not getattr(value, "__dict__", None)):
+            left += zip(map(getattr, repeat(value), value.__struct_fields__), repeat(times))
         total += times * _OBJECT_BYTES
-    return total
+    return total + sum(arrays.values())
 
 
 def memoize(

@@ -19,6 +19,7 @@ ROWS_DELAY_S = 0.03  # after a key, before the views of the rows around the curs
 SETTINGS_DELAY_S = 0.15  # after a key, before the views of other settings, which are larger
 KNOBS_S = 0.02  # at most, in which knobs are evaluated before a key is handled
 PAUSE_S = 0.01  # between two views, so that a key is handled first
+ROWS_MAX = 8000  # of the tree on all devices, up to which views of other settings are kept beside the present ones
 DEVICES_MAX = 8  # devices whose views are computed ahead, so that a click on one is answered as fast as a key
 
 
@@ -76,7 +77,8 @@ class Prefetch:
             self._wait(PAUSE_S, self._begin_settings)
             return
         self._done = session.state
-        self._queue(self._setting_states())
+        if len(self._rows.table.rows) * len(session.state.devices) <= ROWS_MAX:
+            self._queue(self._setting_states())
         self._step(None)
 
     def _queue(self, states: Iterator[State]) -> None:

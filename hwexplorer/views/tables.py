@@ -71,7 +71,7 @@ def _lenient(column: Column, read: Callable[[Any], Cell]) -> Callable[[Any], Cel
         try:
             return read(item)
         except AttributeError:
-            return empty_cell(column)
+            return "" if column.role == "text" else None  # which differs from zero
 
     return cell
 
@@ -100,11 +100,6 @@ def sort_by_column(table: plain.Table, place: int, is_falling: bool = False) -> 
     rows_with_value = [row for row in table.rows if row.cells[place] not in (None, "")]
     rest = [row for row in table.rows if row.cells[place] in (None, "")]
     return replace(table, rows=(*sorted(rows_with_value, key=value, reverse=is_falling), *rest))
-
-
-def empty_cell(column: Column) -> Cell:
-    """Return an empty cell: '' in a column of text, else None, which differs from zero."""
-    return "" if column.role == "text" else None
 
 
 def row_key(item: Any, key: Named) -> str:

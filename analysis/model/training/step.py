@@ -38,7 +38,7 @@ def _table() -> dict[str, Any]:
     return file_access.shipped(PATH)
 
 
-@memoize(keep=8)
+@memoize(keep=2)
 def training_step(forward: Workload, training: Training, is_narrow: bool) -> Workload:
     """Return the training step of a forward pass. `is_narrow`: values have fewer than 32 bits. Raises ModelSpecError
     for a model without weights that training would change."""
