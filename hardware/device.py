@@ -515,11 +515,6 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         slope, nominal_hz = self._voltage_line
         return 1.0 - slope * (1.0 - clock_hz / nominal_hz)
 
-    @cached_property
-    def voltage_slope(self) -> float:
-        """The relative voltage lost per relative clock lost, at the device's clock."""
-        return 1.0 - self.voltage_at(0.0) / self.voltage_at(self.vector_clock_hz)
-
     @property
     def relative_clock(self) -> float:
         """The clock over that of the device file, which a power mode, a lock or a change may have replaced."""
@@ -541,7 +536,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
             static_w=static_w,
             gated_w=min(self.added_idle_w, static_w),
             idle_follows=self.arch.constants.idle_follows_clock,
-            slope=self.voltage_slope,
+            slope=1.0 - self.voltage_at(0.0) / self.voltage_at(self.vector_clock_hz),
             least_clock=min(self.least_clock_hz / self.vector_clock_hz, 1.0),
             core_clock=min(self.clock_hz / self.vector_clock_hz, 1.0),
         )

@@ -22,7 +22,7 @@ Function = Callable[Concatenate[Record, P], Result]
 ABSENT: Any = object()
 _MEMOS = ("_remembered", "_shared")
 
-LARGE_BYTES = 20_000_000  # what the largest models need for six devices on a screen
+LARGE_BYTES = 12_000_000  # what large models need for four devices on a screen; a step of training is over it
 _KEPT_PART = 0.75  # of LARGE_BYTES, which stays when results are dropped: so it happens rarely
 _GIVE_BACK_BYTES = 2_000_000  # of new results: making them leaves ten times as much free memory
 _FEW = 8  # longer sequences are measured by their first, middle and last item
@@ -50,6 +50,11 @@ class Large:
         if Large._since > _GIVE_BACK_BYTES:
             Large._since = 0
             give_memory_back()
+
+    def use(self) -> Any:
+        """Return the result, which is then the one that was used last."""
+        self.used = next(_uses)
+        return self.result
 
     def __del__(self) -> None:
         Large._total -= self.bytes
@@ -107,7 +112,7 @@ def memoize(
             stored = results.get(args, ABSENT) if keep is None else results.pop(args, ABSENT)
             result: Result = stored
             if large and stored is not ABSENT:
-                result, stored.used = stored.result, next(_uses)
+                result = stored.use()
             if result is ABSENT:
                 result = function(record, *args, **kwargs)
                 if keep is not None and len(results) >= keep:

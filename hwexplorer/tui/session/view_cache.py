@@ -129,7 +129,7 @@ class ViewCache:
         key = self._find(name, state)
         if key is not None:
             self._kept.move_to_end(key)
-            return self._kept[key].result
+            return self._kept[key].use()
         reads: set[str] = set()
         view = self._make(name, cast("states.State", TracedState(state, reads)))
         fields = tuple(sorted(reads))
