@@ -347,7 +347,7 @@ class Fake(ScreenQueries):
         return 0
 
     def ready(self, state: State) -> bool:
-        if not state.model.startswith("big") and state.model not in MODELS:
+        if not state.model.startswith("big") and state.model.removesuffix(":train") not in MODELS:
             raise unknown("model", state.model, MODELS)
         return state.model != "slow_net" or state.model in self.captured
 

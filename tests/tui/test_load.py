@@ -30,7 +30,7 @@ async def test_a_load_follows_the_phases_of_a_model() -> None:
         assert (app.state.model, app.state.load) == ("llama3_8b:request", "rate=1")
         assert (app.state.batch, app.state.precision) == (1, "fp8")
         assert "1 request/s" in screen_text(app)
-        await pilot.press("r")
+        await pilot.press("r", "r")  # a step of training comes last
         assert (app.state.model, app.state.load) == ("llama3_8b", "")
 
 

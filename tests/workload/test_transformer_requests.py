@@ -218,7 +218,8 @@ def test_the_same_is_asked_in_each_phase() -> None:
         "decode": "llama3_8b:decode,tp=2",
         "request": "llama3_8b:request,tp=2",
         "serve": "llama3_8b:serve,tp=2,rate=1",
+        "train": "llama3_8b:train,tp=2",
         "prefill": "llama3_8b:tp=2",
     }
-    assert [*phases("llama3_8b")] == ["prefill", "decode", "request", "serve"]
+    assert [*phases("llama3_8b")] == ["prefill", "decode", "request", "serve", "train"]
     assert [phases(model) for model in ("bert_base", "resnet50", "nonesuch", "net.py:make")] == [{}] * 4

@@ -67,8 +67,8 @@ class DeviceLimits:
         return replace(table, columns=(*table.columns[:2], *COLUMNS), title=self._headline(rows), rows=rows)
 
     def _headline(self, rows: Sequence[plain.Row]) -> str:
-        """Return `28 of 81 pass, and 2 designs on paper; best: l4; predicted better: tpu_v4`, or `counting 20 of 85`
-        while figures are missing.
+        """Return `28 of 81 pass; best: l4; predicted better: tpu_v4; also 2 designs on paper`, or `counting 20 of
+        85` while figures are missing.
         A device without measurements of it or of similar chips is predicted, never the best."""
         known = sum(row.key in self._points for row in rows)
         if known < len(rows):
@@ -77,13 +77,13 @@ class DeviceLimits:
         passing = [row.key for row in rows if not row.dim]
         designs = sum(is_design[key] for key in passing)
         parts = [f"{len(passing) - designs} of {len(rows) - sum(is_design.values())} pass"]
-        if designs:
-            parts[0] += f", and {count_noun(designs, 'design')} on paper"
         best = next((key for key in passing if (point := self._points[key]) is not None and point.is_measured), None)
         if best:
             parts.append(f"best: {best}")
         if passing and passing[0] != best:
             parts.append(f"predicted {'better' if best else 'best'}: {passing[0]}")
+        if designs:
+            parts.append(f"also {count_noun(designs, 'design')} on paper")
         parts.append("only devices and designs that can run it count")
         return "; ".join(parts)
 
