@@ -76,10 +76,8 @@ def _hops_per_s(device: Device) -> float:
 
 def fabric_of(setup: Setup) -> Fabric:
     """Return the fabric of the device for the format of its products: the tiles of a checkerboard that multiply it."""
-    device, plan = setup.device, setup.plan
-    of_format = device.file.format_units.get(plan.matrix)
+    device, plan, units = setup.device, setup.plan, common.total_units(setup)
     edge_bytes = min(_width(device, "tile_memory"), _width(device, "stream_buffer"))
-    units = of_format.value * device.units / device.file.facts["units"].value if of_format else device.units
     return Fabric(
         rows=device.array_rows,
         columns=device.array_columns,
@@ -295,9 +293,9 @@ def _counts(
 
 
 def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
-    device, plan = setup.device, setup.plan
-    tiling = mapping.tiling
-    units = f"{whole(mapping.units[i])}/{whole(device.units)} tiles"
+    plan, tiling = setup.plan, mapping.tiling
+    total = common.total_units(setup) if mapping.on_matrix[i] else setup.device.units
+    units = f"{whole(mapping.units[i])}/{whole(total)} tiles"
     if mapping.on_matrix[i]:
         blocks = f"{whole(tiling.blocks[i])} blocks of {whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}"
         if demand.op_class[i] == OpClass.FACTOR:

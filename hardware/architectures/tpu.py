@@ -158,7 +158,7 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
         cells = g * -(-k // rows) * rows * -(-n // columns) * columns
         used = g * k * n / cells if cells else 0.0
         return (
-            f"{product(demand, i)} on {whole(tiling.units[i])}/{whole(total_units(device))} arrays of {whole(rows)} x "
+            f"{product(demand, i)} on {whole(tiling.units[i])}/{whole(total_units(setup))} arrays of {whole(rows)} x "
             f"{whole(columns)} ({plan.matrix}): {whole(tiling.blocks[i])} weight tiles in {whole(tiling.waves[i])} "
             f"rounds, {whole(tiling.tile_m[i])} rows streamed each, cells {percent(used)} full"
         )

@@ -409,7 +409,7 @@ def assemble(
         unpacked_s = unpack_seconds(demand, setup)
         vector_s, vector_ideal_s = vector_s + unpacked_s / compute_rate, vector_ideal_s + unpacked_s
         demand = demand.with_values(vector_flops=demand.vector_flops + unpack_flops(demand, device))
-    units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
+    units = np.where(contraction, np.clip(chosen.units, 1.0, units_in_all(setup, on_matrix)), vector_units)
     return Mapping(
         matrix_s=matrix_s,
         vector_s=vector_s,
@@ -501,15 +501,17 @@ def vector_beside(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     return demand.per_kernel(seconds)[demand.kernel]
 
 
-def units_in_all(device: Device, on_matrix: Bools) -> Floats:
-    """Return the units that each operator could use, (n,): arrays for what runs on them, else units."""
-    return np.where(on_matrix, total_units(device), device.units)
+def units_in_all(setup: Setup, on_matrix: Bools) -> Floats:
+    """Return the units that each operator could use, (n,): those of products for what runs on them, else all units."""
+    return np.where(on_matrix, total_units(setup), setup.device.units)
 
 
-def total_units(device: Device) -> float:
-    """Return the number of arrays that blocks are distributed over, or of units if they have no separate arrays."""
-    arrays = device.facts.get("arrays_per_unit")
-    return device.units * (arrays.value if arrays else 1.0)
+def total_units(setup: Setup) -> float:
+    """Return the units, or the arrays in them, that blocks are distributed over: all that multiply the format."""
+    device = setup.device
+    of_format = device.file.format_units.get(setup.plan.matrix)
+    units = of_format.value * device.units / device.file.facts["units"].value if of_format else device.units
+    return units * device.values.get("arrays_per_unit", 1.0)
 
 
 def product(demand: Demand, i: int) -> str:

@@ -45,7 +45,7 @@ def check_large_product(on: Device) -> None:
             kernels = result.runtime.compute
             own = kernels.get(on.software_class + "_vector" * (not result.run.mapping.on_matrix[0]), {}).get("GEMM")
             software = on.software.efficiency.compute[0, OpClass.GEMM] * (own.value if own else 1.0)
-            at_work = result.run.mapping.units[0] / units_in_all(on, result.run.mapping.on_matrix)[0]
+            at_work = result.run.mapping.units[0] / units_in_all(result.setup, result.run.mapping.on_matrix)[0]
             least = 0.9 * software * at_work
             assert 2.0 * 8192.0**3 / compute / peak >= least, "tiles and waves of a large product lose little"
             assert software < 0.6 or memory > compute / 2, reason

@@ -110,7 +110,7 @@ def test_how_many() -> None:
 def check_units(result: Estimate) -> None:
     """A kernel cannot use more of the peak than the part of the units it runs on."""
     run, demand = result.run, result.demand
-    active = run.mapping.units / units_in_all(result.device, run.mapping.on_matrix)
+    active = run.mapping.units / units_in_all(result.setup, run.mapping.on_matrix)
     most = np.zeros(demand.n_kernels)
     np.maximum.at(most, demand.kernel, np.minimum(active, 1.0))
     assert (run.utilization <= most * (1.0 + 1e-6)).all(), "more of the peak than its units could give"

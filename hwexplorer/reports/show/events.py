@@ -115,7 +115,7 @@ def event_rates(result: Estimate, members: Ints) -> dict[str, float]:
     energy = float(run.energy_j[members].sum())
     static = float(result.component_energy_j[2][members].sum())
     weight = time if time.sum() > 0 else np.ones_like(time)
-    busy = np.minimum(run.mapping.units / units_in_all(result.device, run.mapping.on_matrix), 1.0)[members]
+    busy = np.minimum(run.mapping.units / units_in_all(result.setup, run.mapping.on_matrix), 1.0)[members]
     values = {
         "last_level_hit_rate": 1.0 - dram / chip if chip else 1.0,
         "units_busy": weighted_mean(busy, weight),

@@ -152,7 +152,7 @@ def kernel_report(whole: Estimate, path: str = "") -> KernelReport:
     time, shares, head = run.kernel_s[chosen], run.utilization[chosen], rows.head[chosen]
     host_s = 0.0 if host is None or path else float(host.run.latency_s.sum())
     total_s = float(time.sum()) + host_s
-    active = weighted_mean((run.mapping.units / common.units_in_all(device, run.mapping.on_matrix))[head], time)
+    active = weighted_mean((run.mapping.units / common.units_in_all(result.setup, run.mapping.on_matrix))[head], time)
     rate = architecture_of(device).occupancy
     resident = None if rate is None else rate(result.demand, device, run.mapping)[head]
     counts, fractions, time_fractions = count_in_ranges(shares, UTILIZATION, time)
@@ -177,8 +177,8 @@ def kernel_report(whole: Estimate, path: str = "") -> KernelReport:
             time_fraction=time_fractions,
         ),
         unit_name=device.arch.array or device.unit_name,
-        units_active=active * common.total_units(device),
-        units_total=common.total_units(device),
+        units_active=active * common.total_units(result.setup),
+        units_total=common.total_units(result.setup),
         units_active_fraction=active,
         occupancy=None if resident is None else weighted_mean(resident, time),
         average_intensity=float(rows.flops[chosen].sum()) / dram_bytes if dram_bytes else None,
@@ -211,7 +211,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
     has_ridge = kernel_rows.sides_of_ridge(result)[0][chosen]
     roof = np.where(has_ridge, ratio(flops, np.maximum(ideal_s, dram / device.memory_bandwidth)), 0.0)
     on_matrix, is_product = mapping.on_matrix[head] > 0, demand.macs[head] > 0
-    total = common.units_in_all(device, mapping.on_matrix)[head]
+    total = common.units_in_all(result.setup, mapping.on_matrix)[head]
     # A product has tiles; another kernel has blocks of elements.
     per_block = device.arch.constants.elements_per_block
     blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
