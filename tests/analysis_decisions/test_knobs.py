@@ -27,6 +27,7 @@ def test_prices_take_their_share_of_the_energy(device: str) -> None:
     spent = result.event_energy_j.sum(axis=1) / result.energy_j
     shares = {event.label: share for event, share in zip(result.events, spent, strict=True)}
     rows = [row for row in _rows(result).values() if row.is_price and row.latency == 0]
+    assert rows
     waits, beyond = shares.get("pipeline.wait_loop", 0.0), [row.energy - shares[row.name] for row in rows]
     assert min(beyond) >= -0.003
     assert sum(beyond) == pytest.approx(waits, abs=0.01)

@@ -200,6 +200,7 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
         designs = [row for row in passing if row.cells[2] == "on paper"]
         counted = f" {len(passing) - len(designs)} of {len(table.rows) - 4} pass"
         assert counted in screen_text(app).splitlines()[-1]
+        assert f"also {len(designs)} designs on paper" in table.title
 
 
 async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:

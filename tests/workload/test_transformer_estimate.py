@@ -189,6 +189,8 @@ def test_prompts_are_enqueued_where_only_decoding_is_recorded() -> None:
     graphs = run("llama2_7b", "h100_sxm", sequence=64, precision="fp8", execution="fused")
     assert graphs.latency_s < short.latency_s
     assert long.bound != "launch"
+    hidden = run("llama2_7b", "h100_sxm", sequence=8192, precision="fp8", execution="fused")
+    assert short.latency_s / graphs.latency_s > long.latency_s / hidden.latency_s
 
 
 @pytest.mark.parametrize(("device", "limit"), [("a100_sxm4_40gb", "host"), ("l4", "device")])
