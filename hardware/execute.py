@@ -118,7 +118,8 @@ def _execute(demand: Demand, setup: Setup, mapping: Mapping, times: Floats | flo
     slowdown = np.where(unthrottled_s > 0, kernel_s / np.maximum(unthrottled_s, 1e-300), 1.0)
     latency_s = share * busy_s[demand.kernel] + demand.head * overhead_s[demand.kernel]
     latency_s = latency_s * slowdown[demand.kernel]
-    price_scale, cycles, idle_scale = (factor[demand.kernel] for factor in run[2:])
+    factors = run.price_scale, run.cycle_scale, run.idle_scale
+    price_scale, cycles, idle_scale = (factor[demand.kernel] for factor in factors)
     counts, worked = work.counts, work.worked
     counts[device.arch.timed_rows] *= cycles if worked is None else worked + (1.0 - worked) * cycles
     counts[device.arch.static_rows] = latency_s

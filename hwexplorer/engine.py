@@ -132,6 +132,10 @@ def _forward(reference: model_ref.ModelRef) -> zoo.Spec | targets.Target | Reque
     return reference.model if isinstance(reference, Step) else reference
 
 
+def _forward_of(state: State) -> zoo.Spec | targets.Target | Request:
+    return _forward(ref(state))
+
+
 def model(reference: model_ref.ModelRef) -> workloads.Workload:
     """Return a model that is ready. Raises RequestError if it must be captured first."""
     workload = _read_model(_MODELS, _request_of(reference))
@@ -348,7 +352,7 @@ def _estimate(models: _Models, reference: model_ref.ModelRef, scenario: Scenario
 
 def is_ready(state: State) -> bool:
     """Return False for a model that must be captured first, which takes seconds and torch."""
-    reference = _forward(ref(state))
+    reference = _forward_of(state)
     if _is_file_replaced(reference):
         if not store.is_ready(reference):
             return False
@@ -367,7 +371,7 @@ def _is_file_replaced(reference: model_ref.ModelRef) -> bool:
 
 def capture_again(state: State) -> None:
     """Ignore the stored captures of a model: it is not ready until it is captured again."""
-    reference = _forward(ref(state))
+    reference = _forward_of(state)
     if reference.is_captured:
         _MODELS.captured.pop(reference, None)
         _MODELS.again.add(reference)
@@ -376,7 +380,7 @@ def capture_again(state: State) -> None:
 
 def is_edited(state: State) -> bool:
     """Return True if the code of a model has changed since its capture, or its file since it was read."""
-    reference = _forward(ref(state))
+    reference = _forward_of(state)
     if _is_file_replaced(reference):
         return True
     return reference in _MODELS.captured and not store.is_current(_MODELS.captured[reference])
@@ -420,7 +424,7 @@ def _capture_limits(reference: model_ref.ModelRef) -> reading_budget.ProcessLimi
 
 def capture(state: State, progress: reading_budget.Progress | None = None) -> None:
     """Capture the model of a state and keep it; wait until it is done. Raises RequestError if it fails."""
-    reference = _forward(ref(state))
+    reference = _forward_of(state)
     _MODELS.reading[reference] = _stamp(reference)
     is_again, limits = reference in _MODELS.again, _capture_limits(reference)
     _keep(reference, store.load(reference, progress=progress, limits=limits, again=is_again))
@@ -428,7 +432,7 @@ def capture(state: State, progress: reading_budget.Progress | None = None) -> No
 
 def capture_job(state: State) -> WorkloadJob:
     """Return a capture to start, watch and cancel; the model is ready after `keep` of its result."""
-    reference = _forward(ref(state))
+    reference = _forward_of(state)
     limits = _capture_limits(reference)
     _MODELS.reading[reference] = _stamp(reference)
     return store.capture_job(reference, limits=limits)
@@ -436,7 +440,7 @@ def capture_job(state: State) -> WorkloadJob:
 
 def keep(state: State, captured: workloads.Workload) -> None:
     """Use this workload for the model of a state from now on."""
-    _keep(_forward(ref(state)), captured)
+    _keep(_forward_of(state), captured)
 
 
 def adopt(workload: workloads.Workload) -> str:
