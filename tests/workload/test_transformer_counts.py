@@ -26,9 +26,7 @@ def test_every_preset_has_a_source_and_a_published_size() -> None:
     known = set(PUBLISHED) | set(ROUNDED) | {"falcon_7b"}
     assert set(transformer_request.preset_names()) <= known
     for name in transformer_request.preset_names():
-        found = transformer_request.preset(name)
-        assert found.source
-        assert found.parameters == PUBLISHED.get(name)
+        assert transformer_request.preset(name).source
 
 
 @for_each("name", PUBLISHED)

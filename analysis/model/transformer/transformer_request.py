@@ -395,13 +395,11 @@ _NOT_MODELS = ("families",)
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """A published model. `parameters` is the exact count by its authors, None if they only state a rounded one.
-    `stored` is the precision of the published weights, '' for 16 bit."""
+    """A published model. `stored` is the precision of its published weights, '' for 16 bit."""
 
     name: str
     config: Config
     source: str
-    parameters: int | None
     stored: str
 
 
@@ -429,4 +427,4 @@ def preset(name: str) -> Preset:
         full = file_access.convert_record(FAMILIES, name, config | row["config"], Config)
     if "wide" in row:
         full = msgspec.structs.replace(full, wide=tuple((part, EXCLUDED) for part in row["wide"]))
-    return Preset(name, full, row["source"], row.get("parameters"), row.get("stored", ""))
+    return Preset(name, full, row["source"], row.get("stored", ""))
