@@ -5,10 +5,10 @@ from collections.abc import Callable
 from hardware.architecture_facts import ArchitectureFacts, Efficiency
 from hardware.architecture_facts import ChipLevel as ChipLevel  # for packages of others
 from hardware.architecture_facts import Constants as Constants  # for packages of others
-from hardware.demand import Demand, Floats
+from hardware.demand import Bools, Demand, Floats
 from hardware.device import Device
 from hardware.mapping.chained_products import ProductChain, Size
-from hardware.mapping.common import Bools, Mapping, Stages, stream_stages
+from hardware.mapping.common import Mapping, Stages, stream_stages
 from hardware.setup import Setup
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
+Bools = NDArray[np.bool_]
 
 
 class OpClass(IntEnum):

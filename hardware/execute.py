@@ -107,7 +107,9 @@ def _execute(demand: Demand, setup: Setup, mapping: Mapping, times: Floats | flo
     repeats = np.ones(demand.n_kernels)
     repeats[demand.kernel] = times
     needs = KernelNeeds._make((*joules, at_full_clock.own_s, *clocked_s, at_full_clock.start_cycles_s, repeats))
-    begins = kernels.starts.begins + (np.diff(demand.model, prepend=-1) != 0)
+    begins = kernels.starts.begins > 0.0
+    begins[1:] |= demand.model[1:] != demand.model[:-1]
+    begins[:1] = True
     wait = partial(_dispatched_s, dispatch_s=at_full_clock.dispatch_s, starts=kernels.starts, setup=setup)
     run = lower_clocks(needs, budget, begins, wait)
     kernel_s, busy_s, dispatch_s = run.kernel_s, at_full_clock.busy_s, at_full_clock.dispatch_s

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from hardware.demand import Floats, Ints
+from hardware.demand import Bools, Floats, Ints
 
 _CLOSE = 1e-13  # relative, at which a clock is found; the limit itself holds exactly
 _ROUNDS = 60
@@ -71,43 +71,47 @@ class Throttled(NamedTuple):
     idle_scale: Floats
 
 
-def lower_clocks(
-    needs: KernelNeeds, budget: PowerBudget, begins: Floats, wait: Callable[[Floats], Floats]
-) -> Throttled:
+def lower_clocks(needs: KernelNeeds, budget: PowerBudget, begins: Bools, wait: Callable[[Floats], Floats]) -> Throttled:
     """Return the kernels at the highest clock of each run that keeps the budget. Calls of the model start where
-    `begins`, (k,), is above 0; `wait` returns the seconds of kernels with their waits for the host."""
+    `begins`, (k,), holds; `wait` returns the seconds of kernels with their waits for the host."""
     ones, kernel_s = np.ones(len(needs.own_s)), wait(needs.own_s)
     dynamic_j = needs.chip_j + needs.timed_j + needs.memory_j
     starts = _windows(kernel_s, begins, budget.window_s)
-    runs = _Runs(needs, budget, starts, budget.limit_w, wait, ones)
+    is_first = np.zeros(len(ones), dtype=np.int64)
+    is_first[starts] = 1
+    run_of = is_first.cumsum() - 1
+    runs = _Runs(needs, budget, starts, run_of, budget.limit_w, wait, ones)
     highest = budget.peak_w - budget.static_w
     is_burst = dynamic_j > highest * needs.own_s  # a kernel does not draw its energy while it waits
     if not (runs.over_j(dynamic_j, kernel_s, budget.static_w) > 0).any() and not is_burst.any():
         return Throttled(needs.own_s, kernel_s, ones, ones, ones)
-    alone = np.arange(len(ones))
-    bursts = _Runs(needs, budget, alone, budget.peak_w, np.asarray, ones).highest_clock()
-    runs = msgspec.structs.replace(runs, most=bursts)
+    if is_burst.any():
+        alone = np.arange(len(ones))
+        bursts = _Runs(needs, budget, alone, alone, budget.peak_w, np.asarray, ones).highest_clock()
+        runs = msgspec.structs.replace(runs, most=bursts)
     return runs.at_clock(runs.highest_clock())
 
 
-def _windows(kernel_s: Floats, begins: Floats, window_s: float) -> Ints:
+def _windows(kernel_s: Floats, begins: Bools, window_s: float) -> Ints:
     """Return where the kernels start whose mean power keeps the limit: calls, and of those that take longer than the
     window their halves, by number of kernels, and so on. The places do not depend on the hardware."""
-    starts = np.flatnonzero(begins > 0.0)
+    (starts,) = begins.nonzero()
     while True:
-        ends = np.append(starts[1:], len(kernel_s))
+        ends = np.concatenate((starts[1:], (len(kernel_s),)))
         is_long = (np.add.reduceat(kernel_s, starts) > window_s) & (ends - starts > 1)
         if not is_long.any():
             return starts
-        starts = np.sort(np.append(starts, (starts + ends)[is_long] // 2))
+        starts = np.sort(np.concatenate((starts, (starts + ends)[is_long] // 2)))
 
 
 class _Runs(msgspec.Struct, frozen=True):
-    """Runs of kernels, which begin at `starts`, under the same limit, W. No kernel has a clock above `most`, (k,)."""
+    """Runs of kernels, which begin at `starts`, (r,), under the same limit, W. `run_of` is the run of each kernel, and
+    `most` its highest clock, (k,) each."""
 
     needs: KernelNeeds
     budget: PowerBudget
     starts: Ints
+    run_of: Ints
     limit_w: float
     wait: Callable[[Floats], Floats]
     most: Floats
@@ -122,7 +126,7 @@ class _Runs(msgspec.Struct, frozen=True):
 
     def spread(self, clock: Floats) -> Floats:
         """Return the clock of each kernel, from that of its run."""
-        return np.minimum(np.repeat(clock, np.diff(np.append(self.starts, len(self.most)))), self.most)
+        return np.minimum(clock[self.run_of], self.most)
 
     def run_at(self, clock: Floats) -> tuple[Floats, Floats]:
         """Return the seconds of kernels and the factors of their cycles, at their clocks."""
@@ -175,15 +179,14 @@ class _Runs(msgspec.Struct, frozen=True):
         pause = np.maximum(drawn_w / (budget.peak_w - idle_w), 1.0)
         own_s, kernel_s = own_s * pause, kernel_s * pause
         room_j = self.sum_over((self.limit_w - idle_w) * kernel_s)
-        longer = np.maximum(self.sum_over(chip_j + memory_j) / room_j, 1.0) * (clock <= budget.least_clock)
-        counts = np.diff(np.append(self.starts, len(own_s)))
-        stretch = np.repeat(np.maximum(longer, 1.0), counts)
-        allowed = _ratio(room_j * np.maximum(longer, 1.0) - self.sum_over(memory_j), self.sum_over(chip_j))
+        longer = np.where(clock <= budget.least_clock, np.maximum(self.sum_over(chip_j + memory_j) / room_j, 1.0), 1.0)
+        stretch = longer[self.run_of]
+        allowed = _ratio(room_j * longer - self.sum_over(memory_j), self.sum_over(chip_j))
         exactly = np.where(clock < 1.0, np.minimum(allowed, 1.0), 1.0)
-        price_scale = budget.voltage(of_kernel) ** 2 * np.repeat(exactly, counts)
+        price_scale = budget.voltage(of_kernel) ** 2 * exactly[self.run_of]
         # Where nothing slows down, what the chip switches off at rest is what the limits ask for.
         spare_w = _ratio(room_j - self.sum_over(chip_j + memory_j), self.sum_over(kernel_s))
-        added_w = np.repeat(np.clip(spare_w, 0.0, budget.gated_w) * (clock >= 1.0), counts)
+        added_w = (np.clip(spare_w, 0.0, budget.gated_w) * (clock >= 1.0))[self.run_of]
         idle_w = idle_w + np.minimum(added_w, np.maximum(budget.peak_w - idle_w - drawn_w, 0.0))
         at_rest = _ratio(idle_w, np.full(len(own_s), budget.static_w))
         return Throttled(own_s * stretch, kernel_s * stretch, price_scale, cycles, at_rest)

@@ -95,7 +95,7 @@ def totals(run: Execution, kernel_ends: Sequence[int], op_ends: Sequence[int]) -
     bound_s = np.array([np.bincount(*one, minlength=len(BOUNDS)) for one in segments], dtype=np.float64)
     return Totals(
         latency_s=latency,
-        pipelined_s=np.zeros_like(latency) if run.pipelined_s is None else _sums(run.pipelined_s, kernel_ends),
+        pipelined_s=np.zeros(len(latency)) if run.pipelined_s is None else _sums(run.pipelined_s, kernel_ends),
         energy_j=_sums(run.energy_j, op_ends),
         utilization=ratio(peak, latency),
         bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1).tolist()),

@@ -4,6 +4,7 @@
 
 from functools import lru_cache
 from math import log
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -81,7 +82,7 @@ def _runs() -> dict[str, list[MeasuredRun]]:
 
 @lru_cache(maxsize=64)
 def _runs_by_asked(model: str) -> dict[tuple[str | int, ...], list[MeasuredRun]]:
-    return group_by(_runs().get(model, ()), lambda run: tuple(getattr(run, name) for name in ASKED))
+    return group_by(_runs().get(model, ()), attrgetter(*ASKED))
 
 
 def measured_runs(result: Estimate) -> tuple[MeasuredRun, ...]:

@@ -8,10 +8,9 @@ import numpy as np
 from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ArchitectureFacts, ChipLevel, CpuConstants, Efficiency
 from hardware.base.text import count_noun, whole
-from hardware.demand import READ, WRITE, Demand, Floats, OpClass
+from hardware.demand import READ, WRITE, Bools, Demand, Floats, OpClass
 from hardware.mapping import common
 from hardware.mapping.common import (
-    Bools,
     Mapping,
     Tiling,
     Traffic,

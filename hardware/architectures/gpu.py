@@ -8,11 +8,10 @@ import numpy as np
 from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ChipLevel, Efficiency, GpuConstants
 from hardware.base.text import count_noun, whole
-from hardware.demand import Demand, Floats, OpClass, distinct_shapes
+from hardware.demand import Bools, Demand, Floats, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.mapping import common
 from hardware.mapping.common import (
-    Bools,
     Mapping,
     Tiling,
     Traffic,

@@ -10,14 +10,13 @@ import numpy as np
 from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ChipLevel, Efficiency, KpuConstants
 from hardware.base.text import count_noun, whole
-from hardware.demand import Demand, Floats, Ints, OpClass, distinct_shapes
+from hardware.demand import Bools, Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
 from hardware.mapping import common
 from hardware.mapping.chained_products import chain_products
 from hardware.mapping.common import (
     NAMES,
     STREAM,
-    Bools,
     Mapping,
     Stages,
     Tiling,

@@ -15,10 +15,10 @@ import numpy as np
 from hardware.architecture import Architecture
 from hardware.architecture_facts import ChipLevel, Efficiency, NpuConstants, usable_cache
 from hardware.base.text import whole
-from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, Ints, OpClass
+from hardware.demand import READ, READ_WEIGHT, WRITE, Bools, Demand, Floats, Ints, OpClass
 from hardware.device import Device
 from hardware.mapping import common
-from hardware.mapping.common import Bools, Mapping, Stages, Tiling, Traffic, elements, format_run, product
+from hardware.mapping.common import Mapping, Stages, Tiling, Traffic, elements, format_run, product
 from hardware.setup import Setup
 
 

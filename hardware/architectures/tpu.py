@@ -9,10 +9,9 @@ import numpy as np
 from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ChipLevel, Efficiency, TpuConstants
 from hardware.base.text import percent, whole
-from hardware.demand import Demand, Floats, OpClass
+from hardware.demand import Bools, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.mapping.common import (
-    Bools,
     Mapping,
     Stages,
     Tiling,

@@ -6,19 +6,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 import numpy as np
 
 from hardware.architecture_facts import Efficiency, GpuConstants, Tiles, usable_cache
 from hardware.base.text import whole
-from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, Ints, OpClass
+from hardware.demand import READ, READ_WEIGHT, WRITE, Bools, Demand, Floats, Ints, OpClass
 from hardware.device import Device
 from hardware.plan import Plan
 from hardware.setup import Setup
-
-Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Tiling(msgspec.Struct, frozen=True):
@@ -58,7 +56,7 @@ def by_shape(demand: Demand, gemm: Floats, tiled: Callable[[Floats], Tiling]) ->
     that replace them, zero without a product. `tiled` takes the sizes of distinct shapes."""
     first, shape_of = demand.shapes
     sizes = gemm[:, first]
-    taken = np.flatnonzero(sizes[0])
+    (taken,) = sizes[0].nonzero()
     if not len(taken):
         return Tiling(*np.zeros((len(Tiling.__struct_fields__), demand.n)))
     tiling, places = tiled(sizes[:, taken]), taken + 1 if len(taken) < len(first) else slice(1, None)
@@ -409,7 +407,8 @@ def assemble(
         unpacked_s = unpack_seconds(demand, setup)
         vector_s, vector_ideal_s = vector_s + unpacked_s / compute_rate, vector_ideal_s + unpacked_s
         demand = demand.with_values(vector_flops=demand.vector_flops + unpack_flops(demand, device))
-    units = np.where(contraction, np.clip(chosen.units, 1.0, units_in_all(setup, on_matrix)), vector_units)
+    used = np.minimum(np.maximum(chosen.units, 1.0), units_in_all(setup, on_matrix))
+    units = np.where(contraction, used, vector_units)
     return Mapping(
         matrix_s=matrix_s,
         vector_s=vector_s,

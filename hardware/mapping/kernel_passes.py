@@ -28,11 +28,10 @@ import numpy as np
 
 from hardware.architecture_facts import Efficiency, GpuConstants
 from hardware.base.records import memoize
-from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, Ints, OpClass, Transfers
+from hardware.demand import READ, READ_WEIGHT, WRITE, Bools, Demand, Floats, Ints, OpClass, Transfers
 from hardware.device import Device
 from hardware.engines.runtime import ExpertLibrary
 from hardware.mapping.common import (
-    Bools,
     Mapping,
     add_serial,
     last_level_seconds,

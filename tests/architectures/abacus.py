@@ -25,7 +25,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Any) -> common.Mapping:
 
 
 def _counts(
-    demand: Demand, setup: Setup, flow: common.Traffic, tiles: common.Tiling, on_matrix: common.Bools, units: Floats
+    demand: Demand, setup: Setup, flow: common.Traffic, tiles: common.Tiling, on_matrix: demands.Bools, units: Floats
 ) -> Floats:
     device = setup.device
     counts, row = common.empty_counts(device, demand)
