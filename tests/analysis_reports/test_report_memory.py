@@ -8,7 +8,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.peak_memory import block_channels, workspace
 from analysis.model.ir.workload import BUFFER, WEIGHT
 from hardware.precision import FORMATS
-from hwexplorer.reports.show.memory import checkpointing, memory_report
+from hwexplorer.reports.show.memory import memory_report
 from tests.sampling import for_each
 
 # a is held from the start to the end; c and d are large. x is the input, held to the end.
@@ -19,7 +19,6 @@ HELD = [
     ("d", "copy", ("c",), 1),
     ("e", "cat", ("d", "a"), 11),
 ]
-CHAIN = [(f"v{i}", "copy", (f"v{i - 1}" if i else "x",), 100) for i in range(16)]
 
 
 def largest_live_set(result: Estimate) -> tuple[float, float]:
@@ -82,11 +81,6 @@ def test_report(model: str, device: str, batch: int, execution: str) -> None:
         assert q.saved_bytes == found.peak_bytes - q.peak_bytes >= 0
         assert q.latency_ratio == pytest.approx(q.latency_s / result.latency_s)
         assert q.energy_ratio == pytest.approx(q.energy_j / result.energy_j)
-    kept = found.checkpointing
-    assert kept.checkpointed_bytes <= kept.kept_bytes
-    assert kept.saved_bytes == pytest.approx(kept.kept_bytes - kept.checkpointed_bytes)
-    assert 0 <= kept.latency_s <= result.latency_s
-    assert 0 <= kept.energy_j <= result.energy_j
 
 
 def test_liveness_by_hand() -> None:
@@ -96,17 +90,6 @@ def test_liveness_by_hand() -> None:
     assert result.memory.peak_bytes == 112 * unit
     found = memory_report(result)
     assert [v.name for v in found.live] == ["c", "a", "x", "b"]
-
-
-def test_checkpointing_a_chain_is_about_its_square_root() -> None:
-    """16 equal values and the input: in 4 segments 3 borders and 3 inside, and all but the last segment again."""
-    result = grid.run_toy(CHAIN)
-    found = checkpointing(result)
-    assert found.kept_bytes == (16 * 100 + 1) * 4
-    assert found.segments in (4, 5)
-    assert found.checkpointed_bytes <= (4 + 4) * 100 * 4
-    last = 16 // found.segments
-    assert found.latency_s >= float(result.run.kernel_s[: 16 - 2 * last].sum())
 
 
 def test_workspace_by_hand() -> None:

@@ -1,12 +1,11 @@
-"""Show what memory holds: weights, activations, the peak, and what would save some."""
+"""Show what memory holds: weights, activations, the peak; what would save some, for MODEL:train also recomputation."""
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis import document
 from analysis.estimate import operator_facts, peak_memory
@@ -14,8 +13,7 @@ from analysis.estimate.alternatives import precisions
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernel_rows import kernels
-from analysis.estimate.kernels import structure
-from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Bools, Floats, TrainedModel
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Bools, Floats
 from analysis.model.training.step import FORWARD, saved_tensors, training_step, weight_gradients
 from hardware import precision
 from hardware.base.text import quantity
@@ -82,7 +80,7 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
-    """Activations kept for a backward pass: `kept_bytes` of all, `checkpointed_bytes` with `segments`. `latency_s` and
+    """The peak of a training step as it is, and with the activations of `segments` computed again. `latency_s` and
     `energy_j` are of the repeated forward work, `forward_s` is the time of one forward pass."""
 
     kept_bytes: Annotated[float, document.column("All kept", "byte", key="kept")]
@@ -111,7 +109,7 @@ class MemoryReport(Head, frozen=True, kw_only=True):
     live: tuple[LiveValue, ...]
     levels: tuple[MemoryLevel, ...]
     quantization: tuple[Quantization, ...]
-    checkpointing: Checkpointing
+    checkpointing: Checkpointing | None
     timeline: tuple[Moment, ...]
     cache_bytes: float = 0.0
 
@@ -137,7 +135,7 @@ def memory_report(result: Estimate) -> MemoryReport:
         live=_live(result, size, peak),
         levels=_levels(result),
         quantization=tuple(_quantization(result)),
-        checkpointing=checkpointing(result),
+        checkpointing=_checkpointing(result),
         timeline=_timeline(result),
         cache_bytes=peak_memory.cache_bytes(workload, batch, result.plan.widths),
     )
@@ -260,40 +258,10 @@ def _quantization(result: Estimate) -> Iterator[Quantization]:
 # --- training -------------------------------------------------------------------------------------------------
 
 
-def checkpointing(result: Estimate) -> Checkpointing:
-    """Return the activation memory of a training step with everything kept, and with the best number of segments.
-
-    Segments are contiguous, of equal bytes, and their number minimises memory. Only values that cross their borders
-    are kept for the backward pass, which executes the kernels of a segment again when it reaches them. A training step
-    is compared with one that computes its blocks again."""
-    if (step := result.workload.training) is not None:
-        return _computed_again(result, step)
-    workload, n_kernels = result.workload, result.demand.n_kernels
-    lives = peak_memory.lifetimes(workload, result.joins)
-    size = peak_memory.allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
-    spans = _spans(result, lives)
-    all_bytes, rows = float(size.sum()), kernels(result)
-    running = np.cumsum(np.bincount(spans[0], size, minlength=max(n_kernels, 1)))
-    least, borders = all_bytes, np.zeros(0, dtype=np.int64)
-    for segments in range(2, int(2 * np.sqrt(n_kernels)) + 2):
-        cuts = np.unique(np.searchsorted(running, running[-1] * np.arange(1, segments) / segments) + 1)
-        cuts = cuts[cuts < len(running)]  # equal shares of the bytes made
-        bytes_held = _segmented_bytes(size, np.searchsorted(cuts, spans, side="right"))
-        if bytes_held < least and len(cuts):
-            least, borders = bytes_held, cuts
-    repeated = int(borders[-1]) if len(borders) else 0
-    return Checkpointing(
-        kept_bytes=all_bytes,
-        segments=len(borders) + 1,
-        checkpointed_bytes=least,
-        saved_bytes=all_bytes - least,
-        latency_s=float(rows.latency_s[:repeated].sum()),
-        energy_j=float(rows.energy_j[:repeated].sum()),
-        forward_s=result.latency_s,
-    )
-
-
-def _computed_again(result: Estimate, step: TrainedModel) -> Checkpointing:
+def _checkpointing(result: Estimate) -> Checkpointing | None:
+    """Compare a training step with one that computes its blocks again. Return None for other work."""
+    if (step := result.workload.training) is None:
+        return None
     again = training_step(step.forward, msgspec.structs.replace(step.settings, recompute="blocks"), step.is_narrow)
     other = estimate(again.bound(**result.workload.defaults), result.device, result.scenario)
     forward = [path.startswith(FORWARD) for path in result.workload.operators.path]
@@ -306,27 +274,6 @@ def _computed_again(result: Estimate, step: TrainedModel) -> Checkpointing:
         energy_j=max(other.energy_j - result.energy_j, 0.0),
         forward_s=float(result.run.latency_s[forward].sum()),
     )
-
-
-def _spans(result: Estimate, lives: peak_memory.Lifetimes) -> NDArray[np.int64]:
-    """Return the first and the last kernel (2, a) that touches each allocation."""
-    moves = structure(result.workload, result.joins).moves
-    root = np.array(peak_memory.storage_roots(result.workload.tensors.storage), dtype=np.int64)
-    place = np.full(len(root), -1)
-    place[root[lives.tensor]] = np.arange(len(lives.tensor))
-    touched = place[root[moves.tensor]]
-    is_value = touched >= 0  # not a parameter
-    last_kernel = lives.first.astype(np.int64)
-    np.maximum.at(last_kernel, touched[is_value], moves.kernel[is_value])
-    return np.stack([lives.first.astype(np.int64), last_kernel])
-
-
-def _segmented_bytes(size: Floats, segment: NDArray[np.integer[Any]]) -> float:
-    """Return the bytes of values that cross a border between segments plus the bytes inside the fullest segment.
-    `segment` (2, a) is the segment in which each value begins and the one in which it ends."""
-    is_crossing = segment[0] != segment[1]
-    inside = np.bincount(segment[0][~is_crossing], size[~is_crossing], minlength=1)
-    return float(np.bincount(is_crossing, size, minlength=2)[1] + inside.max())
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
@@ -373,8 +320,8 @@ VERB = declare.Report(
         declare.Rows("levels", "What fits where", document.columns(MemoryLevel)),
         declare.Rows("savings", "What narrower formats would save, and their cost", SAVINGS, of="quantization"),
         declare.Rows(
-            "checkpointing", "Activations that training would keep", document.columns(Checkpointing),
-            of=lambda report: (report.checkpointing,),
+            "checkpointing", "What computing blocks again would save", document.columns(Checkpointing),
+            of=lambda report: filter(None, (report.checkpointing,)), optional=True,
         ),
         declare.Rows("timeline", "Over the execution order",
                      document.columns(Moment, "kernel bar total activations workspace")),
