@@ -42,11 +42,6 @@ def test_rows_add_up(model: str, device: str, batch: int, execution: str) -> Non
         assert k.sentence
         assert k.flips
         assert len(k.parts) == k.operators
-        assert {p.bound for p in k.parts} == {k.bound}
-        assert sum(p.latency_s for p in k.parts) == pytest.approx(k.latency_s)
-        assert sum(p.flops for p in k.parts) == pytest.approx(k.flops)
-        assert sum(p.dram_bytes for p in k.parts) == pytest.approx(k.dram_bytes)
-        assert max(p.compute_s for p in k.parts) <= k.compute_s * (1 + 1e-9)
     assert sum(k.flops for k in found.kernels) == pytest.approx(
         float((result.workload.operators.flops @ result.workload.value_at(batch=batch)).sum())
     )
@@ -55,7 +50,7 @@ def test_rows_add_up(model: str, device: str, batch: int, execution: str) -> Non
 @pytest.mark.parametrize(("model", "device"), [("vit_b_16", "jetson_agx_orin"), ("resnet50", "h100_sxm")])
 def test_a_kernel_has_one_bound_in_every_report(model: str, device: str) -> None:
     result = grid.run(model, device)
-    of_kernels = {part.id: part.bound for kernel in kernel_report(result).kernels for part in kernel.parts}
+    of_kernels = {part: kernel.bound for kernel in kernel_report(result).kernels for part in kernel.parts}
     in_json = {operator.id: operator.bound for operator in structure(result).operators}
     assert of_kernels == in_json
     table = tree_view.tree(State(model, devices=(device,), by="subgraph", open=result.partition.id))

@@ -2,17 +2,15 @@
 
 The roofs of a kernel are the memory bandwidth and the peak of the busier unit it runs on, in its format, without
 any efficiency. Arithmetic intensity is FLOP per byte of memory traffic; a kernel whose data stays on chip has none.
-The host's work between runs is a row of its own. The predicted run is also written in the trace event format, which
-Perfetto and chrome://tracing show.
+The predicted run is also written in the trace event format, which Perfetto and chrome://tracing show.
 """
 
 import re
-from collections.abc import Iterator
+from itertools import pairwise
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis import wording
 from analysis.document import Column, column, columns, none_unless, records
@@ -56,29 +54,12 @@ class Bound(msgspec.Struct, frozen=True):
     time_fraction: Annotated[float, column("of time", "%")]
 
 
-class KernelPart(msgspec.Struct, frozen=True, kw_only=True):
-    """An operator in its kernel: its time by compute and by memory alone; `latency_s` and `bound` are its part of the
-    kernel's time and the kernel's bound."""
-
-    id: str
-    type: str
-    bound: str
-    latency_s: float
-    compute_s: float
-    memory_s: float
-    overhead_s: float
-    flops: float
-    dram_bytes: float
-    chip_bytes: float
-    intensity: float | None
-
-
 class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     """One kernel. `max(compute_s, memory_s)` (overlapped) plus `overhead_s` is the time before any power limit.
 
     `attainable_flop_per_s` is the roof at its intensity, `efficiency` the achieved fraction of it. `blocks` of work go
     to `units` in `waves`. A block has `tile_m` x `tile_n` results (0 unless it is a tiled product), with K divided
-    `split` ways. `occupancy` is None except on GPUs. `sentence` describes the mapping."""
+    `split` ways. `occupancy` is None except on GPUs. `sentence` describes the mapping. `parts` are its operators."""
 
     id: Annotated[str, column("Kernel", key="kernel")]
     type: str
@@ -113,7 +94,8 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     occupancy: Annotated[float | None, column("Occ", "%", keep=3, help="resident warps over the maximum")]
     sentence: Annotated[str, column("What it does", keep=6)]
     flips: Annotated[str, column("Another bound with", keep=6)]
-    parts: tuple[KernelPart, ...]
+    energy_j: float
+    parts: tuple[str, ...]
 
 
 class KernelReport(Head, frozen=True, kw_only=True):
@@ -216,7 +198,6 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
     per_block = device.arch.constants.elements_per_block
     blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
     sentences = [architecture_of(device).sentence(demand, result.setup, mapping, i) for i in head.tolist()]
-    parts = _parts(result)
     return records(
         KernelRow,
         rows,
@@ -240,92 +221,8 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
         occupancy=resident,
         sentence=sentences,
         flips=[wording.bound_change(result, k) for k in chosen.tolist()],
-        parts=[tuple(parts[i] for i in inside) for inside in (rows.members[k] for k in chosen)],
+        parts=[tuple(result.partition.operator_id[i] for i in rows.members[k]) for k in chosen],
     )
-
-
-def _parts(result: Estimate) -> tuple[KernelPart, ...]:
-    run, demand = result.run, result.demand
-    mapping, flow = run.mapping, run.mapping.traffic
-    flops, dram = 2.0 * demand.macs + demand.vector_flops, flow.dram_bytes
-    return records(
-        KernelPart,
-        id=result.partition.operator_id,
-        type=result.workload.operators.kind,
-        bound=np.array(causes.LIMITS)[causes.limits(result)][demand.kernel],
-        latency_s=run.latency_s,
-        compute_s=np.maximum(mapping.matrix_s[0], mapping.vector_s[0]),
-        memory_s=np.maximum(mapping.dram_s[0], mapping.chip_s),
-        overhead_s=np.where(demand.head, run.overhead_s[demand.kernel], 0.0),
-        flops=flops,
-        dram_bytes=dram,
-        chip_bytes=flow.chip_bytes,
-        intensity=none_unless(dram > 0, ratio(flops, dram)),
-    )
-
-
-# --- the run for trace viewers ------------------------------------------------------------------------------
-
-_STEPS = 1024.0  # of a microsecond, the unit of the format: such fractions add up exactly in the floats of viewers
-_TRACKS = ("kernels", "operators")
-_FIGURES = ("energy_j", "flops", "dram_bytes", "overhead_s")  # of a kernel
-
-
-def run_timeline(result: Estimate) -> dict[str, Any]:
-    """Return the host's start, kernels and operators as slices, watts and joules as counters. Repeated operators are
-    one slice each."""
-    scenario, figures = result.scenario, ("latency_s", "energy_j", "latency_band_s", "energy_band_j")
-    data = {
-        "origin": "predicted by hwexplorer, not measured",
-        "model": result.workload.name,
-        "device": result.device.key,
-        "runtime": result.runtime.name,
-        "batch": scenario.batch,
-        "precision": scenario.precision,
-        **{name: getattr(result, name) for name in figures},
-    }
-    return {"traceEvents": list(_events(result)), "displayTimeUnit": "ns", "otherData": data}
-
-
-def _events(whole: Estimate) -> Iterator[dict[str, Any]]:
-    result, host = divide_host_work(whole)
-    rows, run, operators = kernel_rows.kernels(result), result.run, result.workload.operators
-    yield {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": f"predicted: {result.device.name_in_mode}"}}
-    for tid, track in enumerate(_TRACKS, 1):
-        yield {"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": {"name": track}}
-    order, start_s, joules = np.concatenate(rows.members), 0.0, 0.0
-    if host is not None:
-        start_s, joules = float(host.run.latency_s.sum()), float(host.run.energy_j.sum())
-    # Whole steps, so that a slice ends where the next one begins: viewers nest slices that overlap.
-    ends_s = start_s + np.concatenate(([0.0], np.cumsum(run.latency_s[order])))
-    edges = np.rint(1e6 * _STEPS * ends_s).astype(np.int64)
-    if host is not None:
-        for tid in (1, 2):
-            yield _slice(tid, host_branches(whole)[0].name, "host", np.array([0, edges[0]]), {"energy_j": joules})
-        yield _counter("power", 0, {"W": joules / start_s})
-        yield _counter("energy", edges[0], {"J": joules})
-    for place, i in enumerate(order.tolist()):
-        figures = {"energy_j": float(run.energy_j[i])}
-        yield _slice(2, operators.path[i], operators.kind[i], edges[place : place + 2], figures)
-    edges = edges[np.concatenate(([0], np.cumsum(rows.operators)))]
-    power_w = rows.energy_j / np.maximum(rows.latency_s, 1e-12)
-    for k, sum_j in enumerate((joules + np.cumsum(rows.energy_j)).tolist()):
-        figures = {name: float(getattr(rows, name)[k]) for name in _FIGURES}
-        reasons = {"bound": rows.bound[k], "resource": rows.resource[k]}
-        yield _slice(1, rows.id[k], rows.type[k], edges[k : k + 2], figures | reasons)
-        yield _counter("power", edges[k], {"W": float(power_w[k])})
-        yield _counter("energy", edges[k + 1], {"J": sum_j})
-    yield _counter("power", edges[-1], {"W": 0.0})
-
-
-def _slice(tid: int, name: str, kind: str, edges: NDArray[np.int64], figures: dict[str, Any]) -> dict[str, Any]:
-    start, end = edges.tolist()
-    return {"ph": "X", "pid": 1, "tid": tid, "name": name or kind, "cat": kind, "ts": start / _STEPS,
-            "dur": (end - start) / _STEPS, "args": figures}  # fmt: skip
-
-
-def _counter(name: str, at: int, values: dict[str, float]) -> dict[str, Any]:
-    return {"ph": "C", "pid": 1, "name": name, "ts": int(at) / _STEPS, "args": values}
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
@@ -358,9 +255,22 @@ def _summary(report: KernelReport, state: State) -> list[str]:
     return lines
 
 
+_IN_VIEWER = ("bound", "resource", "energy_j", "flops", "dram_bytes", "overhead_s")
+
+
 def _timeline(report: KernelReport, state: State) -> str:
-    """Return the whole run in the trace event format."""
-    return msgspec.json.encode(run_timeline(engine.result(state))).decode() + "\n"
+    """Return the host's work and the kernels, one after another, in the trace event format."""
+    slices = [("start of the run", "host", report.host_s, dict[str, Any]())] * (report.host_s > 0)
+    slices += [(k.id, k.type, k.latency_s, {name: getattr(k, name) for name in _IN_VIEWER}) for k in report.kernels]
+    # A slice ends where the next one begins, also in floats: viewers nest slices that overlap.
+    edges_us = np.rint(np.cumsum([0.0, *(seconds for _, _, seconds, _ in slices)]) * 1e6 * 1024) / 1024
+    events = [
+        {"ph": "X", "pid": 1, "tid": 1, "name": name, "cat": kind, "ts": begin, "dur": end - begin, "args": figures}
+        for (name, kind, *_, figures), (begin, end) in zip(slices, pairwise(edges_us.tolist()), strict=True)
+    ]
+    about = {"origin": "predicted, not measured", "model": report.model, "batch": report.batch, "device": report.device}
+    run = {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
+    return msgspec.json.encode(run).decode() + "\n"
 
 
 _END_OF_WORK = re.compile(r" on | as a |, |: | streamed | behind ")  # follows the work, in every sentence
@@ -392,7 +302,6 @@ VERB = declare.Report(
         declare.Rows(
             "kernels", "Kernels", KERNELS, kind="type",
             without=lambda report: ("occupancy",) if report.occupancy is None else (),
-            children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
             rate_format=lambda report: report.peak.partition(".")[2],
             brief={"title": "Kernels that take most time", "columns": _BRIEF, "digest": Digest("latency", "kernel")},
         ),
