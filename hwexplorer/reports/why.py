@@ -24,7 +24,8 @@ from analysis.explore.outcome import Outcome, evaluate_rules, parse_rule
 from analysis.model.ir.workload import Ints
 from analysis.wording import ratio, work_word
 from hardware.base.errors import RequestError
-from hardware.base.text import count_noun, percent, quantity, whole
+from hardware.base.records import group_by
+from hardware.base.text import Unit, count_noun, percent, quantity, whole
 from hardware.execute import POWER, RESOURCES
 from hardware.map_demand import architecture_of
 from hwexplorer import engine
@@ -88,21 +89,16 @@ class NodeExplanation(Head, frozen=True, kw_only=True):
     sections: tuple[plain.Section, ...]
 
 
-def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
-    best = best_setting(result, members)
+def next_step(state: State) -> NodeGain | None:
+    """Return the setting that helps the node under the cursor most. Return None under a load or if no gain is large."""
+    outcome = engine.outcome(state)
+    result, is_served = outcome.estimate, outcome.is_simulated and outcome.fits
+    best = None if is_served else best_setting(result, tree_figures.operators_of(result, state.at))
     if best is None or (gain := gain_per_inference(result, best.result)).mean < WORTH:
         return None
     name = best.change if best.kind == "batch" else best.setting
     larger = best.result.scenario.batch / result.scenario.batch
     return NodeGain(best.setting, name, gain.speedup, gain.energy_ratio, larger / (gain.speedup or 1.0))
-
-
-def next_step(state: State) -> NodeGain | None:
-    """Return the setting that helps the node under the cursor most. Return None under a load or if no gain is large."""
-    outcome = engine.outcome(state)
-    members = tree_figures.operators_of(outcome.estimate, state.at)
-    is_served = outcome.is_simulated and outcome.fits
-    return None if is_served else _best_setting(outcome.estimate, members)
 
 
 def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain.Text:
@@ -231,7 +227,7 @@ def _explain_node(state: State) -> NodeExplanation:
             for name, parts in zip(causes.STEPS, table, strict=True)
         ),
         measured=times.time(members) if times else msgspec.UNSET,
-        next=_best_setting(whole, members),
+        next=next_step(state),
         sections=text.sections,
     )
 
@@ -422,13 +418,13 @@ def _difference_page(found: difference.Difference, is_whole: bool) -> plain.Page
             plain.Table("places", "Operators that changed", PLACES, rows(PLACES, found.places), first=6),
         ]
     elif is_whole:
-        parts = [figures, *(_part_table(found, explained, *group) for group in explained.groups.items())]
+        parts = [figures, *(_part_table(found, explained, name, 0) for name in explained.groups)]
     elif abs(explained.ratio - 1.0) >= attribution.SAME_COST:  # else the words say so, and parts say nothing
         most = 6, 9 if len(found.reasons) < 8 else 4  # one screen in all
         names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
-        parts = [_brief_table(found, explained, name, rows) for name, rows in zip(names, most, strict=True)]
+        parts = [_part_table(found, explained, name, rows) for name, rows in zip(names, most, strict=True)]
     parts.append(plain.Table("findings", "Rules", check.COLUMNS, rows(check.COLUMNS, found.findings, key="rule")))
-    csv = figures if explained is None else _part_table(found, explained, *next(iter(explained.groups.items())))
+    csv = figures if explained is None else _part_table(found, explained, next(iter(explained.groups)), 0)
     filled = [part for part in parts if part.rows]
     return plain.Page("why", _difference_title(found), (plain.Text("why", "", (("Why", reasons),)), *filled), csv=csv)
 
@@ -459,54 +455,46 @@ def _labels(found: difference.Difference) -> tuple[str, str]:
     return (names[0], names[1]) if names[0] != names[1] else ("Before", "After")
 
 
+def _columns_of_sides(found: difference.Difference, unit: Unit = "") -> tuple[Column, ...]:
+    """Return a column for each side, whose cells are in the unit of their row."""
+
+    def amount(row: Any, side: str) -> plain.Amount:
+        """Return the figure of a side."""
+        return plain.Amount(getattr(row, side), row.unit)
+
+    return tuple(
+        Column(side, label, unit, role="quantity", keep=0, of=partial(amount, side=side))
+        for side, label in zip(("a", "b"), _labels(found), strict=True)
+    )
+
+
 def _figure_table(found: difference.Difference) -> plain.Table:
     """Return the figures of both sides, each in its own unit."""
-    a, b = _labels(found)
-    shown = (
-        *columns(difference.FigureChange, "figure"),
-        Column("a", a, role="quantity", keep=0, of=lambda changed: plain.Amount(changed.a, changed.unit)),
-        Column("b", b, role="quantity", keep=0, of=lambda changed: plain.Amount(changed.b, changed.unit)),
-        *columns(difference.FigureChange, "change unit", unit={"keep": 3}),
-    )
+    figure, *others = columns(difference.FigureChange, "figure change unit", unit={"keep": 3})
+    shown = (figure, *_columns_of_sides(found), *others)
     return plain.Table("figures", "Figures", shown, rows(shown, found.figures, key="figure"))
 
 
-def _part_columns(found: difference.Difference, explained: attribution.Explanation) -> tuple[Column, ...]:
-    unit, labels = explained.unit, _labels(found)
-    return (
+def _part_table(found: difference.Difference, explained: attribution.Explanation, name: str, most: int) -> plain.Table:
+    """Return the parts of a division of the difference, the largest ones if not all are asked for (0)."""
+    unit, parts = explained.unit, explained.groups[name]
+    shown = (
         Column("part", "Part", role="text", keep=0, of="name"),
-        Column("a", labels[0], unit, role="quantity", keep=0, of="a"),
-        Column("b", labels[1], unit, role="quantity", keep=0, of="b"),
+        *_columns_of_sides(found, unit),
         Column("difference", "Second - first", unit, role="quantity", keep=0, of="difference"),
     )
+    note = "Second - first: the difference in one factor times the mean of the other, not that of the two columns"
+    footer = (note,) * (name == "cause" and explained.metric == "edp")
+    return plain.Table(name, _TITLES[name], shown, rows(shown, _largest(parts, most) if most else parts), footer)
 
 
-def _part_table(
-    found: difference.Difference,
-    explained: attribution.Explanation,
-    name: str,
-    group: Sequence[attribution.Part],
-    *footer: str,
-) -> plain.Table:
-    shown = _part_columns(found, explained)
-    if name == "cause" and explained.metric == "edp":
-        note = "Second - first: the difference in one factor times the mean of the other, not that of the two columns"
-        footer = (*footer, note)
-    return plain.Table(name, _TITLES[name], shown, rows(shown, group), footer=footer)
-
-
-def _brief_table(found: difference.Difference, explained: attribution.Explanation, name: str, most: int) -> plain.Table:
-    """Return the largest parts of a division, with alike subgraphs merged, and one row for the other parts."""
-    alike: dict[str, list[attribution.Part]] = {}
-    for part in explained.groups[name]:
-        alike.setdefault(
-            f"{part.a:.3g} {part.b:.3g} {name_pattern(part.name)}" if name == "subgraph" else part.name, []
-        ).append(part)
-    parts = sorted(map(_sum_parts, alike.values()), key=lambda part: -abs(part.fraction))
-    listed_parts = [part for part in parts[:most] if part.difference] or parts[:most]
-    rest = [part for part in parts if part not in listed_parts]
-    others = [msgspec.structs.replace(_sum_parts(rest), name=f"{len(rest)} more: --all")] if rest else []
-    return _part_table(found, explained, name, [*listed_parts, *others])
+def _largest(parts: Sequence[attribution.Part], most: int) -> list[attribution.Part]:
+    """Return the largest parts, those alike but for the number of their block merged, and the sum of the others."""
+    alike = group_by(parts, lambda part: (f"{part.a:.3g}", f"{part.b:.3g}", name_pattern(part.name)))
+    merged = sorted(map(_sum_parts, alike.values()), key=lambda part: -abs(part.fraction))
+    largest = [part for part in merged[:most] if part.difference] or merged[:most]
+    rest = [part for part in merged if part not in largest]
+    return [*largest, *([msgspec.structs.replace(_sum_parts(rest), name=f"{len(rest)} more: --all")] if rest else [])]
 
 
 def _sum_parts(parts: Sequence[attribution.Part]) -> attribution.Part:
