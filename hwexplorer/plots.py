@@ -1,5 +1,5 @@
 """The plots of a state, each a function with the name that `State.plot` has: kernels under roofs, and the metric over
-the batch (under a load: over the load). Figures over batches are kept."""
+the batch. Figures over batches are kept."""
 
 from functools import lru_cache
 
@@ -25,8 +25,8 @@ ALL_BATCHES = (*BATCHES, 256, 512, 1024)
 
 
 def plot(state: State) -> plain.Plot:
-    """Return the plot that the state names."""
-    made: plain.Plot = globals()[state.plot](state)
+    """Return the plot that the state names. A load has no batch: its kernels are shown."""
+    made: plain.Plot = globals()["roofline" if state.load else state.plot](state)
     return made
 
 
@@ -97,11 +97,6 @@ def _roofs(result: Estimate, intensity: Floats) -> list[plain.Series]:
     ]
 
 
-def line(state: State, device: str) -> list[Figures]:
-    """Return the figures on a device at each of `ALL_BATCHES` that the model allows and that fits in its memory."""
-    return _figures_at_batches(state.model, state.image_size, engine.scenario(replace(state, batch=1)), device)
-
-
 @lru_cache(maxsize=512)
 def _figures_at_batches(model: str, image_size: int | None, scenario: Scenario, device: str) -> list[Figures]:
     workload = engine.captured_model(State(model, image_size))
@@ -110,30 +105,18 @@ def _figures_at_batches(model: str, image_size: int | None, scenario: Scenario, 
     return [figures(estimate) for estimate in estimates if estimate.fits]
 
 
-def keys(device: str, points: list[Figures]) -> tuple[str, ...]:
-    """Return the keys of points: the device at each batch."""
-    return tuple(f"{device}@b{p.batch}" for p in points)
-
-
 def batch(state: State) -> plain.Plot:
-    """Return the plot of a state over the load if it has one, else over the batch."""
-    if state.load:
-        from hwexplorer.views import load_plot  # not needed without a load
-
-        return load_plot.plot(state)
-    metric = METRICS[state.metric]
+    """Return the metric over the batches that the model allows and that fit in the memory of each device."""
+    metric, scenario = METRICS[state.metric], engine.scenario(replace(state, batch=1))
     lines, points, best = [], [], []
     for place, device in enumerate(state.devices):
-        at_batches = line(state, device)
-        x, y = tuple(float(p.batch) for p in at_batches), tuple(metric.figure(p) for p in at_batches)
-        lines.append(plain.Series(engine.marked_key(device), x, y, line=True, device=place))
-        point_keys = keys(device, at_batches)
-        points.append(plain.Series(engine.marked_key(device), x, y, keys=point_keys, labels=point_keys, device=place))
-        if at_batches:
-            best.append((device, min(at_batches, key=lambda p: metric.figure(p))))
-    best_keys = tuple(f"{device}@b{p.batch}" for device, p in best)
-    x, y = tuple(float(p.batch) for _, p in best), tuple(metric.figure(p) for _, p in best)
-    best_batches = ", ".join(f"{engine.marked_key(device)} {p.batch}" for device, p in best)
+        name, found = engine.marked_key(device), _figures_at_batches(state.model, state.image_size, scenario, device)
+        x, y = tuple(float(point.batch) for point in found), tuple(map(metric.figure, found))
+        keys = tuple(f"{device}@b{point.batch}" for point in found)
+        lines.append(plain.Series(name, x, y, line=True, device=place))
+        points.append(plain.Series(name, x, y, keys=keys, labels=keys, device=place))
+        best += [min(zip(y, x, keys, (name,) * len(x), strict=True))] if found else []
+    y, x, keys, names = zip(*best, strict=True) if best else ((), (), (), ())
     return plain.Plot(
         name="batch",
         title=f"{metric.title} of {engine.workload(state).name} by batch, {state.precision}, {state.execution}",
@@ -141,6 +124,6 @@ def batch(state: State) -> plain.Plot:
         y_title=metric.title,
         x_unit="count",
         y_unit=metric.unit,
-        series=(*points, *lines, plain.Series("best", x, y, keys=best_keys, labels=best_keys, mark=True)),
-        notes=(f"best batch for {metric.noun}: {best_batches}",),
+        series=(*points, *lines, plain.Series("best", x, y, keys=keys, labels=keys, mark=True)),
+        notes=(f"best batch for {metric.noun}: {', '.join(map('{} {:g}'.format, names, x))}",),
     )

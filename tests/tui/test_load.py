@@ -62,12 +62,3 @@ async def test_why_says_what_the_slow_requests_wait_for() -> None:
         assert "What the slowest 1 % of requests wait for" in text
         assert "its own decode steps" in text
         assert re.search("decoding +[\u2581-\u2588]{20}", text)
-
-
-async def test_the_plot_over_the_load_has_the_knee_and_the_limits() -> None:
-    async with on_screen(STATE + "?pane=plot&zoom=1&plot=batch&metric=latency&limits=tpot<20ms") as (app, pilot):
-        await pilot.pause()
-        text = screen_text(app)
-        assert "Requests/s" in text
-        assert "knee: h100_sxm" in text
-        assert re.search(r"tpot<20ms kept by h100_sxm up to [0-9.]+/s, l4\*2 at no load", text)
