@@ -5,13 +5,16 @@ select the one that compare, why and advise recommend. The objective is the gain
 the ratio of latencies and the ratio of energies.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import log, sqrt
+from typing import Any
 
 import msgspec
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.model.ir.workload import Ints, batch_words, refusal
+from analysis.model.training.step import change_settings, optimizer_name
+from analysis.model.training.training_request import Training
 from hardware.base.errors import RequestError
 from hardware.base.records import memoize
 from hardware.device import Device
@@ -38,8 +41,11 @@ class Alternative(msgspec.Struct, frozen=True):
 
 @memoize(large=True)
 def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | None:
-    """Estimate with one field of the scenario changed. Return None if the model or device does not allow it."""
+    """Estimate with one field of the scenario, or setting of training, changed. Return None if the model or device does
+    not allow it."""
     try:
+        if name in Training.__struct_fields__:
+            return estimate(change_settings(result.workload, **{name: value}), result.device, result.scenario)
         return estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, **{name: value}))
     except RequestError:
         return None
@@ -83,12 +89,49 @@ def fused_executions(result: Estimate) -> Iterator[Alternative]:
         yield from _change_setting(result, "fusion", "execution", mode)
 
 
+def training_settings(result: Estimate) -> Iterator[Alternative]:
+    """Yield a step of training that computes its blocks again, and if it does not fit, each setting with which it does:
+    the fewest parts of its batch, an optimizer of 8 bits, a part of all weights on each device, adapters."""
+    step = result.workload.training
+    if step is None:
+        return
+    now: Training = step.settings
+    changes: dict[str, list[int | str]] = {"recompute": ["blocks"] * (now.recompute != "blocks")}
+    if not result.fits:
+        own, counts = result.scenario.batch // now.devices, [2**power for power in range(1, 13)]
+        changes["accumulate"] = [count for count in counts if count > now.accumulate and own % count == 0]
+        changes["optimizer"] = ["adamw8bit"] * (optimizer_name(now, step.forward) == "adamw")
+        changes["zero"] = [3] * (now.devices > 1 and now.zero < 3)
+        changes["lora"] = [16] * (result.workload.family == "language" and not now.lora)
+    for name, values in changes.items():
+        others = (_change_setting(result, "training", name, value, f"{name}={value}") for value in values)
+        yield from next((fitting for fitting in others if fitting and fitting[0].result.fits), ())
+
+
+def combine(result: Estimate, others: Iterable[Estimate]) -> Estimate:
+    """Estimate with every setting in which one of several alternatives differs, the last one's if several do."""
+    workload, device, scenario, step = result.workload, result.device, result.scenario, result.workload.training
+    for other in others:
+        scenario = msgspec.structs.replace(scenario, **_changes(result.scenario, other.scenario))
+        device = other.device if other.device.key != result.device.key else device
+        if step is not None and other.workload.training is not None:
+            changes = _changes(step.settings, other.workload.training.settings)
+            workload = change_settings(workload, **changes) if changes else workload
+    return estimate(workload, device, scenario)
+
+
+def _changes(old: msgspec.Struct, new: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields in which a record differs from an old one."""
+    return {name: value for name, value in msgspec.structs.asdict(new).items() if value != getattr(old, name)}
+
+
 def alternatives(result: Estimate) -> Iterator[Alternative]:
     """Yield every alternative that keeps the device: the best batch, and all other settings that run as asked."""
     device, work = result.device, result.workload.work
     larger = best_batch(result)
     if larger is not None:
         yield larger
+    yield from training_settings(result)
     yield from precisions(result, lambda precision: _is_narrower_as_asked(result, precision))
     yield from fused_executions(result)
     for name, runtime in runtimes().items():

@@ -422,6 +422,13 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         return self.device.power_limit_w * self.workload.devices
 
     @property
+    def key(self) -> str:
+        """The key of its device, and of several that share a batch of training their number: `l4*8`."""
+        step = self.workload.training
+        several = step is not None and step.settings.devices > 1
+        return f"{self.device.key}*{self.workload.devices}" if several else self.device.key
+
+    @property
     def peak_memory_bytes(self) -> float:
         """The most memory in use at any operator, bytes."""
         return self.memory.peak_bytes

@@ -49,7 +49,7 @@ def request_of(result: Estimate) -> NextStep:
     workload = result.workload
     size, info = workload.image_size, zoo.table().get(workload.name)
     own = info is None or size == info.image_size
-    return NextStep("compare", workload, (result.device.key,), result.scenario, None if own else size)
+    return NextStep("compare", workload, (result.key,), result.scenario, None if own else size)
 
 
 NOTICEABLE = 0.01  # relative change that is mentioned
@@ -191,10 +191,10 @@ def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[NextSte
     batches = [setting.result.scenario.batch for setting in settings if setting.kind == "batch"]
     if batches:
         larger = msgspec.structs.replace(scenario, batch=max(batches))
-        steps.append(NextStep("compare", model, tuple(result.device.key for result in results), larger))
+        steps.append(NextStep("compare", model, tuple(result.key for result in results), larger))
     if len(results) > 1:
         worst, least = max(results, key=lambda r: r.edp_js), min(results, key=lambda r: r.edp_js)
-        steps.append(NextStep("why", model, (worst.device.key, least.device.key), scenario))
+        steps.append(NextStep("why", model, (worst.key, least.key), scenario))
     steps.append(NextStep("advise", model, (best,), scenario))
     return tuple(steps)
 

@@ -21,6 +21,7 @@ from hardware.base.text import plain_number
 
 PATH = Path(__file__).with_name("cost.toml")
 PRICES = Path(__file__).with_name("prices.toml")
+ELECTRICITY_ONLY = "electricity only"
 KINDS = ("hire", "buy")
 MILLION = 1e6
 J_PER_KWH = 3.6e6
@@ -197,7 +198,7 @@ def find_cost(result: Estimate, by: CostSettings) -> Cost:
         total_usd=total_usd,
         total_low_usd=low,
         total_high_usd=high,
-        pays_for=", ".join(name for name, usd in paid.items() if usd is not None) if known else "electricity only",
+        pays_for=", ".join(name for name, usd in paid.items() if usd is not None) if known else ELECTRICITY_ONLY,
         kwh=kwh,
         carbon_kg=kwh * by.carbon / 1000.0,
         electricity_usd=electricity_usd,
@@ -236,7 +237,7 @@ def bill_of(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True
     for name in (*by.hourly, *by.purchase):
         if name not in keys:
             raise RequestError(f"a price is given for {name!r}, which is not among the devices ({', '.join(keys)})")
-    rows = {result.device.key: find_cost(result, by) for result in results}
+    rows = {result.key: find_cost(result, by) for result in results}
     counted = step.settings.count(counted) if (step := results[0].workload.training) else counted
     rivals = [result for result in results if result.can_win and (on_paper or result.device.silicon)]
     pairs = [
@@ -248,7 +249,7 @@ def bill_of(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True
         cheapest=_cheapest(results, rows, rivals, by, counted),
         counted=counted,
         assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
-        prices=tuple(price for result in results for price in prices(result, by)),
+        prices=tuple(dict.fromkeys(price for result in results for price in prices(result, by))),
         rows=rows,
         break_even=tuple(break_even(a, b, by) for a, b in pairs),
     )
@@ -262,9 +263,9 @@ def _purchase_usd(result: Estimate, by: CostSettings) -> float | None:
 def _cheapest(
     results: Sequence[Estimate], rows: Mapping[str, Cost], rivals: Sequence[Estimate], by: CostSettings, counted: str
 ) -> str:
-    priced = {one.device.key: rows[one.device.key] for one in rivals if prices(one, by)}
-    unpriced = [one.device.key for one in results if not prices(one, by)]
-    unfit = [one.device.key for one in results if not one.can_win]
+    priced = {one.key: rows[one.key] for one in rivals if prices(one, by)}
+    unpriced = [one.key for one in results if not prices(one, by)]
+    unfit = [one.key for one in results if not one.can_win]
     parts = []
     if priced:
         name = min(priced, key=lambda key: priced[key].total_usd)
@@ -300,7 +301,7 @@ def break_even(a: Estimate, b: Estimate, by: CostSettings) -> BreakEven:
         running_usd = cost.electricity_usd if cost.hire_usd is None else cost.hire_usd
         sides.append((_purchase_usd(side, by) or 0.0, running_usd / MILLION, side))
     (low, dear, first), (high, cheap, then) = sorted(sides, key=lambda side: side[:2])
-    names = first.device.key, then.device.key
+    names = first.key, then.key
     if dear <= cheap:
         is_bought = any(_purchase_usd(side, by) is not None for side in (a, b))
         unpriced = "" if is_bought else " (no purchase price is given)"

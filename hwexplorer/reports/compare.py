@@ -12,7 +12,7 @@ from analysis.estimate import figures, metrics
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.explore import comparison
-from analysis.explore.cost import Bill, BreakEven, Cost, bill_of, settings, unit_of
+from analysis.explore.cost import ELECTRICITY_ONLY, Bill, BreakEven, Cost, bill_of, settings, unit_of
 from analysis.wording import describe_evidence, short_name
 from hardware.base.errors import RequestError
 from hardware.base.text import plain_number
@@ -91,7 +91,7 @@ def cost_columns(bill: Bill, is_whole: bool = True) -> tuple[Column, ...]:
 
     def read(column: Column, row: device_rows.DeviceRow) -> Any:
         """Return the cell of a device."""
-        cost = bill.rows[row.run.device.key]
+        cost = bill.rows[row.run.key]
         return column.of(cost) if callable(column.of) else getattr(cost, column.of)
 
     brief = _BRIEF_TRAINING if bill.counted.startswith("training") else _BRIEF_COST
@@ -246,8 +246,15 @@ def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Tabl
     costs, a row with the cost of each."""
     if level != "summary":
         return _view(state, level, on_paper, **costs)
-    if (bill := find_bill(state, asks_for_paper(state, on_paper), **costs)) is not None:
-        devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
+    bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
+    if bill is not None:
+
+        def by_cost(row: device_rows.DeviceRow) -> tuple[bool, bool, float]:
+            """Order devices that run the model first, then those with a price, then the cheapest."""
+            cost = bill.rows[row.run.key]
+            return not row.run.can_win, cost.pays_for == ELECTRICITY_ONLY, cost.total_usd
+
+        devices = sorted(device_rows.device_rows(state, state.baseline), key=by_cost)
         table = by_device(state, devices, (*_brief_columns(devices)[:3], *cost_columns(bill, is_whole=False)))
         return _page(state, on_paper, replace(table, title=f"Per {unit_of(bill.counted)}"), bill)
     table = pane_table(state)
@@ -301,7 +308,7 @@ def _brief_columns(rows: Sequence[device_rows.DeviceRow]) -> tuple[Column, ...]:
     word = captions.metric_word(rows[0].metric)
     ratio = f"{word[0].upper()}{word[1:]} / {rows[0].reference.device.id}"
     return (
-        Column("device", "Device", role="text", keep=0, of="run.device.key"),
+        Column("device", "Device", role="text", keep=0, of="run.key"),
         Column("place", "Rank", role="text", keep=0),
         Column("ratio", ratio, "x", keep=1, help="over that of the baseline"),
         *device_rows.figure_columns(rows),

@@ -34,9 +34,13 @@ def test_suggestions_are_sorted_with_other_devices_last_and_useful(on: str, aim:
     assert found.tried >= len(found.suggestions)
 
 
-@pytest.mark.parametrize("on", DEFAULTS)
-def test_figures_are_those_of_the_run_the_command_names(on: str) -> None:
-    found = advise(run("mobilenet_v2", on), OTHERS)
+@pytest.mark.parametrize(
+    ("model", "on", "batch"),
+    [*(("mobilenet_v2", on, 1) for on in DEFAULTS), ("resnet50:train", "v100_pcie_32gb", 1024)],
+)
+def test_figures_are_those_of_the_run_the_command_names(model: str, on: str, batch: int) -> None:
+    found = advise(run(model, on, batch), OTHERS)
+    assert found.suggestions
     for s in found.suggestions:
         words = shlex.split(command(s.step))[1:]
         (row,) = hwexplorer(*words, "--format", "json").json()["rows"]
@@ -52,6 +56,16 @@ def test_a_device_of_higher_edp_is_not_suggested() -> None:
     found = advise(run(model, "h100_sxm"), [device("qcs9075_npu"), device("h100_nvl")])
     assert run(model, "qcs9075_npu").energy_j < run(model, "h100_sxm").energy_j
     assert [s.change for s in found.suggestions if s.kind == "device"] == ["device h100_nvl"]
+
+
+def test_what_does_not_fit_is_made_to_fit_by_settings_of_training() -> None:
+    found = advise(run("llama3_8b:train", "h100_sxm", 4), (), "latency")
+    changes = {s.change for s in found.suggestions if s.kind == "training"}
+    assert not found.now.fits
+    assert changes == {"optimizer=adamw8bit", "lora=16"}  # gradients and weights of 8 G in fp32 are left otherwise
+    assert all(s.after.fits for s in found.suggestions)
+    fits = advise(run("resnet18:train", "h100_sxm", 8), ())
+    assert "recompute=blocks" in fits.no_gain  # it takes time and joules, and memory is there
 
 
 def test_what_the_device_lacks_is_not_suggested() -> None:

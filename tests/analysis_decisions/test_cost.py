@@ -36,6 +36,14 @@ def test_a_group_costs_what_all_its_devices_do() -> None:
     assert math.isclose(row.purchase_usd or 0, 4 * 30_000 * hours / (4 * 365.25 * 24))
 
 
+def test_rows_of_a_training_are_sorted_by_its_cost_and_apart_by_the_number_of_devices() -> None:
+    text = hwexplorer("compare", "resnet50:train,batch=256", "--on", "l40s,h100_sxm,h100_sxm*8", "--cost").out
+    rows = re.findall(r"^(\S+) +\d+(?:st|nd|rd|th) +[\d.]+ +([\d.]+)", text, re.M)
+    assert {name for name, _ in rows} == {"l40s", "h100_sxm", "h100_sxm*8"}
+    assert [float(usd) for _, usd in rows] == sorted(float(usd) for _, usd in rows)
+    assert float(dict(rows)["h100_sxm*8"]) > 2 * float(dict(rows)["h100_sxm"])  # small shares wait for the host
+
+
 def test_totals_meet_at_the_break_even() -> None:
     a, b = run("resnet18", "xeon_8490h"), run("resnet18", "kpu_t256")
     by = settings(None, None, {"xeon_8490h": 100.0, "kpu_t256": 500.0})

@@ -64,6 +64,25 @@ def at_width(workload: Workload, value_bytes: float) -> Workload:
     return training_step(step.forward, step.settings, not step.is_narrow).bound(**workload.defaults)
 
 
+def optimizer_name(training: Training, forward: Workload) -> str:
+    """Return the optimizer that settings ask for, else the usual one of a family of models."""
+    return training.optimizer or ("adamw" if forward.family in ("language", "encoder") else "momentum")
+
+
+def change_settings(step: Workload, **changes: object) -> Workload:
+    """Return a training step with other settings, which its name states."""
+    was = step.training
+    assert was is not None
+    now = msgspec.structs.replace(was.settings, **changes)
+
+    def rename(text: str) -> str:
+        return ",".join([text.removesuffix("".join(f",{word}" for word in was.settings.words)), *now.words])
+
+    asked = tuple(rename(word) if word == was.forward.asked[-1] else word for word in was.forward.asked)
+    forward = msgspec.structs.replace(was.forward, name=rename(was.forward.name), asked=asked)
+    return training_step(forward, now, was.is_narrow).bound(**step.defaults)
+
+
 def _share(forward: Workload, parts: int) -> Workload:
     """Return the workload whose figures at a batch are those of one of its equal parts."""
     if parts == 1:
@@ -377,7 +396,7 @@ class _Writer(Tape):
         elif kind in _NORMS:
             self._write_sums(i, weights, f"{path}.sums", [*grads, *saved[:1]])
             self._write_passes(i, path, grads, saved, inputs)
-        elif kind in ("embedding", "gather", "scatter", "roi_align"):
+        elif kind in ("embedding", "gather", "scatter", "roi_align", "sort") and self._saves(i) != "operands":
             self._write_picked(i, path, grads, saved, wanted)
         elif kind in ("add", "sub", "cat", "all_gather") or (
             kind == "copy" and base_name(ops.target[i])[0] != "repeat"
@@ -508,6 +527,7 @@ class _Writer(Tape):
         ops, weight = self.forward.operators, self._weight_of(i)
         groups, rows, columns, inner = ops.gemm[i]
         left = next((t for t in self.reads[i] if t != weight and self.tensors[t].is_float), weight)
+        times = 2.0 if weight < 0 and len(self.reads[i]) == 1 else 1.0  # parts of one tensor are both operands
         for t in sorted(wanted, key=lambda t: t != left):
             leaf, gemm = "weight", np.stack([groups, columns, inner, rows])
             if ops.kind[i] in ("conv", "depthwise_conv"):  # the sums over images are divided: as many blocks as forward
@@ -516,8 +536,9 @@ class _Writer(Tape):
                 leaf, gemm = "input", self._input_product(i, left, weight)
             others = [s for s in saved if s != self._now(self.read_as[i].get(t, t))] or saved
             own = self.tensor(self.reads[i][t], f"{path}.{leaf}")
-            self.add(f"{path}.{leaf}", ops.kind[i], [grad, *others], [own], macs=ops.macs[i], flops=ops.macs[i] * 2.0,
-                     gemm=gemm, target=f"{ops.target[i]}.{leaf}", module_type=ops.module_type[i])  # fmt: skip
+            macs, gemm = ops.macs[i] * times, gemm * np.array([[times], [1.0], [1.0], [1.0]])
+            self.add(f"{path}.{leaf}", ops.kind[i], [grad, *others], [own], macs=macs, flops=macs * 2.0, gemm=gemm,
+                     target=f"{ops.target[i]}.{leaf}", module_type=ops.module_type[i])  # fmt: skip
             if self.autocast and self.tensors[t].fixed == FP32 and self.tensors[t].role != WEIGHT:
                 own = self.cast(own, f"{path}.{leaf}.cast", FP32)
             self._give(i, t, own, f"{path}.{leaf}")
@@ -569,7 +590,7 @@ class _Writer(Tape):
         self.first_update = len(self.ops)
         for each in self.tensors:
             each.fixed = FP32 if each.role == WEIGHT and self.autocast else each.fixed
-        name = self.training.optimizer or ("adamw" if self.forward.family in ("language", "encoder") else "momentum")
+        name = optimizer_name(self.training, self.forward)
         rule, update = _table()["optimizers"][name], _table()["updates"][self.training.update]
         passes = 1 if update["is_fused"] else rule["passes"]
         has_masters = self.is_narrow and not self.autocast

@@ -159,7 +159,7 @@ def _unique(paths: list[str]) -> tuple[str, ...]:
 
 def with_scores(forward: Workload) -> Workload:
     """Return a forward pass whose attention stores all scores: a product, softmax, dropout and a second product, as
-    PyTorch computes attention that drops weights. Attention of packed operands stays one kernel."""
+    PyTorch computes attention that drops weights."""
     ops, tape = forward.operators, Tape(forward)
     edges, results = ops.in_ptr.tolist(), ops.out_ptr.tolist()
     for i, path in enumerate(ops.path):
@@ -167,12 +167,12 @@ def with_scores(forward: Workload) -> Workload:
             zip(ops.in_tensor[edges[i] : edges[i + 1]].tolist(), ops.in_numel[edges[i] : edges[i + 1]], strict=True)
         )
         writes = ops.out_tensor[results[i] : results[i + 1]].tolist()
-        if ops.kind[i] != "attention" or len(reads) != 3:
+        if ops.kind[i] != "attention" or len(reads) not in (1, 3):
             amounts = {name: getattr(ops, name)[i] for name in ("macs", "flops", "special", "gemm")}
             tape.append(Op(path=path, kind=ops.kind[i], target=ops.target[i], module_type=ops.module_type[i], **amounts,
                            reads=reads, writes=writes, has_rule=bool(ops.has_rule[i])))  # fmt: skip
             continue
-        scores, (query, key, value) = ops.special[i], [t for t, _ in reads]
+        scores, (query, key, value) = ops.special[i], [t for t, _ in reads] * (3 // len(reads))  # one may hold all
         half = {"macs": ops.macs[i] / 2.0, "flops": ops.macs[i], "target": "aten.matmul.default"}
         raw, shares, kept = (tape.tensor(scores, f"{path}.{leaf}") for leaf in ("scores", "softmax", "dropout"))
         mask = tape.tensor(scores, f"{path}.mask", 1)

@@ -5,13 +5,14 @@ analysis/estimate/alternatives.py.
 """
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any
 
 import msgspec
 
 from analysis.document import Column, columns
-from analysis.estimate.alternatives import Alternative, alternatives, best_setting, gain_per_inference
-from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.alternatives import Alternative, alternatives, best_setting, combine, gain_per_inference
+from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.explore import comparison
@@ -87,11 +88,11 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
         tried += _try_devices(result, real)
 
     def helps(suggestion: Suggestion) -> bool:
-        """Return True if a change noticeably improves the aim."""
-        return gain(suggestion, now, aim) >= comparison.NOTICEABLE
+        """Return True if a change noticeably improves the aim, or makes fit what does not."""
+        return gain(suggestion, now, aim) >= comparison.NOTICEABLE if result.fits else suggestion.after.fits
 
     useful = [suggestion for suggestion in tried if helps(suggestion)]
-    combined = _combine(result, [one for one in others if helps(one[0])], aim) if is_whole else None
+    combined = _combine(result, others, aim) if is_whole else None
     if combined is not None:
         useful.append(combined)
     useful.sort(key=lambda suggestion: (suggestion.kind == "device", -gain(suggestion, now, aim)))
@@ -160,26 +161,22 @@ def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion
     return [s for i, s in enumerate(best) if s is not None and s not in best[:i]]
 
 
-def _combine(result: Estimate, useful: Sequence[tuple[Suggestion, Estimate]], aim: str) -> Suggestion | None:
-    """Return the best settings of each kind combined. Return None if that gains no more than one of them alone."""
+def _combine(result: Estimate, others: Sequence[tuple[Suggestion, Estimate]], aim: str) -> Suggestion | None:
+    """Return the best settings of each kind combined, those that gain or make the model fit. Return None if that gains
+    no more than one of them alone."""
     now = make_point(result, settings())
     best: dict[str, tuple[float, Suggestion, Estimate]] = {}
-    for suggestion, result_after in useful:
-        gained = gain(suggestion, now, aim)
-        if gained > best.get(suggestion.kind, (0.0,))[0]:
+    for suggestion, result_after in others:
+        gained, makes_fit = gain(suggestion, now, aim), suggestion.after.fits and not result.fits
+        if (makes_fit or gained >= comparison.NOTICEABLE) and gained > best.get(suggestion.kind, (-inf,))[0]:
             best[suggestion.kind] = gained, suggestion, result_after
     if len(best) < 2:
         return None
-    scenario, device = result.scenario, result.device
-    for _, _, result_after in best.values():
-        fields = {name: value for name, value in msgspec.structs.asdict(result_after.scenario).items()
-                   if value != getattr(result.scenario, name)}  # fmt: skip
-        scenario = msgspec.structs.replace(scenario, **fields)
-        device = result_after.device if result_after.device.key != device.key else device
-    run = estimate(result.workload, device, scenario)
+    run = combine(result, (result_after for _, _, result_after in best.values()))
     change = " + ".join(suggestion.change for _, suggestion, _ in best.values())
     combined, _ = _try(result, Alternative("together", change, "", run))
-    return combined if run.fits and gain(combined, now, aim) > max(gained for gained, *_ in best.values()) else None
+    most = max((gained for gained, each, _ in best.values() if each.after.fits), default=-inf)
+    return combined if run.fits and gain(combined, now, aim) > most else None
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
@@ -237,7 +234,8 @@ def _heading(advice: _Document) -> str:
     if not isinstance(advice, Advice):
         return ""
     order = "the best first" + ", other devices last" * any(s.kind == "device" for s in advice.suggestions)
-    return f"{len(advice.suggestions)} of {advice.tried} changes improve {METRICS[advice.aim].noun}, {order}"
+    does = f"improve {METRICS[advice.aim].noun}" if advice.now.fits else "make it fit"
+    return f"{len(advice.suggestions)} of {advice.tried} changes {does}, {order}"
 
 
 def _cautions(suggestion: Suggestion, now: Point) -> Iterator[str]:
@@ -247,6 +245,8 @@ def _cautions(suggestion: Suggestion, now: Point) -> Iterator[str]:
         yield comparison.accuracy_note(point.precision)
     elif point.precision_run != now.precision_run:
         yield comparison.accuracy_note(point.precision_run)
+    if "lora=" in suggestion.change or "8bit" in suggestion.change:
+        yield "trains otherwise: compare the loss"
     if suggestion.kind == "device" and point.trust.level == "engineering":
         yield comparison.UNMEASURED
 

@@ -14,7 +14,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernel_rows import kernels
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Bools, Floats
-from analysis.model.training.step import FORWARD, saved_tensors, training_step, weight_gradients
+from analysis.model.training.step import FORWARD, change_settings, saved_tensors, weight_gradients
 from hardware import precision
 from hardware.base.text import quantity
 from hwexplorer import declare, engine
@@ -260,10 +260,10 @@ def _quantization(result: Estimate) -> Iterator[Quantization]:
 
 def _checkpointing(result: Estimate) -> Checkpointing | None:
     """Compare a training step with one that computes its blocks again. Return None for other work."""
-    if (step := result.workload.training) is None:
+    if result.workload.training is None:
         return None
-    again = training_step(step.forward, msgspec.structs.replace(step.settings, recompute="blocks"), step.is_narrow)
-    other = estimate(again.bound(**result.workload.defaults), result.device, result.scenario)
+    again = change_settings(result.workload, recompute="blocks")
+    other = estimate(again, result.device, result.scenario)
     forward = [path.startswith(FORWARD) for path in result.workload.operators.path]
     return Checkpointing(
         kept_bytes=result.memory.peak_bytes,
