@@ -70,7 +70,23 @@ def scattered(x: Any) -> Any:
     return zeros.index_add(1, index, x).index_copy(1, index, x).scatter_reduce(1, x.argsort(1), x, "amax")
 
 
-# Per image: MACs, or None where the model has none.
+def functions(x: Any) -> Any:
+    y = F.leaky_relu(x, 0.1) + F.elu(x) + F.mish(x) + F.gelu(x, approximate="tanh") + F.softplus(x)
+    sums = F.log_softmax(y, 1), y.logsumexp(1), y.cumsum(-1), y.norm(dim=-1), torch.rsqrt(y.var(1) + 1)
+    return *sums, F.cosine_similarity(x, y), y.flip(-1), torch.roll(y, 1, 1)
+
+
+def picked(x: Any) -> Any:
+    y = torch.where(x > 0, x, -x).clamp(0, 1).masked_fill(x < 0, 0.0) + torch.ones(8, 8).tril().log()[0]
+    return y.index_select(1, torch.tensor([1, 2])), y[:, :1].repeat_interleave(2, 1), F.one_hot(x.argmax(1), 8)
+
+
+def windows(x: Any, w: Any) -> Any:
+    sampled = F.grid_sample(x, F.affine_grid(w.expand(x.shape[0], 2, 3), (x.shape[0], 4, 8, 8)))
+    return sampled, F.unfold(x, 3, padding=1), F.adaptive_max_pool2d(x, 2), F.avg_pool3d(x, 2)
+
+
+# MACs per image.
 CALLS: dict[str, tuple[nn.Module, tuple[int, ...], int]] = {
     "cond": (Call(branch), (8,), 0),
     "while_loop": (Call(loop), (8,), 0),
@@ -111,6 +127,14 @@ CALLS: dict[str, tuple[nn.Module, tuple[int, ...], int]] = {
     "scatter": (Call(scattered), (8,), 0),
     "unfold and fold": (Call(lambda x: F.fold(F.unfold(x, 2, stride=2), (8, 8), 2, stride=2)), (3, 8, 8), 0),
     "gru": (nn.GRU(4, 6, 2, bidirectional=True, batch_first=True), (7, 4), 7 * 2 * (18 * (4 + 6) + 18 * (12 + 6))),
+    "functions and sums": (Call(functions), (8,), 0),
+    "picking": (Call(picked), (8,), 0),
+    "windows": (Call(windows, 1, 2, 3), (4, 8, 8), 0),
+    "encoder layer": (
+        nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
+        (5, 8),
+        5 * 8 * (24 + 8 + 2 * 16) + 2 * 5 * 5 * 8,
+    ),
     "rnn": (nn.RNN(4, 6, batch_first=True), (7, 4), 7 * 6 * 10),
 }
 
