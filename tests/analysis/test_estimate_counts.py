@@ -16,11 +16,6 @@ from hardware.demand import READ_WEIGHT, OpClass
 from hardware.plan import make_plan
 from tests.sampling import for_each
 
-KNOWN_GMACS = {  # published: torchvision's weight tables, GMAC at the default crop size
-    "resnet18": 1.814, "resnet50": 4.089, "mobilenet_v2": 0.301, "vit_b_16": 17.564, "densenet121": 2.834,
-    "efficientnet_b0": 0.386, "squeezenet1_1": 0.349, "convnext_tiny": 4.456, "swin_t": 4.491, "inception_v3": 5.713,
-}  # fmt: skip
-
 
 def macs_from_tensors(workload: Workload, batch: int) -> dict[int, float]:
     """MACs of convolutions and dense products from the sizes of their operands, not from the counted columns."""
@@ -72,12 +67,6 @@ def unpacking(result: Estimate) -> Floats:
             blocks = max(np.ceil(float(work.operators.gemm[i][1] @ point) / 128), 1.0)
             total[i] = values * blocks * result.plan.widths.unpack_weights
     return total
-
-
-@for_each(("model", "gmacs"), KNOWN_GMACS.items())
-def test_published_macs(model: str, gmacs: float) -> None:
-    for name in grid.DEFAULTS:
-        assert grid.counted(grid.run(model, name), "MAC").sum() / 1e9 == pytest.approx(gmacs, abs=2e-3, rel=5e-3)
 
 
 @pytest.mark.parametrize("name", grid.DEFAULTS)

@@ -54,16 +54,6 @@ def check_large_product(on: Device) -> None:
             assert result.average_power_w == pytest.approx(on.power_limit_w, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", grid.DEFAULTS)
-def test_default_devices_reach_half_their_peak_or_say_what_holds_them_back(name: str) -> None:
-    result = grid.run(grid.toy_gemm(8192, 8192, 8192), name, 1, fastest_native(grid.device(name)))
-    assert result.utilization <= 1.0
-    reached = result.device.software.efficiency.compute[0, OpClass.GEMM]
-    if result.utilization < 0.5 and reached > 0.5:
-        reason = operator_reason(tree(result), 0)
-        assert "power bound" in reason or "memory bound" in reason
-
-
 @for_each("name", grid.representatives())
 def test_bands_contain_the_nominal(name: str) -> None:
     for model in ("resnet50", "vit_b_16", "mobilenet_v2", "conv2d"):
@@ -92,6 +82,21 @@ ENVELOPES = [
     # TPU v4, about 275 TFLOP/s of bf16 and 4.1 GMAC an image: between 10 and 60 % of peak in MLPerf.
     ("resnet50", "tpu_v4", 256, "bf16", "fused", "throughput", 3_000, 25_000),
 ]
+
+
+# Measured seconds of single products under eager. The joules of the Jetson (10.4 and 8.9 W at full load) are of a rail
+# that is not stated: they are below the band of the whole module.
+PRODUCTS = [
+    ("gemm:2048x64x4096", "i7_12700k", "fp32", 2.09e-3),
+    ("gemm:2048x2048x4096", "jetson_orin_nano", "fp16", 5.62e-3),
+    ("gemm:4096x1280x1280", "jetson_orin_nano", "fp16", 1.87e-3),
+]
+
+
+@for_each(("model", "name", "precision", "seconds"), PRODUCTS)
+def test_measured_products_are_inside_the_band(model: str, name: str, precision: str, seconds: float) -> None:
+    low, high = grid.run(model, name, 1, precision, "eager").latency_band_s
+    assert low <= seconds <= high
 
 
 @pytest.mark.parametrize(("model", "name", "batch", "precision", "mode", "what", "least", "most"), ENVELOPES)

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from grid import EXACT, run
+from grid import run
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree_figures import BYS, Branch, covers, draw_outline, find_node, members_of, operators_of
 from hardware.base.errors import RequestError
 from hwexplorer import engine
-from hwexplorer.reports.tree.tree import Node, node
 from hwexplorer.state import parse
 from hwexplorer.views.plain import TreeIndex
 from hwexplorer.views.tree_view import tree
@@ -69,25 +68,6 @@ def test_a_pattern_holds_what_it_names() -> None:
     assert members_of(run("resnet18", "h100_sxm"), "nowhere") is None
     with pytest.raises(RequestError, match="unknown node"):
         find_node(run("resnet18", "h100_sxm"), "nowhere.at.all")
-
-
-@pytest.mark.parametrize("by", BYS)
-def test_documents_of_any_division_add_up(by: str) -> None:
-    result = run("resnet50", "jetson_agx_orin", 8, "fp16")
-    root = node(result, "", by)
-
-    def check(of: Node) -> None:
-        assert sum(of.latency_by_cause_s.values()) == pytest.approx(of.latency_s, rel=EXACT, abs=1e-15)
-        assert sum(of.energy_by_cause_j.values()) == pytest.approx(of.energy_j, rel=EXACT, abs=1e-15)
-        if of.children:
-            for name in ("latency_s", "energy_j", "share", "macs", "edp_js"):
-                total = sum(getattr(child, name) for child in of.children)
-                assert total == pytest.approx(getattr(of, name), rel=1e-8, abs=1e-15), (of.id, name)
-            for child in of.children:
-                check(child)
-
-    check(root)
-    assert root.latency_s == pytest.approx(result.latency_s, rel=EXACT)
 
 
 def test_the_heaviest_path_of_a_language_model_ends_in_its_mlp() -> None:

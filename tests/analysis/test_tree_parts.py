@@ -72,17 +72,6 @@ def _nodes(root: Node) -> dict[str, Node]:
     return {root.id: root} | {key: each for child in root.children for key, each in _nodes(child).items()}
 
 
-def test_nodes_of_the_document_add_up() -> None:
-    root = node(engine.result(parse("llama3_8b:decode/h100_sxm")))
-    assert root.children[-1].id == HOST
-    for name in ("edp_js", "latency_s", "energy_j", "static_j", "share"):
-        below = sum(getattr(child, name) for child in root.children)
-        assert below == pytest.approx(getattr(root, name), rel=EXACT)
-    host = root.children[-1]
-    assert sum(host.latency_by_cause_s.values()) == pytest.approx(host.latency_s, rel=EXACT)
-    assert sum(host.energy_by_cause_j.values()) == pytest.approx(host.energy_j, rel=EXACT)
-
-
 def test_events_of_the_embedding_and_of_the_host_are_those_of_their_rows() -> None:
     result = engine.result(parse("llama3_8b:decode/h100_sxm"))
     rows = {child.id: child for child in node(result).children}

@@ -40,12 +40,6 @@ def test_shares_precede_figures_in_csv_and_markdown_and_fusion_is_last() -> None
     assert "| EDP share | % | Time µs |" in plain(tree(STATE), "md")
 
 
-def test_rows_of_a_level_add_up_to_the_edp_of_the_model() -> None:
-    rows, place = tree(STATE).rows, [c.key for c in tree(STATE).columns].index("edp")
-    below = sum(float(row.cells[place] or 0) for row in rows if row.depth == 1)
-    assert below == pytest.approx(float(rows[0].cells[place] or 0), rel=1e-12)
-
-
 def test_no_kind_of_operator_exceeds_the_peak() -> None:
     table = tree(replace(parse("resnet50/h100_sxm"), by="kind"))
     place = [column.key for column in table.columns].index("utilization")
