@@ -266,6 +266,13 @@ def _trace_cells(
     return cells, tuple(note for note in trace_notes(state, result) if note != trace_warning(state, result))
 
 
+def node_key(result: Estimate, path: str) -> str:
+    """Return the key of the row of a node. Raises RequestError for an unknown node."""
+    kind, index = tree_figures.find_node(result, path)
+    ids = {"model": ("",), "subgraph": result.partition.id, "operator": result.partition.operator_id}
+    return ids[kind][index] if kind in ids else path
+
+
 def _subtree(state: State) -> plain.Table:
     """Return the rows of the state's node and below, or the whole tree for the model. Raises RequestError."""
     model, result = tree(state), engine.result(state)
@@ -274,10 +281,7 @@ def _subtree(state: State) -> plain.Table:
         counts = ((len(result.partition.id), "subgraph"), (result.workload.n_operators, "operator"))
         line = ", ".join(count_noun(*count) for count in (*counts, (result.demand.n_kernels, "kernel")))
         return replace(model, footer=(*model.footer, line))
-    kind, index = tree_figures.find_node(result, state.at)
-    parts = result.partition
-    ids = {"model": ("",), "subgraph": parts.id, "operator": parts.operator_id}
-    key = ids[kind][index] if kind in ids else state.at
+    key = node_key(result, state.at)
     keys = [row.key for row in model.rows]
     if key not in keys and key.partition("/")[0] not in keys:
         # A node without a row here has one in the tree by module with the blocks above it shown one by one.
@@ -382,7 +386,7 @@ def _cells(
         "energy_per_inference": (level.energy_j / result.scenario.batch).tolist(),
         # A fused operator that adds no time has no limit.
         "bound": [causes.LIMITS[b] if s else "" for b, s in zip(bound.tolist(), level.latency_s.tolist(), strict=True)],
-        "cumulative": _running(np.array([depth for depth, _ in nodes]), share).tolist(),
+        "cumulative": running_shares(np.array([depth for depth, _ in nodes]), share).tolist(),
         "kind": [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
         "fused": is_fused,
         "utilization": level.utilization.tolist(),
@@ -394,7 +398,7 @@ def _cells(
     }
 
 
-def _running(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
+def running_shares(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
     """Return the running share of each node within its level. A leaf also counts in all levels below it, so that every
     level adds up to the model."""
     running = np.zeros(len(share))

@@ -14,9 +14,8 @@ from analysis.estimate import tree_figures
 from analysis.estimate.causes import causes, divide_host_work, values_by_cause
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import head_fields
-from analysis.estimate.tree_figures import HOST, Branch, attention_parts, draw_outline
+from analysis.estimate.tree_figures import Branch, draw_outline
 from analysis.model.ir.workload import Floats, Ints
-from hardware.base.records import memoize
 from hwexplorer import declare, engine, options
 from hwexplorer.state import BYS, State, replace
 from hwexplorer.views import plain, tree_view
@@ -64,25 +63,37 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
-    """Return a node with its subtree; '' is the model. Raises RequestError for an unknown node."""
-    figures = tree_figures.tree_without_host(result)
-    kind, index = tree_figures.find_node(result, path)
-    if by != "subgraph" or kind == "group":
-        return _branches(figures, path, by)
-    if kind == "model":
-        children = tuple(_subgraph(figures, s) for s in range(len(result.partition.id)))
-        if divide_host_work(result)[1] is not None:
-            host = _branches(figures, HOST, by)
-            children += (msgspec.structs.replace(host, cumulative=float(_running_shares(result)[-1])),)
-        return msgspec.structs.replace(_model(tree_figures.tree(result)), children=children)
-    return _subgraph(figures, index) if kind == "subgraph" else _operator(figures, index)
+    """Return a node with its subtree; '' is the model. A node without a row in the tree `by` something is that of the
+    tree by module, else a group of operators. Raises RequestError for an unknown node."""
+    key = tree_view.node_key(result, path)
+    for division in dict.fromkeys((by, "module")):
+        nodes = list(_outline(result, division).walk())
+        if any(branch.key == key for _, branch in nodes):
+            return _node(result, nodes, key)
+    members = tree_figures.operators_of(result, path)
+    return _node(result, [(0, Branch(key=path, name=path, kind="group", type="", members=members))], path)
 
 
-@memoize()
-def _running_shares(result: Estimate) -> Floats:
-    """Return the cumulative shares of all subgraphs and, last, of the host's work, which has the remaining share."""
-    share = tree_figures.tree_without_host(result).subgraphs.share
-    return tree_figures.cumulative_share(np.append(share, 1.0 - share.sum()))
+def _outline(result: Estimate, by: str) -> Branch:
+    """Return the outline of a model; by subgraph, nodes have their whole paths as names, and the only operator of a
+    subgraph has a node too."""
+    root = draw_outline(result, by)
+    if by != "subgraph":
+        return root
+    ids, ops = result.partition.operator_id, result.workload.operators
+
+    def named(branch: Branch) -> Branch:
+        """Return a branch below the model with the path of its node as its name."""
+        if branch.kind == "operator":
+            return msgspec.structs.replace(branch, name=ops.path[branch.members[0]])
+        if branch.kind != "subgraph":
+            return branch
+        i, children = int(branch.members[0]), tuple(map(named, branch.children))
+        if not children or children[0].kind == "part":
+            children = (Branch(ids[i], ops.path[i], "operator", branch.members, ops.kind[i], children=children),)
+        return msgspec.structs.replace(branch, name=branch.key, children=children)
+
+    return msgspec.structs.replace(root, children=tuple(map(named, root.children)))
 
 
 def _model(figures: tree_figures.TreeFigures) -> Node:
@@ -107,86 +118,21 @@ def _model(figures: tree_figures.TreeFigures) -> Node:
     )
 
 
-def _subgraph(figures: tree_figures.TreeFigures, s: int) -> Node:
-    result, parts = figures.estimate, figures.estimate.partition
-    return Node(
-        id=parts.id[s],
-        name=parts.id[s],
-        kind="subgraph",
-        type=parts.kind[s],
-        share_of_parent=float(figures.subgraphs.share[s]),
-        is_fused=result.execution == "fused" and len(parts.members[s]) > 1,
-        bound=figures.subgraph_bound[s],
-        reason=wording.subgraph_reason(_reasons(result), s),
-        children=tuple(_operator(figures, i) for i in parts.members[s]),
-        **_by_cause(divide_host_work(result)[0], np.array(parts.members[s])),
-        **_columns(figures.subgraphs, s, result.scenario.batch) | {"cumulative": float(_running_shares(result)[s])},
-    )
-
-
-def _operator(figures: tree_figures.TreeFigures, i: int) -> Node:
-    parts, ops = figures.estimate.partition, figures.estimate.workload.operators
-    parent, share = figures.subgraphs.share[parts.subgraph[i]], figures.operators.share[i]
-    return Node(
-        id=parts.operator_id[i],
-        name=ops.path[i],
-        kind="operator",
-        type=ops.kind[i],
-        share_of_parent=float(share / parent) if parent else 0.0,
-        is_fused=bool(figures.fused[i]),
-        bound=figures.operator_bound[i],
-        reason=wording.operator_reason(_reasons(figures.estimate), i),
-        children=_parts(figures, i),
-        **_by_cause(divide_host_work(figures.estimate)[0], np.array([i])),
-        **_columns(figures.operators, i, figures.estimate.scenario.batch),
-    )
-
-
-def _reasons(result: Estimate) -> tree_figures.TreeFigures:
-    """Return the figures without the host's work, from which the reasons of operators and subgraphs follow."""
-    return tree_figures.tree(divide_host_work(result)[0])
-
-
-def _parts(figures: tree_figures.TreeFigures, i: int) -> tuple[Node, ...]:
-    """Return the parts of an attention operator; empty for any other operator."""
-    result, share = figures.estimate, float(figures.operators.share[i])
-    if result.workload.operators.kind[i] != "attention":
-        return ()
-    branches = attention_parts(result.partition.operator_id[i], np.array([i], dtype=np.int32))
-    return _nodes(figures, branches, branches, share)
-
-
-def _branches(figures: tree_figures.TreeFigures, path: str, by: str) -> Node:
-    """Return a node of the outline `by`, else of the outline by module, else a group of the operators below `path`."""
-    result = figures.estimate
-    nodes = [branch for _, branch in draw_outline(result, by).walk()]
-    top = next((branch for branch in nodes if branch.key == path), None)
-    if top is None and by != "module":
-        return _branches(figures, path, "module")
-    if top is None:
-        top = Branch(key=path, name=path, kind="group", type="", members=tree_figures.operators_of(result, path))
-        nodes = [top]
-    return _nodes(figures, (top,), nodes, 1.0)[0]
-
-
-def _nodes(
-    figures: tree_figures.TreeFigures, tops: tuple[Branch, ...], nodes: Sequence[Branch], share_of_parent: float
-) -> tuple[Node, ...]:
-    """Return the nodes of `tops` with their subtrees. Cumulative shares run over all `nodes`."""
-    result = figures.estimate
-    level, place = tree_figures.branch_figures(result, nodes), {id(branch): i for i, branch in enumerate(nodes)}
+def _node(result: Estimate, nodes: Sequence[tuple[int, Branch]], key: str) -> Node:
+    """Return the node of this key, with its subtree, among the nodes of an outline with their depths."""
+    figures, depths = tree_figures.tree_without_host(result), np.array([depth for depth, _ in nodes])
+    branches = [branch for _, branch in nodes]
+    level, place = tree_figures.branch_figures(result, branches), {id(branch): i for i, branch in enumerate(branches)}
+    running = tree_view.running_shares(depths, level.share)
 
     def build(branch: Branch, parent_share: float) -> Node:
         """Return a branch with its subtree; its parent has `parent_share` of the EDP."""
         i = place[id(branch)]
         share = float(level.share[i])
-        child_nodes = tuple(build(child, share) for child in branch.children)
+        children = tuple(build(child, share) for child in branch.children)
         if branch.kind == "model":
-            return msgspec.structs.replace(_model(tree_figures.tree(result)), children=child_nodes)
-        bound, reason = "launch", "the device waits for the host"
-        if branch.kind != "host":
-            bound = wording.bound_of_most_time(result, branch.members)
-            reason = wording.time_reason(result, branch.members)
+            return msgspec.structs.replace(_model(tree_figures.tree(result)), children=children)
+        bound, reason = _reason(figures, branch)
         return Node(
             id=branch.key,
             name=branch.name,
@@ -194,15 +140,37 @@ def _nodes(
             type=branch.type,
             repeats=branch.count,
             share_of_parent=share / parent_share if parent_share else 0.0,
-            is_fused=bool(figures.fused[branch.members].all()),
+            is_fused=_is_fused(figures, branch),
             bound=bound,
             reason=reason,
-            children=child_nodes,
+            children=children,
             **_by_cause_of_branch(result, branch),
-            **_columns(level, i, result.scenario.batch),
+            **_columns(level, i, result.scenario.batch) | {"cumulative": float(running[i])},
         )
 
-    return tuple(build(top, share_of_parent) for top in tops)
+    top = next(i for i, branch in enumerate(branches) if branch.key == key)
+    above = next((i for i in range(top, -1, -1) if depths[i] < depths[top]), None)
+    return build(branches[top], 1.0 if above is None else float(level.share[above]))
+
+
+def _is_fused(figures: tree_figures.TreeFigures, branch: Branch) -> bool:
+    if branch.kind == "subgraph" and branch.count == 1:
+        return figures.estimate.execution == "fused" and len(branch.members) > 1
+    return bool(figures.fused[branch.members].all())
+
+
+def _reason(figures: tree_figures.TreeFigures, branch: Branch) -> tuple[str, str]:
+    """Return what bounds a node, and why it takes its time."""
+    result, first = figures.estimate, int(branch.members[0])
+    if branch.kind == "host":
+        return "launch", "the device waits for the host"
+    if branch.count > 1 or branch.kind not in ("subgraph", "operator"):
+        return wording.bound_of_most_time(result, branch.members), wording.time_reason(result, branch.members)
+    alone = tree_figures.tree(divide_host_work(result)[0])  # without the work of the host
+    if branch.kind == "operator":
+        return figures.operator_bound[first], wording.operator_reason(alone, first)
+    subgraph = int(result.partition.subgraph[first])
+    return figures.subgraph_bound[subgraph], wording.subgraph_reason(alone, subgraph)
 
 
 def _by_cause_of_branch(result: Estimate, branch: Branch) -> dict[str, Any]:
