@@ -113,7 +113,7 @@ def test_event_report_adds_up_at_every_node(name: str, mode: str) -> None:
         _close(sum(row.energy_j for row in events.events if row.component == "static"), each.static_j, each.id)
         for row in events.events:
             assert row.energy_j == pytest.approx(row.count * row.coefficient_j, rel=EXACT)
-            assert row.energy_low_j <= row.energy_j <= row.energy_high_j
+            assert row.coefficient_low_j <= row.coefficient_j <= row.coefficient_high_j
         assert 0.0 <= events.overhead_j <= events.total_j
         assert all(0.0 <= rate <= 1.0 for rate in events.rates.values()), events.rates
 

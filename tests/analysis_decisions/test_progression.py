@@ -37,7 +37,7 @@ def test_families_add_up_and_steps_are_of_pairs(model: str, batch: int) -> None:
 def test_a_node_is_that_of_its_events(path: str) -> None:
     results = run("resnet18")
     for side, result in zip(compare_in_turn(results, path).sides, results, strict=True):
-        assert side.energy_j_per_inference == pytest.approx(event_report(result, path).total_j_per_inference)
+        assert side.energy_j_per_inference == pytest.approx(event_report(result, path).total_j / result.scenario.batch)
 
 
 def test_a_node_rules_table_answer_and_steps() -> None:

@@ -15,7 +15,6 @@ from hardware.base.errors import RequestError
 from hardware.base.records import memoize
 from hardware.base.text import percent
 from hardware.demand import Ints
-from hardware.event_prices import Coefficient
 from hardware.map_demand import architecture_of
 from hardware.mapping.common import units_in_all
 from hwexplorer import declare, engine
@@ -39,8 +38,6 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     unit: Annotated[str, column("of", keep=2)]
     energy_j: Annotated[float, column("Energy/batch", "J", keep=9)]
     energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
-    energy_low_j: float
-    energy_high_j: float
     fraction: Annotated[float, column("%", "%")]
     coefficient_j: Annotated[float, column("Each", "J", key="each", role="quantity", keep=3, help="energy of one")]
     coefficient_low_j: float
@@ -58,7 +55,6 @@ class EventReport(Head, frozen=True, kw_only=True):
 
     node: str
     total_j: float
-    total_j_per_inference: float
     overhead_j: float
     events: tuple[EventRow, ...]
     rates: dict[str, float]
@@ -79,12 +75,10 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
             count=count,
             energy_j=energy,
             energy_j_per_inference=energy / batch,
-            energy_low_j=energy * _relative(price.low_j, price),
-            energy_high_j=energy * _relative(price.high_j, price),
             fraction=energy / total if total else 0.0,
             coefficient_j=(each_j := energy / count if count else price.value_j),
-            coefficient_low_j=each_j * _relative(price.low_j, price),
-            coefficient_high_j=each_j * _relative(price.high_j, price),
+            coefficient_low_j=each_j * (price.low_j / (price.value_j or 1.0)),
+            coefficient_high_j=each_j * (price.high_j / (price.value_j or 1.0)),
             cause=causes.CAUSES[causes.cause_of_family(causes.family_of(event))],
             family=causes.family_of(event),
             is_dynamic=event.is_dynamic,
@@ -95,15 +89,10 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
         **head_fields(result, on_device=True),
         node=path,
         total_j=total,
-        total_j_per_inference=total / batch,
         overhead_j=sum(row.energy_j for row, event in zip(rows, result.events, strict=True) if event.is_overhead),
         events=rows,
         rates=event_rates(result, members),
     )
-
-
-def _relative(end_j: float, price: Coefficient) -> float:
-    return end_j / price.value_j if price.value_j else 1.0
 
 
 def event_rates(result: Estimate, members: Ints) -> dict[str, float]:
@@ -134,41 +123,19 @@ def event_rates(result: Estimate, members: Ints) -> dict[str, float]:
 # --- the verb ---------------------------------------------------------------------------------------------------------
 
 
-class EventGroup(msgspec.Struct, frozen=True):
-    """The sum of the events of a family: a row above the rows of its events, the largest first."""
+class EventGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """The sum of the events of a family, a row above theirs; `component` is that of the largest."""
 
     name: str
-    batch: int
+    component: str
+    energy_j: float
+    energy_j_per_inference: float
+    fraction: float
     events: list[EventRow]
-
-    @property
-    def energy_j(self) -> float:
-        """The energy of all its events."""
-        return float(sum(event.energy_j for event in self.events))
-
-    @property
-    def energy_j_per_inference(self) -> float:
-        """The same of one inference."""
-        return self.energy_j / self.batch
-
-    @property
-    def fraction(self) -> float:
-        """The share of the node's energy."""
-        return float(sum(event.fraction for event in self.events))
-
-    @property
-    def component(self) -> str:
-        """The component of the event with the most energy."""
-        return self.events[0].component
 
 
 def _name(row: EventRow | EventGroup) -> str:
     return captions.family_words(row.name) if isinstance(row, EventGroup) else row.event.replace("_", " ")
-
-
-def _spread(row: EventRow) -> plain.Band:
-    low, high = row.coefficient_low_j, row.coefficient_high_j
-    return plain.Band(f"{low / row.coefficient_j:.2g}-{high / row.coefficient_j:.2g}x", low, high)
 
 
 def _by_cause(row: EventRow | EventGroup) -> plain.Stack:
@@ -189,14 +156,18 @@ COLUMNS = (
     Column("each", "Each", "J", role="quantity", keep=3, help="energy of one, or power",
            of=lambda row: captions.amount_of_one(row.coefficient_j, row.unit)),
     Column(
-        "band", "Band", "J", role="text", keep=5, of=_spread, help="spread of the energy of one",
-        ends=("each_low", "each_high"),
+        "band", "Band", "J", role="text", keep=5, help="spread of the energy of one", ends=("each_low", "each_high"),
+        of=lambda row: plain.Band(
+            f"{row.coefficient_low_j / row.coefficient_j:.2g}-{row.coefficient_high_j / row.coefficient_j:.2g}x",
+            row.coefficient_low_j, row.coefficient_high_j,
+        ),
     ),
     Column("source", "Source", role="text", keep=8, of=lambda row: f"{row.quality}: {row.source}"),
     *columns(EventRow, "energy"),
 )  # fmt: skip
 
 
+_SUMMED = ("energy_j", "energy_j_per_inference", "fraction")
 _NOTHING = dict.fromkeys(("count", "energy_j", "energy_j_per_inference", "fraction"), 0.0)  # only the pin has it
 
 
@@ -224,7 +195,15 @@ def view(state: State) -> plain.Table:
         place = next(i for i, column in enumerate(COLUMNS) if column.key == "energy_per_inference") + 1
         name = "pin" if there.device == report.device else str(there.device)
         columns = (*COLUMNS[:place], *_columns_of_pin(energies, name), *COLUMNS[place:])
-    families = [EventGroup(name, report.batch, events) for name, events in groups.items()]
+    families = [
+        EventGroup(
+            name=name,
+            component=events[0].component,
+            events=events,
+            **{figure: sum(getattr(event, figure) for event in events) for figure in _SUMMED},
+        )
+        for name, events in groups.items()
+    ]
     families.sort(key=lambda group: -group.energy_j)
     result = engine.result(state)
     names = {"units_busy": f"active {result.device.unit_name}s", "dynamic_fraction": "dynamic energy"}
