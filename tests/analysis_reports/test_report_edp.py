@@ -38,18 +38,17 @@ def test_parts_of_edp_add_up(model: str, device: str, batch: int, execution: str
     assert found.energy_j == pytest.approx(result.energy_j)
     assert found.energy_j_per_inference * batch == pytest.approx(result.energy_j)
     assert sum(c.edp_js for c in found.causes) == pytest.approx(result.edp_js) == pytest.approx(found.edp_js)
-    assert sum(c.energy_j for c in found.causes) == pytest.approx(result.energy_j)
+    assert sum(c.energy_j_per_inference for c in found.causes) == pytest.approx(result.energy_j / batch)
     assert sum(c.time_s for c in found.causes) == pytest.approx(result.latency_s)
     for name in ("share", "energy_fraction", "time_fraction"):
         assert sum(getattr(c, name) for c in found.causes) == pytest.approx(1.0)
 
     static = found.causes[STATIC]
     assert (static.cause, static.time_s) == ("static", 0.0)
-    assert static.energy_j == pytest.approx(result.component_j["static"])
-    assert found.dynamic_j + static.energy_j == pytest.approx(result.energy_j)
-    assert found.efficiency == pytest.approx(1 - static.energy_j / result.energy_j)
+    assert static.energy_j_per_inference * batch == pytest.approx(result.component_j["static"])
+    assert found.efficiency == pytest.approx(1 - static.energy_fraction)
     assert found.utilization == pytest.approx(result.utilization)
-    assert found.idle_loss_j == pytest.approx(static.energy_j * (1 - result.utilization))
+    assert found.idle_loss_fraction == pytest.approx(static.energy_fraction * (1 - result.utilization))
     assert found.average_power_w == pytest.approx(result.average_power_w)
     assert found.average_power_w <= found.peak_power_w * (1 + 1e-9)
 
@@ -66,7 +65,7 @@ def test_edp_of_nodes_adds_up() -> None:
     whole, nodes = edp_report(result), [edp_report(result, name) for name in (*result.partition.id, HOST)]
     for name in ("energy_j", "latency_s", "edp_js"):
         assert sum(getattr(node, name) for node in nodes) == pytest.approx(getattr(whole, name))
-    for name in ("values_moved", "activation_bytes", "dram_bytes", "energy_j", "latency_s"):
+    for name in ("values_moved", "activation_bytes", "dram_bytes", "energy_j_per_inference", "latency_s"):
         assert sum(getattr(node.saved, name) for node in nodes[:-1]) == pytest.approx(getattr(whole.saved, name))
 
 

@@ -38,7 +38,6 @@ class CausePart(msgspec.Struct, frozen=True, kw_only=True):
     cause: Annotated[str, column("Cause", shown=_LOOK_NAMES)]
     share: Annotated[float, column("of the EDP", "%")]
     edp_js: Annotated[float, column("EDP", "Js", help="attributed: (energy share + time share) / 2")]
-    energy_j: float
     energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
     energy_fraction: Annotated[float, column("of the energy", "%", keep=1)]
     time_s: Annotated[float, column("Time", "s")]
@@ -61,9 +60,7 @@ class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
 
     execution: Annotated[str, column("Fusion", shown={"eager": "off", "fused": "on", "saved": "saved"})]
     edp_js: Annotated[float, column("EDP", "Js")]
-    energy_j: float
     energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
-    memory_j: float
     memory_j_per_inference: Annotated[float, column("Mem. energy/inf", "J", keep=1)]
     latency_s: Annotated[float, column("Latency", "s")]
     kernels: Annotated[int, column("Kernels", "count", keep=1)]
@@ -90,10 +87,8 @@ class EdpReport(Head, frozen=True, kw_only=True):
     static_power_w: float
     power_limit_w: float
     tdp_w: float
-    dynamic_j: float
     efficiency: float
     utilization: float
-    idle_loss_j: float
     idle_loss_fraction: float
     concentration: tuple[Concentration, ...]
     executions: tuple[ExecutionEdp, ...]
@@ -131,7 +126,6 @@ def edp_report(whole: Estimate, path: str = "") -> EdpReport:
             cause=causes.CAUSES,
             share=share / (share.sum() or 1.0),
             edp_js=share * whole.edp_js,
-            energy_j=part.energy_j,
             energy_j_per_inference=part.energy_j / batch,
             energy_fraction=part.energy_j / (energy or 1.0),
             time_s=part.time_s,
@@ -143,10 +137,8 @@ def edp_report(whole: Estimate, path: str = "") -> EdpReport:
         static_power_w=static / time if time else 0.0,
         power_limit_w=whole.power_limit_w,
         tdp_w=whole.device.tdp_w * whole.workload.devices,
-        dynamic_j=energy - static,
         efficiency=(energy - static) / energy if energy else 0.0,
         utilization=busy,
-        idle_loss_j=static * (1.0 - busy),
         idle_loss_fraction=static * (1.0 - busy) / energy if energy else 0.0,
         concentration=_concentration(figures.subgraphs.share[subgraphs], figures.operators.share[members]),
         executions=executions,
@@ -182,9 +174,7 @@ def _execution(whole: Estimate, path: str) -> ExecutionEdp:
     return ExecutionEdp(
         execution=whole.execution,
         edp_js=float(tree_figures.shares(np.array(energy), np.array(latency), whole)) * whole.edp_js,
-        energy_j=energy,
         energy_j_per_inference=energy / batch,
-        memory_j=of_memory,
         memory_j_per_inference=of_memory / batch,
         latency_s=latency,
         kernels=len(np.unique(demand.kernel[members])),
