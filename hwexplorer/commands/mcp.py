@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -22,7 +22,6 @@ from typing import IO, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from analysis.document import Cell
 from analysis.model.names.model_ref import user_target
 from analysis.model.names.targets import complete
 from hardware.base.errors import RequestError, matching_places, split_list, unknown
@@ -248,12 +247,8 @@ def _table(answer: api.Result[Any], keep: int) -> tuple[list[str], list[list[Any
     filled = [i for i, values in enumerate(zip(*lines, strict=True)) if i > 1 and set(values) - {None, ""}]
     plain = {column.key: column.unit for column in table.columns if column.si_name == column.key}
     units = {name: f" ({unit})" for name, unit in plain.items() if unit not in _NO_UNIT}
-    rows = [[_figure(line[i]) for i in filled] for line in lines]
+    rows = [[round_figure(cell) if isinstance(cell := line[i], float) else cell for i in filled] for line in lines]
     return [f"{sides.get(str(names[i]), names[i])}{units.get(str(names[i]), '')}" for i in filled], rows
-
-
-def _figure(cell: Cell) -> Cell:
-    return round_figure(cell) if isinstance(cell, float) else cell
 
 
 def round_figure(value: float) -> float | int:
@@ -327,10 +322,15 @@ def _reply(request: _Request) -> dict[str, Any] | None:
     if version not in ("", MODERN):
         error = {"code": _VERSION, "message": "unsupported protocol version"}
         return {"id": request.id, "error": error | {"data": {"supported": list(VERSIONS), "requested": str(version)}}}
-    methods = {
-        "initialize": _initialize, "server/discover": lambda _: {"supportedVersions": list(VERSIONS), **_ABOUT},
-        "ping": lambda _: {}, "tools/list": _list_tools, _CALL: _call_tool,
-    }  # fmt: skip
+    asked = request.params.get("protocolVersion")
+    agreed = asked if asked in VERSIONS[1:] else VERSIONS[1]
+    methods: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        "initialize": lambda _: {"protocolVersion": agreed, "serverInfo": _SERVER, **_ABOUT},
+        "server/discover": lambda _: {"supportedVersions": list(VERSIONS), **_ABOUT},
+        "ping": lambda _: {},
+        "tools/list": lambda _: {"tools": [listing(tool) for tool in TOOLS]},
+        _CALL: _call_tool,
+    }
     if request.method not in methods:
         message = str(unknown("method", request.method, methods))
         return {"id": request.id, "error": {"code": _NO_METHOD, "message": message}}
@@ -339,15 +339,6 @@ def _reply(request: _Request) -> dict[str, Any] | None:
         result |= {"resultType": "complete", "_meta": {f"{_META}serverInfo": _SERVER}}
         result |= {"ttlMs": 3_600_000, "cacheScope": "public"} if request.method in _LISTS else {}
     return {"id": request.id, "result": result}
-
-
-def _initialize(parameters: dict[str, Any]) -> dict[str, Any]:
-    version = parameters.get("protocolVersion")
-    return {"protocolVersion": version if version in VERSIONS[1:] else VERSIONS[1], "serverInfo": _SERVER, **_ABOUT}
-
-
-def _list_tools(_: dict[str, Any]) -> dict[str, Any]:
-    return {"tools": [listing(tool) for tool in TOOLS]}
 
 
 def _call_tool(parameters: dict[str, Any]) -> dict[str, Any]:

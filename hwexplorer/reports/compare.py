@@ -199,14 +199,6 @@ COLUMNS = columns(
 )  # fmt: skip
 
 
-def _delta(pinned_edp_js: float) -> Column:
-    """Return the column of the EDP against that of the pinned state."""
-    help = "EDP against the pinned state"
-    return Column(
-        "delta", "vs pin", "%", role="delta", keep=0, of=lambda row: row.run.edp_js / pinned_edp_js - 1.0, help=help
-    )
-
-
 def compare_devices(state: State, on_paper: bool = False) -> comparison.Comparison:
     """Return the document of a comparison of the devices of a state."""
     devices = [engine.device(name) for name in state.devices]
@@ -281,7 +273,9 @@ def by_device(state: State, devices: Sequence[device_rows.DeviceRow], columns: t
     """Return one row per device, with the keys of `state.devices`, and against the pin if there is one."""
     pinned_state = pinned(state)
     pinned_edp_js = engine.result(pinned_state).edp_js if pinned_state else 0.0
-    all_columns = (*columns, _delta(pinned_edp_js)) if pinned_edp_js else columns
+    delta = Column("delta", "vs pin", "%", role="delta", keep=0, help="EDP against the pinned state",
+                   of=lambda row: row.run.edp_js / pinned_edp_js - 1.0)  # fmt: skip
+    all_columns = (*columns, *[delta] * bool(pinned_edp_js))
     limits = device_rows.check_limits(state)
     table_rows = make_rows(
         all_columns, devices, key="key", kind="figures.architecture",

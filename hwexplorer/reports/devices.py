@@ -39,7 +39,6 @@ class ListedDevice(msgspec.Struct, frozen=True, kw_only=True):
     vendor: str
     architecture: str
     year: int | None
-    is_silicon: bool
     silicon: bool
     aliases: tuple[str, ...]
     power_modes: tuple[str, ...]
@@ -65,7 +64,6 @@ def _list_device(device: Device) -> ListedDevice:
         ListedDevice,
         device,
         device.file,
-        is_silicon=device.silicon,
         aliases=tuple(device.file.aliases),
         power_modes=tuple(device.file.power_modes),
         facts={name: fact.value for name, fact in device.facts.items()},

@@ -192,7 +192,8 @@ def tree(state: State) -> plain.Table:
         if column.key != "cumulative" or is_summed
     ]
     trace_cells, notes_of_trace = _trace_cells(state, result, branches)
-    are_separate, without_rule = _any_of(add_up, ~figures.fused, ~result.workload.operators.has_rule)
+    facts = np.stack([~figures.fused, ~result.workload.operators.has_rule]).astype(np.float64)
+    are_separate, without_rule = (add_up(facts) > 0).tolist()  # for any operator of a node
     by_key = _cells(figures, nodes, level, parts, add_up, are_separate)
     if state.pin:
         now, before = (costs_by_node(side, branches) for side in (state, pinned(state) or state))
@@ -407,12 +408,6 @@ def running_shares(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
         level = (depths == depth) | (is_leaf & (depths < depth))
         running[depths == depth] = tree_figures.cumulative_share(share[level])[depths[level] == depth]
     return running
-
-
-def _any_of(add_up: Callable[..., Floats], *facts: NDArray[np.bool_]) -> list[list[bool]]:
-    """Return, for each fact of operators (n,), a list with True for each node in which it holds for any operator."""
-    answers: list[list[bool]] = (add_up(np.stack(facts).astype(np.float64)) > 0).tolist()
-    return answers
 
 
 def _fused(figures: tree_figures.TreeFigures, branch: tree_figures.Branch, apart: bool) -> str:

@@ -94,12 +94,7 @@ def _lines(report: served_load.ServingReport, state: State) -> Iterator[str]:
         yield f"no USD: no price to hire {', '.join(unpriced)} is published"
 
 
-def _answer(report: served_load.ServingReport, state: State) -> Iterator[str]:
-    yield from report.answers
-    yield from report.not_fitting
-
-
-ANSWER = declare.summary_text(_answer)
+ANSWER = declare.summary_text(lambda report, state: (*report.answers, *report.not_fitting))
 _MORE = "More: --all (what slow requests wait for, how steps are formed, all columns)"
 _TEXT = {"columns": BRIEF, "footer": lambda report, state: (*_lines(report, state), _MORE)}
 LOADS = declare.Rows("loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, optional=True, brief=_TEXT)

@@ -180,7 +180,6 @@ class StructureReport(Head, frozen=True, kw_only=True):
     latency_s: float
     critical_path: CriticalPath
     parallelism: tuple[Parallelism, ...]
-    theoretical_speedup: float
     unit_name: str
     units_total: int
     stages: tuple[Stage, ...]
@@ -201,7 +200,6 @@ def structure(result: Estimate) -> StructureReport:
     of_operators = {"flops": flops, "threads": fused.elements, "intensity": ratio(flops, operand_bytes)}
     n_fused = sum(len(members) for members in parts.members if len(members) > 1)
     path, stages = _critical_path(result), _stages(result, operator_facts.levels(graph_of_subgraphs))
-    kinds_of_parallelism = _parallelism(result, path, depths)
     sums: dict[str, Any] = {name: float(of_subgraphs[name].sum()) for name in _SUMMED}
     return StructureReport(
         **head_fields(result, on_device=True),
@@ -219,8 +217,7 @@ def structure(result: Estimate) -> StructureReport:
         widest_operators=int(np.bincount(depths).max(initial=1)),
         latency_s=result.latency_s,
         critical_path=path,
-        parallelism=kinds_of_parallelism,
-        theoretical_speedup=kinds_of_parallelism[0].speedup,
+        parallelism=_parallelism(result, path, depths),
         unit_name=result.device.file.unit_name,
         units_total=int(result.device.units),
         stages=stages,
@@ -404,26 +401,18 @@ def _parallelism(result: Estimate, path: CriticalPath, depths: Any) -> tuple[Par
 
 
 def to_networkx(report: StructureReport) -> networkx.DiGraph[str]:
-    """Return the operators as a graph of networkx: nodes by id, all figures as attributes, tensors as text, which every
-    file format of networkx can write. Imports networkx."""
+    """Return the operators as a graph of networkx: nodes by id with the figures of each, edges with their bytes.
+    Imports networkx."""
     import networkx
 
-    of_model = {name: getattr(report, name) for name in Head.__struct_fields__}
-    network: networkx.DiGraph[str] = networkx.DiGraph(
-        **{name: value for name, value in of_model.items() if isinstance(value, str | int)}
-    )
+    network: networkx.DiGraph[str] = networkx.DiGraph(model=report.model, batch=report.batch, device=report.device)
     for operator in report.operators:
-        figures = {name: _plain(value) for name, value in msgspec.structs.asdict(operator).items()}
-        network.add_node(figures.pop("id"), **figures)
+        figures = msgspec.structs.asdict(operator).items()
+        network.add_node(
+            operator.id, **{name: value for name, value in figures if isinstance(value, str | int | float)}
+        )
     network.add_weighted_edges_from(((edge.source, edge.target, edge.bytes) for edge in report.operator_edges), "bytes")
     return network
-
-
-def _plain(value: Any) -> Any:
-    """Return tensors by their sizes: `batch x 64 x 56 x 56, 64 x 64 x 3 x 3`; other values as they are."""
-    if not isinstance(value, tuple) or not all(isinstance(item, kernel_rows.OperatorTensor) for item in value):
-        return value
-    return ", ".join(" x ".join(map(str, tensor.shape or ())) or tensor.name for tensor in value)
 
 
 # --- Google's Model Explorer, which opens a graph and colours its nodes by node data ------------------------
@@ -489,7 +478,7 @@ def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
         f"has {count_noun(len(widest), 'subgraph')}, or {count_noun(report.widest_operators, 'operator')}",
         f"the critical path has {count_noun(path.operators, 'operator')}, {percent(path.flops_fraction)} of the "
         f"FLOPs and {percent(path.time_fraction)} of the {quantity(report.latency_s, 's')}: {chain(path.subgraphs, 6)}",
-        f"with its branches run at once the model would be {report.theoretical_speedup:.2f}x as fast",
+        f"with its branches run at once the model would be {report.parallelism[0].speedup:.2f}x as fast",
     )
 
 
