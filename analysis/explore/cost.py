@@ -1,4 +1,4 @@
-"""Money and carbon of inferences: electricity, hire, purchase, and the volume at which two devices break even.
+"""Money and carbon of inferences: electricity, hire and purchase.
 
 A million inferences cost time x hire, or energy x price of electricity if nothing is hired (hire includes power), plus
 time x purchase / (lifetime x duty). For a model divided among a group of devices, both prices are the group's.
@@ -6,7 +6,6 @@ time x purchase / (lifetime x duty). For a model divided among a group of device
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations
 from math import exp, hypot, log
 from pathlib import Path
 from typing import Annotated, Any
@@ -99,17 +98,6 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
-class BreakEven(msgspec.Struct, frozen=True):
-    """Up to `inferences`, `first` costs less, and above it `then`; None means that `first` always costs less. `reached`
-    is False if one device of `then` cannot do that many in its lifetime."""
-
-    first: Annotated[str, column("Cheaper at first")]
-    then: Annotated[str, column("Against")]
-    inferences: Annotated[float | None, column("Break-even", "SI", role="quantity", help="inferences")]
-    reached: bool
-    says: Annotated[str, column("", keep=1)]
-
-
 class Bill(msgspec.Struct, frozen=True, kw_only=True):
     """State what one model costs on several devices, per million of what is `counted`, or per training: `rows` by
     device, which costs least, and for which no price is known."""
@@ -119,7 +107,6 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
     assumptions: tuple[Assumption, ...]
     prices: tuple[DevicePrice, ...]
     rows: dict[str, Cost]
-    break_even: tuple[BreakEven, ...]
 
 
 def defaults() -> dict[str, Any]:
@@ -232,7 +219,7 @@ def _deviation(result: Estimate, paid: Mapping[str, float | None], known: Sequen
 
 def bill_of(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True, counted: str = "inferences") -> Bill:
     """Compute the cost of one model on several devices, per million of what is `counted`. Without `on_paper`, design
-    targets are left out of break-even. Raises RequestError for a price of a device that is not compared."""
+    targets are not the cheapest. Raises RequestError for a price of a device that is not compared."""
     keys = [result.device.key for result in results]
     for name in (*by.hourly, *by.purchase):
         if name not in keys:
@@ -240,24 +227,13 @@ def bill_of(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True
     rows = {result.key: find_cost(result, by) for result in results}
     counted = step.settings.count(counted) if (step := results[0].workload.training) else counted
     rivals = [result for result in results if result.can_win and (on_paper or result.device.silicon)]
-    pairs = [
-        (a, b)
-        for a, b in combinations(rivals, 2)
-        if all(prices(one, by) for one in (a, b)) and any(_purchase_usd(one, by) is not None for one in (a, b))
-    ]
     return Bill(
         cheapest=_cheapest(results, rows, rivals, by, counted),
         counted=counted,
         assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
         prices=tuple(dict.fromkeys(price for result in results for price in prices(result, by))),
         rows=rows,
-        break_even=tuple(break_even(a, b, by) for a, b in pairs),
     )
-
-
-def _purchase_usd(result: Estimate, by: CostSettings) -> float | None:
-    """Return the price of purchase of all devices that share a model, None if none is known."""
-    return next((p.value * result.workload.devices for p in prices(result, by) if p.kind == "buy"), None)
 
 
 def _cheapest(
@@ -291,23 +267,3 @@ def _assumption(name: str, value: float, given: bool) -> Assumption:
     if given:
         return Assumption(name, value, entry["unit"], "given", "given")
     return Assumption(name, value, entry["unit"], entry["source"], entry["quality"], entry["low"], entry["high"])
-
-
-def break_even(a: Estimate, b: Estimate, by: CostSettings) -> BreakEven:
-    """Return the volume from which the device that costs less to run has repaid its purchase price."""
-    sides = []  # purchase price, USD per inference without it: hire, which includes power, or electricity
-    for side in (a, b):
-        cost = find_cost(side, by)
-        running_usd = cost.electricity_usd if cost.hire_usd is None else cost.hire_usd
-        sides.append((_purchase_usd(side, by) or 0.0, running_usd / MILLION, side))
-    (low, dear, first), (high, cheap, then) = sorted(sides, key=lambda side: side[:2])
-    names = first.key, then.key
-    if dear <= cheap:
-        is_bought = any(_purchase_usd(side, by) is not None for side in (a, b))
-        unpriced = "" if is_bought else " (no purchase price is given)"
-        return BreakEven(*names, None, True, f"{names[0]} costs no more at any volume{unpriced}")
-    volume, most = (high - low) / (dear - cheap), by.working_s * then.throughput_per_s
-    unreached = "" if volume <= most else f", more than the {most:,.0f} it can do in its lifetime"
-    return BreakEven(
-        *names, volume, not unreached, f"{names[1]} costs less from {volume:,.0f} inferences on{unreached}"
-    )

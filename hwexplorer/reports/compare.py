@@ -12,13 +12,13 @@ from analysis.estimate import figures, metrics
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.explore import comparison
-from analysis.explore.cost import ELECTRICITY_ONLY, Bill, BreakEven, Cost, bill_of, settings, unit_of
+from analysis.explore.cost import ELECTRICITY_ONLY, Bill, Cost, bill_of, settings, unit_of
 from analysis.wording import describe_evidence, short_name
 from hardware.base.errors import RequestError
 from hardware.base.text import plain_number
 from hwexplorer import engine, options
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
-from hwexplorer.declare import DEVICES, Report, Rows
+from hwexplorer.declare import DEVICES, Report
 from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
 from hwexplorer.views import captions, device_rows, plain, tree_view
@@ -79,11 +79,6 @@ COST_COLUMNS = columns(
 )  # fmt: skip
 _BRIEF_COST = ("total_usd", "band", "pays_for", "electricity_usd", "carbon_kg")
 _BRIEF_TRAINING = ("total_usd", "band", "pays_for", "kwh", "time")
-_EVEN = Rows(
-    "break_even", "Break-even",
-    columns(BreakEven, first={"shown": engine.marked_key}, then={"shown": engine.marked_key}),
-    key=("first", "then"),
-)  # fmt: skip
 
 
 def cost_columns(bill: Bill, is_whole: bool = True) -> tuple[Column, ...]:
@@ -97,12 +92,6 @@ def cost_columns(bill: Bill, is_whole: bool = True) -> tuple[Column, ...]:
     brief = _BRIEF_TRAINING if bill.counted.startswith("training") else _BRIEF_COST
     chosen = COST_COLUMNS if is_whole else tuple(column for column in COST_COLUMNS if column.key in brief)
     return tuple(replace(column, of=partial(read, column)) for column in chosen)
-
-
-def cost_views(bill: Bill, state: State, is_whole: bool) -> tuple[plain.Text | plain.Table, ...]:
-    """Return the break-even of devices with a price, and what the costs rest on."""
-    even = (_EVEN(bill, state),) if bill.break_even else ()
-    return (*even, _assumptions(bill, is_whole))
 
 
 def _assumptions(bill: Bill, is_whole: bool) -> plain.Text:
@@ -259,11 +248,10 @@ def _page(
     """Return a comparison: its title, the verdict, a view, what a bill rests on, and the cards that HTML shows."""
     answer_lines = (*answer(state, asks_for_paper(state, on_paper)), *([bill.cheapest] if bill is not None else []))
     parts = (*([plain.Text("answer", "Answer", (("", answer_lines),))] if answer_lines else []), view)
-    more = cost_views(bill, state, is_whole) if bill is not None else ()
     return plain.Page(
         "compare",
         captions.headline_of_state(state),
-        (*parts, *more),
+        (*parts, *([_assumptions(bill, is_whole)] if bill is not None else [])),
         main=len(parts) - 1,
         cards=device_rows.cards(state),
     )

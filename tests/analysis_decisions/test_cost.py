@@ -1,4 +1,4 @@
-"""Cost: the formulas by hand, the break-even where totals meet, and defaults with sources."""
+"""Cost: the formulas by hand, and defaults with sources."""
 
 import math
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 from decisions import DEFAULTS, hwexplorer, run
 
-from analysis.explore.cost import PRICES, S_PER_YEAR, bill_of, break_even, defaults, find_cost, settings
+from analysis.explore.cost import PRICES, bill_of, defaults, find_cost, settings
 from hardware.base import file_access
 from hardware.base.errors import RequestError
 from hardware.device_catalog import catalogue_devices
@@ -42,29 +42,6 @@ def test_rows_of_a_training_are_sorted_by_its_cost_and_apart_by_the_number_of_de
     assert {name for name, _ in rows} == {"l40s", "h100_sxm", "h100_sxm*8"}
     assert [float(usd) for _, usd in rows] == sorted(float(usd) for _, usd in rows)
     assert float(dict(rows)["h100_sxm*8"]) > 2 * float(dict(rows)["h100_sxm"])  # small shares wait for the host
-
-
-def test_totals_meet_at_the_break_even() -> None:
-    a, b = run("resnet18", "xeon_8490h"), run("resnet18", "kpu_t256")
-    by = settings(None, None, {"xeon_8490h": 100.0, "kpu_t256": 500.0})
-    found = break_even(a, b, by)
-    each = {s.device.key: find_cost(s, settings()).electricity_usd / 1e6 for s in (a, b)}
-    if found.inferences is not None:
-        totals = [by.purchase[key] + found.inferences * each[key] for key in each]
-        assert math.isclose(totals[0], totals[1], rel_tol=1e-9)
-        most = by.lifetime * S_PER_YEAR * b.throughput_per_s
-        assert found.reached == (found.inferences <= most)
-    same = break_even(b, a, by)
-    assert (same.first, same.then, same.inferences) == (found.first, found.then, found.inferences)
-
-
-def test_only_what_can_be_bought_breaks_even() -> None:
-    results = [run("resnet18", on) for on in DEFAULTS]
-    assert bill_of(results, settings()).break_even == ()
-    by = settings(None, None, {"xeon_8490h": 5000.0, "h100_sxm": 30_000.0})
-    pairs = [{even.first, even.then} for even in bill_of(results, by).break_even]
-    assert {"xeon_8490h", "h100_sxm"} in pairs
-    assert all(pair & set(by.purchase) for pair in pairs)
 
 
 def test_published_prices_are_dated_have_sources_and_are_of_devices_there_are() -> None:

@@ -66,7 +66,9 @@ def test_parts_add_up_and_nothing_exceeds_the_whole(model: str, device: str, bat
     assert path.flops <= found.flops * (1 + 1e-12)
     assert path.operators == found.operator_stages
     assert {s.id for s in found.subgraphs if s.on_critical_path} == set(path.subgraphs)
-    assert found.theoretical_speedup == pytest.approx(result.latency_s / longest(result, result.run.latency_s.tolist()))
+    assert found.parallelism[0].speedup == pytest.approx(
+        result.latency_s / longest(result, result.run.latency_s.tolist())
+    )
     assert sum(len(stage.subgraphs) for stage in stages) == found.n_subgraphs
     assert sum(stage.serial_s for stage in stages) == pytest.approx(result.latency_s)
     assert sum(stage.flops for stage in stages) == pytest.approx(found.flops)
@@ -101,13 +103,13 @@ def test_diamond() -> None:
     assert found.critical_path.flops_fraction == pytest.approx(0.8)
     a, b, c, d = result.run.latency_s.tolist()
     assert found.critical_path.time_s == pytest.approx(a + max(b, c) + d)
-    assert found.theoretical_speedup == pytest.approx((a + b + c + d) / (a + max(b, c) + d))
+    assert found.parallelism[0].speedup == pytest.approx((a + b + c + d) / (a + max(b, c) + d))
     assert [stage.subgraphs for stage in found.stages] == [("a",), ("b", "c"), ("d",)]
 
 
 def test_chain_has_no_branches() -> None:
     found = structure(grid.run_toy(DIAMOND[:2]))
-    assert found.theoretical_speedup == pytest.approx(1.0, rel=1e-12)
+    assert found.parallelism[0].speedup == pytest.approx(1.0, rel=1e-12)
     assert found.widest_operators == 1
 
 
