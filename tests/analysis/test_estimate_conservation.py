@@ -8,7 +8,6 @@ from test_estimate_physics import check_physics
 
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.tree_figures import tree
-from hardware.setup import deployed_runtime
 from hwexplorer.reports.show.events import event_report
 from hwexplorer.reports.tree.tree import node
 from tests.sampling import every, for_each
@@ -89,14 +88,6 @@ def test_sums_add_up_on_every_device(nth: int) -> None:
                 result = grid.run(model, device, 8, "int8", mode)
                 check_sums(result)
                 check_physics(result)
-
-
-@pytest.mark.parametrize("name", grid.DEFAULTS)
-def test_auto_is_what_one_would_deploy(name: str) -> None:
-    auto = grid.run("resnet50", name, 8)
-    assert auto.runtime == deployed_runtime(auto.device, "vision")
-    same = grid.run("resnet50", name, 8, "fp32", auto.runtime.id)
-    assert (auto.latency_s, auto.energy_j) == (same.latency_s, same.energy_j)
 
 
 @for_each("mode", grid.MODES)

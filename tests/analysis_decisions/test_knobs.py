@@ -4,7 +4,7 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.tuning import KnobRow, find_knee, knobs
+from analysis.explore.tuning import KnobRow, knobs
 from analysis.model.names import model_ref
 from hardware.device_catalog import load_device
 from hwexplorer import engine
@@ -43,8 +43,3 @@ def test_decoding_is_bound_by_memory_and_one_small_image_by_launches() -> None:
     assert alone["launch_s"].latency - alone["clock_hz"].latency > 0.5
     assert abs(alone["memory_bandwidth"].latency) < 0.2
     assert "synchronous_matrix_rate" not in _rows(_run("a100_sxm"))  # its value 1 names a generation of kernels
-
-
-def test_a_curve_has_its_knee_where_it_flattens_and_a_straight_one_has_none() -> None:
-    assert find_knee([(1, 8), (2, 4), (4, 2), (8, 1.95), (16, 1.9)]) == 4
-    assert find_knee([(1, 8), (2, 4), (4, 2), (8, 1)]) is None

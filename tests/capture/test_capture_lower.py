@@ -176,14 +176,6 @@ def test_layer_norm_has_one_root_per_row() -> None:
     assert reads(w, "norm", 3) == {"x": 90, "norm.weight": 6, "norm.bias": 6}
 
 
-def test_pooling_counts_its_window() -> None:
-    x = torch.empty(2, 4, 8, 8)
-    assert flops(lowered(module(lambda s, x: s.p(x), p=nn.MaxPool2d(3, 2)), x), "p") == 4 * 9 * 9
-    assert flops(lowered(module(lambda s, x: s.p(x), p=nn.AvgPool2d(2)), x), "p") == 4 * 16 * 4
-    assert flops(lowered(module(lambda s, x: s.p(x), p=nn.AdaptiveAvgPool2d(1)), x), "p") == 256
-    assert flops(lowered(module(lambda s, x: x.mean((2, 3))), x), "mean") == 256
-
-
 def test_attention_forms_agree() -> None:
     q = torch.empty(2, 3, 10, 4)
     fused = lowered(module(lambda s, q, k, v: F.scaled_dot_product_attention(q, k, v)), q, q, q)
@@ -236,15 +228,6 @@ def test_broadcast_matmul() -> None:
     toy = nn.Linear(4, 5, bias=False)
     w = lowered(module(lambda s, x: x @ s.fc.weight.t(), fc=toy), torch.empty(2, 3, 4))
     assert gemm(w, next(iter(w.operators.path)), 2) == (1, 6, 5, 4)
-
-
-def test_recurrent_layers() -> None:
-    layer = nn.LSTM(4, 5, num_layers=2, batch_first=True)
-    w = lowered(module(lambda s, x: s.rnn(x)[0], rnn=layer), torch.empty(2, 7, 4))
-    index = w.operators.kind.index("recurrent")
-    steps = 2 * 7
-    assert w.operators.macs[index] @ w.value_at(batch=2) == steps * (20 * 4 + 20 * 5 + 20 * 5 + 20 * 5)
-    assert w.operators.has_rule.all()
 
 
 def test_constants_are_folded() -> None:

@@ -315,11 +315,6 @@ def test_functions_of_the_file_are_entered(tmp_path: Path) -> None:
     call = helper.make_node("Twice", ["x", "w"], ["y"], domain="mine", name="block")
     w = load(save(tmp_path, [call], {"x": ["b", 4]}, ["y"], [weight("w", 4, 4)], functions=[function]))
     assert (total(w), w.parameters) == (32, 16)
-    itself = helper.make_function(
-        "mine", "Twice", ["a"], ["c"], [helper.make_node("Twice", ["a"], ["c"], domain="mine")], []
-    )
-    with pytest.raises(UnreadableError, match="calls itself"):
-        load(save(tmp_path, [call], {"x": ["b", 4]}, ["y"], [weight("w", 4, 4)], functions=[itself]))
 
 
 # --- what the file leaves open ----------------------------------------------------------------------------
@@ -449,7 +444,6 @@ WRONG = (
     "not an ONNX model",
     "holds no graph",
     "damaged, truncated, or another format",
-    "nested too deeply",
     "reads 'nowhere', which no operator writes",
     "sizes 4 and 5 do not match",
 )
@@ -457,17 +451,11 @@ WRONG = (
 
 def broken(tmp_path: Path, why: str) -> bytes:
     good = save(tmp_path, LINEAR, {"x": ["b", 4]}, ["y"], [weight("w", 4, 2)]).read_bytes()
-    bomb = b""
-    for _ in range(4000):  # a graph in an attribute in a node in a graph ...
-        attribute = b"\x32" + _size(len(bomb)) + bomb
-        inner = b"\x2a" + _size(len(attribute)) + attribute
-        bomb = b"\x0a" + _size(len(inner)) + inner
     files = {
         "is empty": b"",
         "not an ONNX model": good[: len(good) // 2],
         "holds no graph": b"\x08\x07",
         "damaged, truncated, or another format": b"PK\x03\x04 something else entirely" * 20,
-        "nested too deeply": b"\x3a" + _size(len(bomb)) + bomb,
         "reads 'nowhere', which no operator writes": save(
             tmp_path, [node("Relu", "nowhere", "y")], {}, ["y"]
         ).read_bytes(),
@@ -498,12 +486,6 @@ def bombs() -> dict[str, Parts]:
             ["y"],
             [numbers("n", 1), numbers("r", 1 << 40)],
         ),
-        "a list of parts": (
-            [node("SplitToSequence", "x", "s"), node("SequenceAt", "s n", "y")],
-            {"x": [1 << 40, 4]},
-            ["y"],
-            [number("n", 0)],
-        ),
         "loops in loops": ([node("Loop", "n --", "y", body=nested)], {"x": ["b", 4]}, ["y"], [number("n", 4000)]),
     }
 
@@ -513,14 +495,6 @@ def test_what_asks_for_too_much_is_refused_at_once(name: str, tmp_path: Path) ->
     path = save(tmp_path, *bombs()[name])
     with never_endless(), pytest.raises((UnreadableError, TooMuchError)):
         load(path)
-
-
-def _size(value: int) -> bytes:
-    data = bytearray()
-    while value >= 0x80:
-        data.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*data, value])
 
 
 @pytest.mark.parametrize("why", WRONG)
@@ -544,13 +518,6 @@ def test_shapes_agree_with_onnx(name: str, tmp_path: Path) -> None:
     w = load(path)
     ours = w.tensors.numel[w.tensors.is_output] @ w.value_at(batch=5)
     assert ours.tolist() == [np.prod(sizes)] if all(sizes) else name.startswith("batch kept")
-
-
-def test_a_file_that_is_exported_anew_is_read_anew(tmp_path: Path) -> None:
-    """In one process, as in a notebook: the figures are those of the file as it is now."""
-    for size in (8, 80):
-        path = save(tmp_path, [node("MatMul", "x w", "y")], {"x": [1, size]}, ["y"], [weight("w", size, size)])
-        assert hx.compare(str(path), on=["h100_sxm"]).macs_per_inference == size * size
 
 
 def test_experts_multiply_the_tokens_that_choose_them(tmp_path: Path) -> None:

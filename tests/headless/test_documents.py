@@ -111,22 +111,6 @@ def test_every_setting_has_the_same_rows(call: Call) -> None:
         assert keys(*more) == first
 
 
-@for_each(
-    "words",
-    [
-        ("compare", "resnet18", "--batch", "8"),
-        ("sweep", "resnet18", "--on", "gpu,cpu", "--batches", "1,8"),
-        ("search", "resnet18", "--on", "gpu,cpu", "--batches", "1,8", "--max-latency", "1s"),
-    ],
-)
-def test_latency_times_energy_is_edp(call: Call, words: tuple[str, ...]) -> None:
-    rows = list(csv.DictReader(io.StringIO(call(*words, "--format", "csv").out)))
-    assert rows
-    for row in rows:
-        product = float(row["latency_s"]) * float(row["energy_j_per_inference"])
-        assert product == pytest.approx(float(row["edp_js"]), rel=1e-9), row
-
-
 NODES = [
     ("resnet18", "", "model", ""),
     ("resnet18", "layer1.0.conv1", "subgraph", "layer1.0.conv1"),

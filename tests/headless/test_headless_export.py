@@ -188,6 +188,7 @@ def test_a_sweep_of_everything_writes_json_without_infinity() -> None:
     assert (found["latency_s"], found["energy_j"], found["energy_j_per_inference"]) == (None, None, 1e-9)
     for text in FORMULAS:
         assert catalogue_sweep._quote_cell(text).lstrip('"')[0] == "'"
+    assert catalogue_sweep._quote_cell('a,"b\x1b[31m') == '"a,""b\u241b[31m"'
 
 
 # --- text -----------------------------------------------------------------------------------------------

@@ -142,6 +142,9 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("devices", "--on", "gpu"), "--on"),
     (("sweep", "conv2d", "--batch", "1,8"), "sweep --batches"),
     (("why", "conv2d", "nothing_like_it"), "unknown model"),
+    (("compare", "resnet18", "--on", "h100_sxm{units*1e308}"), "is too large"),
+    (("compare", "resnet18", "--on", "h100_sxm{clock_hz=1e9,clock_hz=2e9}"), "clock_hz is set twice"),
+    (("compare", "resnet18", "--on", "h100_sxm", "--sequence", "5"), "resnet18 has no --sequence"),
 ]
 
 
@@ -155,15 +158,6 @@ def test_one_line_and_exit_code_two(refused: Refused, words: tuple[str, ...], sa
 @for_each("verb", sorted(registry.names()))
 def test_every_verb_refuses_an_unknown_option(refused: Refused, verb: str) -> None:
     assert re.search("--no-such-option| is given ", refused(*registry.full_name(verb).split(), "--no-such-option"))
-
-
-@for_each("verb", sorted(registry.names()))
-def test_every_verb_has_help(call: Call, verb: str) -> None:
-    done = call(*registry.full_name(verb).split(), "--help")
-    assert done.code == 0
-    assert done.out.startswith(f"usage: hwexplorer {registry.full_name(verb)}")
-    assert done.err == ""
-    assert registry.full_name(verb).split()[0] in call("--help").out
 
 
 HOSTILE = ["a\0b", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "[bold]x", "a\rb\nc", "\u202egnp", "\udcff", "漢字", "𝕣"]

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 from collections.abc import Callable
 from functools import cache
@@ -221,22 +220,6 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path.write_text("device,model,latency_ms,latency_ms\nl4,resnet50,1,2\n")
     with pytest.raises(RequestError, match="column 'latency_ms' is there twice"):
         read_rows([path])
-
-
-def test_data_that_is_no_file_is_said_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    os.mkfifo(tmp_path / "fifo.csv")
-    (tmp_path / "bytes.csv").write_bytes(b"device,model\nt4,\xff\n")
-    (tmp_path / "packed.csv.gz").write_bytes(b"device,model\n")
-    (tmp_path / "short.csv").write_text("device,model,batch,latency_ms\nt4\n")
-    for name, says in {
-        "fifo.csv": "fifo.csv: cannot be read (is no regular file)",
-        "bytes.csv": "bytes.csv: cannot be read (line 2 is not UTF-8 text)",
-        "packed.csv.gz": "packed.csv.gz: cannot be read (is not a gzip file, or is damaged)",
-    }.items():
-        assert main(["validate", str(tmp_path / name)]) == 2
-        assert capsys.readouterr().err == f"hwexplorer: {says}\n"
-    assert main(["validate", "/dev/zero"]) == 2
-    assert main(["validate", str(tmp_path / "short.csv")]) == 2
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,9 @@ def test_help_shows_examples_that_parse(name: str, capsys: pytest.CaptureFixture
         assert cli.parse([*selecting, *shlex.split(words)]).verb == name
     with pytest.raises(SystemExit):
         cli.parse([*selecting, "--help"])
-    told = capsys.readouterr().out
+    told, said = capsys.readouterr()
+    assert told.startswith(f"usage: hwexplorer {registry.full_name(name)}")
+    assert said == ""
     assert all(f"  hwexplorer {registry.full_name(name)} {words}".rstrip() in told for words in examples)
 
 
