@@ -17,7 +17,7 @@ from hardware.architecture_facts import ChipLevel, Efficiency, NpuConstants, usa
 from hardware.base.text import whole
 from hardware.demand import READ, READ_WEIGHT, WRITE, Bools, Demand, Floats, Ints, OpClass
 from hardware.device import Device
-from hardware.mapping import common
+from hardware.mapping import common, result_blocks
 from hardware.mapping.common import Mapping, Stages, Tiling, Traffic, elements, format_run, product
 from hardware.setup import Setup
 
@@ -150,14 +150,19 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to the arrays of the units that each layer has; element-wise work follows on the same units."""
     device = setup.device
     on_matrix = common.on_matrix_unit(demand, setup.plan)
-    padded = _padded_macs(demand, device)
+    blocks = result_blocks.divide(demand, device) if result_blocks.has_blocks(device) else None
+    padded = _padded_macs(demand, device) if blocks is None else blocks.padded
     matrix_s, vector_s = _unit_seconds(demand, setup, rates, on_matrix, padded)
+    if blocks is not None:
+        vector_s = np.maximum(vector_s * (1.0 - result_blocks.is_passing(demand)), blocks.output_s)
     # Where layers stream to each other, not all units can have one.
     share = cast(NpuConstants, device.arch.constants).usable_units if _streams(device) else 1.0
     usable = max(float(np.floor(device.units * share)), 1.0)
     beside = _streamed_traffic(demand, setup)
     chip_s = beside.chip_bytes / device.last_level_bandwidth
     dram_s = _memory_seconds(demand, device, rates, beside)
+    if blocks is not None:
+        dram_s = np.maximum(dram_s, result_blocks.read_seconds(demand, device, beside))
     # While layers stream to each other, images enter and results leave: the link then limits all layers together.
     link_s = dram_s * _streams(device)
     matrix_ideal_s = 2.0 * demand.macs * on_matrix / setup.matrix_flops
@@ -178,7 +183,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     least_s = np.maximum(demand.per_kernel(matrix_ideal_s), demand.per_kernel(vector_ideal_s))
     least_s = np.maximum(least_s, demand.per_kernel(link_s + change.handed_s))
     pace_s, taken_s = _share_context(placed, steps, least_s)
-    fill_s = pace_s[:, demand.kernel] * _lag(demand, device)
+    fill_s = pace_s[:, demand.kernel] * _lag(demand, device) if blocks is None else (blocks.last_s + blocks.sum_s)[None]
     paced = _pace_units(placed, steps, usable, unit_work_s, pace_s, taken_s)[:, demand.kernel]
     idle = on_matrix * (padded - demand.macs)
     if _streams(device):
@@ -380,10 +385,14 @@ def _lag(demand: Demand, device: Device) -> Floats:
 def _streamed_traffic(demand: Demand, setup: Setup) -> Traffic:
     """Return the traffic while layers work: the model's input and output, or all of each layer's without streaming."""
     device = setup.device
-    if not _streams(device):
+    if not _streams(device) and not result_blocks.has_blocks(device):
         return common.traffic(demand, device, most=None if setup.runtime.mode == "eager" else _capacity(demand, device))
     size = demand.transfers.size_bytes
     new = np.where((demand.transfers.previous < 0) & (demand.transfers.role != READ_WEIGHT), size, 0.0)
+    if result_blocks.has_blocks(device):  # stripes of images pass from layer to layer on chip
+        weights = demand.moved_bytes[READ_WEIGHT]
+        entering = demand.per_op(new, READ) + weights
+        return Traffic(entering, demand.per_op(new, WRITE), demand.read_bytes, demand.written_bytes, weights)
     # A layer whose weights alone are more than the chip holds runs part by part, over its input each time.
     parts = np.ceil(np.maximum(_weight_bytes(demand) / _room(device), 1.0))[demand.kernel]
     again = demand.moved_bytes[READ] * (parts - 1.0)
