@@ -153,8 +153,9 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     blocks = result_blocks.divide(demand, device) if result_blocks.has_blocks(device) else None
     padded = _padded_macs(demand, device) if blocks is None else blocks.padded
     matrix_s, vector_s = _unit_seconds(demand, setup, rates, on_matrix, padded)
+    of_lanes = 1.0 if blocks is None else result_blocks.left_to_lanes(demand)
     if blocks is not None:
-        vector_s = np.maximum(vector_s * (1.0 - result_blocks.is_passing(demand)), blocks.output_s)
+        vector_s = np.maximum(vector_s * of_lanes, blocks.output_s)
     # Where layers stream to each other, not all units can have one.
     share = cast(NpuConstants, device.arch.constants).usable_units if _streams(device) else 1.0
     usable = max(float(np.floor(device.units * share)), 1.0)
@@ -166,7 +167,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     # While layers stream to each other, images enter and results leave: the link then limits all layers together.
     link_s = dram_s * _streams(device)
     matrix_ideal_s = 2.0 * demand.macs * on_matrix / setup.matrix_flops
-    vector_ideal_s = 2.0 * demand.macs * ~on_matrix / setup.vector_mac_flops + demand.vector_flops / setup.vector_flops
+    vector_ideal_s = 2.0 * demand.macs * ~on_matrix / setup.vector_mac_flops
+    vector_ideal_s = vector_ideal_s + of_lanes * demand.vector_flops / setup.vector_flops
     every_s = np.stack(
         np.broadcast_arrays(matrix_s / usable, vector_s / usable, dram_s - link_s, chip_s), axis=1
     )  # on all usable units

@@ -15,6 +15,7 @@ from hardware.device import Device
 from hardware.mapping.common import Traffic
 
 _TAPS = 4  # of a window, multiplied in turn by the cells that otherwise take channels
+_WINDOW_PIXELS = 4.0  # times those of a product without a window: fewer channels are taken at once
 _SCALE_BYTES = 10.0  # bias, scale and shift of a channel
 
 
@@ -45,14 +46,16 @@ def divide(demand: Demand, device: Device) -> Blocks:
     channels = np.where(taps > 0, k / taps, k)
     along = taps * np.ceil(channels / device.depth_step) * device.depth_step
     across = np.ceil(taps / _TAPS) * _TAPS * np.ceil(channels / rows) * rows
-    deep = np.where(demand.is_convolution, np.minimum(along, across), along)
+    best = np.where(device.taps_first * taps > 1, across, np.minimum(along, across))
+    deep = np.where(demand.is_convolution, best, along)
     deep = np.where(demand.is_depthwise, np.ceil(k / _TAPS) * _TAPS * rows, deep)
     beside = columns * np.where(demand.is_depthwise, np.ceil(g * n / columns), g * np.ceil(n / columns))
     cells = device.block_rows * device.block_columns
     # Cells of one column wait for its weights.
     padded = np.maximum(blocks * cells, rows * columns * cells / device.weights_per_clock) * beside * deep
     clocks = padded / (rows * columns * cells)
-    written = np.where(demand.head, demand.elements, 0.0) / device.results_per_clock
+    is_written = demand.head & (demand.op_class != OpClass.MOVEMENT)  # parts of a joined tensor are written in place
+    written = np.where(is_written, demand.elements, 0.0) / device.results_per_clock
     count = np.maximum(demand.elements / device.block_results, 1.0)
     joins = (demand.op_class == OpClass.ELEMENTWISE) & (demand.moved_bytes[READ] > 0)
     joins &= ~demand.head | (demand.moved_bytes[READ] > 1.5 * demand.elements * demand.element_bytes)
@@ -62,19 +65,22 @@ def divide(demand: Demand, device: Device) -> Blocks:
     return Blocks(np.maximum(padded, demand.macs), *(clocks / device.clock_hz for clocks in each))
 
 
-def is_passing(demand: Demand) -> Floats:
-    """Return 1 for operators whose arithmetic the output of a layer does in passing, (n,)."""
+def left_to_lanes(demand: Demand) -> Floats:
+    """Return 0 for operators whose arithmetic the output of a layer does in passing, else 1, (n,)."""
     passing = (demand.op_class == OpClass.ELEMENTWISE) | (demand.op_class == OpClass.NORM)
-    return np.where(passing | (demand.macs > 0), 1.0, 0.0)
+    return np.where(passing | (demand.macs > 0), 0.0, 1.0)
 
 
 def read_seconds(demand: Demand, device: Device, traffic: Traffic) -> Floats:
     """Return the seconds in which the channels of memory read weights, scales (once for each block of pixels) and the
     model's input, (n,)."""
     weights = traffic.weight_read / device.weight_bytes_per_clock
-    inputs = (traffic.dram_read - traffic.weight_read) / device.input_bytes_per_clock
+    # Rows under the windows of two blocks are read for both.
+    again = np.maximum(demand.windows[2] / demand.windows[4], 1.0) * demand.is_convolution
+    images = (traffic.dram_read - traffic.weight_read) * again / device.input_bytes_per_clock
     _, m, n, _ = demand.gemm
     channels = np.where(demand.is_depthwise, demand.gemm[0], n)
-    scales = _SCALE_BYTES * channels * np.ceil(m / device.block_pixels) / device.scale_bytes_per_clock
-    seconds: Floats = np.maximum(np.maximum(weights, scales), inputs) / device.clock_hz
+    pixels = device.block_pixels * np.where(demand.windows[2] > 1, _WINDOW_PIXELS, 1.0)
+    scales = _SCALE_BYTES * channels * np.ceil(m / pixels) / device.scale_bytes_per_clock
+    seconds: Floats = np.maximum(np.maximum(weights, scales), images) / device.clock_hz
     return seconds
