@@ -21,10 +21,12 @@ def test_cycles_are_near_those_of_vela() -> None:
     for model in ("mnasnet0_5", "squeezenet1_0"):
         ours = vela.predicted(model, vela.DEVICES)
         errors += [abs(ours[name] / cycles[model, name] - 1.0) for name in vela.DEVICES]
-    assert np.median(errors) < 0.06 and max(errors) < 0.25
+    assert np.median(errors) < 0.06
+    assert max(errors) < 0.25
 
 
 def test_a_licensed_core_is_no_chip_that_wins() -> None:
     """Its node, memory and joules are assumed, so it counts as on paper."""
     (row,) = compare("mobilenet_v2", on="ethos_u85_512", precision="int8").rows
-    assert row.trust.level == "design_target" and row.average_power_w < row.power_limit_w
+    assert row.trust.level == "design_target"
+    assert row.average_power_w < row.power_limit_w
