@@ -17,7 +17,7 @@ from analysis.estimate import causes as causes, estimate as estimate, figures as
 from analysis.estimate.metrics import METRICS as METRICS
 from analysis.estimate.scenario import Scenario as Scenario
 from analysis.explore.outcome import Constraint as Constraint
-from analysis.explore.grid import front as front
+from analysis.explore.grid import Ranking as Ranking, try_each as try_each
 from analysis.explore import frame_schedule as frame_schedule, mission as mission, tuning as tuning
 
 # Measurements, and their predictions.

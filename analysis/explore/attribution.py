@@ -357,7 +357,10 @@ def _reasons(
                 f"{short_name(slower.device)} is {_describe_speed(software.ratio)}: {software.describe()} "
                 f"({software.runtimes})"
             )
-        lines.extend(_under_utilisation(more, less))
+        if more.utilization * 2 < less.utilization and more.utilization < 0.3:
+            used, other = (percent(side.utilization, 1) for side in (more, less))
+            reaches = f"{short_name(more.device)} reaches {used} of its peak"
+            lines.append(f"under-utilisation: {reaches}, {short_name(less.device)} {other}")
     if metric in ("energy", "edp"):
         lines.extend(_provenance(more, less))
     lines.extend(_paper_band(each) for each in (more, less) if metric != "latency" and not each.device.silicon)
@@ -505,13 +508,3 @@ def _static_cause(more: Estimate, less: Estimate) -> str:
     )
     by_time, by_power = (time - less_time) * (power + less_power) / 2, (power - less_power) * (time + less_time) / 2
     return "static power over the longer time" if by_time >= by_power else "higher static power"
-
-
-def _under_utilisation(more: Estimate, less: Estimate) -> tuple[str, ...]:
-    """Return a sentence if the slower side leaves much more of its peak unused, else an empty tuple."""
-    if more.utilization * 2 < less.utilization and more.utilization < 0.3:
-        return (
-            f"under-utilisation: {short_name(more.device)} reaches {percent(more.utilization, 1)} of its peak, "
-            f"{short_name(less.device)} {percent(less.utilization, 1)}",
-        )
-    return ()

@@ -230,7 +230,12 @@ def bill_of(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True
     return Bill(
         cheapest=_cheapest(results, rows, rivals, by, counted),
         counted=counted,
-        assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
+        assumptions=tuple(
+            Assumption(name, getattr(by, name), entry["unit"], "given", "given")
+            if name in by.given
+            else Assumption(name=name, **{**entry, "value": getattr(by, name)})
+            for name, entry in defaults().items()
+        ),
         prices=tuple(dict.fromkeys(price for result in results for price in prices(result, by))),
         rows=rows,
     )
@@ -260,10 +265,3 @@ def _cheapest(
     if unfit:
         parts.append(f"The model does not run on {', '.join(unfit)} (`compare` says why).")
     return " ".join(parts)
-
-
-def _assumption(name: str, value: float, given: bool) -> Assumption:
-    entry = defaults()[name]
-    if given:
-        return Assumption(name, value, entry["unit"], "given", "given")
-    return Assumption(name, value, entry["unit"], entry["source"], entry["quality"], entry["low"], entry["high"])

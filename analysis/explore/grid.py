@@ -1,12 +1,14 @@
 """The grid of configurations: its points and axes, one walk over them, and what is asked of points.
 
 Batches are evaluated together, and points are in the order of the axes: model, precision, device, batch. Nothing else
-walks over configurations of a model; a report keeps, orders and groups the points.
+walks over configurations of a model. What takes several estimates (a design, the units of a mission, a server under a
+load) is tried by `try_each`, and ordered and selected like points.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, pairwise, product
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -19,7 +21,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.cost import Cost, CostSettings, find_cost, settings
 from analysis.explore.odds import odds_below
 from analysis.explore.outcome import Constraint
-from analysis.model.ir.workload import Bools, Floats, Workload
+from analysis.model.ir.workload import Workload
 from analysis.model.names import zoo
 from analysis.wording import EVIDENCE, is_backed
 from hardware.base.errors import RequestError
@@ -28,6 +30,68 @@ from hardware.device import Device
 TOGETHER = 8  # batches evaluated together, so that memory does not grow with the request
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 Tick = Callable[[int, int], None]  # called with the number of estimates done, and of all
+
+
+class Ranked(Protocol):
+    """A configuration that can be ordered."""
+
+    def sort_key(self, metric: str) -> float:
+        """Return a figure so that less is better."""
+
+
+Case = TypeVar("Case")
+Found = TypeVar("Found", bound=Ranked)
+Result = TypeVar("Result")
+
+
+class Ranking(tuple[Found, ...]):
+    """Configurations in an order. Each method returns others, and changes none."""
+
+    __slots__ = ()
+
+    def where(self, has: Callable[[Found], bool]) -> Self:
+        """Select those with a property."""
+        return type(self)(filter(has, self))
+
+    def first(self, has: Callable[[Found], bool]) -> Self:
+        """Move those with a property to the beginning, and keep the order otherwise."""
+        return type(self)(sorted(self, key=lambda one: not has(one)))
+
+    def order(self, *metrics: str) -> Self:
+        """Sort by a metric, the best first, then by the others."""
+        return type(self)(sorted(self, key=lambda one: tuple(map(one.sort_key, metrics))))
+
+    def front(self, objectives: Sequence[str]) -> Self:
+        """Select those that no other beats in one objective without being worse in another."""
+        rows = np.array([[one.sort_key(name) for name in objectives] for one in self], dtype=np.float64)
+        is_kept = np.ones(len(self), dtype=np.bool_)
+        for i, row in enumerate(rows):
+            if is_kept[i]:
+                is_kept &= ~((rows >= row).all(axis=1) & (rows > row).any(axis=1))
+        return type(self)(one for one, kept in zip(self, is_kept.tolist(), strict=True) if kept)
+
+
+def try_each(
+    cases: Iterable[Case],
+    run: Callable[[Case], Result],
+    tick: Tick | None = None,
+    until: Callable[[Result], bool] = lambda found: False,
+    error: type[RequestError] = RequestError,
+) -> tuple[list[Result], Counter[str]]:
+    """Return what `run` makes of each case, up to the first for which `until` holds, and how often each reason excludes
+    a case, by raising `error`."""
+    found, reasons, cases = list[Result](), Counter[str](), list(cases)
+    for done, case in enumerate(cases, 1):
+        try:
+            found.append(run(case))
+        except error as reason:
+            reasons[str(reason)] += 1
+        else:
+            if until(found[-1]):
+                break
+        if tick is not None:
+            tick(done, len(cases))
+    return found, reasons
 
 
 class Point(Figures, frozen=True, kw_only=True):
@@ -163,14 +227,10 @@ class Crossing(msgspec.Struct, frozen=True):
     changes: int
 
 
-class Points(tuple[Point, ...]):
-    """Points in an order. Each method returns other points, and changes none."""
+class Points(Ranking[Point]):
+    """Points in an order."""
 
     __slots__ = ()
-
-    def where(self, has: Callable[[Point], bool]) -> "Points":
-        """Select the points with a property."""
-        return Points(filter(has, self))
 
     def distinct(self) -> "Points":
         """Drop equal runs: of formats that a device runs alike, keep the one that it runs."""
@@ -187,19 +247,6 @@ class Points(tuple[Point, ...]):
         if not limits:
             return Points(within)
         return Points(msgspec.structs.replace(point, odds=min(map(point.odds_of_keeping, limits))) for point in within)
-
-    def order(self, metric: str) -> "Points":
-        """Sort by a metric, the best first, then by energy."""
-        return Points(sorted(self, key=lambda point: (point.sort_key(metric), point.energy_j_per_inference)))
-
-    def front(self, objectives: Sequence[str]) -> "Points":
-        """Select the points that no other beats in one objective without being worse in another."""
-        rows = np.array([[point.sort_key(name) for name in objectives] for point in self], dtype=np.float64)
-        return self.marked(front(rows.reshape(-1, len(objectives))).tolist())
-
-    def marked(self, marks: Sequence[bool]) -> "Points":
-        """Select the points whose mark is True."""
-        return Points(point for point, is_marked in zip(self, marks, strict=True) if is_marked)
 
     def lines(self) -> list["Points"]:
         """Divide into the points of one model, size, device and precision over the batches."""
@@ -262,12 +309,3 @@ def _bisect_batch(axes: Axes, metric: str, one: Point, other: Point, high: int) 
         middle = (low + high) // 2
         low, high = (middle, high) if wins(middle) == is_ahead else (low, middle)
     return high
-
-
-def front(values: Floats) -> Bools:
-    """Return which rows of `values` (n, d), all to be minimised, are on the Pareto front."""
-    keep = np.ones(len(values), dtype=np.bool_)
-    for i, row in enumerate(values):
-        if keep[i]:
-            keep &= ~((values >= row).all(axis=1) & (values > row).any(axis=1))
-    return keep

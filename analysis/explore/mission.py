@@ -8,19 +8,19 @@ all at work, and they draw nothing else.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
-from analysis.document import column
+from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.explore.divided_run import refusal
 from analysis.explore.frame_schedule import FrameRun, Task, schedule
+from analysis.explore.grid import Ranking, try_each
 from analysis.explore.odds import describe_odds, odds_below
 from analysis.wording import EVIDENCE
 from hardware.base import file_access
@@ -125,6 +125,10 @@ class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     flip: Annotated[str, column("What flips it", keep=2)]
     tasks: tuple[TaskAnswer, ...]
 
+    def sort_key(self, metric: str) -> float:
+        """Return the power, or of an impossible mission how far it is from being possible."""
+        return self.power_w if self.is_possible else self.worst
+
 
 class MissionChange(msgspec.Struct, frozen=True):
     """A change of a mission, and whether it makes it possible on any module."""
@@ -150,6 +154,7 @@ class MissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Find = Callable[[Task, str], Estimate]  # the estimate of a task on a device, by its key
+Tried = tuple[Sequence[Device], ModuleAnswer]  # the units of a module, and the mission on them
 
 
 def read_mission(path: Path) -> Mission:
@@ -223,11 +228,15 @@ def stretched_s(result: Estimate, share: float) -> float:
     return result.latency_s + float(extra_s.sum())
 
 
-def _factors(result: Estimate) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the ends of the bands of latency and energy over these."""
-    pairs = ((result.latency_band_s, result.latency_s), (result.energy_band_j, result.energy_j))
-    latency, energy = ((low / (value or 1.0), high / (value or 1.0)) for (low, high), value in pairs)
-    return latency, energy
+def _on_unit(result: Estimate, energy_j: float, done_hz: float, **others: Any) -> TaskAnswer:
+    """Return a task on a unit, of which `done_hz` frames take `energy_j` each."""
+    bands = ((result.latency_band_s, result.latency_s), (result.energy_band_j, result.energy_j))
+    latency_factors, energy_factors = ((low / (value or 1.0), high / (value or 1.0)) for (low, high), value in bands)
+    return record(
+        TaskAnswer, result, unit=result.device.key, alone_s=result.latency_s, evidence=result.trust.level,
+        energy_j=energy_j, done_hz=done_hz, power_w=energy_j * done_hz, latency_factors=latency_factors,
+        energy_factors=energy_factors, **others,
+    )  # fmt: skip
 
 
 def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int], find: Find) -> ModuleAnswer:
@@ -266,13 +275,9 @@ def _run_load(tops: float, units: Sequence[Device], find: Find) -> TaskAnswer:
     energy_j, place, result = min(runs, key=lambda run: run[:2])
     operators = result.workload.operators
     rate_hz = tops * 1e12 / (2.0 * float((operators.macs @ result.workload.value_at(batch=task.batch)).sum()))
-    latency_factors, energy_factors = _factors(result)
-    seconds = result.latency_s
-    return TaskAnswer(
-        model=f"{tops:g} TOPS as {task.model}", unit=result.device.key, precision_run=result.precision_run,
-        rate_hz=rate_hz, done_hz=rate_hz, alone_s=seconds, together_s=seconds, longest_s=seconds, due_s=None,
-        missed_share=0.0, energy_j=energy_j, power_w=energy_j * rate_hz, evidence=result.trust.level,
-        busy_s=seconds, place=place, latency_factors=latency_factors, energy_factors=energy_factors,
+    return _on_unit(
+        result, energy_j, rate_hz, model=f"{tops:g} TOPS as {task.model}", rate_hz=rate_hz, due_s=None,
+        missed_share=0.0, place=place, **dict.fromkeys(("together_s", "longest_s", "busy_s"), result.latency_s),
     )  # fmt: skip
 
 
@@ -308,15 +313,11 @@ def _run_tasks(
     )
     dynamic_j = np.array([result.energy_j - result.component_j["static"] for result in results])
     rates_hz = np.minimum(rates_hz, [task.rate_hz or np.inf for task in mission.task])
-    dues = [task.due_s if np.isfinite(task.due_s) else None for task in mission.task]
     tasks = tuple(
-        TaskAnswer(
-            model=task.model, unit=result.device.key, precision_run=result.precision_run, rate_hz=task.rate_hz,
-            done_hz=float(rates_hz[i]), alone_s=result.latency_s, together_s=float(mean_s[i]),
-            longest_s=float(longest_s[i]), due_s=dues[i], missed_share=float(missed_share[i]),
-            energy_j=float(dynamic_j[i]), power_w=float(dynamic_j[i] * rates_hz[i]), evidence=result.trust.level,
-            busy_s=float(taken_s[i]), place=places[i],
-            **dict(zip(("latency_factors", "energy_factors"), _factors(result), strict=True)),
+        _on_unit(
+            result, float(dynamic_j[i]), float(rates_hz[i]), model=task.model, rate_hz=task.rate_hz,
+            together_s=float(mean_s[i]), longest_s=float(longest_s[i]), missed_share=float(missed_share[i]),
+            due_s=task.due_s if np.isfinite(task.due_s) else None, busy_s=float(taken_s[i]), place=places[i],
         )
         for i, (task, result) in enumerate(zip(mission.task, results, strict=True))
     )  # fmt: skip
@@ -441,23 +442,17 @@ def _first_of_alike(places: Sequence[int], units: Sequence[Device]) -> tuple[int
     return tuple(number_of[place] for place in places)
 
 
-def _scaled(mission: Mission, scale: float) -> Mission:
-    tasks = tuple(msgspec.structs.replace(task, rate_hz=task.rate_hz * scale) for task in mission.task)
-    return msgspec.structs.replace(mission, task=tasks)
-
-
-def _largest_scale(
-    mission: Mission, answers: Sequence[tuple[str, Sequence[Device], ModuleAnswer]], find: Find
-) -> tuple[float, str]:
+def _largest_scale(mission: Mission, tried: Sequence[Tried], find: Find) -> tuple[float, str]:
     """Return the largest part of all rates, in whole percent, at which the mission is possible on any module, and the
     module; 0 if it never is. Modules follow by the part that their power and the loads of their units would allow."""
     best, device = 0.0, ""
-    bounds = [(_bound_of_scale(mission, answer), units) for _, units, answer in answers]
+    bounds = [(_bound_of_scale(mission, answer), units) for units, answer in tried]
     for bound, units in sorted(bounds, key=lambda one: -one[0]):
         low, high = best, 1.0
         for _ in range(_STEPS if bound > best else 0):
             middle = (low + high) / 2.0
-            is_possible = divide_tasks(_scaled(mission, middle), units, find).is_possible
+            slower = tuple(msgspec.structs.replace(task, rate_hz=task.rate_hz * middle) for task in mission.task)
+            is_possible = divide_tasks(msgspec.structs.replace(mission, task=slower), units, find).is_possible
             low, high = (middle, high) if is_possible else (low, middle)
             if high <= best + 0.01:
                 break
@@ -473,34 +468,19 @@ def _bound_of_scale(mission: Mission, answer: ModuleAnswer) -> float:
     return min(of_power, 1.0 / max(max(loads), 1e-12))
 
 
-_Case = tuple[str, Sequence[Device], ModuleAnswer]
+def try_modules(
+    mission: Mission, modules: Iterable[Sequence[Device]], find: Find, *, is_any: bool = False
+) -> tuple[Ranking[ModuleAnswer], str]:
+    """Return the mission on each module that can run it, the best first: likely possible, possible as estimated, else
+    the nearest; and the most common reason why others cannot. `is_any`: stop at the first possible one."""
+    answers, reasons = try_each(
+        modules, lambda units: divide_tasks(mission, units, find), until=lambda one: is_any and one.is_possible
+    )
+    ranking = Ranking(answers).order("power").first(lambda one: one.odds >= 0.5).first(lambda one: one.is_possible)
+    return ranking, next((reason for reason, _ in reasons.most_common(1)), "")
 
 
-def _try_all(
-    name: str, mission: Mission, modules: Iterable[Sequence[Device]], find: Find, *, is_any: bool = False
-) -> tuple[list[_Case], str]:
-    """Return name, units and answer of the mission on each module that can run it, the best first: possible, then by
-    power, else the nearest; and the most common reason of the others ('' without one). `is_any`: stop at the first
-    possible one."""
-    answers, reasons = list[_Case](), Counter[str]()
-    for units in modules:
-        try:
-            answers.append((name, units, divide_tasks(mission, units, find)))
-            if is_any and answers[-1][2].is_possible:
-                break
-        except RequestError as error:
-            reasons[str(error)] += 1
-    answers.sort(key=lambda one: _rank(one[2]))
-    return answers, next((reason for reason, _ in reasons.most_common(1)), "")
-
-
-def _rank(answer: ModuleAnswer) -> tuple[bool, bool, float]:
-    """Return the place of a module: likely possible, possible as estimated, else the nearest; then by power."""
-    figure = answer.power_w if answer.is_possible else answer.worst
-    return not answer.is_possible, answer.odds < 0.5, figure
-
-
-def find_ways(mission: Mission, answers: Sequence[_Case], find: Find) -> tuple[MissionChange, ...]:
+def find_ways(mission: Mission, tried: Sequence[Tried], find: Find) -> tuple[MissionChange, ...]:
     """Return changes of an impossible mission, each with the nearest of all modules that it makes it possible on, the
     possible ones first. A module that draws more at rest than is allowed is not tried."""
     changes, tasks = list[tuple[str, Mission]](), mission.task
@@ -513,13 +493,12 @@ def find_ways(mission: Mission, answers: Sequence[_Case], find: Find) -> tuple[M
         changes.append((f"without {task.model}", msgspec.structs.replace(mission, task=tasks[:i] + tasks[i + 1 :])))
     ways = list[MissionChange]()
     for name, changed in changes:
-        modules = [units for _, units, one in answers if one.rest_w + one.host_w <= changed.power_w]
-        tried, reason = _try_all(name, changed, modules or [answers[0][1]], find, is_any=True)
-        best = tried[0][2] if tried else None
-        says = f"{best.device}: {best.why}" if best else reason
-        ways.append(MissionChange(name, best is not None and best.is_possible, says))
+        modules = [units for units, one in tried if one.rest_w + one.host_w <= changed.power_w]
+        answers, reason = try_modules(changed, modules or [tried[0][0]], find, is_any=True)
+        says = f"{answers[0].device}: {answers[0].why}" if answers else reason
+        ways.append(MissionChange(name, any(one.is_possible for one in answers), says))
     if any(task.rate_hz for task in tasks):
-        scale, device = _largest_scale(mission, answers, find)
+        scale, device = _largest_scale(mission, tried, find)
         if scale:
             ways.append(MissionChange(f"{percent(scale)} of all rates", True, device))
     return tuple(sorted(ways, key=lambda way: not way.is_possible))
@@ -528,40 +507,33 @@ def find_ways(mission: Mission, answers: Sequence[_Case], find: Find) -> tuple[M
 def answer_mission(
     name: str,
     mission: Mission,
-    modules: Iterable[Sequence[Device]],
+    modules: Sequence[Sequence[Device]],
     find: Find,
     on_paper: Iterable[Sequence[Device]] = (),
 ) -> MissionAnswer:
     """Answer a mission on modules; devices `on_paper` are tried if none of these can do it. Modules that a model does
     not fit, or that no known software runs it on, are left out. Raises RequestError if that leaves none."""
-    modules = list(modules)
-    tried, reason = _try_all(name, mission, modules, find)
-    if not tried:
+    answers, reason = try_modules(mission, modules, find)
+    if not answers:
         raise RequestError(f"{name}: {reason or 'no device'}")
-    best = tried[0][2]
-    possible = sum(answer.is_possible for _, _, answer in tried)
+    best, possible = answers[0], sum(answer.is_possible for answer in answers)
     ways: tuple[MissionChange, ...] = ()
     if not possible:
-        designs, _ = _try_all(name, mission, on_paper, find)
-        ways = find_ways(mission, tried, find) + tuple(
-            MissionChange(f"{answer.device}, which exists on paper only", True, answer.why)
-            for _, _, answer in designs
-            if answer.is_possible
+        units = {units[0].key: units for units in modules}
+        designs, _ = try_modules(mission, on_paper, find)
+        ways = find_ways(mission, [(units[answer.device], answer) for answer in answers], find) + tuple(
+            MissionChange(f"{design.device}, which exists on paper only", True, design.why)
+            for design in designs
+            if design.is_possible
         )
     periods_s = [task.period_s for task in mission.task if task.rate_hz]
     frames_s = max(periods_s) if periods_s else _PERIODS * sum(task.busy_s for task in best.tasks)
-    left_out = f"; {len(modules) - len(tried)} more cannot run it, most: {reason}" if reason else ""
+    left_out = f"; {len(modules) - len(answers)} more cannot run it, most: {reason}" if reason else ""
     return MissionAnswer(
-        mission=name, verdict=_verdict(best, possible, len(tried)) + left_out, best=best, n_possible=possible,
-        modules=tuple(answer for _, _, answer in tried), ways=ways,
+        mission=name, verdict=_verdict(best, possible, len(answers)) + left_out, best=best, n_possible=possible,
+        modules=answers, ways=ways,
         frames=_first_frames(mission.task, best.tasks[: len(mission.task)], frames_s), frames_s=frames_s,
     )  # fmt: skip
-
-
-def try_modules(mission: Mission, modules: Iterable[Sequence[Device]], find: Find) -> tuple[list[ModuleAnswer], str]:
-    """Return the mission on each module that can run it, and the most common reason why others cannot."""
-    answers, reason = _try_all("", mission, modules, find)
-    return [answer for _, _, answer in answers], reason
 
 
 class MissionCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -569,10 +541,10 @@ class MissionCell(msgspec.Struct, frozen=True, kw_only=True):
 
     device: Annotated[str, column("Device")]
     mission: Annotated[str, column("Mission")]
-    is_possible: Annotated[bool, column("Possible", shown={True: "yes", False: "no"})]
-    odds: Annotated[float, column("Odds", "%")]
-    power_w: Annotated[float | None, column("Power", "W")]
-    chips: Annotated[float | None, column("Chips", keep=3)]
+    is_possible: Annotated[bool, column("Possible", shown={True: "yes", False: "no"})] = False
+    odds: Annotated[float, column("Odds", "%")] = 0.0
+    power_w: Annotated[float | None, column("Power", "W")] = None
+    chips: Annotated[float | None, column("Chips", keep=3)] = None
     flip: Annotated[str, column("What flips it")]
 
 
@@ -586,30 +558,27 @@ class MissionTable(msgspec.Struct, frozen=True, kw_only=True):
     cells: tuple[MissionCell, ...]
 
 
-def compare_missions(answers: Sequence[tuple[str, list[ModuleAnswer], str]]) -> MissionTable:
+def compare_missions(answers: Sequence[tuple[str, Sequence[ModuleAnswer], str]]) -> MissionTable:
     """Return several missions, each with its name, the modules that run it, and why others do not."""
-    names = [name for name, _, _ in answers]
-    devices = list(dict.fromkeys(one.device for _, modules, _ in answers for one in modules))
-    cells = list[MissionCell]()
-    for device in devices:
-        for name, modules, reason in answers:
-            one = next((one for one in modules if one.device == device), None)
-            cells.append(
-                MissionCell(device=device, mission=name, is_possible=one.is_possible, odds=one.odds,
-                            power_w=one.power_w, chips=one.chips, flip=one.flip)
-                if one else
-                MissionCell(device=device, mission=name, is_possible=False, odds=0.0, power_w=None, chips=None,
-                            flip=reason)
-            )  # fmt: skip
-    counts = {device: sum(cell.is_possible for cell in cells if cell.device == device) for device in devices}
-    devices.sort(key=lambda device: -counts[device])
-    best = f"{devices[0]} makes {counts[devices[0]]} of {len(names)} missions possible"
+    modules = [{one.device: one for one in own} for _, own, _ in answers]
+    cells = {
+        device: [
+            record(MissionCell, own[device], mission=name)
+            if device in own
+            else MissionCell(device=device, mission=name, flip=reason)
+            for own, (name, _, reason) in zip(modules, answers, strict=True)
+        ]
+        for device in dict.fromkeys(chain.from_iterable(modules))
+    }
+    counts = {device: sum(cell.is_possible for cell in own) for device, own in cells.items()}
+    devices = sorted(cells, key=lambda device: -counts[device])
+    best = f"{devices[0]} makes {counts[devices[0]]} of {len(answers)} missions possible"
     others = ", ".join(f"{device} {counts[device]}" for device in devices[1:4])
     return MissionTable(
-        missions=tuple(names),
+        missions=tuple(name for name, _, _ in answers),
         devices=tuple(devices),
         verdict=f"{best}; {others}" if others else best,
-        cells=tuple(sorted(cells, key=lambda cell: devices.index(cell.device))),
+        cells=tuple(cell for device in devices for cell in cells[device]),
     )
 
 

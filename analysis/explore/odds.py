@@ -178,17 +178,18 @@ def correlation(a: Estimate, b: Estimate) -> float:
 def odds(results: Sequence[Estimate], reference: Estimate) -> tuple[Odds, ...]:
     """Compare each device that the model fits on with the reference, in each metric."""
     rivals = [result for result in results if result is not reference and result.fits and reference.fits]
-    return tuple(_odds(result, reference, metric) for result in rivals for metric in BEATS)
+    return tuple(
+        Odds(metric=metric, device=one.device.key, other=reference.device.key,
+             probability=probability(one, reference, metric))
+        for one in rivals
+        for metric in BEATS
+    )  # fmt: skip
 
 
 def odds_below(value: float, band: tuple[float, float], limit: float) -> float:
     """Return the probability that a figure with such a band would be measured at most at a limit."""
     middle, spread = middle_and_spread(value, band)
     return _bound(NormalDist(middle, spread).cdf(log(limit)) if spread else float(log(limit) >= middle))
-
-
-def _odds(a: Estimate, b: Estimate, metric: str) -> Odds:
-    return Odds(metric=metric, device=a.device.key, other=b.device.key, probability=probability(a, b, metric))
 
 
 def odds_sentence(found: Sequence[Odds]) -> str:

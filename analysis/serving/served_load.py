@@ -6,7 +6,7 @@ within limits, and the knee.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -17,16 +17,9 @@ import numpy as np
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.trust import MOST, ClassEvidence
+from analysis.explore import odds
 from analysis.explore.cost import S_PER_HOUR
-from analysis.explore.odds import (
-    LIKELY,
-    SURE,
-    correlation,
-    describe_measurement,
-    middle_and_spread,
-    odds_below,
-    odds_of_less,
-)
+from analysis.explore.grid import Ranking
 from analysis.explore.outcome import Outcome, RuledFigure
 from analysis.model.ir.workload import Floats
 from analysis.serving import request_load as loads
@@ -98,9 +91,15 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     ] = msgspec.UNSET
 
     def figure(self, metric: str) -> float:
-        """Return what an aim minimises: time of a request (latency), joules per token (energy), or their product."""
-        factors = {"latency": (self.request_p50_s,), "energy": (self.energy_j_per_token,)}
-        return math.prod(factors.get(metric, (self.request_p50_s, self.energy_j_per_token)))
+        """Return what an aim minimises: time of a request (latency), joules per token (energy), their product, USD per
+        token (cost), or the tokens/s of a device, negative."""
+        own = {
+            "latency": self.request_p50_s,
+            "energy": self.energy_j_per_token,
+            "cost": self.usd_per_million_tokens or math.inf,
+            "throughput": -self.tokens_per_s / self.devices,
+        }
+        return own.get(metric, self.request_p50_s * self.energy_j_per_token)
 
     @property
     def marked_key(self) -> str:
@@ -151,7 +150,7 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
         busy = self.utilization
         if self.lag_per_s > 0:
             busy = self.arrivals_per_s / max(self.arrivals_per_s - self.lag_per_s, 1e-9)
-        return odds_below(busy, self.band(busy), 1.0) if busy else 1.0
+        return odds.odds_below(busy, self.band(busy), 1.0) if busy else 1.0
 
     def band(self, figure_s: float, is_first: bool = False) -> tuple[float, float]:
         """Return the band of a time with the relative band of TPOT, or of TTFT if `is_first`."""
@@ -181,9 +180,33 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
         return self.asked.limits.excess(self.row.ttft_p99_s, self.row.tpot_p99_s)
 
     @property
+    def keeps_up(self) -> bool:
+        """True if no queue grows without end."""
+        return not self.row.lag_per_s
+
+    @property
+    def silicon(self) -> bool:
+        """False for devices on paper."""
+        return self.server.first.device.silicon
+
+    @property
     def is_within_limits(self) -> bool:
         """True if it keeps up with the load within its limits."""
-        return not self.row.lag_per_s and self.excess <= 1
+        return self.keeps_up and self.excess <= 1
+
+    @property
+    def odds(self) -> float:
+        """The probability that measured devices keep the limits."""
+        row, limits = self.row, self.asked.limits
+        figures = ((row.ttft_p99_s, limits.ttft_s, True), (row.tpot_p99_s, limits.tpot_s, False))
+        bounded = (figure for figure in figures if figure[1] < math.inf)
+        return min(
+            [odds.MOST, *(odds.odds_below(value, row.band(value, first), limit) for value, limit, first in bounded)]
+        )
+
+    def sort_key(self, metric: str) -> float:
+        """Return what an aim minimises, or the number of devices."""
+        return self.row.devices if metric == "devices" else self.row.figure(metric)
 
 
 def serve_load(server: Server, key: str, asked: AskedLoad) -> Served:
@@ -360,14 +383,9 @@ def serving_report(
     )
 
 
-def order_by_aim(served: Sequence[Served], metric: str) -> list[Served]:
+def order_by_aim(served: Iterable[Served], metric: str) -> Ranking[Served]:
     """Return servers of one load, the best first, but those that fall behind and devices on paper last."""
-
-    def place(one: Served) -> tuple[bool, bool, float]:
-        """Return the sort key of a server, the least first."""
-        return one.row.lag_per_s > 0, not one.server.first.device.silicon, one.row.figure(metric)
-
-    return sorted(served, key=place)
+    return Ranking(served).order(metric).first(lambda one: one.silicon).first(lambda one: one.keeps_up)
 
 
 def first_words(ordered: Sequence[Served], metric: str) -> str:
@@ -382,9 +400,9 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
     change = second.row.figure(metric) / first.row.figure(metric)
     behind = f"{second.spoken_name} has {describe_change(change, 'less', 'more', 'as much') or 'as much'}"
     chance = odds_first(first, second, metric)
-    if chance < LIKELY:
+    if chance < odds.LIKELY:
         return f"Too close to call: {first.spoken_name} leads by {AIMS[metric]}, {behind}"
-    best = f"is {'' if chance >= SURE else 'probably '}best ({percent(chance)} sure)"
+    best = f"is {'' if chance >= odds.SURE else 'probably '}best ({percent(chance)} sure)"
     return f"{first.spoken_name} {best}, with the least {AIMS[metric]}: {behind}"
 
 
@@ -394,12 +412,14 @@ def odds_first(first: Served, second: Served, metric: str) -> float:
     def logarithm(one: Served) -> tuple[float, float]:
         """Return mean and standard deviation of the logarithm of the aim."""
         row = one.row
-        time_s = middle_and_spread(row.request_p50_s, row.band(row.request_p50_s, not row.tpot_p50_s))
-        energy = middle_and_spread(row.energy_j_per_token, row.energy_band_j_per_token)
+        time_s = odds.middle_and_spread(row.request_p50_s, row.band(row.request_p50_s, not row.tpot_p50_s))
+        energy = odds.middle_and_spread(row.energy_j_per_token, row.energy_band_j_per_token)
         sides = {"latency": (time_s,), "energy": (energy,)}.get(metric, (time_s, energy))
         return sum(middle for middle, _ in sides), sum(spread for _, spread in sides)
 
-    return odds_of_less(logarithm(first), logarithm(second), correlation(first.server.first, second.server.first))
+    return odds.odds_of_less(
+        logarithm(first), logarithm(second), odds.correlation(first.server.first, second.server.first)
+    )
 
 
 def _scheduler_words(scheduler: Scheduler) -> str:
@@ -470,34 +490,10 @@ MOMENTS = 60  # points of a timeline
 _BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 
 
-def load_answer(served: Served) -> tuple[str, ...]:
-    """Say whether a load is kept up with, and when its requests get their tokens."""
-    row = served.row
-    simulated = f" (of {served.load.requests:,} simulated requests)" * (row.lag_per_s > 0)
-    return (
-        f"{row.state}; a request takes {quantity(row.request_p50_s, 's')}",
-        f"first token after {quantity(row.ttft_p50_s, 's')}, of the slowest 1 % after {quantity(row.ttft_p99_s, 's')}"
-        + simulated,
-        f"then a token each {quantity(row.tpot_p50_s, 's')}, of the slowest 1 % each {quantity(row.tpot_p99_s, 's')}",
-    )
-
-
-def load_sections(served: Served) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the waits of the slowest requests, and the timeline of requests in the server, with their headings."""
-    waits = sorted(list_waits(served.row.key, served.run), key=lambda wait: -wait.slowest_s)
-    lines = tuple(
-        f"{wait.slowest_fraction * 100:3.0f} % {wait.part}: {quantity(wait.slowest_s, 's')}, at the median "
-        f"{quantity(wait.typical_s, 's')}"
-        for wait in waits
-    )
-    heading = f"Requests in the server over {quantity(served.run.end_of_run_s, 's')}"
-    return ("What the slowest 1 % of requests wait for", lines), (heading, _timeline(served))
-
-
-def _timeline(served: Served) -> tuple[str, ...]:
+def _timeline(run: Run) -> tuple[str, ...]:
     """Return the number of requests in the server over time, each line scaled to its maximum."""
     lines = []
-    for name, values in zip(("waiting", "prompts", "decoding"), timeline(served.run, MOMENTS), strict=True):
+    for name, values in zip(("waiting", "prompts", "decoding"), timeline(run, MOMENTS), strict=True):
         highest = float(values.max())
         places = (values / (highest or 1.0) * (len(_BLOCKS) - 1)).round().astype(int)
         lines.append(f"{name:<9}{''.join(_BLOCKS[place] for place in places.tolist())} up to {highest:.3g}")
@@ -535,11 +531,32 @@ class ServedOutcome(Outcome, frozen=True):
 
     @property
     def answer(self) -> tuple[str, ...]:
-        return load_answer(self.served) if isinstance(self.served, Served) else ()
+        if not isinstance(self.served, Served):
+            return ()
+        row = self.served.row
+        simulated = f" (of {self.served.load.requests:,} simulated requests)" * (row.lag_per_s > 0)
+        first_s, slowest_s, token_s, slow_token_s = (
+            quantity(seconds, "s") for seconds in (row.ttft_p50_s, row.ttft_p99_s, row.tpot_p50_s, row.tpot_p99_s)
+        )
+        return (
+            f"{row.state}; a request takes {quantity(row.request_p50_s, 's')}",
+            f"first token after {first_s}, of the slowest 1 % after {slowest_s}{simulated}",
+            f"then a token each {token_s}, of the slowest 1 % each {slow_token_s}",
+        )
 
     @property
     def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return load_sections(self.served) if isinstance(self.served, Served) else ()
+        if not isinstance(self.served, Served):
+            return ()
+        run = self.served.run
+        waits = sorted(list_waits(self.served.row.key, run), key=lambda wait: -wait.slowest_s)
+        lines = tuple(
+            f"{wait.slowest_fraction * 100:3.0f} % {wait.part}: {quantity(wait.slowest_s, 's')}, at the median "
+            f"{quantity(wait.typical_s, 's')}"
+            for wait in waits
+        )
+        heading = f"Requests in the server over {quantity(run.end_of_run_s, 's')}"
+        return ("What the slowest 1 % of requests wait for", lines), (heading, _timeline(run))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -554,7 +571,7 @@ class ServedOutcome(Outcome, frozen=True):
 
     def measurement(self, figure: str) -> str:
         spec = self.served.asked.spec if isinstance(self.served, Served) else None
-        return describe_measurement(self.estimate, figure, spec)
+        return odds.describe_measurement(self.estimate, figure, spec)
 
     def ruled_figure(self, name: str) -> RuledFigure:
         if isinstance(self.served, DoesNotFitError):

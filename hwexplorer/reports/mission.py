@@ -42,19 +42,21 @@ def _states(state: State, file: tuple[Path, ...], **_: object) -> Iterable[State
 
 
 def _modules(asked: mission.Mission, names: Sequence[str], on_paper: bool) -> Sequence[Sequence[Device]]:
-    """Return the units of each candidate, in each of its power modes if the mission does not name one."""
-    candidates = [engine.device(name) for name in names] or [
-        device for device in catalogue_devices(engine.folders()) if device.silicon or on_paper
+    """Return the units of each candidate, and of each of its power modes, or instead of those that are asked for."""
+    listed = mission.list_modules(
+        [engine.device(name) for name in names]
+        or [device for device in catalogue_devices(engine.folders()) if device.silicon or on_paper],
+        engine.device,
+    )
+    plain_devices = [units[0] for units in listed if units[0].key == units[0].id]
+    in_modes = [
+        mission.module_units(engine.device(f"{device.id}:{mode}"), engine.device)
+        for device in plain_devices
+        for mode in device.file.power_modes
+        if mode in asked.modes or not asked.modes
     ]
-    modules = mission.list_modules(candidates, engine.device)
-    for units in list(modules):
-        first = units[0]
-        plain = not first.power_mode and first.key == first.id
-        modes = [mode for mode in first.file.power_modes if mode in asked.modes or not asked.modes] if plain else []
-        modules += [mission.module_units(engine.device(f"{first.id}:{mode}"), engine.device) for mode in modes]
-        if asked.modes and modes:
-            modules.remove(units)
-    return modules
+    replaced = {units[0].id for units in in_modes if asked.modes}
+    return [*(units for units in listed if units[0].key not in replaced), *in_modes]
 
 
 def _document(state: State, file: tuple[Path, ...], candidates: tuple[str, ...] | None, on_paper: bool) -> _Answer:
@@ -67,13 +69,14 @@ def _document(state: State, file: tuple[Path, ...], candidates: tuple[str, ...] 
         asked = mission.read_mission(path)
         named = (asked.device,) if isinstance(asked.device, str) else asked.device
         names = candidates or (() if named == (mission.WHICH,) else named)
-        cases.append((path.stem, asked, _modules(asked, names, on_paper), bool(names)))
+        cases.append((path.stem, asked, _modules(asked, names, on_paper)))
     if len(cases) > 1:
-        return mission.compare_missions([(name, *mission.try_modules(m, units, find)) for name, m, units, _ in cases])
-    name, asked, modules, is_named = cases[0]
-    every = () if is_named else catalogue_devices(engine.folders())
+        return mission.compare_missions(
+            [(name, *mission.try_modules(asked, units, find)) for name, asked, units in cases]
+        )
+    every = () if names else catalogue_devices(engine.folders())
     paper = [(device,) for device in every if not (device.silicon or on_paper)]
-    return mission.answer_mission(name, asked, modules, find, paper)
+    return mission.answer_mission(*cases[0], find, paper)
 
 
 def _best(answer: _Answer) -> mission.ModuleAnswer | None:

@@ -88,9 +88,9 @@ def find_within(
         _check_accuracies(evaluated)
     points = evaluated.distinct()
     has_silicon = any(point.silicon for point in points)
-    fitting = points.where(lambda point: point.fits).order(order)
+    fitting = points.where(lambda point: point.fits).order(order, "energy")
     allowed = fitting.keep(limits)
-    existing, on_paper = (Points(p for p in allowed if p.silicon is real) for real in (True, False))
+    existing, on_paper = allowed.where(lambda point: point.silicon), allowed.where(lambda point: not point.silicon)
     best_known = dominated = Points()
     if objectives:
         groups = existing.order("energy"), on_paper.order("energy")
@@ -99,9 +99,7 @@ def find_within(
         kept = {id(point) for point in (*existing, *on_paper)}
         dominated = Points(point for group in groups for point in group if id(point) not in kept)
     else:
-        existing, on_paper = (
-            Points(sorted(group, key=lambda point: not is_sure(point, SAFE))) for group in (existing, on_paper)
-        )
+        existing, on_paper = (group.first(lambda point: is_sure(point, SAFE)) for group in (existing, on_paper))
     rivals = fitting.where(lambda point: point.silicon is has_silicon)
     keeping = existing if has_silicon else on_paper
 
@@ -261,7 +259,7 @@ def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
     yield f"{least}: {_describe(best)}"
     if engine.device(best.device).power_cap:
         yield _against_uncapped(best, state)
-    bolder = next(iter(Points(search.found).order(search.order)), best)
+    bolder = next(iter(Points(search.found).order(search.order, "energy")), best)
     backed = next((point for point in search.found if point.is_measured), None)
     if bolder is not best:
         yield f"bolder: {_describe(bolder)}"

@@ -18,6 +18,7 @@ from hwexplorer.extend import (
     METRICS,
     Constraint,
     Device,
+    Ranking,
     RequestError,
     area,
     declare,
@@ -25,9 +26,9 @@ from hwexplorer.extend import (
     engine,
     execute,
     frame_schedule,
-    front,
     mission,
     options,
+    try_each,
     tuning,
     what_if,
 )
@@ -44,6 +45,7 @@ parse_value = what_if.parse_value
 
 DESIGNS_MAX = 1_000_000
 _ROUNDING = 1.0 + 1e-6  # a design that a limit of power throttles is at this limit
+_OBJECTIVES = ("area", "latency", "energy")  # of the front; they order designs of equal score, so it holds the best
 _REFUSALS = {"power": "it draws more power than allowed", "area": "its die is larger than allowed"}
 
 
@@ -90,6 +92,11 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float = 0.0
     binds: dict[str, float] = {}
     refused: str = ""
+
+    def sort_key(self, metric: str) -> float:
+        """Return the score, the area, or a metric of the total."""
+        own = {"score": self.score, "area": self.area_mm2}
+        return own[metric] if metric in own else METRICS[metric].figure(self.total)
 
 
 class DesignReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,11 +152,12 @@ def _within_power(study: DesignStudy) -> DesignStudy:
 
 
 def _design(study: DesignStudy, unchanged: Design, values: tuple[float, ...]) -> Design:
+    """Return the design of some values with its score. Raises RequestError for a chip that cannot be."""
     changes = tuple(knob.change(value) for knob, value in zip(study.knobs, values, strict=True))
     try:
         device = what_if.apply_changes(study.base, changes)
     except RequestError as error:
-        return Design(device="", values=values, refused=str(error).rpartition("}: ")[2])
+        raise RequestError(str(error).rpartition("}: ")[2]) from None
     design = _evaluate(study, device, values)
     figure = METRICS[study.metric].figure
     design = msgspec.structs.replace(design, score=figure(design.total) / figure(unchanged.total))
@@ -193,18 +201,13 @@ def search_designs(study: DesignStudy, tick: Callable[[int, int], None] | None =
         raise RequestError(f"a grid of {total:,} designs (allowed: {DESIGNS_MAX:,}): take fewer values")
     study = _within_power(study)
     unchanged = _evaluate(study, study.base, ())
-    found: list[Design] = []
-    for values in itertools.product(*(knob.values for knob in study.knobs)):
-        found.append(_design(study, unchanged, values))
-        if tick is not None:
-            tick(len(found), total)
-    allowed = list({one.values: one for one in found if not one.refused}.values())
-    reasons = [one.refused for one in found if one.refused]
-    why = max(set(reasons), key=lambda reason: (reasons.count(reason), reason)) if reasons else ""
-    if not allowed:
-        raise RequestError(f"none of {len(found):,} designs can be: {why}")
-    totals = np.array([(d.total.latency_s, d.total.energy_j_per_inference, d.area_mm2) for d in allowed])
-    best = sorted(allowed, key=lambda one: (one.score, one.area_mm2))
+    grid = itertools.product(*(knob.values for knob in study.knobs))
+    found, reasons = try_each(grid, lambda values: _design(study, unchanged, values), tick)
+    reasons.update(one.refused for one in found if one.refused)
+    why = next((reason for reason, _ in reasons.most_common(1)), "")
+    best = Ranking(found).where(lambda one: not one.refused).order("score", *_OBJECTIVES)
+    if not best:
+        raise RequestError(f"none of {total:,} designs can be: {why}")
     better = [one for one in found if one.refused in _REFUSALS.values() and one.score < best[0].score]
     return document.record(
         DesignReport,
@@ -212,11 +215,11 @@ def search_designs(study: DesignStudy, tick: Callable[[int, int], None] | None =
         base=study.base.key,
         models=tuple(task.model for task in study.tasks),
         is_mission=study.asked is not None,
-        evaluated=len(found),
-        refused=len(reasons),
+        evaluated=total,
+        refused=reasons.total(),
         as_it_is=unchanged,
         best=tuple(best[:most]),
-        front=tuple(one for one, kept in zip(allowed, front(totals).tolist(), strict=True) if kept),
+        front=tuple(best.front(_OBJECTIVES)),
         why_refused=why,
         excluded=min(better, key=lambda one: one.score, default=None),
         limits={limit.figure: limit.amount for limit in study.limits},
@@ -228,10 +231,6 @@ def search_designs(study: DesignStudy, tick: Callable[[int, int], None] | None =
 
 def _device(design: Design) -> str:
     return design.changes or design.device
-
-
-def _binds(design: Design) -> str:
-    return next((f"{name} {percent(share)}" for name, share in design.binds.items()), "")
 
 
 def _costs(design: Design) -> str:
@@ -248,7 +247,8 @@ COLUMNS = (
     Column("dies", "Dies", role="text", keep=1, of=lambda design: str(design.dies),
            help="above 1: larger than what one exposure prints; their links are not counted"),
     Column("cost_usd", "Die USD", keep=3, help="good die only, by the price of wafers: no package, memory, test"),
-    Column("binds", "Binds", role="text", keep=2, of=_binds, help="what limits most of the time"),
+    Column("binds", "Binds", role="text", keep=2, help="what limits most of the time",
+           of=lambda design: next((f"{name} {percent(share)}" for name, share in design.binds.items()), "")),
     Column("costs", "Latency and energy/inf by model", role="text", keep=2, of=_costs),
 )  # fmt: skip
 
@@ -398,7 +398,7 @@ VERB = declare.Report(
     parts=(
         declare.Rows(
             "front", "Beaten by none in latency, energy and area", COLUMNS, key="device",
-            of=lambda document: sorted(document.front, key=lambda design: design.score)[: len(document.best)],
+            of=lambda document: document.front[: len(document.best)],
         ),
         declare.Rows("best", "Best", COLUMNS, key="device", footer=_footer),
     ),

@@ -1,16 +1,13 @@
-"""What the tests of the decisions share: workloads, devices, and the command line as a function."""
+"""What the tests of the decisions share: workloads, devices, and the command line."""
 
-import contextlib
-import io
-import json
 from functools import cache
-from typing import Any
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from hardware import known_architectures
 from hardware.device import Device
 from hardware.device_catalog import load_device
+from tests.command import hwexplorer as hwexplorer
 from tests.models import load_once as workload
 
 MODELS = (
@@ -28,24 +25,3 @@ def device(name: str) -> Device:
 @cache
 def run(model: str, on: str, batch: int = 1, precision: str = "fp32", execution: str = "auto") -> Estimate:
     return estimate(workload(model), device(on), Scenario(batch, precision, execution))
-
-
-class Result:
-    """What a command printed, and how it ended."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    def json(self) -> Any:
-        assert self.code in (0, 1), self.err
-        return json.loads(self.out)
-
-
-def hwexplorer(*words: str) -> Result:
-    """Run the command line in this process."""
-    from hwexplorer.cli import main
-
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(list(words))
-    return Result(code, out.getvalue(), err.getvalue())

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from analysis.estimate.figures import describe_deviations
 from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.estimate.scenario import Scenario
-from analysis.explore.grid import Axes, Points, evaluate, front
+from analysis.explore.grid import Axes, Points, Ranking, evaluate
 from analysis.explore.odds import SAFE
 from analysis.explore.outcome import Constraint
 from analysis.model.ir.workload import Workload
@@ -38,24 +39,23 @@ def _grid() -> Points:
     return _evaluate([workload("resnet18")], devices, (1, 8, 64), ("fp32", "int8")).distinct()
 
 
-@given(st.lists(st.tuples(*[st.integers(0, 6)] * 3), min_size=1, max_size=40))
-def test_the_front_is_that_of_brute_force(rows: list[tuple[int, int, int]]) -> None:
-    values = np.array(rows, dtype=np.float64)
-    for i, kept in enumerate(front(values)):
-        beaten = any((other <= values[i]).all() and (other < values[i]).any() for other in values)
-        assert kept == (not beaten)
+class _One(NamedTuple):
+    a: int
+    b: int
+    c: int
+
+    def sort_key(self, metric: str) -> float:
+        return float(np.prod(self)) if metric == "product" else float(getattr(self, metric))
 
 
-def test_pareto_keeps_what_nothing_beats() -> None:
-    found = find_within(_grid(), (), objectives=FRONT)
-    shown = (*found.found, *found.design_targets, *found.dominated)
-    assert len(shown) + found.not_fitting == found.evaluated == len(_grid())
-    for group, silicon in ((found.found, True), (found.design_targets, False)):
-        energies = [c.energy_j_per_inference for c in group]
-        latencies = [c.latency_s for c in group]
-        assert energies == sorted(energies)
-        assert latencies == sorted(latencies, reverse=True)
-        assert all(c.silicon is silicon for c in group)
+@given(st.lists(st.builds(_One, *[st.integers(0, 6)] * 3), min_size=1, max_size=40))
+def test_the_front_is_that_of_brute_force_and_holds_what_is_least(points: list[_One]) -> None:
+    front = Ranking(points).front("abc")
+    assert list(front) == [
+        one for one in points if not any(other != one and np.less_equal(other, one).all() for other in points)
+    ]
+    for metric in ("a", "b", "c", "product"):
+        assert Ranking(points).order(metric, *"abc")[0] in front
 
 
 def test_accuracy_is_an_objective_over_models() -> None:

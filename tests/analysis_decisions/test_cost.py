@@ -83,13 +83,6 @@ def test_settings_that_cannot_be(given: dict[str, float]) -> None:
         settings(given)
 
 
-def test_the_verb() -> None:
-    words = ("compare", "resnet18", "--on", "gpu,kpu", "--cost", "--price", "gpu=30000", "--hourly", "h100_sxm=2.5")
-    document = hwexplorer(*words, "--format", "json").json()["cost"]
-    assert document["rows"]["h100_sxm"]["hire_usd"] > 0
-    assert {a["name"] for a in document["assumptions"]} == set(defaults())
-
-
 def test_a_device_that_cannot_run_it_is_named_and_not_the_cheapest() -> None:
     bill = bill_of([run("llama3_8b:decode", on, precision="fp32") for on in ("h100_sxm", "rtx_4090")], settings())
     assert bill.rows["rtx_4090"].total_usd < bill.rows["h100_sxm"].total_usd

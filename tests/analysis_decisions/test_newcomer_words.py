@@ -1,20 +1,10 @@
 """What a newcomer reads in tables and messages says what it is."""
 
-import pytest
 from decisions import hwexplorer as run
 
-from analysis.explore.comparison import NOTICEABLE, change_effects
+from analysis.explore.comparison import change_effects
 from hwexplorer import engine
-from hwexplorer.reports.advise.advise import advise, gain
 from hwexplorer.state import parse, with_setting
-
-
-@pytest.mark.parametrize("aim", ["energy", "latency"])
-def test_advice_counts_what_improves_the_aim(aim: str) -> None:
-    result = engine.result(parse("mobilenet_v2/l4"))
-    found = advise(result, [engine.device("tpu_v5p")], aim)
-    assert all(gain(s, found.now, aim) >= NOTICEABLE for s in found.suggestions)
-    assert ("device tpu_v5p" in found.no_gain) == (aim == "energy")
 
 
 def test_weights_of_four_bits_need_calibration_whatever_the_product_runs_in() -> None:

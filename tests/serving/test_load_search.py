@@ -1,8 +1,5 @@
 """A search for the devices and the layout of one load, and a sweep over loads."""
 
-import json
-from typing import Any
-
 import pytest
 
 from analysis.explore.odds import SAFE
@@ -10,45 +7,41 @@ from analysis.model.transformer.transformer_request import preset
 from analysis.serving.deployment import ParallelDegrees, command_lines
 from analysis.serving.request_load import Lengths, open_load
 from hwexplorer import engine
-from hwexplorer.cli import main
 from hwexplorer.reports.show import load as search_load
 from hwexplorer.reports.show.load import layouts, split_layouts
 from hwexplorer.state import State
+from tests.command import document, hwexplorer
 
 MODEL = "llama3_8b:serve,in=256,out=32,rate=4"
 
 
-def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    assert main([*words, "--format", "json"]) in (0, None)
-    return json.loads(capsys.readouterr().out)
-
-
-def test_found_deployments_keep_the_limits_the_best_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_found_deployments_keep_the_limits_the_best_first() -> None:
     limits = ("--max-ttft", "500ms", "--max-tpot", "45ms")
-    found = answer(capsys, "search", MODEL, "--on", "l4,h100_sxm", "--devices", "4", *limits, "--sort", "energy")[
-        "found"
-    ]
-    rows = found
+    words = ("search", MODEL, "--on", "l4,h100_sxm", "--devices", "4", *limits, "--sort", "energy")
+    rows = document(*words)["found"]
     assert rows
     assert all(row["ttft_p99_s"] <= 0.5 and row["tpot_p99_s"] <= 0.045 and row["devices"] <= 4 for row in rows)
-    order = [(one["odds"] < SAFE, one["energy_j_per_token"]) for one in found]  # bolder ones come last
+    order = [(one["odds"] < SAFE, one["energy_j_per_token"]) for one in rows]  # bolder ones come last
     assert order == sorted(order)
-    assert all(0 < one["odds"] < 1 for one in found)
+    assert all(0 < one["odds"] < 1 for one in rows)
 
 
-def test_limits_that_nothing_keeps_name_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["search", MODEL, "--on", "l4", "--devices", "2", "--max-tpot", "1us"]
-    assert main(words) in (0, None)
-    out = capsys.readouterr().out
+def test_limits_that_nothing_keeps_name_the_nearest_that_keeps_up() -> None:
+    words = ("search", "llama3_8b:serve,in=1024,out=256,rate=8", "--on", "l4", "--devices", "8", "--max-tpot", "1us")
+    found = document(*words)
+    assert not found["found"]
+    assert found["falling_behind"] < found["evaluated"] - found["not_fitting"]
+    assert found["nearest"]["lag_per_s"] == 0
+    out = hwexplorer(*words).out
     assert "No deployment keeps TPOT p99 at most 1.00 µs" in out
-    assert "nearest: l4*2" in out
+    assert f"nearest: {found['nearest']['key']}" in out
 
 
-def test_the_commands_start_the_layout_that_was_found(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_start_the_layout_that_was_found() -> None:
     words = ("search", "llama3_70b:serve,in=256,out=32,rate=1", "--on", "h100_sxm", "--devices", "4")
-    document = answer(capsys, *words)
-    layout = document["found"][0]["layout"]
-    commands = {line["server"]: line["command"] for line in document["commands"]}
+    found = document(*words)
+    layout = found["found"][0]["layout"]
+    commands = {line["server"]: line["command"] for line in found["commands"]}
     degree = dict(part.split("=") for part in layout.split(","))["tp"]
     assert f"--tensor-parallel-size {degree}" in commands["vLLM"]
     assert f"--tp-size {degree}" in commands["SGLang"]
@@ -63,19 +56,16 @@ def test_layouts_share_devices_evenly() -> None:
     assert {ParallelDegrees(ep=8), ParallelDegrees(tp=4, ep=4), ParallelDegrees(tp=8)} <= sparse
 
 
-def test_a_sweep_goes_from_light_to_heavy(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = answer(capsys, "sweep", MODEL, "--on", "l4", "--rates", "1,8,2")["loads"]
+def test_a_sweep_goes_from_light_to_heavy() -> None:
+    rows = document("sweep", MODEL, "--on", "l4", "--rates", "1,8,2")["loads"]
     assert [row["load"] for row in rows] == ["1 request/s", "2 requests/s", "8 requests/s"]
     assert [row["tpot_p50_s"] for row in rows] == sorted(row["tpot_p50_s"] for row in rows)
-    assert len(answer(capsys, "sweep", MODEL, "--on", "l4")["loads"]) == 5
+    assert len(document("sweep", MODEL, "--on", "l4")["loads"]) == 5
 
 
-def test_a_search_without_devices_is_over_those_one_can_hire(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_without_devices_is_over_those_one_can_hire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_load, "hired_devices", lambda: frozenset({"h100_sxm"}))
-    assert main(["search", MODEL, "--devices", "1"]) in (0, None)
-    out = capsys.readouterr().out
+    out = hwexplorer("search", MODEL, "--devices", "1").out
     assert "on H100" in out or "on h100_sxm" in out
     assert "devices whose price to hire is published; --on names others" in out
 
@@ -136,21 +126,12 @@ def test_replicas_of_a_model_with_experts_are_started_one_by_one() -> None:
     assert "--data-parallel-size 2" in lines["llama3_8b"]
 
 
-def test_the_nearest_deployment_keeps_up_if_one_does(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("search", "llama3_8b:serve,in=1024,out=256,rate=8", "--on", "l4", "--devices", "8", "--max-tpot", "1ms")
-    document = answer(capsys, *words)
-    assert not document["found"]
-    assert document["falling_behind"] < document["evaluated"] - document["not_fitting"]
-    assert document["nearest"]["lag_per_s"] == 0
-
-
-def test_a_cap_serves_with_less_energy_within_the_limits(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cap_serves_with_less_energy_within_the_limits() -> None:
     words = ("search", MODEL, "--on", "h100_sxm", "--devices", "1", "--max-tpot", "20ms", "--cap", "--sort", "energy")
-    rows = answer(capsys, *words)["found"]
+    rows = document(*words)["found"]
     free = next(row for row in rows if row["key"] == "h100_sxm")
     assert rows[0]["key"].startswith("h100_sxm@")
     assert rows[0]["energy_j_per_token"] < free["energy_j_per_token"]
     assert rows[0]["tpot_p99_s"] <= 0.02
     assert rows[0]["usd_per_million_tokens"] == pytest.approx(free["usd_per_million_tokens"])
-    assert main(list(words)) in (0, None)
-    assert "without a cap: h100_sxm (one device)" in capsys.readouterr().out
+    assert "without a cap: h100_sxm (one device)" in hwexplorer(*words).out

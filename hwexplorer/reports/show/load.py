@@ -5,7 +5,7 @@ Other verbs show it over several loads, changes, devices and layouts if the mode
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +14,8 @@ from msgspec.structs import replace as with_fields
 from analysis.document import Column, columns
 from analysis.estimate.alternatives import alternatives
 from analysis.explore.cost import hired_devices
-from analysis.explore.odds import LIKELY, MOST, SAFE, odds_below
+from analysis.explore.grid import Ranking, try_each
+from analysis.explore.odds import LIKELY, SAFE
 from analysis.model.transformer.config import Config, degrees
 from analysis.model.transformer.transformer_request import LoadSpec
 from analysis.serving import deployment, served_load
@@ -61,17 +62,18 @@ def serve_cases(
     state: State, metric: str, cases: Iterable[Sequence[tuple[str, State, str]]]
 ) -> served_load.ServingReport:
     """Serve loads on servers. A server has one or several cases: words that name it in its row, a state, a device."""
-    by_server, not_fitting = [], []
-    for server in cases:
-        try:
-            runs = [(words, engine.serve_load(case, device)) for words, case, device in server]
-        except deployment.DoesNotFitError as error:
-            not_fitting.append(str(error))
-        else:
-            by_server.append([with_fields(run, row=with_fields(run.row, key=words)) for words, run in runs])
+    by_server, not_fitting = try_each(
+        cases, lambda server: [_serve(*case) for case in server], error=deployment.DoesNotFitError
+    )
     request = engine.load_of(state)[0]
-    load = ask_load(request, state.limits)
-    return served_load.serving_report(request.text, metric, load, by_server, not_fitting)
+    return served_load.serving_report(
+        request.text, metric, ask_load(request, state.limits), by_server, tuple(not_fitting)
+    )
+
+
+def _serve(words: str, state: State, device: str) -> served_load.Served:
+    served = engine.serve_load(state, device)
+    return with_fields(served, row=with_fields(served.row, key=words))
 
 
 def _title(report: served_load.ServingReport, state: State) -> str:
@@ -252,64 +254,45 @@ def _search(
     if given.get("caps"):
         devices = [*configured(devices, power_modes=False, caps=True)]
     load, drafts = asked.load, asked.spec.spec
+
+    def serve(case: tuple[deployment.ParallelDegrees, str]) -> list[served_load.Served]:
+        """Serve with ever more replicas, then with prefill apart, each until it keeps the limits."""
+        shape, device = case
+        server = engine.server_in_layout(request, shape, engine.scenario(state), device, asked.longest)
+
+        def serve_in(layout: deployment.ParallelDegrees) -> served_load.Served:
+            """Serve in a layout."""
+            key = f"{device}*{layout.devices}" if layout.devices > 1 else device
+            return served_load.serve_load(with_fields(server, layout=layout), key, asked)
+
+        ways = (replicated_layouts(server, load, most), split_layouts(server, load, most))
+        tried = (
+            try_each(each, serve_in, until=lambda one: one.is_within_limits, error=deployment.DoesNotFitError)[0]
+            for each in ways
+        )
+        return [one for served in tried for one in served[-1:]]
+
     # A layout opens its model once. Stages do not take drafts (vLLM: features, speculative decoding).
     shapes = (layout for layout in layouts(request.config, most) if layout.pp == 1 or not drafts)
-    candidates = list(product(shapes, devices))
-    tried, not_fitting = list[served_load.Served](), 0
-    for done, (layout, device) in enumerate(candidates, 1):
-        if tick is not None:
-            tick(done, len(candidates))
-        try:
-            server = engine.server_in_layout(request, layout, engine.scenario(state), device, asked.longest)
-        except deployment.DoesNotFitError:
-            not_fitting += 1
-            continue
-        for choices in (replicated_layouts(server, load, most), split_layouts(server, load, most)):
-            last: list[served_load.Served] = []
-            for each in choices:  # until one keeps the limits
-                count = each.devices
-                key = f"{device}*{count}" if count > 1 else device
-                last = [served_load.serve_load(with_fields(server, layout=each), key, asked)]
-                if last[0].is_within_limits:
-                    break
-            tried += last
-    within = sorted((one for one in tried if one.is_within_limits), key=lambda one: _order(one, order))
-    first = within[0] if within else None
+    found, not_fitting = try_each(product(shapes, devices), serve, tick, error=deployment.DoesNotFitError)
+    tried = Ranking(chain.from_iterable(found))
+    within = tried.where(lambda one: one.is_within_limits).order(order, "devices")
+    within = within.first(lambda one: one.odds >= SAFE).first(lambda one: one.silicon)
     # The second deployment competes with the first if both exist, or both are on paper.
-    is_alike = len({one.server.first.device.silicon for one in within[:2]}) == 1 < len(within)
-    has_rival = is_alike and order in served_load.AIMS
+    has_rival = order in served_load.AIMS and len({one.silicon for one in within[:2]}) == 1 < len(within)
     return LoadSearch(
         model=request.text,
         devices=tuple(devices),
         limits=asked.limits.words,
         order=order,
-        evaluated=len(tried) + not_fitting,
-        not_fitting=not_fitting,
-        falling_behind=sum(one.row.lag_per_s > 0 for one in tried),
-        found=tuple(with_fields(one.row, odds=_odds_of_keeping(one)) for one in within),
+        evaluated=len(tried) + not_fitting.total(),
+        not_fitting=not_fitting.total(),
+        falling_behind=sum(not one.keeps_up for one in tried),
+        found=tuple(with_fields(one.row, odds=one.odds) for one in within),
         first_odds=served_load.odds_first(within[0], within[1], order) if has_rival else None,
-        nearest=None if within or not tried else min(tried, key=lambda one: (one.row.lag_per_s > 0, one.excess)).row,
-        commands=deployment.command_lines(first.server, asked.longest, drafts) if first is not None else (),
+        nearest=None if within or not tried else min(tried, key=lambda one: (not one.keeps_up, one.excess)).row,
+        commands=deployment.command_lines(within[0].server, asked.longest, drafts) if within else (),
     )
-
-
-def order_figure(row: served_load.ServedLoad, order: str) -> float:
-    """Return the figure that an order minimises."""
-    own = {"cost": row.usd_per_million_tokens or math.inf, "throughput": -row.tokens_per_s / row.devices}
-    return own.get(order, row.figure(order))
-
-
-def _order(served: served_load.Served, order: str) -> tuple[bool, bool, float, int]:
-    """Return the sort key of a deployment: those that are SAFE come first, devices on paper last."""
-    is_bold = _odds_of_keeping(served) < SAFE
-    return not served.server.first.device.silicon, is_bold, order_figure(served.row, order), served.row.devices
-
-
-def _odds_of_keeping(served: served_load.Served) -> float:
-    row, limits = served.row, served.asked.limits
-    figures = ((row.ttft_p99_s, limits.ttft_s, True), (row.tpot_p99_s, limits.tpot_s, False))
-    odds = [odds_below(value, row.band(value, first), limit) for value, limit, first in figures if limit < math.inf]
-    return min([MOST, *odds])
 
 
 def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
@@ -332,7 +315,7 @@ def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
     yield f"least {_AIMS[search.order]}: {describe(best)} ({sure}{_sure(best)} to keep the limits)"
     rented = [one for one in existing if one.usd_per_million_tokens is not None]
     others = {
-        "bolder": min(existing, key=lambda one: order_figure(one, search.order)),
+        "bolder": min(existing, key=lambda one: one.figure(search.order)),
         "without a cap": next((one for one in existing if not engine.device(one.key).power_cap), best),
         "cheapest": min(rented, key=lambda one: one.usd_per_million_tokens or 0.0, default=best),
         "fewest devices": min(existing, key=lambda one: one.devices),
