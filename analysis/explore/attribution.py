@@ -14,13 +14,10 @@ import numpy as np
 
 from analysis.estimate.causes import (
     FAMILIES,
-    STEPS,
-    causes,
     divide_host_work,
     family_energy,
     instructions,
     static_power_w,
-    steps,
 )
 from analysis.estimate.estimate import Estimate, estimate, rates, ratio
 from analysis.estimate.metrics import ADDITIVE, METRICS
@@ -160,50 +157,46 @@ def estimate_of_work(result: Estimate, path: str) -> Estimate:
 
 
 def attribute(a: Estimate, b: Estimate, metric: str) -> Groups:
-    """Attribute the difference of a metric. Return the parts for each way of attributing it, by the name of the way."""
-    if metric == "edp":
-        return _attribute_edp(a, b)
-    sides: list[tuple[Floats, ...]]
+    """Attribute the difference of a metric, first to families of events or to causes, then to subgraphs."""
+    subgraphs, unit = _subgraphs(a, b), METRICS[metric].unit
+    energies = [family_energy(side) / side.scenario.batch for side in (a, b)]
+    times = [time_parts(side) for side in (a, b)]
+    of_subgraphs_j = [_with_host(side, "energy_j") / side.scenario.batch for side in (a, b)]
+    of_subgraphs_s = [_with_host(side, "latency_s") for side in (a, b)]
     if metric == "energy":
-        sides = [_energies(side) for side in (a, b)]
-        names = {"family": FAMILIES, "subgraph": _subgraphs(a, b)}
-    else:
-        sides = [
-            (time_parts(side), steps(causes(side).sum_over(slice(None))).sum(axis=1), _with_host(side, "latency_s"))
-            for side in (a, b)
-        ]
-        names = {"cause": TIMES, "step": STEPS, "subgraph": _subgraphs(a, b)}
-    unit = METRICS[metric].unit
+        return {
+            "family": _list_parts(FAMILIES, unit, energies),
+            "subgraph": _list_parts(subgraphs, unit, of_subgraphs_j),
+        }
+    if metric == "latency":
+        return {"cause": _list_parts(TIMES, unit, times), "subgraph": _list_parts(subgraphs, unit, of_subgraphs_s)}
+    names = (*(f"energy: {name}" for name in FAMILIES), *(f"time: {name}" for name in TIMES))
+    energies = [np.append(side, np.zeros(len(TIMES))) for side in energies]
+    times = [np.append(np.zeros(len(FAMILIES)), side) for side in times]
     return {
-        way: _list_parts(labels, unit, x, y, is_sorted=way == "subgraph")
-        for (way, labels), x, y in zip(names.items(), *sides, strict=True)
+        "cause": _shapley(names, energies, times, a, b),
+        "subgraph": _shapley(subgraphs, of_subgraphs_j, of_subgraphs_s, a, b),
     }
 
 
-def _list_parts(names: Sequence[str], unit: Unit, a: Floats, b: Floats, is_sorted: bool = True) -> tuple[Part, ...]:
-    """Return the parts of a difference by name, the largest first if `is_sorted`, else in the order of `names`."""
-    difference = b - a
+def _list_parts(names: Sequence[str], unit: Unit, sides: Sequence[Floats]) -> tuple[Part, ...]:
+    """Return the parts of a difference by name, the largest first."""
+    difference = sides[1] - sides[0]
     total = float(difference.sum())
-    if abs(total) < _ROUNDING * float(np.abs(a).sum() + np.abs(b).sum()):
+    if abs(total) < _ROUNDING * float(np.abs(sides).sum()):
         total = np.inf  # the sides are equal but for rounding
-    return _sorted_parts(names, unit, a, b, difference, total, is_sorted)
+    return _sorted_parts(names, unit, sides, difference, total)
 
 
 def _sorted_parts(
-    names: Sequence[str], unit: Unit, a: Floats, b: Floats, difference: Floats, total: float, is_sorted: bool = True
+    names: Sequence[str], unit: Unit, sides: Sequence[Floats], difference: Floats, total: float
 ) -> tuple[Part, ...]:
-    order = np.argsort(-np.abs(difference), kind="stable") if is_sorted else np.arange(len(names))
-    columns = (a.tolist(), b.tolist(), difference.tolist(), (difference / total).tolist())
+    order = np.argsort(-np.abs(difference), kind="stable")
+    columns = (*(side.tolist() for side in sides), difference.tolist(), (difference / total).tolist())
     return tuple(Part(names[i], unit, *(column[i] for column in columns)) for i in order.tolist())
 
 
 # --- energy and latency -----------------------------------------------------------------------------------
-
-
-def _energies(result: Estimate) -> tuple[Floats, Floats]:
-    """Return the energy by family (8,), and by subgraph and host (s + 1,), J per inference."""
-    batch = result.scenario.batch
-    return family_energy(result) / batch, _with_host(result, "energy_j") / batch
 
 
 def _with_host(result: Estimate, figure: str) -> Floats:
@@ -239,31 +232,8 @@ def _shapley(
     latency_s = [a.latency_s, b.latency_s]
     by_energy = (energies[1] - energies[0]) * (latency_s[0] + latency_s[1]) / 2
     difference = by_energy + (times[1] - times[0]) * (energy_j[0] + energy_j[1]) / 2
-    own_js, rest_js = (0.5 * (energies[i] * latency_s[i] + times[i] * energy_j[i]) for i in range(2))
-    return _sorted_parts(names, "Js", own_js, rest_js, difference, float(difference.sum()) or np.inf)
-
-
-def _attribute_edp(a: Estimate, b: Estimate) -> Groups:
-    sides = [(*_energies(side), time_parts(side), _with_host(side, "latency_s")) for side in (a, b)]
-    no_energy, no_time = np.zeros(len(FAMILIES)), np.zeros(len(TIMES))
-    causes = (*(f"energy: {name}" for name in FAMILIES), *(f"time: {name}" for name in TIMES))
-    return {
-        "factor": _shapley(
-            ("energy", "latency"),
-            [np.array([family.sum(), 0.0]) for family, *_ in sides],
-            [np.array([0.0, times.sum()]) for *_, times in sides],
-            a, b,
-        ),
-        "cause": _shapley(
-            causes,
-            [np.concatenate([family, no_time]) for family, *_ in sides],
-            [np.concatenate([no_energy, times]) for _, _, times, _ in sides],
-            a, b,
-        ),
-        "subgraph": _shapley(
-            _subgraphs(a, b), [subgraph for _, subgraph, *_ in sides], [times for *_, times in sides], a, b
-        ),
-    }  # fmt: skip
+    sides = [0.5 * (energies[i] * latency_s[i] + times[i] * energy_j[i]) for i in range(2)]
+    return _sorted_parts(names, "Js", sides, difference, float(difference.sum()) or np.inf)
 
 
 # --- by software and chip ---------------------------------------------------------------------------------
@@ -336,7 +306,7 @@ def _reasons(
     lines = [f"{names[0]} takes {quantity(ratio, 'x')} the {noun} of {names[1]}: {amounts}"]
     if ratio < 1.0 + SAME_COST:
         lines = [f"{names[0]} and {names[1]} have the same {noun}, {quantity(high, unit)}"]
-    main = groups["family"] if metric == "energy" else groups["cause"]
+    main = next(iter(groups.values()))
     sign = 1.0 if is_second else -1.0
     least = WORTH_NAMING * max(abs(values[1] - values[0]), *(abs(part.difference) for part in main))
     if ratio < 1.0 + SAME_COST:

@@ -339,15 +339,7 @@ _s = partial(quantity, unit="s")
 
 # --- one side against another, and several in turn --------------------------------------------------------
 
-_TITLES = {
-    "family": "By event family",
-    "subgraph": "By subgraph",
-    "cause": "By cause",
-    "step": "By step: roofline, partly filled tiles and waves, memory wait, launch, power limit",
-    "factor": "How much is time, how much energy (each difference times the mean of the other factor)",
-}
-# The divisions in brief text, by metric; the sentences are about the first one.
-_BRIEF = {"energy": ("family", "subgraph")}
+_TITLES = {"family": "By event family", "subgraph": "By subgraph", "cause": "By cause"}
 Sides = tuple[str | State, ...]
 
 
@@ -421,8 +413,7 @@ def _difference_page(found: difference.Difference, is_whole: bool) -> plain.Page
         parts = [figures, *(_part_table(found, explained, name, 0) for name in explained.groups)]
     elif abs(explained.ratio - 1.0) >= attribution.SAME_COST:  # else the words say so, and parts say nothing
         most = 6, 9 if len(found.reasons) < 8 else 4  # one screen in all
-        names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
-        parts = [_part_table(found, explained, name, rows) for name, rows in zip(names, most, strict=True)]
+        parts = [_part_table(found, explained, *pair) for pair in zip(explained.groups, most, strict=True)]
     parts.append(plain.Table("findings", "Rules", check.COLUMNS, rows(check.COLUMNS, found.findings, key="rule")))
     csv = figures if explained is None else _part_table(found, explained, next(iter(explained.groups)), 0)
     filled = [part for part in parts if part.rows]
