@@ -125,30 +125,16 @@ MORE = "More: --all (memory, power, utilisation, causes, all sentences), --level
 # Columns in the order of reading: cost, runtime and precision, evidence, then the details.
 _KEYS = (
     "device latency band energy_per_inference energy_band edp throughput runtime precision known ratio bound power "
-    "utilization memory causes trust compute_per_inference memory_per_inference static_per_inference energy weights "
-    "activations limit tdp kernels bounds latency_ratio energy_ratio"
+    "utilization memory causes trust energy weights activations limit tdp kernels bounds"
 )
-
-
-def _ratio(key: str, title: str, metric: str) -> Column:
-    """Return the column of the ratio of a metric to that of the baseline."""
-    return Column(key, title, "x", keep=3, of=lambda row: row.figures.ratio_to_baseline[metric], help="to the baseline")
-
-
-def _per_inference(component: str, title: str) -> Column:
-    """Return the column of the energy of a component per inference."""
-    field = f"{component}_j"
-    return Column(
-        f"{component}_per_inference", title, "J", keep=2,
-        of=lambda row: getattr(row.figures, field) / row.run.scenario.batch,
-    )  # fmt: skip
 
 
 COLUMNS = columns(
     comparison.Compared,
     _KEYS,
     Column("device", "Device", role="text", keep=0, of="run.device.label"),
-    _ratio("ratio", "EDP ratio", "edp"),
+    Column("ratio", "EDP ratio", "x", keep=3, help="to the baseline",
+           of=lambda row: row.figures.ratio_to_baseline["edp"]),
     Column("known", "Evidence", role="text", keep=2, of="evidence"),
     Column(
         "causes", "EDP by cause", role="bar", keep=5, help=plain.HELP,
@@ -170,14 +156,9 @@ COLUMNS = columns(
         "energy_band", "± of energy", "J", role="text", keep=2, ends=("energy_low", "energy_high"),
         of=lambda row: captions.band_words(row.run.energy_band_j, row.run.energy_j),
     ),
-    _per_inference("compute", "Compute/inf"),
-    _per_inference("memory", "Mem. energy/inf"),
-    _per_inference("static", "Static/inf"),
     Column("kernels", "Kernels", "count", keep=5, of="run.demand.n_kernels"),
     Column("bounds", "Bounds", role="text", keep=5, of=lambda row: captions.bound_counts(row.run),
            help="kernels by what bounds them"),
-    _ratio("latency_ratio", "Latency ratio", "latency"),
-    _ratio("energy_ratio", "Energy ratio", "energy"),
     within="figures", latency=0, energy_per_inference=0, runtime=2,
     edp={"help": "energy per inference x latency of the batch"},
     throughput={"help": "inferences per second", "title": "Rate", "keep": 3},
