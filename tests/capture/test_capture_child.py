@@ -89,14 +89,19 @@ def test_any_content_is_read_and_refused(monkeypatch: pytest.MonkeyPatch, code: 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
 
 
-def test_progress_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    phase = "\u001b]0;owned\u0007\u009b2J\u202ebuild\n"
-    code = f"send(phase={phase!r}, fraction=1e9); time.sleep(0.5); raise SystemExit(3)"
+def test_progress_steers_no_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    phase, shown = "\u001b]0;owned\u0007\u009b2J\u202ebuild\n", "\u241b]0;owned\u2407\ufffd2J\ufffdbuild"
+    wait = f"while not os.path.exists({str(tmp_path / 'seen')!r}): time.sleep(0.01)"
+    code = f"send(phase={phase!r}, fraction=1e9)\n{wait}\nraise SystemExit(3)"
     monkeypatch.setattr(job_module.ModelCapture, "command", mischief.command(code))
-    seen = []
+
+    def see(*now: object) -> None:
+        if now == (shown, 1.0):
+            (tmp_path / "seen").touch()
+
     with pytest.raises(CaptureError, match="code 3") as caught:
-        store.load("resnet18", 64, progress=lambda *now: seen.append(now))
-    assert ("\u241b]0;owned\u2407\ufffd2J\ufffdbuild", 1.0) in seen
+        store.load("resnet18", 64, progress=see)
+    assert (tmp_path / "seen").exists()
     assert str(caught.value).isprintable()
 
 
@@ -124,6 +129,8 @@ def loose(work):
             note()
             work()
         os._exit(0)
+def until_noted(count):
+    while open({path!r}).read().count("\\n") < count: time.sleep(0.01)
 note()
 """
 
@@ -132,10 +139,10 @@ def loose(path: Path, code: str) -> str:
     return LOOSE.format(path=str(path)) + code
 
 
-@pytest.mark.parametrize("then", ["os._exit(3)", "pipe.send(print); time.sleep(100)", "time.sleep(100)"])
+@pytest.mark.parametrize("then", ["os._exit(3)", "pipe.send(print); time.sleep(100)"])
 def test_what_it_started_ends_with_it(monkeypatch: pytest.MonkeyPatch, left: Path, then: str) -> None:
-    code = loose(left, f"for _ in range(3): loose(lambda: time.sleep(100))\ntime.sleep(0.3)\n{then}")
-    refused(monkeypatch, code, ProcessLimits(seconds=3.0))
+    start = "for _ in range(3): loose(lambda: (os.close(number), time.sleep(600)))\nuntil_noted(4)\n"
+    refused(monkeypatch, loose(left, start + then))
     assert len(left.read_text().split()) == 4
 
 
@@ -144,16 +151,17 @@ def test_ending_it_needs_no_cooperation(monkeypatch: pytest.MonkeyPatch, left: P
 import signal
 for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(number, signal.SIG_IGN)
 """
-    said = refused(monkeypatch, loose(left, stop + "time.sleep(100)"), ProcessLimits(seconds=1.0))
+    started = "loose(lambda: time.sleep(600))\ntime.sleep(600)"
+    said = refused(monkeypatch, loose(left, stop + started), ProcessLimits(seconds=1.0))
     assert "longer than 1 s" in said
 
 
 def test_a_process_that_leaves_the_group_holds_nobody_up(monkeypatch: pytest.MonkeyPatch, left: Path) -> None:
     """It holds the pipe, with half a message in it."""
-    escape = "os.write(number, struct.pack('!i', 99))\nloose(lambda: (os.setsid(), time.sleep(8)))\ntime.sleep(0.3)\n"
-    begin = time.monotonic()
-    refused(monkeypatch, loose(left, escape + "os._exit(3)"), ProcessLimits(seconds=2.0))
-    assert time.monotonic() - begin < 7
+    escape = "os.write(number, struct.pack('!i', 99))\nloose(lambda: (os.setsid(), time.sleep(600)))\nuntil_noted(2)\n"
+    refused(monkeypatch, loose(left, escape + "os._exit(3)"), ProcessLimits(seconds=8.0))
+    (escaped,) = filter(runs, map(int, left.read_text().split()))  # it ran on while the capture ended
+    os.kill(escaped, signal.SIGKILL)
 
 
 # --- what it takes ----------------------------------------------------------------------------------------

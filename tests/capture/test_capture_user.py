@@ -23,7 +23,7 @@ from tests.sampling import first
 from tests.waiting import never_endless
 
 OWN = Path(__file__).with_name("own_models.py")
-LIMITS = ProcessLimits(seconds=60, memory_bytes=8 << 30)
+LIMITS = ProcessLimits(seconds=600, memory_bytes=8 << 30)
 INPUT = "1x3x16x16"
 pytestmark = pytest.mark.usefixtures("quick_captures")
 ALONE = pytest.mark.usefixtures("captures_alone")

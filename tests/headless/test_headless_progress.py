@@ -2,13 +2,13 @@
 
 import io
 import re
-import time
 from pathlib import Path
 
 import pytest
 
 import hwexplorer
 from hwexplorer.process.output import Progress
+from tests.waiting import wait_until
 
 
 class Terminal(io.StringIO):
@@ -56,10 +56,10 @@ def test_there_is_one_such_line_in_the_program() -> None:
 
 
 def test_work_that_shows_nothing_says_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setattr("hwexplorer.process.output._BEAT_S", 0.01)
     for _ in range(2):  # as often as it is entered
+        terminal = Terminal()
+        monkeypatch.setattr("sys.stderr", terminal)
         with Progress():
-            time.sleep(0.1)
-        assert terminal.getvalue().endswith("\r\x1b[Kworking: 0 s\r\x1b[K")
+            wait_until(lambda terminal=terminal: "working: " in terminal.getvalue())
+        assert re.search(r"\r\x1b\[Kworking: \d+ s\r\x1b\[K$", terminal.getvalue())

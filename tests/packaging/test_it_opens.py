@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Timer
 
 from tests.terminal import Program
+from tests.waiting import LIMIT_S
 
 ANSWERS = ((b"6", rb"6 Plot . roofline"), (b"{", rb"vs bf16"), (b"?", rb"esc closes"))
 
@@ -47,7 +48,7 @@ def test_it_opens_in_a_browser_and_sends_exports_there(tmp_path: Path) -> None:
     ) as program:
         assert program.stdin is not None
         assert program.stdout is not None
-        limit = Timer(60.0, program.kill)
+        limit = Timer(LIMIT_S, program.kill)
         limit.start()
         try:
             seen = b""

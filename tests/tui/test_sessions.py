@@ -7,6 +7,7 @@ from pathlib import Path
 from hwexplorer.state import State, replace
 from hwexplorer.tui.session.change_summary import summarize_change
 from hwexplorer.tui.session.saved_sessions import SavedSessions
+from tests.waiting import LIMIT_S
 
 SAVING = """
 import sys
@@ -22,7 +23,7 @@ for turn in range(20):
 def test_none_is_lost_when_four_explorers_save_at_once(tmp_path: Path) -> None:
     file = tmp_path / "new" / "sessions.json"
     explorers = [subprocess.Popen([sys.executable, "-c", SAVING, str(file), name]) for name in "abcd"]
-    assert [explorer.wait(60) for explorer in explorers] == [0] * 4
+    assert [explorer.wait(LIMIT_S) for explorer in explorers] == [0] * 4
     assert set(SavedSessions(file).all()) == {f"{name}{turn}" for name in "abcd" for turn in range(20)}
 
 

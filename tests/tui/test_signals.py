@@ -208,11 +208,8 @@ def test_a_signal_ends_a_verb(verb: str, number: int, tmp_path: Path) -> None:
         "sweep": lambda: len(list((tmp_path / "out").iterdir())) > 0 and len(processes(mark)) >= 3,
         "capture": (tmp_path / "capturing").exists,
     }
-    end = time.monotonic() + LIMIT_S
-    while not started[verb]():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: process.poll() is not None or started[verb]())
+    assert process.poll() is None, process.communicate()
     process.send_signal(number)
     out, err = process.communicate(timeout=LIMIT_S)
     said = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
