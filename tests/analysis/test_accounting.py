@@ -1,11 +1,14 @@
 """One accounting for all architectures: cycles that exist, units that agree, hosts that start, counts before time."""
 
+import random
 import re
 from collections import defaultdict
 
 import grid
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import hwexplorer as hx
 from analysis.estimate.causes import divide_host_work
@@ -15,6 +18,7 @@ from hardware import known_architectures
 from hardware.architecture_facts import price_table
 from hardware.base.errors import RequestError
 from hardware.device import Device
+from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
 from hardware.precision import FORMATS
 from tests.sampling import for_each
@@ -189,3 +193,28 @@ def test_a_band_on_paper_reaches_what_silicon_spends(model: str) -> None:
     assert result.energy_band_j[1] > 2.5 * result.energy_j
     tpu = grid.run(model, "tpu_v4").run.prices.rows  # its power at load allows no more
     assert min(row.high_j / row.value_j for row in tpu if row.group == "paper") >= 1.4 * (1 - 1e-9)
+
+
+BY_ARCHITECTURE = defaultdict(list)
+for one in grid.catalogue(False):
+    BY_ARCHITECTURE[one.architecture].append(one)
+WORK = (*grid.BLOCKS, "resnet18", "mobilenet_v2", "vit_b_16", "bert_base", "llama3_8b:decode", "llama3_8b:prefill")
+
+
+@given(st.sampled_from(sorted(BY_ARCHITECTURE)), st.integers(0, 2**32), st.sampled_from(WORK), st.sampled_from("12"))
+@settings(max_examples=120, deadline=None)
+def test_more_clock_is_never_slower(architecture: str, seed: int, model: str, factor: str) -> None:
+    """Nor where a chip may throttle: it can run at the lower clock. Not of GPUs yet where compute waits for memory, or
+    a library takes other tiles at another clock and does not ask for their power."""
+    draw = random.Random(seed)
+    device = draw.choice(BY_ARCHITECTURE[architecture])
+    software, precision = draw.choice(["auto", *_software(device)]), draw.choice(grid.PRECISIONS)
+    batch, more = draw.choice([1, 3, 8, 64]), {"1": "1.3", "2": "2"}[factor]
+    slow = _run(model, device, batch, precision, software)
+    assume(slow is not None)
+    fast = grid.run(model, load_device(f"{device.id}{{clock_hz*{more}}}"), batch, precision, software)
+    assert slow is not None
+    if architecture == "gpu":
+        assume(np.allclose(slow.run.kernel_compute_s, float(more) * fast.run.kernel_compute_s))
+    case = f"{model} {device.id} {precision} batch {batch} {software} clock x {more}"
+    assert fast.latency_s <= slow.latency_s * (1 + (1e-3 if architecture == "gpu" else 1e-4)), case

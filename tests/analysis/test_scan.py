@@ -4,4 +4,4 @@ from tests.scan import scan
 
 
 def test_runs_keep_their_limits_and_better_hardware_is_never_slower() -> None:
-    assert not list(scan(160, seed=2))
+    assert not list(scan(80, seed=2))
