@@ -157,13 +157,12 @@ class _Runs(msgspec.Struct, frozen=True):
         for step in range(_ROUNDS):
             if not is_open.any():
                 break
-            between = (low * over - high * under) / np.where(is_open, over - under, 1.0)
-            excess = self.excess_j(np.where(is_open, between, low))
+            between = np.where(is_open, (low * over - high * under) / np.maximum(over - under, 1e-300), low)
+            excess = self.excess_j(between)
             is_over = excess > 0.0
             # An end that stays twice counts half (Illinois), else the other one alone would move.
-            stays = 0.5 if step else 1.0
-            under = np.where(is_over, np.where(was_over, stays, 1.0) * under, excess)
-            over = np.where(is_over, excess, np.where(was_over, 1.0, stays) * over)
+            weight = np.where(is_over == was_over, 0.5 if step else 1.0, 1.0)
+            under, over = np.where(is_over, weight * under, excess), np.where(is_over, excess, weight * over)
             high, low = np.where(is_open & is_over, between, high), np.where(is_open & ~is_over, between, low)
             was_over, is_open = is_over, is_open & (high - low > _CLOSE) & (excess != 0.0)
         return low
