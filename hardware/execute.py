@@ -7,7 +7,6 @@ was started for. Energy follows events."""
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, cast
 
@@ -15,7 +14,7 @@ import msgspec
 import numpy as np
 
 from hardware.architecture_facts import CpuConstants, Efficiency
-from hardware.demand import Demand, Floats, Ints, KernelStarts
+from hardware.demand import Bools, Demand, Floats, Ints, KernelStarts
 from hardware.event_prices import Coefficients
 from hardware.map_demand import architecture_of, map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped
@@ -67,7 +66,7 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     overlapped_s, joins_s = _busy(mapping, kernels, setup)
     overhead, floor = _overhead(kernels, setup, _start_s(kernels.starts, setup)[0])
     own_s = overlapped_s + kernels.serial_s.sum(axis=0) + joins_s + overhead + kernels.class_s
-    return _dispatched_s(own_s, floor, kernels.starts, setup)
+    return _dispatched_s(own_s, np.zeros(demand.n_kernels) + floor, _awaits(kernels.starts, setup))
 
 
 def execute(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Execution:
@@ -110,8 +109,8 @@ def _execute(demand: Demand, setup: Setup, mapping: Mapping, times: Floats | flo
     begins = kernels.starts.begins > 0.0
     begins[1:] |= demand.model[1:] != demand.model[:-1]
     begins[:1] = True
-    wait = partial(_dispatched_s, dispatch_s=at_full_clock.dispatch_s, starts=kernels.starts, setup=setup)
-    run = lower_clocks(needs, budget, begins, wait)
+    host_s, awaits = np.zeros(demand.n_kernels) + at_full_clock.dispatch_s, _awaits(kernels.starts, setup)
+    run = lower_clocks(needs, budget, begins, lambda own_s, at: _dispatched_s(own_s, host_s[at], awaits[at]))
     kernel_s, busy_s, dispatch_s = run.kernel_s, at_full_clock.busy_s, at_full_clock.dispatch_s
     # A kernel that waits for the host takes the same time at a lower clock.
     is_waiting = kernel_s > run.own_s
@@ -377,15 +376,19 @@ def _clocked_part(kernels: _KernelSums, setup: Setup, busy_s: Floats) -> tuple[F
     return work_s, np.maximum(product_s, vector_s - kernels.staged_s)
 
 
-def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, starts: KernelStarts, setup: Setup) -> Floats:
-    """Return the seconds of each kernel, (s, k) or (k,), with its wait for the host. The host dispatches all
-    kernels of a call ahead of the device, or each during the kernel before, as the runtime states. It waits for the
-    device before a call, and before an operator that takes several dispatches."""
-    seconds: Floats = np.maximum(own_s, dispatch_s)
-    if not setup.runtime.dispatches_ahead or not np.any(dispatch_s):
+def _awaits(starts: KernelStarts, setup: Setup) -> Bools:
+    """Return whether the host waits for the device before it dispatches a kernel, (k,): always, or, where the runtime
+    dispatches ahead, before a call and before an operator that takes several dispatches."""
+    return (starts.begins > 0.0) | (starts.dispatched > 1.0) | (not setup.runtime.dispatches_ahead)
+
+
+def _dispatched_s(own_s: Floats, host_s: Floats, awaits: Bools) -> Floats:
+    """Return the seconds of each kernel, (s, k) or (k,), with its wait for the host. It dispatches a kernel during the
+    one before, or, where it does not await the device, ahead of it."""
+    seconds: Floats = np.maximum(own_s, host_s)
+    if awaits.all() or not host_s.any():
         return seconds
-    awaits = (starts.begins > 0.0) | (starts.dispatched > 1.0)
-    host_s, calls = np.zeros(len(awaits)) + dispatch_s, np.flatnonzero(awaits).tolist()
+    calls = awaits.nonzero()[0].tolist()
     for first, last in pairwise((*calls, len(host_s))):
         own = own_s[..., first + 1 : last]
         ahead = host_s[first + 1 : last].cumsum() - own.cumsum(axis=-1) + own

@@ -71,25 +71,47 @@ class Throttled(NamedTuple):
     idle_scale: Floats
 
 
-def lower_clocks(needs: KernelNeeds, budget: PowerBudget, begins: Bools, wait: Callable[[Floats], Floats]) -> Throttled:
+Wait = Callable[[Floats, Ints | slice], Floats]  # the seconds of chosen kernels, with their waits for the host
+
+
+def lower_clocks(needs: KernelNeeds, budget: PowerBudget, begins: Bools, wait: Wait) -> Throttled:
     """Return the kernels at the highest clock of each run that keeps the budget. Calls of the model start where
-    `begins`, (k,), holds; `wait` returns the seconds of kernels with their waits for the host."""
-    ones, kernel_s = np.ones(len(needs.own_s)), wait(needs.own_s)
-    dynamic_j = needs.chip_j + needs.timed_j + needs.memory_j
+    `begins`, (k,), holds."""
+    ones, kernel_s = np.ones(len(needs.own_s)), wait(needs.own_s, slice(None))
+    fastest = Throttled(needs.own_s, kernel_s, ones, ones, ones)
     starts = _windows(kernel_s, begins, budget.window_s)
-    is_first = np.zeros(len(ones), dtype=np.int64)
-    is_first[starts] = 1
+    is_first = np.zeros(len(ones), dtype=np.bool_)
+    is_first[starts] = True
     run_of = is_first.cumsum() - 1
-    runs = _Runs(needs, budget, starts, run_of, budget.limit_w, wait, ones)
+    dynamic_j = needs.chip_j + needs.timed_j + needs.memory_j
+    over_j = np.add.reduceat((dynamic_j + (budget.static_w - budget.limit_w) * kernel_s) * needs.times, starts)
     highest = budget.peak_w - budget.static_w
     is_burst = dynamic_j > highest * needs.own_s  # a kernel does not draw its energy while it waits
-    if not (runs.over_j(dynamic_j, kernel_s, budget.static_w) > 0).any() and not is_burst.any():
-        return Throttled(needs.own_s, kernel_s, ones, ones, ones)
+    is_over = (over_j > 0.0)[run_of] | is_burst
+    if not is_over.any():
+        return fastest
+    # Only calls with such kernels are solved: a clock takes many rounds.
+    call_of = begins.cumsum() - 1
+    is_slower = np.zeros(call_of[-1] + 1, dtype=np.bool_)
+    is_slower[call_of[is_over]] = True
+    (at,) = is_slower[call_of].nonzero()
+    (starts,), run_of = is_first[at].nonzero(), is_first[at].cumsum() - 1
+    needs = KernelNeeds._make(values[at] for values in needs)
+    runs = _Runs(needs, budget, starts, run_of, budget.limit_w, lambda own_s: wait(own_s, at), ones[at])
     if is_burst.any():
-        alone = np.arange(len(ones))
-        bursts = _Runs(needs, budget, alone, alone, budget.peak_w, np.asarray, ones).highest_clock()
+        alone = np.arange(len(at))
+        bursts = _Runs(needs, budget, alone, alone, budget.peak_w, np.asarray, ones[at]).highest_clock()
         runs = msgspec.structs.replace(runs, most=bursts)
-    return runs.at_clock(runs.highest_clock())
+    slower = runs.at_clock(runs.highest_clock())
+    if len(at) == len(ones):
+        return slower
+    return Throttled._make(_with_values(values, at, found) for values, found in zip(fastest, slower, strict=True))
+
+
+def _with_values(values: Floats, at: Ints, found: Floats) -> Floats:
+    changed = values.copy()
+    changed[at] = found
+    return changed
 
 
 def _windows(kernel_s: Floats, begins: Bools, window_s: float) -> Ints:
