@@ -77,7 +77,8 @@ def uniform(value_bytes: float) -> Widths:
 
 class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The formats of weights, activations and key-value cache, by name; `is_strict` where the runtime's defaults
-    for the format are switched off."""
+    for the format are switched off. `layers` are paths of layers, or of modules, with precisions of their own: the last
+    that names a layer counts."""
 
     name: str = ""
     weights: str
@@ -86,6 +87,7 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     kept: str = ""
     is_strict: bool = False
     aliases: tuple[str, ...] = ()
+    layers: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_uniform(self) -> bool:
@@ -195,7 +197,8 @@ NAMES = tuple(_NAMED)
 LISTED = (
     f"{', '.join(_TABLE.precisions)}; files of llama.cpp by name, as q4_k_m; "
     f"any with {', '.join('kv' + bits for bits in _TABLE.caches)} for the cache, as w4a16kv8; "
-    "integers in groups, as w3a16g64"
+    "integers in groups, as w3a16g64; layers in formats of their own, as int8+conv1=bf16, "
+    "or by a table of layer, format: mixed=FILE"
 )
 
 
@@ -211,6 +214,8 @@ def parse(text: str) -> Precision:
 @lru_cache(maxsize=1024)
 def find(text: str) -> Precision | None:
     """Return the precision that a name means, or None."""
+    if "+" in text:
+        return _by_layer(*text.split("+"))
     name = match_name(text, (*_NAMED, *_ALIASES))
     if name is not None:
         return _NAMED[_ALIASES.get(name, name)]
@@ -219,6 +224,16 @@ def find(text: str) -> Precision | None:
     match = _CACHE.fullmatch(text)
     base = find(match[1]) if match and match[2] in _TABLE.caches else None
     return _with_cache(base, match[2]) if match and base else None
+
+
+def _by_layer(rest: str, *layers: str) -> Precision | None:
+    """Return the precision with some layers in others: `int8`, `conv1=bf16`."""
+    found = [(path, find(form)) for path, _, form in (layer.rpartition("=") for layer in layers)]
+    base, named = find(rest), tuple((path, form.name) for path, form in found if path and form and not form.layers)
+    if base is None or len(named) < len(layers):
+        return None
+    name = "+".join([base.name, *(f"{path}={form}" for path, form in named)])
+    return msgspec.structs.replace(base, name=name, layers=named)
 
 
 def _with_cache(precision: Precision, bits: str) -> Precision:

@@ -113,7 +113,12 @@ class NumberSetting(Setting, frozen=True, kw_only=True):
 
 
 class PrecisionSetting(Setting, frozen=True, kw_only=True):
-    """A precision by any of its names."""
+    """A precision by any of its names, or by a file with the format of each layer."""
+
+    def parse(self, text: str) -> Any:
+        """Return the name of the precision of a text. Raises RequestError."""
+        word, _, path = text.partition("=")
+        return self.check(_mixed_precision(path) if word == "mixed" else text)
 
     def check(self, value: Any) -> str:
         """Return the name of the format. Raises RequestError."""
@@ -125,6 +130,16 @@ class PrecisionSetting(Setting, frozen=True, kw_only=True):
         return precision.name if precision else None
 
 
+def _mixed_precision(path: str) -> str:
+    """Return the precision of a table of layer, format, as `advise formats` writes it: that of most layers, then those
+    of others. Raises RequestError."""
+    from analysis.explore.plans import mixed_precision, read_table  # not needed to start the screen
+
+    if not path:
+        raise RequestError("mixed needs a table of layer, format: mixed=FILE; `hwexplorer advise formats` writes one")
+    return mixed_precision([(row["layer"], row["format"]) for row in read_table(Path(path), ("layer", "format"))])
+
+
 class LoadSetting(Setting, frozen=True, kw_only=True):
     """The load of a model that serves requests: options of a LoadSpec, `rate=5,dp=2`."""
 
@@ -134,7 +149,8 @@ class LoadSetting(Setting, frozen=True, kw_only=True):
 
     def find(self, word: str) -> str | None:
         """Return an option of a load, None for another word."""
-        return unquote(word) if "=" in word else None
+        name, is_given, _ = word.partition("=")
+        return unquote(word) if is_given and "+" not in name else None  # layers of a precision: int8+conv1=bf16
 
     def join(self, first: Any, second: Any) -> Any:
         """Return both options."""

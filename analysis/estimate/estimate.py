@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from analysis.estimate import mixed_formats
 from analysis.estimate.kernels import demand, usual_joins
 from analysis.estimate.operator_facts import Partition, partition
 from analysis.estimate.peak_memory import Memory, block_channels, peak_memory
@@ -25,7 +26,7 @@ from analysis.model.training.step import at_width
 from hardware import precision
 from hardware.architecture_facts import Event
 from hardware.base.records import memoize
-from hardware.demand import WRITE, Calls, Demand, Transfers
+from hardware.demand import READ_WEIGHT, WRITE, Calls, Demand, Transfers
 from hardware.device import Device
 from hardware.engines.runtime import Runtime
 from hardware.execute import BOUNDS, Execution, execute, repeat_kernels
@@ -353,7 +354,8 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     `utilization` is the time that the busiest unit would need at its full peak (of the format it runs), over the
     latency. `bound` is what bounds the most time, `bound_s` the time by each of hardware.execute.BOUNDS. Requests that
     do not fit into memory together run in `waves`, one after another; memory is then that of one wave. If a compiler
-    runs a batch in parts, whose activations stay on chip, `part` is their size, and the last may be smaller."""
+    runs a batch in parts, whose activations stay on chip, `part` is their size, and the last may be smaller. `formats`
+    (n,) are those of operators if layers have their own."""
 
     workload: Workload
     scenario: Scenario
@@ -373,6 +375,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     trust: Trust
     waves: int = 1
     part: int = 0
+    formats: tuple[str, ...] = ()
 
     @property
     def partition(self) -> Partition:
@@ -560,6 +563,9 @@ def estimate_batches(workload: Workload, device: Device, base: Scenario, batches
     for batch in batches:
         check_batch(workload, batch)
     workload = workload.bound(sequence=base.sequence, kv=base.kv)
+    if (mixed := precision.parse(base.precision)).layers:
+        yield from (_estimate_mixed(workload, device, base, mixed, batch) for batch in batches)
+        return
     setup = base.setup_on(device, workload)
     is_alone = workload.repeats is not None or workload.parallel is not None
     at_once = 1 if is_alone else max(_OPERATORS_AT_ONCE // workload.n_operators, 1)
@@ -595,7 +601,7 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
             run=run,
             memory=memory,
             energy_factors=energy_factors,
-            **_totals_of_run(evaluation, i, batch, trust),
+            **_totals_of_run(evaluation.totals, i, batch, trust),
             precision_run=precision_run(setup.plan, bundle.mostly_convolution[place]),
             work_class=work,
             trust=trust,
@@ -604,9 +610,39 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
         )
 
 
-def _totals_of_run(evaluation: Evaluation, i: int, batch: int, trust: Trust) -> dict[str, Any]:
+def _estimate_mixed(
+    workload: Workload, device: Device, base: Scenario, mixed: precision.Precision, batch: int
+) -> Estimate:
+    """Return the estimate of a model whose layers have formats of their own; `precision_run` is that of most
+    multiply-accumulates. Weights take the memory of their formats, activations that of the rest."""
+    rest = mixed.name.partition("+")[0]
+    formats = list(dict.fromkeys([rest, *(form for _, form in mixed.layers)]))
+    asked = [msgspec.structs.replace(base, precision=form, batch=batch) for form in formats]
+    each = [estimate(workload, device, one) for one in asked]
+    first = each[0]
+    chosen = mixed_formats.choose(mixed, formats, first.workload, first.demand)
+    run, demand = mixed_formats.mix([one.run for one in each], [one.demand for one in each], chosen)
+    stored = [one.demand.moved_bytes[READ_WEIGHT] for one in each]
+    less_bytes = float((stored[0] - np.choose(chosen, stored)).sum())
+    macs = np.bincount(chosen, demand.macs, len(formats))
+    return msgspec.structs.replace(
+        first,
+        scenario=msgspec.structs.replace(base, batch=batch),
+        demand=demand,
+        run=run,
+        memory=msgspec.structs.replace(
+            first.memory,
+            peak_bytes=first.memory.peak_bytes - less_bytes,
+            weight_bytes=first.memory.weight_bytes - less_bytes,
+        ),
+        **_totals_of_run(totals(run, [demand.n_kernels], [demand.n]), 0, batch, first.trust),
+        precision_run=each[int(macs.argmax())].precision_run,
+        formats=tuple(each[place].format_name for place in chosen.tolist()),
+    )
+
+
+def _totals_of_run(sums: Totals, i: int, batch: int, trust: Trust) -> dict[str, Any]:
     """Return the fields of an Estimate that are sums over the kernels of run `i`, and what follows from them."""
-    sums = evaluation.totals
     latency, energy = float(sums.latency_s[i]), float(sums.energy_j[i])
     fast, slow = [latency * factor for factor in trust.band]
     return {

@@ -16,10 +16,12 @@ import msgspec
 import numpy as np
 
 from analysis.document import column
+from analysis.estimate import mixed_formats
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.explore.additive_choice import Choice, choose
-from analysis.model.ir.workload import Floats, Ints
+from analysis.model.ir.workload import Floats
+from hardware import precision
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 
@@ -54,41 +56,63 @@ class FormatPlan(Head, frozen=True, kw_only=True):
     layers: tuple[LayerFormat, ...]
 
 
-def layers_of(result: Estimate) -> tuple[tuple[str, ...], Ints]:
-    """Return the layers of a model and the layer of each operator, (n,)."""
-    multiplies = result.demand.macs > 0
-    layer = np.maximum(np.cumsum(multiplies) - 1, 0)
-    paths = [path for path, is_first in zip(result.workload.operators.path, multiplies, strict=True) if is_first]
-    names = tuple(f"{path}#{i}" if paths.count(path) > 1 else path for i, path in enumerate(paths))
-    return names or ("model",), layer
-
-
 def _by_layer(values: Floats, layer: Any, count: int) -> Floats:
     sums: Floats = np.bincount(layer, weights=values, minlength=count).astype(np.float64)
     return sums
 
 
-def read_losses(path: Path, layers: Sequence[str], formats: Sequence[str]) -> Losses:
-    """Read the losses of layers in formats from a table with the columns layer, format and loss. Raises RequestError
-    with the line and the nearest name."""
+def read_table(path: Path, names: Sequence[str]) -> list[dict[str, str]]:
+    """Read the rows of a table with at least these columns. Raises RequestError."""
+    rows = csv.DictReader(io.StringIO(_text(path)))
+    if missing := [name for name in names if name not in (rows.fieldnames or ())]:
+        raise RequestError(f"{path.name}: no column {missing[0]}: expected {','.join(names)}")
+    return [{name: str(row[name]) for name in names} for row in rows]
+
+
+def _text(path: Path) -> str:
     try:
-        text = file_access.text(file_access.read(path, _MOST_BYTES))
+        return file_access.text(file_access.read(path, _MOST_BYTES))
     except (OSError, ValueError) as error:
         raise RequestError(f"{path.name}: {getattr(error, 'strerror', None) or error}") from None
-    rows = csv.DictReader(io.StringIO(text))
-    if missing := {"layer", "format", "loss"} - set(rows.fieldnames or ()):
-        raise RequestError(f"{path.name}: no column {sorted(missing)[0]}: expected layer,format,loss")
+
+
+def _modelopt_rows(path: Path) -> list[dict[str, str]]:
+    """Return the scores of a search by ModelOpt's `auto_quantize` as rows of layer, format, loss: its state, or the
+    `candidate_stats` in it, as JSON. Its recipes are named as INT8_DEFAULT_CFG."""
+    try:
+        state = json.loads(_text(path))
+        stats = state.get("candidate_stats", state)
+        recipes = file_access.shipped(TOOLS)["recipes"]
+        return [
+            {"layer": layer.removesuffix(".quant_recipe"), "format": form, "loss": str(score)}
+            for layer, found in stats.items()
+            for recipe, score in zip(found["formats"], found["scores"], strict=True)
+            for form in [form for start, form in recipes.items() if str(recipe).startswith(start)][:1]
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise RequestError(
+            f"{path.name}: expected the state of ModelOpt's auto_quantize, with candidate_stats"
+        ) from None
+
+
+def read_losses(path: Path, layers: Sequence[str], formats: Sequence[str]) -> Losses:
+    """Read the losses of layers in formats from a table with the columns layer, format and loss, or from a search by
+    ModelOpt (JSON). Raises RequestError with the line and the nearest name."""
+    is_search = path.suffix == ".json"
     losses: Losses = {}
-    for number, row in enumerate(rows, 2):
-        layer, name = str(row["layer"]), str(row["format"])
+    for number, row in enumerate(
+        _modelopt_rows(path) if is_search else read_table(path, ("layer", "format", "loss")), 2
+    ):
+        layer, name = row["layer"], row["format"]
+        place = f"{path.name}: {'row' if is_search else 'line'} {number}"
         if layer not in layers:
-            raise RequestError(f"{path.name}: line {number}: {unknown('layer', layer, layers)}")
+            raise RequestError(f"{place}: {unknown('layer', layer, layers)}")
         try:
             loss = float(row["loss"])
-        except (TypeError, ValueError):
+        except ValueError:
             loss = math.nan
         if not loss >= 0.0:
-            raise RequestError(f"{path.name}: line {number}: loss {str(row['loss'])[:20]!r} is not a number from 0 up")
+            raise RequestError(f"{place}: loss {row['loss'][:20]!r} is not a number from 0 up")
         if name in formats:
             losses[layer, name] = loss
     return losses
@@ -103,7 +127,7 @@ def plan_formats(
 ) -> FormatPlan:
     """Return the plan among formats, the widest first, of whole-model estimates in these. Layers of `keep`, by path or
     by the beginning of one, stay in the widest. Raises RequestError if none keeps the bound."""
-    names, layer = layers_of(results[0])
+    names, layer = mixed_formats.layers(results[0].workload, results[0].demand)
     formats = tuple(result.format_name for result in results)
     table = losses(names)
     latency_s, energy_j = (
@@ -112,7 +136,7 @@ def plan_formats(
     )
     loss = np.array([[table.get((name, form), 0.0) for form in formats] for name in names])
     for name in keep:
-        kept = [i for i, own in enumerate(names) if own == name or own.startswith(f"{name}.")]
+        kept = [i for i, own in enumerate(names) if mixed_formats.is_part(own, name)]
         if not kept:
             raise unknown("layer", name, names)
         loss[kept, 1:] = np.inf
@@ -141,6 +165,13 @@ def plan_formats(
 def default_formats() -> tuple[str, ...]:
     """Return the formats that a plan chooses among if none are named."""
     return tuple(file_access.shipped(TOOLS)["formats"])
+
+
+def mixed_precision(formats: Sequence[tuple[str, str]]) -> str:
+    """Return the precision that runs layers in formats: the format of most layers, then those of others."""
+    forms = [form for _, form in formats]
+    most = max(forms, key=forms.count, default=precision.DEFAULT)
+    return "+".join([most, *(f"{layer}={form}" for layer, form in formats if form != most)])
 
 
 def modelopt_config(plan: FormatPlan) -> str:

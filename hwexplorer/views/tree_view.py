@@ -157,6 +157,7 @@ COLUMNS = (
     Column("modifier", "Modifier", "x", role="quantity", keep=8, help=_MODIFIER),
     Column("benefit", "Saved by fusion", "Js", keep=9, help="EDP that fusion saves in this node"),
 )  # fmt: skip
+FORMAT = Column("format", "Format", role="text", keep=1, help="of its products, if layers have formats of their own")
 MEASURED = (
     Column("measured", "Measured s", "s", role="quantity", keep=0, short="Measured", help="from the state's trace"),
     Column("ratio", "vs predicted", "x", role="quantity", keep=0, help="measured over predicted time"),
@@ -191,6 +192,8 @@ def tree(state: State) -> plain.Table:
         for column in COLUMNS
         if column.key != "cumulative" or is_summed
     ]
+    if result.formats:
+        columns.insert(1, FORMAT)
     trace_cells, notes_of_trace = _trace_cells(state, result, branches)
     facts = np.stack([~figures.fused, ~result.workload.operators.has_rule]).astype(np.float64)
     are_separate, without_rule = (add_up(facts) > 0).tolist()  # for any operator of a node
@@ -388,6 +391,7 @@ def _cells(
         # A fused operator that adds no time has no limit.
         "bound": [causes.LIMITS[b] if s else "" for b, s in zip(bound.tolist(), level.latency_s.tolist(), strict=True)],
         "cumulative": running_shares(np.array([depth for depth, _ in nodes]), share).tolist(),
+        "format": [format_of(result, branch) for _, branch in nodes],
         "kind": [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
         "fused": is_fused,
         "utilization": level.utilization.tolist(),
@@ -397,6 +401,14 @@ def _cells(
         "modifier": [tree_figures.modifier_or_none(value) for value in modifier.tolist()],
         "benefit": level.fusion_benefit_js.tolist(),
     }
+
+
+def format_of(result: Estimate, branch: tree_figures.Branch) -> str:
+    """Return the format of a node, or how many it has; '' if all layers have one."""
+    if not result.formats or branch.kind == "host":
+        return ""
+    forms = list(dict.fromkeys(result.formats[i] for i in branch.members))
+    return forms[0] if len(forms) == 1 else f"{len(forms)} formats"
 
 
 def running_shares(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:

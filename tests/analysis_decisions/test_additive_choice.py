@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analysis.estimate import mixed_formats
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.additive_choice import choose
-from analysis.explore.plans import layers_of, modelopt_config, plan_formats, plan_fusions, read_losses
+from analysis.explore.plans import mixed_precision, modelopt_config, plan_formats, plan_fusions, read_losses
 from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
 from tests.models import load_once
@@ -49,7 +50,7 @@ def _results(device: str, *formats: str) -> list[Estimate]:
 def test_plan_of_formats_is_that_of_brute_force(device: str) -> None:
     """ResNet-18 by stages: the layers of one stage take the same format, as brute force over all sets finds."""
     results = _results(device, "fp32", "bf16", "int8")
-    names, layer = layers_of(results[0])
+    names, layer = mixed_formats.layers(results[0].workload, results[0].demand)
     stages = sorted({name.partition(".")[0] for name in names})
     of_stage = np.array([stages.index(names[i].partition(".")[0]) for i in layer])
     s, j = (
@@ -66,6 +67,22 @@ def test_plan_of_formats_is_that_of_brute_force(device: str) -> None:
                 figures.append(j[at].sum() * (s[at].sum() if metric == "edp" else 1.0))
         assert found is not None
         assert min(figures) == pytest.approx(found.edp_js if metric == "edp" else found.energy_j, rel=1e-9)
+
+
+@pytest.mark.parametrize("device", ["h100_sxm", "kpu_t256", "ethos_u55_256"])
+def test_a_plan_runs_as_planned(device: str) -> None:
+    """The mixed estimate has the energy of the plan, each layer that of its format, and parts that add up."""
+    results = _results(device, "bf16", "int8")
+    plan = plan_formats(results, "energy", np.inf, lambda names: {}, ("layer4", "fc"))
+    (mixed,) = _results(device, mixed_precision([(row.layer, row.format) for row in plan.layers]))
+    assert mixed.energy_j == pytest.approx(plan.energy_j, rel=1e-9)
+    assert mixed.event_energy_j.sum() == pytest.approx(mixed.energy_j, rel=1e-9)
+    assert (
+        results[1].memory.weight_bytes < mixed.memory.weight_bytes < results[0].memory.weight_bytes or "ethos" in device
+    )
+    (same,) = _results(device, "int8+layer4=int8")
+    assert same.energy_j == results[1].energy_j
+    assert same.latency_s == results[1].latency_s
 
 
 def test_layers_that_are_kept_stay_wide_and_uniform_sums_are_estimates() -> None:

@@ -14,12 +14,14 @@ from hwexplorer import declare, engine, options
 from hwexplorer.state import State, replace
 
 FORMS, FUSION = KINDS = ("formats", "fusion")
+_MOST_LETTERS = 80  # of a precision by layer, in a sentence
 OPTIONS = (
     options.choice("--plan", KINDS, metavar="P", help="a format for each layer, or which operators to fuse: "
                    "`hwexplorer advise formats MODEL`, `hwexplorer advise fusion MODEL`"),
     options.option("--formats", type=options.precisions, metavar="P,..",
                    help=f"formats of a plan (default {','.join(plans.default_formats())})"),
-    options.option("--losses", type=Path, metavar="FILE", help="a table of layer, format, loss (CSV)"),
+    options.option("--losses", type=Path, metavar="FILE",
+                   help="a table of layer, format, loss (CSV), or the state of ModelOpt's auto_quantize (JSON)"),
     options.option("--max-loss", type=options.amount(""), metavar="LOSS", help="most that losses may add up to"),
     options.option("--keep", type=options.name_list("layer"), metavar="LAYER,..",
                    help="layers that stay in the widest format, by path or its beginning"),
@@ -73,6 +75,11 @@ def _summary(plan: object, state: State) -> Iterator[str]:
         for form, (seconds, joules, loss) in plan.uniform.items():
             lost = "" if plan.most is None else f", loss {loss:.4g}"
             yield f"all in {form}: {quantity(joules, 'J')}, {quantity(seconds, 's')}{lost}"
+        mixed = plans.mixed_precision([(row.layer, row.format) for row in plan.layers])
+        if len(mixed) <= _MOST_LETTERS:
+            yield f"Run it: --precision {mixed}"
+        else:
+            yield "Run it: `-o plan.csv` writes the layers, and --precision mixed=plan.csv runs them"
         yield "Conversions between layers of different formats are not counted; losses of single layers add up."
     if isinstance(plan, plans.FusionPlan):
         joined = [fusion for fusion in plan.fusions if " + " in fusion.operators]

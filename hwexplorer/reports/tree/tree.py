@@ -27,7 +27,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     `edp_js` is the part attributed to the node, `own_edp_js` its own energy per inference x its own latency. A group is
     a module, or all operators of a kind; `repeats` counts the consecutive blocks or operators that a node merges.
     `latency_by_cause_s` and `energy_by_cause_j` add up to latency and energy. The root is the model.
-    `architectural_modifier` is None if it is undefined."""
+    `architectural_modifier` is None if it is undefined. A `format` is stated if layers have their own."""
 
     id: str
     name: str
@@ -59,6 +59,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     utilization: float
     bound: str
     reason: str
+    format: str | msgspec.UnsetType = msgspec.UNSET
     children: tuple[Node, ...] = ()
 
 
@@ -143,6 +144,7 @@ def _node(result: Estimate, nodes: Sequence[tuple[int, Branch]], key: str) -> No
             is_fused=_is_fused(figures, branch),
             bound=bound,
             reason=reason,
+            format=tree_view.format_of(result, branch) or msgspec.UNSET,
             children=children,
             **_by_cause_of_branch(result, branch),
             **_columns(level, i, result.scenario.batch) | {"cumulative": float(running[i])},
@@ -241,7 +243,7 @@ VERB = declare.Report(
     view=tree_view.subtree,
     brief=_brief,
     html=_by_share,
-    view_columns=(*tree_view.COLUMNS, *tree_view.MEASURED),
+    view_columns=(*tree_view.COLUMNS, tree_view.FORMAT, *tree_view.MEASURED),
     section=declare.Section(-10, "Subgraphs and operators"),
     examples={
         "tree": "conv2d --on h100_sxm",
