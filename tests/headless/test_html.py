@@ -1,54 +1,75 @@
-"""The HTML of reports: a brief with the rest folded, trees that fold, bars by cause in both lights."""
+"""The HTML of reports: self-contained and escaped, a brief with the rest folded, trees that fold, bars by cause."""
 
+import csv
 import html
+import io
 import re
 import shlex
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
-from hwexplorer import __version__
+from analysis.document import Column
+from hwexplorer import __version__, registry
 from hwexplorer.answer import Answer
+from hwexplorer.declare import Report
 from hwexplorer.export.html import as_fragment, as_html
-from hwexplorer.state import parse
-from hwexplorer.views.plain import LOOKS, Page, Table
+from hwexplorer.export.render import plain
+from hwexplorer.state import State, parse
+from hwexplorer.views.plain import LOOKS, Page, Plot, Row, Series, Table, Text, View
+from tests.headless.conftest import Call
 
 STATE = parse("resnet50@b8,fp16?by=module&sort=share")
-VOID = {"meta", "line", "polyline", "polygon", "circle"}
+VOID = {"meta", "br", "wbr"}
+HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "=1+1", "&amp;", "\x1b[31mred", "a\nb")
 
 
 class Reader(HTMLParser):
-    """What stands in which element: tags are balanced, and each row of a table knows how deep it is."""
+    """What stands in which element: tags are balanced, a row of a table knows how deep it is, and what a browser would
+    fetch is gathered."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.open: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.fetched: list[str] = []
         self.rows: list[tuple[int, list[str]]] = []
         self.headings: list[tuple[bool, str]] = []
         self.feed(page)
+        self.close()
         assert not self.open
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        named = dict(attrs)
-        if depth := named.get("data-depth"):
-            self.rows.append((int(depth), []))
-        if tag not in VOID or not self.get_starttag_text().endswith("/>"):  # type: ignore[union-attr]
-            self.open.append((tag, named))
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        return
+        self.tags.append(tag)
+        self.fetched += [f"{k}={v}" for k, v in attrs if k in ("src", "href", "action", "data") or k.startswith("on")]
+        if depth := dict(attrs).get("data-depth"):
+            self.rows.append((int(depth), []))
 
     def handle_endtag(self, tag: str) -> None:
-        while self.open[-1][0] == "meta":
-            self.open.pop()
-        assert self.open.pop()[0] == tag
+        assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        tags = [name for name, _ in self.open]
-        if self.rows and "tbody" in tags and data.strip():
+        if self.rows and "tbody" in self.open and data.strip():
             self.rows[-1][1].append(data)
-        if {"h1", "h2", "h3"} & set(tags):
-            self.headings.append(("details" in tags, data))
+        if {"h1", "h2", "h3"} & set(self.open):
+            self.headings.append(("details" in self.open, data))
+
+
+def check(page: str) -> Reader:
+    """Read a page that needs nothing from elsewhere."""
+    reader = Reader(page)
+    assert reader.fetched == []
+    assert reader.tags.count("script") == 1
+    assert not re.search(r"@import|url\(|https?://(?!www\.w3\.org)[^\s<\"]*\.(js|css|png|woff)", page)
+    assert "prefers-color-scheme" in page
+    return reader
 
 
 def test_a_tree_folds_as_it_is_deep_and_shows_every_row() -> None:
@@ -128,3 +149,85 @@ def test_a_grid_has_controls_and_the_figures_of_compare() -> None:
     row = next(row for row in first.split("<tr ") if "l4@60W" in row and '"8.0"' in row and '"int8"' in row)
     assert f'data-v="{compared.latency_s!r}"' in row
     assert f'data-v="{compared.energy_j_per_inference!r}"' in row
+
+
+@pytest.mark.parametrize("on", State().devices)
+def test_the_page_opens_offline(on: str, call: Call) -> None:
+    done = call("report", "resnet18", "--on", on, "--format", "html")
+    assert done.code == 0, done.err
+    reader = check(done.out)
+    assert reader.tags.count("svg") >= 2
+    assert reader.tags.count("table") >= 10
+    assert "aria-sort" in done.out
+
+
+def test_the_documents_are_those_of_the_verbs(document: Callable[..., Any]) -> None:
+    words = ("resnet18", "--on", "gpu")
+    whole = document("report", *words)
+    assert whole["schema"] == "hwexplorer/1"
+    for verb in ("tree", "events", "memory", "edp", "kernels", "structure"):
+        assert whole[verb] == document(*registry.full_name(verb).split(), *words), verb
+
+
+def _on_screen(name: str) -> bool:
+    verb = registry.load(name)
+    return isinstance(verb, Report) and verb.on_screen
+
+
+# Reports about some units and models only.
+_SHOWN = {
+    "fallback": State("resnet18", on="jetson_orin_dla", devices=("jetson_orin_dla",)),
+    "offload": State("qwen3_0_6b:decode", on="rtx_2080", devices=("rtx_2080",)),
+}
+
+
+@pytest.mark.parametrize("name", filter(_on_screen, registry.names()))
+def test_every_view_as_html(name: str) -> None:
+    built = Answer(name, _SHOWN.get(name, State("resnet18"))).view()
+    reader = check(as_html(built))
+    rows = 0
+    for part in _parts(built):
+        if isinstance(part, Table):
+            rows += len(part.rows) + 1
+        elif isinstance(part, Text):
+            rows += len(part.steps)
+    assert reader.tags.count("tr") == rows
+
+
+def _parts(view: View | Page) -> Iterator[View]:
+    if isinstance(view, Page):
+        for part in view.parts:
+            yield from _parts(part)
+    else:
+        yield view
+
+
+def test_hostile_names_are_text() -> None:
+    columns = (Column("name", HOSTILE[0], role="text"), Column("bar", "Share", "%", role="bar"), Column("n", "N", "s"))
+    rows = tuple(Row(name, (name, 0.5, float("inf"))) for name in HOSTILE)
+    values = tuple(float(i + 1) for i in range(len(HOSTILE)))
+    view = Page(
+        "x",
+        HOSTILE[0],
+        (
+            Table("t", HOSTILE[1], columns, rows, footer=HOSTILE, notes=HOSTILE),
+            Text("p", HOSTILE[0], ((HOSTILE[1], HOSTILE),)),
+            Plot(
+                name="q",
+                title=HOSTILE[0],
+                x_title=HOSTILE[1],
+                y_title="y",
+                x_unit="s",
+                y_unit="J",
+                series=(Series(HOSTILE[0], values, values, keys=HOSTILE, labels=HOSTILE),),
+            ),
+        ),
+        main=0,
+    )
+    page = as_html(view)
+    reader = check(page)
+    assert "img" not in reader.tags
+    assert "\x1b" not in page
+    cells = list(csv.reader(io.StringIO(plain(view, "csv"))))
+    assert any(cell == "'=1+1" for row in cells for cell in row)
+    assert not any(cell.startswith("=") for row in cells for cell in row)

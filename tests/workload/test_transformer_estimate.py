@@ -102,7 +102,7 @@ def test_the_busiest_of_devices_has_at_least_the_mean_load(kind: tuple[int, int]
     )
 
 
-@for_each("name", [*SMALL, "llama3_8b:decode,tp=4", "mixtral_8x7b:decode", "gpt2"])
+@for_each("name", [*SMALL, "llama3_8b:decode,tp=4", "mixtral_8x7b:decode", "gpt2", "llama3_2_1b:request,in=128,out=64"])
 @for_each("execution", ["eager", "compiled", "fused"])
 def test_figures_add_up(name: str, execution: str) -> None:
     for on in DEVICES:
@@ -110,6 +110,7 @@ def test_figures_add_up(name: str, execution: str) -> None:
         figures = tree(result)
         assert result.run.latency_s.sum() == pytest.approx(result.latency_s, rel=1e-9)
         assert result.event_energy_j.sum() == pytest.approx(result.energy_j, rel=1e-9)
+        assert result.run.kernel_s.sum() == pytest.approx(result.latency_s, rel=1e-9)
         assert figures.estimate is result
         assert (result.run.utilization <= 1 + 1e-9).all()
         assert result.average_power_w <= result.power_limit_w * (1 + 1e-9)
@@ -257,11 +258,3 @@ def test_measured_decoding_lies_in_the_band(name: str, tp: int) -> None:
     assert recorded.latency_band_s[0] <= measured_s <= recorded.latency_band_s[1]  # what gpt-fast is
     assert fused.latency_band_s[0] <= measured_s <= fused.latency_band_s[1]
     assert fused.latency_s * 0.9 <= measured_s <= compiled.latency_s * 1.1
-
-
-def test_each_message_takes_the_latency_of_its_link() -> None:
-    device = load_device("h100_sxm")
-    sent, messages, stated = np.full(3, 1e6), np.array([0.0, 10.0, 20.0]), np.zeros(3)
-    none, few, many = link_seconds(np.stack([sent, messages, stated, stated]), device)
-    assert few - none >= 10 * device.link_latency_s * (1 - 1e-9) > 0
-    assert many - few >= 10 * device.link_latency_s * (1 - 1e-9)

@@ -51,17 +51,6 @@ def total_of(model: object, batch: int) -> float:
     return model.total(model.operators.macs, batch=batch)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("on", ["h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256"])
-def test_energy_and_time_of_a_request_add_up(on: str) -> None:
-    found = run("llama3_2_1b:request,in=128,out=64", on)
-    assert found.run.latency_s.sum() == pytest.approx(found.latency_s, rel=1e-9)
-    assert found.event_energy_j.sum() == pytest.approx(found.energy_j, rel=1e-9)
-    assert found.run.kernel_s.sum() == pytest.approx(found.latency_s, rel=1e-9)
-    power = found.device.power_limit_w
-    assert found.energy_j / found.latency_s <= power * (1 + 1e-9)
-    assert (found.run.utilization <= 1 + 1e-9).all()
-
-
 def test_the_cache_has_room_for_the_whole_request() -> None:
     config = transformer_request.preset("llama3_8b").config
     per_token = 2 * config.layers * config.kv_heads * config.head_dim * 2
