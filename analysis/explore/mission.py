@@ -146,7 +146,6 @@ class MissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     mission: str
     verdict: str
     best: ModuleAnswer
-    n_possible: int
     modules: tuple[ModuleAnswer, ...]
     ways: tuple[MissionChange, ...]
     frames: tuple[FrameRun, ...]
@@ -530,7 +529,7 @@ def answer_mission(
     frames_s = max(periods_s) if periods_s else _PERIODS * sum(task.busy_s for task in best.tasks)
     left_out = f"; {len(modules) - len(answers)} more cannot run it, most: {reason}" if reason else ""
     return MissionAnswer(
-        mission=name, verdict=_verdict(best, possible, len(answers)) + left_out, best=best, n_possible=possible,
+        mission=name, verdict=_verdict(best, possible, len(answers)) + left_out, best=best,
         modules=answers, ways=ways,
         frames=_first_frames(mission.task, best.tasks[: len(mission.task)], frames_s), frames_s=frames_s,
     )  # fmt: skip

@@ -33,18 +33,14 @@ from hwexplorer.views import plain
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """One change and its effect: `saved_*` are now minus after, and fractions are of now. `step` is the request that
-    shows the change (None: the present figures), `why` says what happens."""
+    """One change and its effect: `saved_*` are now minus after, as fractions of now. `step` is the request that shows
+    the change (None: the present figures), `why` says what happens."""
 
     kind: str
     change: str
     after: Point
-    saved_energy_j: float = 0.0
     saved_energy_fraction: float = 0.0
-    saved_latency_s: float = 0.0
     saved_latency_fraction: float = 0.0
-    saved_latency_per_inference_fraction: float = 0.0
-    saved_memory_bytes: float = 0.0
     saved_memory_fraction: float = 0.0
     throughput_ratio: float = 1.0
     why: str = ""
@@ -122,22 +118,19 @@ def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
     run = other.result
     now, new = (make_point(one, settings()) for one in (before, run))
     chances = odds_sentence(odds([run], before)) if before.device.key != run.device.key else ""
-    saved, fraction = {}, {}
-    for name in ("energy_j_per_inference", "latency_s", "latency_s_per_inference", "peak_memory_bytes"):
-        value = getattr(now, name)
-        saved[name] = value - getattr(new, name)
-        fraction[name] = saved[name] / value if value else 0.0
+
+    def saved(name: str) -> float:
+        """Return how much less a figure is, as a fraction of now."""
+        value: float = getattr(now, name)
+        return (value - getattr(new, name)) / value if value else 0.0
+
     suggestion = Suggestion(
         kind=other.kind,
         change=other.change,
         after=new,
-        saved_energy_j=saved["energy_j_per_inference"],
-        saved_energy_fraction=fraction["energy_j_per_inference"],
-        saved_latency_s=saved["latency_s"],
-        saved_latency_fraction=fraction["latency_s"],
-        saved_latency_per_inference_fraction=fraction["latency_s_per_inference"],
-        saved_memory_bytes=saved["peak_memory_bytes"],
-        saved_memory_fraction=fraction["peak_memory_bytes"],
+        saved_energy_fraction=saved("energy_j_per_inference"),
+        saved_latency_fraction=saved("latency_s"),
+        saved_memory_fraction=saved("peak_memory_bytes"),
         throughput_ratio=new.throughput_per_s / now.throughput_per_s if now.throughput_per_s else 0.0,
         why=comparison.change_effects(before, run, chances),
         step=comparison.request_of(run),
