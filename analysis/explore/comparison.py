@@ -26,7 +26,7 @@ from analysis.explore.odds import Odds, Verdict, odds, verdict
 from analysis.model.ir.workload import Workload
 from analysis.model.names import zoo
 from hardware.base.errors import RequestError, unknown
-from hardware.base.text import count_noun, percent, quantity
+from hardware.base.text import percent, quantity
 from hardware.device import Device
 from hardware.precision import FORMATS, WIDE, parse
 
@@ -160,10 +160,9 @@ _AIMS = {
 
 
 def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]:
-    """Return sentences that a reader should notice, with their numbers."""
+    """Return a sentence about each device, with its numbers."""
     phrases = wording.headlines(results, reference, wording.rank_words(results, "edp"))
-    devices = (device_sentence(*pair, reference) for pair in zip(results, phrases, strict=True))
-    return (*devices, *(line for result in results for line in _device_sentences(result)))
+    return tuple(device_sentence(*pair, reference) for pair in zip(results, phrases, strict=True))
 
 
 def device_sentence(result: Estimate, phrase: str, reference: Estimate) -> str:
@@ -200,19 +199,6 @@ def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[NextSte
 
 
 # --- sentences ---------------------------------------------------------------------------------------------
-
-
-def _device_sentences(result: Estimate) -> list[str]:
-    """Describe what keeps a model from using a device well."""
-    lines, static, name = [], result.static_fraction, result.device.name
-    if result.bound == "launch":
-        busy = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
-        kernels = count_noun(result.demand.n_kernels, "kernel")
-        lines.append(f"{name} is launch bound: busy {percent(busy)} of the time with {kernels}")
-    if static > 0.5:
-        saved = quantity(static * result.energy_j, "J")
-        lines.append(f"{percent(static)} of the energy on {name} is static: finishing sooner saves up to {saved}")
-    return lines
 
 
 def setting_hint(result: Estimate) -> str:
