@@ -76,11 +76,6 @@ def test_report(model: str, device: str, batch: int, execution: str) -> None:
     for near, far in zip(found.levels, found.levels[1:], strict=False):
         if near.capacity_bytes <= far.capacity_bytes:
             assert near.kernels_that_fit <= far.kernels_that_fit
-    assert {q.precision for q in found.quantization} == {"fp16", "bf16", "fp8", "int8", "int4"}
-    for q in found.quantization:
-        assert q.saved_bytes == found.peak_bytes - q.peak_bytes >= 0
-        assert q.latency_ratio == pytest.approx(q.latency_s / result.latency_s)
-        assert q.energy_ratio == pytest.approx(q.energy_j / result.energy_j)
 
 
 def test_liveness_by_hand() -> None:

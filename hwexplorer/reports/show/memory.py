@@ -1,7 +1,6 @@
-"""Show what memory holds: weights, activations, the peak; what would save some, for MODEL:train also recomputation."""
+"""Show what memory holds: weights, activations, the peak, what fits where. `advise --aim memory` tries to save some."""
 
 import re
-from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
@@ -9,12 +8,11 @@ import numpy as np
 
 from analysis import document
 from analysis.estimate import operator_facts, peak_memory
-from analysis.estimate.alternatives import precisions
-from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernel_rows import kernels
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Bools, Floats
-from analysis.model.training.step import FORWARD, change_settings, saved_tensors, weight_gradients
+from analysis.model.training.step import saved_tensors, weight_gradients
 from hardware import precision
 from hardware.base.text import quantity
 from hwexplorer import declare, engine
@@ -66,32 +64,6 @@ class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
-class Quantization(msgspec.Struct, frozen=True, kw_only=True):
-    """The same inference estimated in a narrower precision. Ratios are to the present precision."""
-
-    precision: Annotated[str, document.column("Change", key="change")]
-    precision_run: Annotated[str, document.column("Runs as", key="runs", keep=2)]
-    peak_bytes: Annotated[float, document.column("Peak", "byte")]
-    saved_bytes: Annotated[float, document.column("Saved", "byte")]
-    latency_s: float
-    latency_ratio: float
-    energy_j: float
-    energy_ratio: float
-
-
-class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
-    """The peak of a training step as it is, and with the activations of `segments` computed again. `latency_s` and
-    `energy_j` are of the repeated forward work, `forward_s` is the time of one forward pass."""
-
-    kept_bytes: Annotated[float, document.column("All kept", "byte", key="kept")]
-    segments: Annotated[int, document.column("Segments", "count")]
-    checkpointed_bytes: Annotated[float, document.column("With checkpoints", "byte", key="checkpointed")]
-    saved_bytes: Annotated[float, document.column("Saved", "byte")]
-    latency_s: Annotated[float, document.column("Repeated", "s", help="forward work that is executed again")]
-    energy_j: Annotated[float, document.column("Repeated", "J")]
-    forward_s: Annotated[float, document.column("Forward", "s", key="forward")]
-
-
 class MemoryReport(Head, frozen=True, kw_only=True):
     """`peak_bytes` = weights + activations + workspace at `peak_kernel`. `workspace_rule` says where the workspace
     comes from, '' if no rule is known: then it counts as 0. `cache_bytes` of the activations are the key-value
@@ -108,8 +80,6 @@ class MemoryReport(Head, frozen=True, kw_only=True):
     roles: tuple[TensorRole, ...]
     live: tuple[LiveValue, ...]
     levels: tuple[MemoryLevel, ...]
-    quantization: tuple[Quantization, ...]
-    checkpointing: Checkpointing | None
     timeline: tuple[Moment, ...]
     cache_bytes: float = 0.0
 
@@ -134,8 +104,6 @@ def memory_report(result: Estimate) -> MemoryReport:
         roles=_roles(result, peak),
         live=_live(result, size, peak),
         levels=_levels(result),
-        quantization=tuple(_quantization(result)),
-        checkpointing=_checkpointing(result),
         timeline=_timeline(result),
         cache_bytes=peak_memory.cache_bytes(workload, batch, result.plan.widths),
     )
@@ -240,50 +208,7 @@ def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
     )
 
 
-def _quantization(result: Estimate) -> Iterator[Quantization]:
-    present = precision.parse(result.scenario.precision).widths.weights
-    for alternative in precisions(result, lambda other: other.widths.weights < present):
-        narrower = alternative.result
-        yield document.record(
-            Quantization,
-            narrower.memory,
-            narrower,
-            precision=alternative.setting,
-            saved_bytes=result.memory.peak_bytes - narrower.memory.peak_bytes,
-            latency_ratio=narrower.latency_s / (result.latency_s or 1.0),
-            energy_ratio=narrower.energy_j / (result.energy_j or 1.0),
-        )
-
-
-# --- training -------------------------------------------------------------------------------------------------
-
-
-def _checkpointing(result: Estimate) -> Checkpointing | None:
-    """Compare a training step with one that computes its blocks again. Return None for other work."""
-    if result.workload.training is None:
-        return None
-    again = change_settings(result.workload, recompute="blocks")
-    other = estimate(again, result.device, result.scenario)
-    forward = [path.startswith(FORWARD) for path in result.workload.operators.path]
-    return Checkpointing(
-        kept_bytes=result.memory.peak_bytes,
-        segments=len({path for path in again.operators.path if path.endswith(".again")}),
-        checkpointed_bytes=other.memory.peak_bytes,
-        saved_bytes=result.memory.peak_bytes - other.memory.peak_bytes,
-        latency_s=max(other.latency_s - result.latency_s, 0.0),
-        energy_j=max(other.energy_j - result.energy_j, 0.0),
-        forward_s=float(result.run.latency_s[forward].sum()),
-    )
-
-
 # --- the verb ---------------------------------------------------------------------------------------------------------
-
-SAVINGS = (
-    *document.columns(Quantization, "change peak saved"),
-    document.Column("latency", "Latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),
-    document.Column("energy", "Energy", "%", role="delta", keep=0, of=lambda change: change.energy_ratio - 1),
-    *document.columns(Quantization, "runs"),
-)
 
 
 def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
@@ -318,11 +243,6 @@ VERB = declare.Report(
             },
         ),
         declare.Rows("levels", "What fits where", document.columns(MemoryLevel)),
-        declare.Rows("savings", "What narrower formats would save, and their cost", SAVINGS, of="quantization"),
-        declare.Rows(
-            "checkpointing", "What computing blocks again would save", document.columns(Checkpointing),
-            of=lambda report: filter(None, (report.checkpointing,)), optional=True,
-        ),
         declare.Rows("timeline", "Over the execution order",
                      document.columns(Moment, "kernel bar total activations workspace")),
     ),
