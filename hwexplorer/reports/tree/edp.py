@@ -6,7 +6,7 @@ drawn whatever happens, and has no time. Efficiency is the dynamic part of the e
 static x (1 - utilisation). Peak power is the power of the kernel that draws most.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -16,10 +16,8 @@ from analysis.estimate import causes, kernel_rows, tree_figures
 from analysis.estimate.estimate import Estimate, ratio, weighted_mean
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import ADDITIVE, METRICS
-from analysis.model.ir.workload import Floats
 from analysis.wording import work_word
 from hardware.base.text import percent, quantity
-from hardware.demand import READ_WEIGHT, WRITE
 from hwexplorer import declare, engine, options
 from hwexplorer.reports.tree.tree import node
 from hwexplorer.state import State
@@ -28,7 +26,6 @@ from hwexplorer.views.captions import energy_words, metric_word
 from hwexplorer.views.tables import rows
 
 FIRST = 10  # parts in brief text
-FRACTIONS = (0.50, 0.80, 0.90, 0.95, 0.99)
 _LOOK_NAMES = {cause: look.name for cause, look in zip(causes.CAUSES, plain.LOOKS, strict=True)}
 
 
@@ -44,34 +41,9 @@ class CausePart(msgspec.Struct, frozen=True, kw_only=True):
     time_fraction: Annotated[float, column("of the time", "%", keep=1)]
 
 
-class Concentration(msgspec.Struct, frozen=True):
-    """The fewest nodes of a level that make `fraction` of the EDP."""
-
-    fraction: Annotated[float, column("Of the EDP", "%")]
-    subgraphs: Annotated[int, column("Subgraphs", "count")]
-    subgraphs_fraction: Annotated[float, column("of all", "%")]
-    operators: Annotated[int, column("Operators", "count")]
-    operators_fraction: Annotated[float, column("of all", "%")]
-
-
-class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
-    """The node with or without fusion, on the same runtime. A value that kernels exchange moves through memory;
-    `activation_bytes` counts both ways, `dram_bytes` DRAM traffic."""
-
-    execution: Annotated[str, column("Fusion", shown={"eager": "off", "fused": "on", "saved": "saved"})]
-    edp_js: Annotated[float, column("EDP", "Js")]
-    energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
-    memory_j_per_inference: Annotated[float, column("Mem. energy/inf", "J", keep=1)]
-    latency_s: Annotated[float, column("Latency", "s")]
-    kernels: Annotated[int, column("Kernels", "count", keep=1)]
-    values_moved: Annotated[int, column("Values moved", "count", key="values", keep=1)]
-    activation_bytes: Annotated[float, column("Activations", "byte", key="activations", keep=2)]
-    dram_bytes: Annotated[float, column("DRAM", "byte", keep=1)]
-
-
 class EdpReport(Head, frozen=True, kw_only=True):
-    """The energy-delay product of a node on a device, its energy and power, and what fusion does to it. `saved` is
-    the figures without fusion minus those with it; its `values_moved` are round trips through memory."""
+    """The energy-delay product of a node on a device, its energy and power. `half_of_edp` is the fewest subgraphs that
+    make half of it; `fusion_benefit_js` is what fusion saves of the EDP that the same software has without it."""
 
     node: str
     edp_js: float
@@ -90,14 +62,12 @@ class EdpReport(Head, frozen=True, kw_only=True):
     efficiency: float
     utilization: float
     idle_loss_fraction: float
-    concentration: tuple[Concentration, ...]
-    executions: tuple[ExecutionEdp, ...]
-    saved: ExecutionEdp
+    half_of_edp: int
+    fusion_benefit_js: float
 
 
 def edp_report(whole: Estimate, path: str = "") -> EdpReport:
-    """Return the report of a node ('' is the model). It estimates the model with and without fusion. Raises
-    RequestError for an unknown node."""
+    """Return the report of a node ('' is the model). Raises RequestError for an unknown node."""
     result, members = tree_figures.estimate_of_node(whole, path), tree_figures.operators_of(whole, path)
     figures, parts, batch = tree_figures.tree(whole), whole.partition, whole.scenario.batch
     part = causes.causes(result).sum_over(members)
@@ -107,11 +77,8 @@ def edp_report(whole: Estimate, path: str = "") -> EdpReport:
     of_kernels = result.run.utilization[result.demand.kernel[members]]
     busy = min(weighted_mean(of_kernels, result.run.latency_s[members]), 1.0)
     peak_w, peak_kernel = _peak_power(result, path)
-    eager, fused = (whole.in_mode(mode) for mode in ("eager", "fused"))
-    executions = (_execution(eager, path), _execution(fused, path))
-    unfused, joined = (msgspec.structs.asdict(execution) for execution in executions)
-    saved = {name: unfused[name] - joined[name] for name in unfused if name != "execution"}
     subgraphs = np.unique(parts.subgraph[members])
+    shares = figures.subgraphs.share[subgraphs]
     return EdpReport(
         **head_fields(whole, on_device=True),
         node=path,
@@ -140,9 +107,8 @@ def edp_report(whole: Estimate, path: str = "") -> EdpReport:
         efficiency=(energy - static) / energy if energy else 0.0,
         utilization=busy,
         idle_loss_fraction=static * (1.0 - busy) / energy if energy else 0.0,
-        concentration=_concentration(figures.subgraphs.share[subgraphs], figures.operators.share[members]),
-        executions=executions,
-        saved=ExecutionEdp(execution="saved", **saved),
+        half_of_edp=tree_figures.count_making(shares / (shares.sum() or 1.0), 0.5),
+        fusion_benefit_js=float(tree_figures.fusion_benefit(whole)[members].sum()) * (path != tree_figures.HOST),
     )
 
 
@@ -152,36 +118,6 @@ def _peak_power(result: Estimate, path: str) -> tuple[float, str]:
         return 0.0, ""
     power = ratio(kernel_rows.kernels(result).energy_j[rows_of_node], result.run.kernel_s[rows_of_node])
     return float(power.max()), kernel_rows.kernels(result).id[int(rows_of_node[power.argmax()])]
-
-
-def _concentration(subgraphs: Floats, operators: Floats) -> tuple[Concentration, ...]:
-    found: dict[str, Any] = {}
-    for name, share in (("subgraphs", subgraphs), ("operators", operators)):
-        of_node = share / (share.sum() or 1.0)
-        found[name] = [tree_figures.count_making(of_node, fraction) for fraction in FRACTIONS]
-        found[f"{name}_fraction"] = [count / (len(share) or 1) for count in found[name]]
-    return records(Concentration, fraction=FRACTIONS, **found)
-
-
-def _execution(whole: Estimate, path: str) -> ExecutionEdp:
-    """Return the figures of a node in one execution mode."""
-    result, members = tree_figures.estimate_of_node(whole, path), tree_figures.operators_of(whole, path)
-    demand, transfers, batch = result.demand, result.demand.transfers, whole.scenario.batch
-    written = demand.per_op((transfers.role == WRITE).astype(np.float64))  # values for other kernels
-    activations = demand.per_op(np.where(transfers.role == READ_WEIGHT, 0.0, transfers.size_bytes))
-    of_memory = float(result.component_energy_j[1, members].sum())
-    energy, latency = float(result.run.energy_j[members].sum()), float(result.run.latency_s[members].sum())
-    return ExecutionEdp(
-        execution=whole.execution,
-        edp_js=float(tree_figures.shares(np.array(energy), np.array(latency), whole)) * whole.edp_js,
-        energy_j_per_inference=energy / batch,
-        memory_j_per_inference=of_memory / batch,
-        latency_s=latency,
-        kernels=len(np.unique(demand.kernel[members])),
-        values_moved=int(written[members].sum()),
-        activation_bytes=float(activations[members].sum()),
-        dram_bytes=float(result.run.mapping.traffic.dram_bytes[members].sum()),
-    )
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------
@@ -205,22 +141,19 @@ def _subgraphs(report: EdpReport, state: State) -> plain.Table:
 
 
 def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
-    half, saved, unfused = report.concentration[0], report.saved, report.executions[0]
+    benefit_js = report.fusion_benefit_js
     watts = {name: quantity(getattr(report, f"{name}_w"), "W") for name in _POWERS}
     energy = energy_words(report.energy_j, report.batch, what=work_word(engine.result(state)))
     product = "half the sum of its shares in energy and time" if report.node else "energy x time"
     return (
         f"EDP {quantity(report.edp_js, 'Js')}, {product}: {energy}, {quantity(report.latency_s, 's')}",
-        f"{half.subgraphs} of {report.n_subgraphs} subgraphs make half of the EDP",
+        f"{report.half_of_edp} of {report.n_subgraphs} subgraphs make half of the EDP",
         f"average power {watts['average_power']}; highest {watts['peak_power']}, in {report.peak_power_kernel}; "
         f"limit {watts['power_limit']}, TDP {watts['tdp']}",
         f"static power of {watts['static_power']} takes {percent(1 - report.efficiency)} of the energy, "
         f"{percent(report.idle_loss_fraction)} in idle units (utilisation {percent(report.utilization, 1)})",
-        f"fusion {'saves' if saved.edp_js >= 0 else 'adds'} {quantity(abs(saved.edp_js), 'Js')} of the "
-        f"{quantity(unfused.edp_js, 'Js')} without it on the same software: {saved.values_moved} round trips, "
-        f"{quantity(saved.activation_bytes, 'byte')} of activations, {quantity(saved.dram_bytes, 'byte')} of it "
-        f"DRAM; {quantity(saved.energy_j_per_inference, 'J')} per inference "
-        f"({quantity(saved.memory_j_per_inference, 'J')} of memory), {quantity(saved.latency_s, 's')}",
+        f"fusion {'saves' if benefit_js >= 0 else 'adds'} {quantity(abs(benefit_js), 'Js')} of the "
+        f"{quantity(report.edp_js + benefit_js, 'Js')} without it on the same software (`advise fusion` divides it)",
     )
 
 
@@ -235,13 +168,7 @@ VERB = declare.Report(
     parts=(
         declare.summary_text(_summary),
         declare.Rows("causes", "By cause", columns(CausePart), key="cause"),
-        declare.Rows("concentration", "How few make how much", columns(Concentration),
-                     key=lambda row: percent(row.fraction)),
         _subgraphs,
-        declare.Rows(
-            "executions", "The same software with fusion off and on", columns(ExecutionEdp),
-            of=lambda report: (*report.executions, report.saved),
-        ),
     ),
     brief_parts=("summary", "causes", "subgraphs"),
     main="subgraphs",
