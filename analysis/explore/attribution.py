@@ -416,7 +416,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
         time=quantity(side.latency_s / batch, "s"),
         compute=f"{short_name(device)} {share} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"
         f"{_rows_per_weight(side)}",
-        vector=f"{quantity(vector_s, 's')} in lanes of {short_name(device)}",
+        vector=f"{quantity(vector_s, 's')} that nothing hides in lanes of {short_name(device)}",
         limit=quantity(side.power_limit_w, "W"),
     )
 
