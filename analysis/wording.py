@@ -322,7 +322,7 @@ def operator_reason(figures: TreeFigures, i: int) -> str:
     result = figures.estimate
     demand, run = result.demand, result.run
     k = int(demand.kernel[i])
-    sentence = architecture_of(result.device).sentence(demand, result.setup, run.mapping, i)
+    sentence = architecture_of(result.device).sentence(demand, result.setup_of(i), run.mapping, i)
     if not result.workload.operators.has_rule[i]:
         sentence = f"no cost rule for {result.workload.operators.target[i]}: bytes only"
     if not figures.fused[i]:

@@ -392,6 +392,13 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         """The formats that the device uses."""
         return self.setup.plan
 
+    def setup_of(self, i: int) -> Setup:
+        """Return the setup of an operator, whose formats may be its own."""
+        if not self.formats:
+            return self.setup
+        own = msgspec.structs.replace(self.scenario, precision=self.formats[i])
+        return own.setup_on(self.device, self.workload)
+
     @property
     def format_name(self) -> str:
         """The precision that a user of the device would ask for: as requested, else what takes its place."""
@@ -630,11 +637,7 @@ def _estimate_mixed(
         scenario=msgspec.structs.replace(base, batch=batch),
         demand=demand,
         run=run,
-        memory=msgspec.structs.replace(
-            first.memory,
-            peak_bytes=first.memory.peak_bytes - less_bytes,
-            weight_bytes=first.memory.weight_bytes - less_bytes,
-        ),
+        memory=first.memory.less_weights(less_bytes),
         **_totals_of_run(totals(run, [demand.n_kernels], [demand.n]), 0, batch, first.trust),
         precision_run=each[int(macs.argmax())].precision_run,
         formats=tuple(each[place].format_name for place in chosen.tolist()),

@@ -105,6 +105,11 @@ class Memory(msgspec.Struct, frozen=True):
     timeline: Floats
     workspace: Floats
 
+    def less_weights(self, saved_bytes: float) -> "Memory":
+        """Return the memory with so many bytes of weights less."""
+        less = {name: getattr(self, name) - saved_bytes for name in ("peak_bytes", "weight_bytes")}
+        return msgspec.structs.replace(self, **less)
+
 
 class Lifetimes(msgspec.Struct, frozen=True):
     """Allocations, shape (a,): each is a tensor and all that share its storage. `first` and `last` are the kernels that

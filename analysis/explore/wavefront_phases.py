@@ -179,13 +179,13 @@ def make_machine(result: Estimate, operator: str) -> WavefrontMachine:
     is_computing = run.bound[kernel] == COMPUTE
     head = int(np.flatnonzero((demand.kernel == kernel) & demand.head)[0])
     architecture = architecture_of(device)
-    stages = architecture.find_stages(demand, result.setup, run.mapping, i)
+    stages = architecture.find_stages(demand, result.setup_of(i), run.mapping, i)
     return WavefrontMachine(
         device=device.key,
         architecture=device.architecture,
         unit=device.arch.array if stages.cells[0] and device.arch.array else device.unit_name,
         units=max(round(device.units), stages.units),
-        says=architecture.sentence(demand, result.setup, run.mapping, i),
+        says=architecture.sentence(demand, result.setup_of(i), run.mapping, i),
         hidden_in="" if latency_s > 0.0 else result.partition.operator_id[head],
         bound=RESOURCES[run.resource[kernel]] if is_computing else BOUNDS[run.bound[kernel]],
         runs=float(math.ceil(runs_of_kernels(result)[kernel])),  # the last part of a batch may be smaller

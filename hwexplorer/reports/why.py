@@ -277,7 +277,9 @@ def _shared_kernels(result: Estimate, members: Ints) -> tuple[str, ...]:
 def _describe_work(result: Estimate, i: int) -> str:
     """Write the work of an operator and its unit: `3 x 3 convolution, 64 channels, 56 x 56 on tensor cores (tf32)`."""
     demand = result.demand
-    sentence = architecture_of(result.device).sentence(demand, result.setup, result.run.mapping, i).partition(":")[0]
+    sentence = (
+        architecture_of(result.device).sentence(demand, result.setup_of(i), result.run.mapping, i).partition(":")[0]
+    )
     if not demand.is_convolution[i]:
         return sentence
     groups, _, filters, _ = demand.gemm[:, i]

@@ -185,7 +185,7 @@ def _bounds(limit: Ints, time: Floats) -> tuple[Bound, ...]:
 
 
 def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[KernelRow, ...]:
-    run, demand, plan, rows, device = result.run, result.demand, result.plan, kernel_rows.kernels(result), result.device
+    run, demand, rows, device = result.run, result.demand, kernel_rows.kernels(result), result.device
     mapping, tiling, head = run.mapping, run.mapping.tiling, rows.head[chosen]
     flops, ideal_s, dram, time = (
         values[chosen] for values in (rows.flops, rows.ideal_s, rows.dram_bytes, rows.latency_s)
@@ -197,7 +197,14 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
     # A product has tiles; another kernel has blocks of elements.
     per_block = device.arch.constants.elements_per_block
     blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
-    sentences = [architecture_of(device).sentence(demand, result.setup, mapping, i) for i in head.tolist()]
+    setups = [result.setup_of(i) for i in head.tolist()]
+    sentences = [
+        architecture_of(device).sentence(demand, setup, mapping, i)
+        for setup, i in zip(setups, head.tolist(), strict=True)
+    ]
+    matrix, product, other = (
+        [getattr(setup.plan, name) for setup in setups] for name in ("matrix", "vector_mac", "vector")
+    )
     return records(
         KernelRow,
         rows,
@@ -210,7 +217,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
         efficiency=ratio(ratio(flops, time), roof),
         effective_byte_per_s=ratio(dram, time),
         runs_on=np.where(on_matrix, "matrix", "vector"),
-        format=np.where(on_matrix, plan.matrix, np.where(is_product, plan.vector_mac, plan.vector)),
+        format=np.where(on_matrix, matrix, np.where(is_product, product, other)),
         blocks=blocks,
         tile_m=tiling.tile_m[head],
         tile_n=tiling.tile_n[head],
