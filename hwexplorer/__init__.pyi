@@ -8,6 +8,7 @@ from analysis.capture.module_at_hand import capture as capture
 from analysis.model.ir.workload import Workload
 from hwexplorer.api import RequestError as RequestError
 from hwexplorer.api import Result as Result
+from hwexplorer.api import graph as graph
 
 from analysis.explore.comparison import Comparison
 from analysis.explore.comparison import Levels

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from inspect import Parameter, Signature
 from keyword import iskeyword
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analysis.model.ir.workload import Workload
 from hardware.base import plugins
@@ -21,7 +21,10 @@ from hwexplorer.answer import Answer as Result
 from hwexplorer.options import DEVICES_DIR, Option
 from hwexplorer.process import output
 
-__all__ = ("RequestError", "Result")
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ("RequestError", "Result", "graph")
 
 
 def is_function(name: str) -> bool:
@@ -124,3 +127,10 @@ def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> 
 
 def _text(value: object) -> str:
     return engine.adopt(value) if isinstance(value, Workload) else str(value)
+
+
+def graph(model: str | Workload, **options: Any) -> networkx.DiGraph[str]:
+    """Return the operators as a graph, with their costs on a device (`on="h100_sxm"`) as attributes."""
+    from hwexplorer.reports.show.structure import to_networkx
+
+    return to_networkx(_ask("structure", model, **options).document)

@@ -69,7 +69,7 @@ def make(folder: Path, python: str, name: str, with_torch: bool) -> str:
     uv(*resolve, "--resolution", RESOLUTIONS[name], *extras, "-o", str(wanted), "pyproject.toml")
     uv("pip", "install", "--python", str(folder / "bin" / "python"), "-r", str(wanted), *tools())
     uv("pip", "install", "--python", str(folder / "bin" / "python"), "--no-deps", "-e", ".")
-    ours = ("msgspec", "numpy", "platformdirs", "rich", "textual", "torch")
+    ours = ("msgspec", "networkx", "numpy", "platformdirs", "rich", "textual", "torch")
     lines = wanted.read_text().splitlines()
     return ", ".join(line.replace("==", " ") for line in lines if line.partition("==")[0] in ours)
 

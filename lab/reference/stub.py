@@ -18,6 +18,7 @@ from analysis.capture.module_at_hand import capture as capture
 from analysis.model.ir.workload import Workload
 from hwexplorer.api import RequestError as RequestError
 from hwexplorer.api import Result as Result
+from hwexplorer.api import graph as graph
 '''
 _TYPES = """
 __version__: str

@@ -22,6 +22,7 @@ from hwexplorer.reports.show.structure import (
     count_in_ranges,
     count_kinds,
     structure,
+    to_networkx,
 )
 from hwexplorer.state import parse
 from tests.models import load_once
@@ -241,11 +242,11 @@ def test_figures_of_the_graph_are_those_of_the_run(text: str) -> None:
     assert sum(operator.latency_s for operator in found.operators) == pytest.approx(result.latency_s, rel=1e-9)
     assert sum(operator.share for operator in found.operators) == pytest.approx(1, rel=1e-9)
     assert len({operator.kernel for operator in found.operators}) == result.demand.n_kernels
-    made = networkx.DiGraph([(edge.source, edge.target) for edge in found.operator_edges])
+    made = to_networkx(found)
     assert networkx.is_directed_acyclic_graph(made)
     assert networkx.is_weakly_connected(made)
-    assert {*made} == {*result.partition.operator_id}
-    assert min(edge.bytes for edge in found.operator_edges) > 0
+    assert list(made) == list(result.partition.operator_id)
+    assert min(size for *_, size in made.edges.data("bytes")) > 0
 
 
 def test_node_data_of_model_explorer_add_up_to_the_model(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import networkx
 import numpy as np
 import pytest
 import torch
@@ -30,9 +31,9 @@ def json_of(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 def test_importing_it_loads_little_and_neither_torch_nor_the_screen() -> None:
     code = (
         "import sys; before = set(sys.modules); import hwexplorer; imported = len(set(sys.modules) - before)\n"
-        "assert not {'numpy', 'torch', 'textual', 'argparse'} & set(sys.modules), 'too much'\n"
+        "assert not {'numpy', 'torch', 'textual', 'networkx', 'argparse'} & set(sys.modules), 'too much'\n"
         "hwexplorer.compare('conv2d'); hwexplorer.devices('h100_sxm')\n"
-        "assert not {'torch', 'textual'} & set(sys.modules)\nprint(imported)"
+        "assert not {'torch', 'textual', 'networkx'} & set(sys.modules)\nprint(imported)"
     )
     assert int(subprocess.check_output([sys.executable, "-c", code])) < IMPORTED_MAX
 
@@ -121,6 +122,15 @@ def test_wrong_requests_are_told_as_on_the_command_line() -> None:
     assert hx.check("resnet18", on="gpu", rule="energy < 1kJ").broken_rules == ""
 
 
+def test_the_operators_are_a_graph_of_networkx() -> None:
+    with pytest.raises(hx.RequestError, match="events"):
+        hx.show("event", "resnet18")
+    graph = hx.graph("resnet18", on="h100_sxm", batch=8)
+    assert isinstance(graph, networkx.DiGraph)
+    energy = sum(joules for _, joules in graph.nodes.data("energy_j"))
+    assert energy == pytest.approx(hx.tree("resnet18", on="h100_sxm", batch=8).energy_j)
+
+
 def test_an_answer_shows_the_error_of_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hwexplorer.engine.result", lambda *_: SimpleNamespace())
     with pytest.raises(AttributeError, match="SimpleNamespace"):
@@ -133,6 +143,7 @@ def test_a_captured_module_is_a_model_everywhere() -> None:
     compared = hx.compare(captured, on="gpu", batch=3)
     assert (compared.model, compared.macs_per_inference) == ("mine: [é]", 32)
     assert hx.models([captured, "mlp"], on="gpu").rows[0]
+    assert len(hx.graph(captured)) == captured.n_operators
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests import mischief
 from tests.headless.conftest import Call
 from tests.waiting import wait_until
 
-HEAVY = {"torch", "torchvision", "textual", "rich", "sympy"}
+HEAVY = {"torch", "torchvision", "textual", "rich", "networkx", "sympy"}
 CALLS_MAX = 700_000  # with those of imports
 PROGRAM = [sys.executable, "-m", "hwexplorer"]
 

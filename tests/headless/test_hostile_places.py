@@ -25,7 +25,7 @@ from tests.terminal import Program
 ROOT = Path(__file__).parents[2]
 OURS = ("hwexplorer", "analysis", "hardware", "tests")
 LIBRARIES = (
-    *("numpy", "msgspec", "textual", "rich", "platformdirs", "torch", "torchvision", "sympy"),
+    *("numpy", "msgspec", "textual", "rich", "platformdirs", "networkx", "torch", "torchvision", "sympy"),
     *("jinja2", "tornado", "markdown_it", "psutil", "_curses", "sitecustomize", "usercustomize"),
 )
 # What the verbs, and the screen with its settings and sessions, answer: {words: (exit code, standard error)}. One

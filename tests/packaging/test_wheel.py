@@ -178,7 +178,7 @@ def test_python_is_there(installed: Environment) -> None:
         "import hwexplorer as hx, sys; compared = hx.compare('resnet18', on=['t4', 'tpu_v4'], batch=2)\n"
         "assert type(compared.document).__module__ == 'hwexplorer.analysis.explore.comparison'\n"
         "assert not {'torch', 'textual', 'analysis', 'hardware'} & set(sys.modules)\n"
-        "print(compared.rows[1].device, len(hx.show('structure', 'resnet18', on='t4').operators))"
+        "print(compared.rows[1].device, hx.graph('resnet18', on='t4').number_of_nodes())"
     )
     assert installed.run("-c", code).split() == ["tpu_v4", "69"]
 

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
@@ -32,6 +32,9 @@ from hwexplorer import declare
 from hwexplorer.state import State
 from hwexplorer.views.captions import chain, list_names
 from hwexplorer.views.tables import Digest
+
+if TYPE_CHECKING:
+    import networkx
 
 PARALLELISM = (1e3, 1e4, 1e5)
 PARALLELISM_LABELS = ("< 1 K", "1-10 K", "10-100 K", "> 100 K")
@@ -392,6 +395,24 @@ def _parallelism(result: Estimate, path: CriticalPath, depths: Any) -> tuple[Par
         Parallelism("thread", widest, median, min(median, lanes), results),
         Parallelism("pipeline", len(time), len(time), paced, stream),
     )
+
+
+# --- the operators as a graph -------------------------------------------------------------------------------
+
+
+def to_networkx(report: StructureReport) -> networkx.DiGraph[str]:
+    """Return the operators as a graph of networkx: nodes by id with the figures of each, edges with their bytes.
+    Imports networkx."""
+    import networkx
+
+    network: networkx.DiGraph[str] = networkx.DiGraph(model=report.model, batch=report.batch, device=report.device)
+    for operator in report.operators:
+        figures = msgspec.structs.asdict(operator).items()
+        network.add_node(
+            operator.id, **{name: value for name, value in figures if isinstance(value, str | int | float)}
+        )
+    network.add_weighted_edges_from(((edge.source, edge.target, edge.bytes) for edge in report.operator_edges), "bytes")
+    return network
 
 
 # --- Google's Model Explorer, which opens a graph and colours its nodes by node data ------------------------
