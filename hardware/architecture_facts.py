@@ -82,6 +82,7 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     pair_link_bandwidth: float  # byte/s
     pair_blocks_reached: float  # fraction
     library_exchange_words: float  # byte
+    step_spread: float  # fraction
     dependent_step_s: float  # s/column
     launch_clocked: float  # fraction
     idle_follows_clock: float  # fraction

@@ -102,7 +102,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     windows: Floats
     patches: Floats  # 4 x 4 patches of the results of dense 3 x 3 convolutions at stride 1, zero elsewhere
     is_expert: NDArray[np.bool_]  # products of experts, what is between them, and what moves their tokens
-    is_training: bool = False  # products of few results are divided as deep as gradients of weights need
+    training_devices: int = 0  # that share a step of training; 0 for other work
     links: Floats | None = (
         None  # (4, n): bytes, messages, speed of links (byte/s, 0: the device's), peers of an exchange
     )

@@ -1,6 +1,7 @@
 """The mapping of a demand to a device as the runtime executes it: weights that stay on chip, the operators on the
 units of the architecture, and what the kernels of the runtime's libraries do beside them."""
 
+from statistics import NormalDist
 from typing import Any, cast
 
 import msgspec
@@ -54,8 +55,8 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     if demand.links is None:
         return mapping
     link_s = link_seconds(demand.links, setup.device, runtime.library_collectives, runtime.collective_s.value)
-    if demand.is_training:
-        link_s = _exposed_seconds(link_s, mapping, demand)
+    if demand.training_devices:
+        link_s = _exposed_seconds(link_s, mapping, demand, setup.device.arch.constants.step_spread)
     busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
 
@@ -81,10 +82,10 @@ def link_seconds(links: Floats, device: Device, by_library: bool = False, start_
     return np.asarray(np.minimum(in_words, sent / in_blocks + wait_s) + messages * message_s + starts_s)
 
 
-def _exposed_seconds(link_s: Floats, mapping: Mapping, demand: Demand) -> Floats:
+def _exposed_seconds(link_s: Floats, mapping: Mapping, demand: Demand, spread: float) -> Floats:
     """Return the seconds of collectives of training that nothing hides, (n,). They run one after another beside the
     products: one that gathers weights is started when the one before it is waited for, sums of gradients as soon as
-    these are known, and the last of all is waited for."""
+    these are known, and the last of all is waited for, on the slowest of devices whose times have this `spread`."""
     works_s = np.maximum.reduce((mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0])) * (link_s == 0.0)
     clock, links = works_s.cumsum(), np.flatnonzero(link_s > 0.0)
     exposed, waited, free, before = np.zeros_like(link_s), 0.0, 0.0, 0.0
@@ -95,6 +96,8 @@ def _exposed_seconds(link_s: Floats, mapping: Mapping, demand: Demand) -> Floats
             exposed[i] = max(free - now, 0.0)
             waited += exposed[i]
         before = now
+    quantile = (demand.training_devices - 0.375) / (demand.training_devices + 0.25)  # Blom: of the largest of so many
+    exposed[links[-1:]] += spread * NormalDist().inv_cdf(quantile) * clock[-1]
     return exposed
 
 

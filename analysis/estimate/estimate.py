@@ -38,7 +38,7 @@ from hardware.setup import Setup, is_unsupported
 _COLUMNS = (
     "op_class", "head", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes",
     "largest_bytes", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops", "mean_work", "batch",
-    "lag", "is_expert", "expert_rows", "is_training",
+    "lag", "is_expert", "expert_rows", "training_devices",
 )  # fmt: skip
 _BY_KERNEL = (  # of an execution
     "pipelined_s", "kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s",

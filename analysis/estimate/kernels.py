@@ -375,7 +375,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         model=np.zeros(s.n_kernels, dtype=np.intp),
         batch=np.full(n, attended),
         lag=facts.row_lags(workload),
-        is_training=workload.training is not None,
+        training_devices=workload.training.settings.devices if workload.training else 0,
         windows=shape[:6],
         patches=gemm[1] * shape[6],
         is_expert=facts.is_expert(workload),

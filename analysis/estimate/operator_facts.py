@@ -22,6 +22,7 @@ import numpy as np
 
 from analysis.model.ir.workload import INPUT, KINDS, WEIGHT, Bools, Floats, Workload
 from analysis.model.ir.workload import Ints as Places
+from analysis.model.training import step as training_step
 from analysis.model.transformer import stored_weights
 from analysis.model.transformer.graph_writer import FIXED_FP32
 from hardware.base.records import memoize
@@ -155,7 +156,10 @@ def windows(workload: Workload) -> Floats:
     which = np.flatnonzero(is_image & has_products)
     if not len(which):
         return found
-    one = workload.value_at(**dict.fromkeys(workload.dims, 1))
+    sizes = dict.fromkeys(workload.dims, 1)
+    if workload.training is not None:
+        sizes["batch"] = workload.training.settings.parts  # an image in each
+    one = workload.value_at(**sizes)
     groups, rows, _, depth = products = (ops.gemm[which] @ one).T
     edge = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
     is_activation = tensors.role[ops.in_tensor] <= INPUT
@@ -229,10 +233,13 @@ def is_interpreted(workload: Workload) -> Bools:
 
 
 def dispatches(workload: Workload, awaits: bool) -> Floats:
-    """Return the operators that a framework starts for each, (n,): none for a bias. If it `awaits` the device, several
-    for the attention of GPT-NeoX, which stands beside the FFN and has a norm apart from the FFN's."""
+    """Return the operators that a framework starts for each, (n,): none for a bias, nor in training for what runs in
+    another's call or node of autograd. If it `awaits` the device, several for the attention of GPT-NeoX, which stands
+    beside the FFN and has a norm apart from the FFN's."""
     paths, kinds = workload.operators.path, workload.operators.kind
     started = np.array([float(kind != "bias") for kind in kinds])
+    if workload.training is not None:
+        started[training_step.is_inside(workload)] = 0.0
     if awaits and {"layers.0.mlp_norm", "layers.0.parallel_add"} <= set(paths):
         started[[kind == "attention" for kind in kinds]] = _AWAITED
     return started

@@ -139,7 +139,7 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
         latency_s=latency,
         energy_j=energy,
         # Rows "incl. transfers" time the copy of images to the device; on cards only "dynamic" rows do.
-        copies_input="incl. transfers" in row["note"] and (is_module or kind == "dynamic"),
+        copies_input="incl. transfers" in row["note"] and (is_module or kind in ("dynamic", "training step")),
         decodes_input="incl. input pipeline" in row["note"],
         is_rate=is_rate,
         light=_light_clock(device, row["source"]) if (batch, execution) == (1, "tensorrt_enqueue") else {},

@@ -79,7 +79,7 @@ def tile_menu(
     """Return the fastest of a menu's tiles for each contraction of a demand, `gemm` (4, n), over the device's units. A
     step of the menu in K takes `step_s` at least; `timing` are other fields of TileChoices."""
     k_step = menu.k_step_bytes / element_bytes if menu.k_step_bytes else menu.k_step
-    splits = menu.splits if not demand.is_training or len(menu.splits) == 1 else (*menu.splits, *DEEP_SPLITS)
+    splits = menu.splits if not demand.training_devices or len(menu.splits) == 1 else (*menu.splits, *DEEP_SPLITS)
     choices = TileChoices(menu.shapes, splits, device, macs_per_s, k_step, step_s=step_s / k_step, **timing)
     return by_shape(demand, gemm, lambda few: fastest_tiles(few, choices))
 

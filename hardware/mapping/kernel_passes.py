@@ -179,7 +179,7 @@ def library_kernels(demand: Demand, setup: Setup) -> tuple[Demand, LibraryTimes 
         share = np.minimum(columns / cast(GpuConstants, setup.device.arch.constants).preferred_tile, 1.0)
         is_general = _is_dense(demand, setup) & (demand.gemm[0] > 1.0) & ~_is_suited(demand, setup)
         demand = demand.with_values(product_rate=demand.product_rate * np.where(is_general, share, 1.0))
-    elif setup.layout == "nchw" and (demand.is_training or ("matrix", "fp4") in setup.device.peaks):
+    elif setup.layout == "nchw" and (demand.training_devices or ("matrix", "fp4") in setup.device.peaks):
         demand, _ = _rearrange(demand, setup)
     return demand, None
 

@@ -6,12 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.operator_facts import dispatches
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import BUFFER, WEIGHT, Workload
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.names.model_ref import refer
 from analysis.model.training.step import BACKWARD, FORWARD, at_width, saved_tensors
+from analysis.model.training.training_request import Step
 from hardware.device_catalog import load_device
 
 MODELS = ("resnet18", "mobilenet_v2", "vit_b_16", "bert_base:sequence=64", "gpt2:sequence=64", "squeezenet1_1")
@@ -62,9 +64,38 @@ def test_what_is_computed_again_never_raises_the_peak_and_never_lowers_the_time(
 def test_parts_of_a_batch_add_up(parts: int) -> None:
     whole, divided = _step("resnet18"), _step("resnet18", f"accumulate={parts}")
     assert _macs(divided, batch=64) == pytest.approx(_macs(whole, batch=64))
-    part, one = _estimate("resnet18", f"accumulate={parts}", batch=32 * parts), _estimate("resnet18", batch=32)
-    assert part.latency_s < one.latency_s * parts  # updates once
+    part, one = (
+        _estimate("resnet18", *words, batch=32 * n, precision="fp32")
+        for words, n in (((f"accumulate={parts}",), parts), ((), 1))
+    )
+    update_s = sum(one.run.latency_s[[path.startswith("update") for path in one.workload.operators.path]])
+    assert part.latency_s == pytest.approx(parts * one.latency_s - (parts - 1) * update_s, rel=0.01)  # updates once
     assert part.peak_memory_bytes == pytest.approx(one.peak_memory_bytes)
+
+
+@pytest.mark.parametrize("model", ["resnet18", "bert_base:sequence=64"])
+def test_devices_that_share_a_batch_take_longer_than_one_with_its_share(model: str) -> None:
+    reference, device = refer(f"{model}{',' if ':' in model else ':'}train"), load_device("h100_sxm")
+    assert isinstance(reference, Step)
+    steps = [store.ready(reference.on_devices(count)) for count in (1, 2, 8)]
+    times = [
+        estimate(step, device, Scenario(64 * n, "fp32")).latency_s
+        for step, n in zip(steps, (1, 2, 8), strict=True)
+        if step
+    ]
+    assert times == sorted(times)
+    assert times[2] < 1.2 * times[0]  # 7 to 7.8 times the rate of one, as published
+
+
+def test_the_host_starts_one_call_for_each_operator_and_one_node_for_its_gradients() -> None:
+    step = at_width(_step("densenet121"), 4.0)
+    calls = dispatches(step, awaits=False)
+    phase = np.array([path.partition(".")[0] for path in step.operators.path])
+    forward = step.training and step.training.forward
+    assert forward is not None
+    started = forward.n_operators - forward.operators.kind.count("bias") + 1  # the loss
+    assert calls[phase == FORWARD].sum() == started
+    assert calls[phase == BACKWARD].sum() == started - forward.operators.kind.count("cat")  # 535 sums are inside
 
 
 @pytest.mark.parametrize(("optimizer", "each"), [("sgd", 0.0), ("momentum", 4.0), ("adamw", 8.0), ("adamw8bit", 2.032)])

@@ -31,6 +31,7 @@ BUCKET_BYTES = 25 * 2**20  # bucket_cap_mb of torch.nn.parallel.DistributedDataP
 PLAIN = {"encoder": "plain"}  # BERT and its family drop attention weights
 _NORMS = ("batch_norm", "layer_norm", "group_norm", "norm")
 SUMS = "batch_norm"  # sums over all but the channels take what those of a norm do
+_INSIDE = ("batch_norm", "fill", "add", "cat", "copy")
 _SCORES_AGAIN = 2.5  # products of attention backward over those of forward: scores, then four gradients
 
 
@@ -44,7 +45,7 @@ def training_step(forward: Workload, training: Training, is_narrow: bool) -> Wor
     for a model without weights that training would change."""
     is_plain = (training.attention or PLAIN.get(forward.family)) == "plain"
     whole = with_scores(forward) if is_plain else forward
-    writer = _Writer(_share(whole, training.accumulate * training.devices), training, is_narrow)
+    writer = _Writer(_share(whole, training.parts), training, is_narrow)
     writer.write_forward()
     writer.write_backward()
     writer.write_update()
@@ -76,6 +77,7 @@ def change_settings(step: Workload, **changes: object) -> Workload:
     now = msgspec.structs.replace(was.settings, **changes)
 
     def rename(text: str) -> str:
+        """Return a name with the settings of now in place of those before."""
         return ",".join([text.removesuffix("".join(f",{word}" for word in was.settings.words)), *now.words])
 
     asked = tuple(rename(word) if word == was.forward.asked[-1] else word for word in was.forward.asked)
@@ -122,6 +124,15 @@ def weight_gradients(step: Workload) -> ir.Ints:
     read = np.unique(ops.in_tensor[ops.in_ptr[start] :])
     roots = tensors.storage[read[(tensors.role[read] == ACTIVATION) & (tensors.producer[read] < start)]]
     return np.flatnonzero(np.isin(tensors.storage, roots)).astype(np.int32)
+
+
+def is_inside(step: Workload) -> ir.Bools:
+    """Return True for operators of a training step that a call of the framework or a node of autograd runs beside its
+    own: statistics of a norm, sums for weights, the second gradient of a product, sums of gradients, (n,)."""
+    targets, inside = step.operators.target, {f"hwexplorer.{name}.default" for name in _INSIDE}
+    pairs = zip(("", *targets), targets, strict=False)
+    seconds = [own.endswith(".weight") and own.removesuffix("weight") + "input" == before for before, own in pairs]
+    return np.array([again or own in inside for own, again in zip(targets, seconds, strict=True)], dtype=np.bool_)
 
 
 class _Writer(Tape):
@@ -198,12 +209,12 @@ class _Writer(Tape):
             if base_name(ops.target[i])[1] and kind not in ("add", "fill") and self._saves(i) == "input":
                 self._unshare(self.writes[i])  # PyTorch saves a copy of what is overwritten
                 copy = self.tensor(self.tensors[first].numel, f"{path}.copy")
-                self.add(f"{path}.copy", "copy", [first], [copy], target="aten.clone.default")
+                self.add(f"{path}.copy", "copy", [first], [copy])
             if kind == "batch_norm":
                 size = next(self.tensors[t].numel for t in self.reads[i] if t != first) * 2.0
                 sums = self.tensor(size, f"{path}.statistics", FP32)
                 flops = self.tensors[first].numel * 3.0
-                self.add(f"{path}.statistics", kind, [first], [sums], flops=flops, target="hwexplorer.statistics")
+                self.add(f"{path}.statistics", kind, [first], [sums], flops=flops)
             self.append(self._forward_op(i, path))
             self._widen_results(i)
             self.saved[i] = [self.read_as[i].get(t, t) for t in self._saved_by(i)]

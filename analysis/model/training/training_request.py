@@ -56,6 +56,11 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
         fields, plain = msgspec.structs.asdict(self), msgspec.structs.asdict(_PLAIN)
         return tuple(f"{name}={value}" for name, value in fields.items() if name in OPTIONS and value != plain[name])
 
+    @property
+    def parts(self) -> int:
+        """The number of equal parts of a batch, each computed at once on one device."""
+        return self.accumulate * self.devices
+
     def count(self, what: str) -> str:
         """Return what costs are of: `training of 90 epochs of 1,281,167 samples`, or what else is counted."""
         return f"training of {self.epochs} epochs of {self.samples:,} {what}" if self.epochs else what
