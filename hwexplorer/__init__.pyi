@@ -88,7 +88,7 @@ def show(section: Literal["load"], model: _Value, *, load: _Value = ..., batch: 
 
 @overload
 def show(section: Literal["memory"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., devices_dir: _Value = ...) -> Result[MemoryReport]:
-    """Show what memory holds: weights, activations, the peak, what fits where. `advise --aim memory` tries to save some."""
+    """Show what memory holds: weights, activations, the peak, and what would save some."""
 
 @overload
 def show(section: Literal["offload"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., host: _Value = ..., devices_dir: _Value = ...) -> Result[OffloadReport]:

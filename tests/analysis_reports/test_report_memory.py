@@ -78,6 +78,16 @@ def test_report(model: str, device: str, batch: int, execution: str) -> None:
             assert near.kernels_that_fit <= far.kernels_that_fit
 
 
+def test_savings_of_formats_and_of_recomputation() -> None:
+    result = grid.run("resnet18", "gpu", 1, "auto", "fp32")
+    found = memory_report(result)
+    assert {saving.change for saving in found.savings} == {"fp16", "bf16", "fp8", "int8", "int4"}
+    for saving in found.savings:
+        assert saving.saved_bytes == found.peak_bytes - saving.peak_bytes > 0
+        assert saving.energy_ratio == pytest.approx(saving.energy_j / result.energy_j)
+    assert "recompute=blocks" in {saving.change for saving in memory_report(grid.run("resnet18:train", "gpu")).savings}
+
+
 def test_liveness_by_hand() -> None:
     result = grid.run_toy(HELD, batch=3)
     unit = 3 * 4.0

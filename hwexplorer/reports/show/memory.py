@@ -1,13 +1,14 @@
-"""Show what memory holds: weights, activations, the peak, what fits where. `advise --aim memory` tries to save some."""
+"""Show what memory holds: weights, activations, the peak, and what would save some."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
 import numpy as np
 
 from analysis import document
-from analysis.estimate import operator_facts, peak_memory
+from analysis.estimate import alternatives, operator_facts, peak_memory
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernel_rows import kernels
@@ -64,6 +65,19 @@ class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
+class Saving(msgspec.Struct, frozen=True, kw_only=True):
+    """The same work in a narrower format or, of training, with activations computed again. Ratios are to now."""
+
+    change: Annotated[str, document.column("Change")]
+    precision_run: Annotated[str, document.column("Runs as", key="runs", keep=2)]
+    peak_bytes: Annotated[float, document.column("Peak", "byte")]
+    saved_bytes: Annotated[float, document.column("Saved", "byte")]
+    latency_s: float
+    latency_ratio: float
+    energy_j: float
+    energy_ratio: float
+
+
 class MemoryReport(Head, frozen=True, kw_only=True):
     """`peak_bytes` = weights + activations + workspace at `peak_kernel`. `workspace_rule` says where the workspace
     comes from, '' if no rule is known: then it counts as 0. `cache_bytes` of the activations are the key-value
@@ -80,6 +94,7 @@ class MemoryReport(Head, frozen=True, kw_only=True):
     roles: tuple[TensorRole, ...]
     live: tuple[LiveValue, ...]
     levels: tuple[MemoryLevel, ...]
+    savings: tuple[Saving, ...]
     timeline: tuple[Moment, ...]
     cache_bytes: float = 0.0
 
@@ -104,6 +119,7 @@ def memory_report(result: Estimate) -> MemoryReport:
         roles=_roles(result, peak),
         live=_live(result, size, peak),
         levels=_levels(result),
+        savings=tuple(_savings(result)),
         timeline=_timeline(result),
         cache_bytes=peak_memory.cache_bytes(workload, batch, result.plan.widths),
     )
@@ -208,7 +224,30 @@ def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
     )
 
 
+def _savings(result: Estimate) -> Iterator[Saving]:
+    present = precision.parse(result.scenario.precision).widths.weights
+    formats = alternatives.precisions(result, lambda other: other.widths.weights < present)
+    for other in (*alternatives.training_settings(result), *formats):
+        yield document.record(
+            Saving,
+            other.result.memory,
+            other.result,
+            change=other.change.removeprefix("precision "),
+            saved_bytes=result.memory.peak_bytes - other.result.memory.peak_bytes,
+            latency_ratio=other.result.latency_s / (result.latency_s or 1.0),
+            energy_ratio=other.result.energy_j / (result.energy_j or 1.0),
+        )
+
+
 # --- the verb ---------------------------------------------------------------------------------------------------------
+
+
+SAVINGS = (
+    *document.columns(Saving, "change peak saved"),
+    document.Column("latency", "Latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),
+    document.Column("energy", "Energy", "%", role="delta", keep=0, of=lambda change: change.energy_ratio - 1),
+    *document.columns(Saving, "runs"),
+)
 
 
 def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
@@ -243,6 +282,7 @@ VERB = declare.Report(
             },
         ),
         declare.Rows("levels", "What fits where", document.columns(MemoryLevel)),
+        declare.Rows("savings", "What would save some, and its cost", SAVINGS),
         declare.Rows("timeline", "Over the execution order",
                      document.columns(Moment, "kernel bar total activations workspace")),
     ),
