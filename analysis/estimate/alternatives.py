@@ -2,7 +2,8 @@
 
 Every alternative is an estimate, never a rule of thumb. `alternatives` yields all; `best_batch` and `best_setting`
 select the one that compare, why and advise recommend. The objective is the gain per inference: the geometric mean of
-the ratio of latencies and the ratio of energies.
+the ratio of latencies and the ratio of energies. They are no grid: one setting changes at a time, and a batch is tried
+only if the one before it fits.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,8 @@
 """A sweep of every model on every device at many batches and precisions, in chunks that workers evaluate independently.
 
 A chunk is a few models on all devices: plain data that any process turns into the same rows, of this machine or of a
-Dask cluster. Rows are ordered by model group, then device, batch, precision and model.
+Dask cluster. It makes no points of a grid, but evaluates models together and keeps their rows alone, which are ordered
+by model group, then device, batch, precision and model.
 """
 
 import math

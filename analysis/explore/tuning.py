@@ -1,7 +1,8 @@
 """The knobs of a device, which are its facts and event prices: the cost of a model with some of them changed, the curve
 over one, and the knee after which more gains less.
 
-A `KnobTable` caches evaluated costs, so that a screen shows them at once and evaluates the rest piece by piece.
+A `KnobTable` caches evaluated costs, so that a screen shows them at once and evaluates the rest piece by piece: it asks
+for one estimate at a time, where a grid walks over all.
 """
 
 import math

@@ -166,11 +166,6 @@ def _design(study: DesignStudy, unchanged: Design, values: tuple[float, ...]) ->
     return msgspec.structs.replace(design, refused=design.refused or next(broken, ""))
 
 
-def _geometric_mean(costs: Iterable[ModelCost], weights: tuple[float, ...]) -> ModelCost:
-    logs = np.log([(cost.latency_s, cost.energy_j_per_inference) for cost in costs])
-    return ModelCost(*np.exp(np.average(logs, axis=0, weights=weights)).tolist())
-
-
 def _evaluate(study: DesignStudy, device: Device, values: tuple[float, ...]) -> Design:
     """Return the design with the cost of each model, its highest power, and why it is refused if a model does not fit
     in memory or its units cannot do the mission."""
@@ -179,7 +174,8 @@ def _evaluate(study: DesignStudy, device: Device, values: tuple[float, ...]) -> 
     costs, rest_w = tuple(map(tuning.model_cost, results)), 0.0
     weights = study.weights or tuple(task.rate_hz or 1.0 for task in study.tasks)
     if study.asked is None:
-        total = _geometric_mean(costs, weights)
+        logs = np.log([(cost.latency_s, cost.energy_j_per_inference) for cost in costs])
+        total = ModelCost(*np.exp(np.average(logs, axis=0, weights=weights)).tolist())
     else:
         answer = mission.divide_tasks(study.asked, mission.module_units(device, engine.device), study.find)
         busy_s = sum((task.rate_hz or task.done_hz) * task.busy_s for task in answer.tasks)

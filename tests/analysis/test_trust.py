@@ -1,6 +1,5 @@
 """How well an estimate is known, and bands that hold what was left out of the fit."""
 
-import json
 import os
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from lab.trust_bands import (
     coverage_of_others,
     row_weights,
 )
+from tests.command import document
 from tests.models import load_once
 from tests.sampling import every, for_each
 
@@ -189,8 +189,7 @@ def test_every_device_holds_its_own_figures(nth: int) -> None:
 
 
 def test_it_is_in_json_and_a_column(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "resnet50", "--format", "json"]) == 0
-    for row in json.loads(capsys.readouterr().out)["rows"]:
+    for row in document("compare", "resnet50")["rows"]:
         assert set(row["trust"]) == {"level", "rows", "median_error", "band"}
         low, high = row["trust"]["band"]
         assert row["latency_band_s"] == pytest.approx([row["latency_s"] * low, row["latency_s"] * high])

@@ -1,7 +1,5 @@
 """A model on four architectures in turn: families add up to the energy, steps are those of each pair."""
 
-import json
-
 import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
@@ -9,8 +7,8 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import explain
 from analysis.explore.difference import compare_in_turn
 from hardware.device_catalog import load_device
-from hwexplorer import cli
 from hwexplorer.reports.show.events import event_report
+from tests.command import document
 from tests.models import load_once
 
 KEYS = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
@@ -56,10 +54,7 @@ def test_a_node_rules_table_answer_and_steps() -> None:
     "words",
     ["why resnet18 cpu gpu tpu kpu", "why resnet18 --on cpu,gpu,tpu,kpu", "why --model resnet18 cpu gpu tpu"],
 )
-def test_words_of_the_command_line(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([*words.split(), "--format", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert [side["architecture"] for side in document["sides"]] == ["cpu", "gpu", "tpu", "kpu"][
-        : len(document["sides"])
-    ]
-    assert len(document["steps"]) == len(document["sides"]) - 1
+def test_words_of_the_command_line(words: str) -> None:
+    found = document(*words.split())
+    assert [side["architecture"] for side in found["sides"]] == ["cpu", "gpu", "tpu", "kpu"][: len(found["sides"])]
+    assert len(found["steps"]) == len(found["sides"]) - 1

@@ -18,14 +18,10 @@ import hwexplorer as hx
 from analysis.explore.comparison import Comparison
 from hardware import device_catalog
 from hwexplorer import api, cli, registry
+from tests.command import document
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
 IMPORTED_MAX = 60  # modules of Python and ours
-
-
-def json_of(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    assert cli.main([*words, "--format", "json"]) == 0
-    return json.loads(capsys.readouterr().out)
 
 
 def test_importing_it_loads_little_and_neither_torch_nor_the_screen() -> None:
@@ -69,7 +65,7 @@ def test_no_report_hides_a_module() -> None:
 def test_a_result_is_the_document_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("compare", "resnet18", "--on", "h100_sxm,t4", "--batch", "8", "--precision", "fp16")
     compared = hx.compare("resnet18", on=["h100_sxm", "t4"], batch=8, precision="fp16")
-    assert json.loads(json.dumps(compared.to_dict())) == json_of(capsys, *words)
+    assert json.loads(json.dumps(compared.to_dict())) == document(*words)
     assert isinstance(compared.document, Comparison)
     assert [row.device for row in compared.rows] == ["h100_sxm", "t4"]
     assert compared.recommendations == compared.document.recommendations
@@ -95,13 +91,11 @@ def test_a_result_is_the_document_of_the_command_line(capsys: pytest.CaptureFixt
         ("models", {}, ""),
     ],
 )  # fmt: skip
-def test_arguments_are_the_words(
-    name: str, given: dict[str, Any], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_arguments_are_the_words(name: str, given: dict[str, Any], words: str) -> None:
     import shlex
 
     result = getattr(hx, name)(**given)
-    assert json.loads(json.dumps(result.to_dict())) == json_of(capsys, name, *shlex.split(words))
+    assert json.loads(json.dumps(result.to_dict())) == document(name, *shlex.split(words))
     assert len(result.rows) >= 1
 
 

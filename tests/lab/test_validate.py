@@ -1,7 +1,6 @@
 """Predictions against the shipped measurements, and the fit behind them."""
 
 import csv
-import json
 import re
 from collections.abc import Callable
 from functools import cache
@@ -23,6 +22,7 @@ from lab import efficiency_fit, judge, timed_kernels
 from lab.efficiency_fit import fit_rows_by_software, fit_software, left_out_latency
 from lab.timed_kernels import predict_kernels
 from lab.trust_bands import row_weights
+from tests.command import document
 from tests.sampling import for_each, slow
 
 ROWS = tables.shipped_rows(tables.FITTED_ON, held=False)
@@ -237,16 +237,14 @@ def test_a_row_of_ones_own_is_compared_in_a_sentence(
     assert says in text
     assert "1 row not predicted: device is not in the catalogue" in text
     assert re.search(r"predicted \(\d+ % too (fast|slow), (in|out)side the band\)", text)
-    assert main(["validate", str(tmp_path / "mine.csv"), "--format", "json"]) == 0
-    (figure,) = json.loads(capsys.readouterr().out)["figures"]
+    (figure,) = document("validate", str(tmp_path / "mine.csv"))["figures"]
     assert figure["measured"] == pytest.approx(float(latency_ms) * 1e-3)
     assert figure["band"][0] < figure["predicted"] < figure["band"][1]
 
 
-def test_evidence_needs_no_measured_row(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evidence_needs_no_measured_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "read_rows", None)
-    assert main(["validate", "--format", "json"]) == 0
-    classes = json.loads(capsys.readouterr().out)["classes"]
+    classes = document("validate")["classes"]
     assert {each["name"] for each in classes} >= {"vision, TensorRT, batch 1", "decode, 4 bit", "served at load, TTFT"}
 
 

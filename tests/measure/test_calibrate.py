@@ -1,7 +1,6 @@
 """A device made of measurements: rates fitted or moved, the file found under its name, its next command."""
 
 import csv
-import json
 import re
 import shlex
 from pathlib import Path
@@ -18,6 +17,7 @@ from hardware.device_catalog import device_in_mode, load_device
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer_annexes.calibration import device_fit
+from tests.command import document
 
 MODELS = ("resnet18", "mobilenet_v2", "squeezenet1_1", "vit_b_16", "densenet121", "vgg11", "alexnet", "resnet50")
 HEAD = ("device", "framework", "model", "batch", "precision", "latency_ms")
@@ -60,15 +60,13 @@ def write_rows(path: Path, models: tuple[str, ...] = MODELS) -> Path:
 def test_ten_rows_fit_a_device_that_predicts_models_it_never_saw(
     tmp_path: Path, own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["calibrate", str(write_rows(tmp_path / "rows.csv")), "--name", "mine", "--format", "json"]) == 0
-    made = json.loads(capsys.readouterr().out)
+    made = document("calibrate", str(write_rows(tmp_path / "rows.csv")), "--name", "mine")
     assert made["error_after"] < 0.12 < made["error_before"]
     assert made["file"] == str(own_folder / "mine.toml")
     low, high = made["band"]
     inside = [low * row["after_s"] <= row["measured_s"] <= high * row["after_s"] for row in made["rows"]]
     assert sum(inside) >= 0.8 * len(inside)
-    assert main(["compare", "resnet18", "--on", "mine", "--precision", "fp32", "--format", "json"]) == 0
-    row = json.loads(capsys.readouterr().out)["rows"][0]
+    row = document("compare", "resnet18", "--on", "mine", "--precision", "fp32")["rows"][0]
     assert row["trust"]["level"] == "measured"
     assert row["runtime"].startswith("PyTorch eager")  # 'auto' is what was measured
     assert row["latency_s"] == pytest.approx(true_latency_s("resnet18"), rel=0.15)
@@ -99,17 +97,13 @@ def test_a_shipped_device_is_never_changed(tmp_path: Path, capsys: pytest.Captur
         assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_time_in_words_makes_a_device_with_a_name_of_its_own(
-    own_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["calibrate", "l4", "9.7 ms resnet50 batch 8 fp16 tensorrt", "--format", "json"]) == 0
-    made = json.loads(capsys.readouterr().out)
+def test_a_time_in_words_makes_a_device_with_a_name_of_its_own(own_folder: Path) -> None:
+    made = document("calibrate", "l4", "9.7 ms resnet50 batch 8 fp16 tensorrt")
     assert (made["device"], made["name"]) == ("my_l4", "my_l4")
     (row,) = made["rows"]
     assert (row["name"], row["batch"], row["measured_s"]) == ("resnet50", 8, pytest.approx(9.7e-3))
     assert made["next"].endswith("resnet50 --batch 8 --precision fp16 --runtime tensorrt --on my_l4")
-    assert main([*shlex.split(made["next"])[1:], "--format", "json"]) == 0
-    assert [row["device"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["my_l4"]
+    assert [row["device"] for row in document(*shlex.split(made["next"])[1:])["rows"]] == ["my_l4"]
 
 
 @pytest.mark.parametrize(
@@ -142,17 +136,14 @@ def test_more_rows_less_known_chips_and_contradictions_move_further() -> None:
     assert shares[-1] > 0.95
 
 
-def test_one_row_moves_every_figure_of_its_chip_and_narrows_all_bands(
-    own_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_row_moves_every_figure_of_its_chip_and_narrows_all_bands(own_folder: Path, tmp_path: Path) -> None:
     scenario = Scenario(32, "fp16", "tensorrt", "channels_last")
     base = load_device("l40s")
     before = {name: estimate(store.ready(name), base, scenario) for name in ("resnet50", "resnet101")}
     measured_s = before["resnet50"].latency_s * 1.3
     head = "device,framework,model,batch,precision,scenario,latency_ms"
     (tmp_path / "row.csv").write_text(f"{head}\nl40s,TensorRT,resnet50,32,fp16,x,{measured_s * 1e3}\n")
-    assert main(["calibrate", str(tmp_path / "row.csv"), "--format", "json"]) == 0
-    made = json.loads(capsys.readouterr().out)
+    made = document("calibrate", str(tmp_path / "row.csv"))
     assert any("all work of the chip takes" in note for note in made["notes"])
     device = load_device("my_l40s", (own_folder,))
     for name, one in before.items():

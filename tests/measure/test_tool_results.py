@@ -19,6 +19,7 @@ from hardware.base.errors import RequestError
 from hardware.device_catalog import load_device
 from hwexplorer.cli import main
 from hwexplorer_annexes.traces import trace_file, trace_record
+from tests.command import document
 from tests.models import load_once
 from tests.sampling import for_each
 
@@ -83,14 +84,13 @@ def write(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_results_of_tools_are_rows(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_of_tools_are_rows(name: str, tmp_path: Path) -> None:
     file, (_, model, batch, seconds) = write(tmp_path, name), FILES[name]
     rows = read_rows([file])
     assert (rows[0]["model"].partition(":")[0], rows[0]["batch"]) == (model, batch)
     assert interpret_row({"device_mode": "", **rows[0]}).latency_s == pytest.approx(seconds)
-    assert main(["validate", str(file), "--format", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert not document["skipped"]
+    found = document("validate", str(file))
+    assert not found["skipped"]
     assert main(["calibrate", "h100_sxm", str(file), "--name", "own", "--to", str(tmp_path)]) == 0
 
 

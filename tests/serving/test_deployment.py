@@ -1,7 +1,6 @@
 """Devices that serve a load together, and what verbs say of a load in a model's name."""
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from hardware.engines.runtime import find_scheduler
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.state import State
+from tests.command import document
 from tests.serving.test_simulation import LOADS, first_requests
 
 MODEL = "llama3_8b:serve,in=256,out=32,rate=4"
@@ -27,11 +27,6 @@ MODEL = "llama3_8b:serve,in=256,out=32,rate=4"
 
 def served(model: str, device: str) -> Any:
     return engine.serve_load(State(model, precision="bf16", devices=(device,), on=device))
-
-
-def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    assert main([*words, "--format", "json"]) in (0, None)
-    return json.loads(capsys.readouterr().out)
 
 
 def test_devices_share_a_model_by_shards_and_replicas_by_the_rest() -> None:
@@ -89,20 +84,20 @@ def test_capacity_is_what_no_load_exceeds() -> None:
 
 def test_compare_names_the_best_first_and_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", "llama3_70b:serve,in=256,out=32,rate=1", "--on", "l4*8,h100_sxm*4,l4"]
-    document = answer(capsys, *words)
-    rows = document["loads"]
+    found = document(*words)
+    rows = found["loads"]
     assert [row["key"] for row in rows] == ["h100_sxm*4", "l4*8"]
     aims = [row["energy_j_per_token"] * row["request_p50_s"] for row in rows]
     assert aims == sorted(aims)
-    assert "L4 does not fit" in document["not_fitting"][0]
+    assert "L4 does not fit" in found["not_fitting"][0]
     assert main(words) in (0, None)
     out = capsys.readouterr().out
     assert "batch 1" not in out
     assert "1 request/s of 256 prompt and 32 output tokens" in out
 
 
-def test_parts_of_a_tree_add_up_to_the_mean_step_of_the_load(capsys: pytest.CaptureFixture[str]) -> None:
-    tree = answer(capsys, "tree", MODEL, "--on", "h100_sxm")
+def test_parts_of_a_tree_add_up_to_the_mean_step_of_the_load() -> None:
+    tree = document("tree", MODEL, "--on", "h100_sxm")
     row = served(MODEL, "h100_sxm").row
     assert tree["batch"] == round(row.mean_batch)
     assert sum(child["energy_j"] for child in tree["children"]) == pytest.approx(tree["energy_j"])

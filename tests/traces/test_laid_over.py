@@ -27,6 +27,7 @@ from hwexplorer_annexes.traces.trace_record import (
     TraceOp,
     assemble_trace,
 )
+from tests.command import document
 
 
 def resnet() -> Estimate:
@@ -171,14 +172,12 @@ def test_why_and_the_roofline_have_it_beside_what_is_predicted(
     drawn = {series.name: series for series in roofline(state).series}
     ratios = [a / b for a, b in zip(drawn["operators"].y, drawn["measured"].y, strict=True)]
     assert ratios == pytest.approx([2.0] * len(ratios), rel=0.01)
-    main(["tree", format(state), "--format", "json"])
-    found = json.loads(capsys.readouterr().out)["children"]
+    found = document("tree", format(state))["children"]
     assert [row["ratio"] for row in found] == pytest.approx([2.0] * len(found), rel=0.02)
     for form in ("csv", "text", "md", "html"):
         main(["tree", format(state), "--format", form])
         assert "measured" in capsys.readouterr().out.lower()
-    main(["why", format(state), "--format", "json"])
-    assert json.loads(capsys.readouterr().out)["measured"]["ratio"] == pytest.approx(2.0, rel=0.01)
+    assert document("why", format(state))["measured"]["ratio"] == pytest.approx(2.0, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -197,8 +196,7 @@ def test_what_ran_the_trace_is_what_it_is_compared_with(tmp_path: Path, capsys: 
     """A trace of PyTorch beside an estimate for what one would deploy would be a comparison of the two runtimes."""
     file = str(files.kineto_cpu(tmp_path / "t.json"))
     for words, runtime in (((), "PyTorch eager"), (("--runtime", "onnxruntime"), "ONNX Runtime")):
-        main(["trace", file, "--model", "resnet18", "--on", "xeon_8490h", "--format", "json", *words])
-        assert json.loads(capsys.readouterr().out)["predicted_with"] == runtime
+        assert document("trace", file, "--model", "resnet18", "--on", "xeon_8490h", *words)["predicted_with"] == runtime
         main(["trace", file, "--model", "resnet18", "--on", "xeon_8490h", *words])
         assert f", {runtime} on Intel Xeon" in capsys.readouterr().out.splitlines()[0]
     state = State(model="resnet18", devices=("xeon_8490h",), trace=file)

@@ -31,6 +31,7 @@ from hwexplorer_annexes.traces.trace_record import (
     module_path,
     operator_kind,
 )
+from tests.command import document
 from tests.sampling import for_each
 
 REAL = Path(__file__).parents[3] / "shared" / "traces"
@@ -237,8 +238,7 @@ def test_every_real_trace_is_read_or_refused_in_a_line() -> None:
 @real
 def test_the_verb_says_what_surprises_and_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     file = str(REAL / "kineto_cpu_torch2.13_resnet18_b1_fp32.json.gz")
-    assert main(["trace", file, "--model", "resnet18", "--on", "xeon_8490h", "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = document("trace", file, "--model", "resnet18", "--on", "xeon_8490h")
     total_s = found["matched_s"] + found["unmatched_s"] + found["gap_s"] - found["overlap_s"]
     assert total_s == pytest.approx(found["wall_s"])
     assert found["coverage"] > 0.99

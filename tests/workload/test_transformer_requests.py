@@ -15,6 +15,7 @@ from hardware.base.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.cli import main
 from lab.closed_form import size
+from tests.command import document
 from tests.sampling import for_each
 
 LLAMA: dict[str, Any] = {
@@ -90,12 +91,11 @@ def test_a_stated_phase_stays_and_reads_its_prompt() -> None:
     assert transformer_spec.parse("llama3_8b:in=512").run.phase == "request"
 
 
-def test_a_folder_opens_with_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_opens_with_options(tmp_path: Path) -> None:
     name = folder(tmp_path, LLAMA)
     model = store.load(f"{name}:decode,kv=100,tp=2")
     assert model.defaults == {"sequence": 1, "kv": 100}
-    assert main(["compare", f"{name}:decode", "--on", "h100_sxm", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["parameters"] == PUBLISHED["llama3_8b"]
+    assert document("compare", f"{name}:decode", "--on", "h100_sxm")["parameters"] == PUBLISHED["llama3_8b"]
     text = states.format(states.State(model=f"{name}:decode", kv=9))
     assert states.parse(text).model == f"{name}:decode"
 

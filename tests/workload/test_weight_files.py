@@ -17,6 +17,7 @@ from analysis.model.transformer import weight_headers
 from hwexplorer.cli import main
 from hwexplorer.settings import default_precision
 from tests.attack import weight_files
+from tests.command import document
 from tests.waiting import never_endless
 
 LLAMA = 64 * 100 * 2 + 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 64
@@ -137,7 +138,5 @@ def test_safetensors_open_by_the_configuration_beside_them(tmp_path: Path, capsy
     assert "put its config.json beside it" in capsys.readouterr().err
     sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": 256, **sizes}))
-    assert main(["capture", f"{file}:decode,kv=64", "--format", "json"]) == 0
-    beside = json.loads(capsys.readouterr().out)
-    assert main(["capture", f"hf:{tmp_path}:decode,kv=64", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) == beside
+    beside = document("capture", f"{file}:decode,kv=64")
+    assert document("capture", f"hf:{tmp_path}:decode,kv=64") == beside
