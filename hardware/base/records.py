@@ -57,15 +57,21 @@ class Large:
         return self.result
 
     def __del__(self) -> None:
+        self._drop()
+
+    def _drop(self) -> None:
+        """Drop the result, and what its parts remember: that refers to them, and would keep them until a collection."""
+        for part in self.result if isinstance(self.result, tuple) else (self.result,):
+            getattr(part, "__dict__", {}).pop(_MEMOS[False], None)
         Large._total -= self.bytes
+        self.result, self.bytes = ABSENT, 0
 
     def _drop_others(self) -> None:
         found = {other.used: each for each in [*self._all] if (other := each()) is not None}
         other = None  # what a dropped result held is freed at once, and counts
         for used in sorted(found):
             if (other := found[used]()) is not None and other is not self:
-                Large._total -= other.bytes
-                other.result, other.bytes = ABSENT, 0
+                other._drop()
             if Large._total <= _KEPT_PART * LARGE_BYTES:
                 break
 
