@@ -75,14 +75,15 @@ def asked_of(result: Estimate) -> tuple[str | int, ...]:
 
 
 @lru_cache(maxsize=1)
-def _runs() -> dict[str, list[MeasuredRun]]:
+def _runs() -> dict[str, msgspec.Raw]:
     data = file_access.unzip(file_access.read(PATH, 1 << 25), 1 << 25)
-    return msgspec.json.decode(data, type=dict[str, list[MeasuredRun]])
+    return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
 
 
 @lru_cache(maxsize=64)
 def _runs_by_asked(model: str) -> dict[tuple[str | int, ...], list[MeasuredRun]]:
-    return group_by(_runs().get(model, ()), attrgetter(*ASKED))
+    runs = msgspec.json.decode(_runs().get(model, b"[]"), type=list[MeasuredRun])
+    return group_by(runs, attrgetter(*ASKED))
 
 
 def measured_runs(result: Estimate) -> tuple[MeasuredRun, ...]:
@@ -101,5 +102,5 @@ def nearest_runs(result: Estimate, count: int = 3) -> tuple[MeasuredRun, ...]:
         differs = sum(weight for name, weight in _DIFFERS.items() if getattr(run, name) != asked[name])
         return differs + 0.1 * abs(log(run.batch / result.scenario.batch))
 
-    runs = (run for run in _runs().get(str(asked["model"]), ()) if run.dims == asked["dims"])
+    runs = (run for same in _runs_by_asked(str(asked["model"])).values() for run in same if run.dims == asked["dims"])
     return tuple(sorted(runs, key=distance)[:count])
