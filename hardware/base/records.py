@@ -56,15 +56,14 @@ class Large:
         self.used = next(_uses)
         return self.result
 
-    def __del__(self) -> None:
-        self._drop()
-
     def _drop(self) -> None:
         """Drop the result, and what its parts remember: that refers to them, and would keep them until a collection."""
         for part in self.result if isinstance(self.result, tuple) else (self.result,):
             getattr(part, "__dict__", {}).pop(_MEMOS[False], None)
         Large._total -= self.bytes
         self.result, self.bytes = ABSENT, 0
+
+    __del__ = _drop
 
     def _drop_others(self) -> None:
         found = {other.used: each for each in [*self._all] if (other := each()) is not None}

@@ -57,10 +57,7 @@ class Prefetch:
             self._timer = self._set_timer(PAUSE_S, self._begin)
         elif session.state != self._done:
             self._queue(self._row_states())
-            self._step(lambda: self._wait(SETTINGS_DELAY_S - ROWS_DELAY_S, self._begin_settings))
-
-    def _wait(self, seconds: float, then: Callable[[], None]) -> None:
-        self._timer = self._set_timer(seconds, then)
+            self._step(is_last=False)
 
     def _begin_settings(self) -> None:
         """Evaluate knobs for KNOBS_S at a time. When none is left, queue the settings around the present ones."""
@@ -74,12 +71,12 @@ class Prefetch:
         if is_new:
             session.refresh_view("knobs")
         if is_new is not None:
-            self._wait(PAUSE_S, self._begin_settings)
+            self._timer = self._set_timer(PAUSE_S, self._begin_settings)
             return
         self._done = session.state
         if len(self._rows.table.rows) * len(session.state.devices) <= ROWS_MAX:
             self._queue(self._setting_states())
-        self._step(None)
+        self._step(is_last=True)
 
     def _queue(self, states: Iterator[State]) -> None:
         session = self._session
@@ -113,13 +110,13 @@ class Prefetch:
         with suppress(RequestError):  # the user sees the error on asking for another format
             yield from (state_changes.step_format(state, step, self._session.formats) for step in (1, -1))
 
-    def _step(self, then: Callable[[], None] | None) -> None:
-        """Compute the next view that is queued; `then` is called after the last."""
+    def _step(self, is_last: bool) -> None:
+        """Compute the next view that is queued. After those of rows follow those of settings, which are the last."""
         if not self._waiting:
-            if then is not None:
-                then()
+            if not is_last:
+                self._timer = self._set_timer(SETTINGS_DELAY_S - ROWS_DELAY_S, self._begin_settings)
             return
         name, state = self._waiting.popleft()
         with suppress(Exception):  # the user sees the error on going to that state
             self._session.cache.view(name, state)
-        self._wait(PAUSE_S, partial(self._step, then))
+        self._timer = self._set_timer(PAUSE_S, partial(self._step, is_last))

@@ -20,7 +20,6 @@ from hwexplorer.tui import keys, palette
 from hwexplorer.tui.panes import load_panes
 from hwexplorer.tui.prefetch import Prefetch
 from hwexplorer.tui.session import session as sessions
-from hwexplorer.tui.session.state_changes import Box
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets import framed_pane, status_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip
@@ -110,10 +109,6 @@ class ExplorerScreen(Screen[None]):
 
     # --- drawing ------------------------------------------------------------------------------------------
 
-    def boxes(self, width: int, height: int) -> dict[str, Box]:
-        """Return where the panes and lines are on a screen of a size."""
-        return self.session.visible_boxes(self.state, (width, height))
-
     def _show_state(self) -> None:
         self.show()
         self._wake_prefetch()
@@ -147,7 +142,7 @@ class ExplorerScreen(Screen[None]):
         if self._arrangement not in (None, arrangement):
             self.bars["head"].refresh(layout=True)  # refreshing a child makes Textual lay out the parent again
         self._arrangement = arrangement
-        boxes = self.boxes(*self.size)
+        boxes = session.visible_boxes(state, self.size)
         for name, pane in self.panes.items():
             if name == "tree" or (name == state.pane and name in ("compare", "events")):
                 pane.caption = status_lines.legend(self.colours, boxes[name][2] - 6 if name in boxes else 0)
@@ -189,12 +184,12 @@ class ExplorerScreen(Screen[None]):
     def show_lines(self) -> None:
         """Draw the lines around the panes."""
         session, state, colours = self.session, self.state, self.colours
-        width, height = session.size
+        width = session.size[0]
         status = ""
         if session.views is not None:
             verdict = session.views.verdict.partition(": ")[2].replace(", ", "; ")  # the line names the devices already
             # If there is no room for sentences about all devices, the head line shows the verdict.
-            is_hidden = self.strip.size.height < 2 and "compare" not in self.boxes(width, height)
+            is_hidden = self.strip.size.height < 2 and "compare" not in session.visible_boxes(state)
             status = verdict if verdict and is_hidden else session.views.status
         self.bars["head"].show(status_lines.head_line(state, status, width, colours))
         self.bars["tabs"].show(status_lines.tab_line(state, width, colours))

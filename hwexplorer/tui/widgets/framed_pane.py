@@ -267,13 +267,13 @@ class FramedPane(Widget, can_focus=False):
 
 
 class PaneLayout(Layout):
-    """Places each child in its box of the parent's `boxes`; a child without a box is not drawn."""
+    """Places each child in its box of the parent's session; a child without a box is not drawn."""
 
     name = "panes"
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:
-        """Place the children in the boxes of the parent."""
-        boxes = parent.boxes(size.width, size.height)  # type: ignore[attr-defined]
+        """Place the children in the boxes of the parent's session."""
+        boxes = parent.session.visible_boxes(parent.state, size)  # type: ignore[attr-defined]
         return [
             WidgetPlacement(Region(*boxes[child.id]), NULL_OFFSET, Spacing(), child)
             for child in children
