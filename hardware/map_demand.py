@@ -148,8 +148,8 @@ def _packed_products(demand: Demand, setup: Setup) -> dict[str, Any]:
             rate = np.where(unpack_ops > 0, packed, rate)
         if is_scaled and setup.plan.contraction[1] == "fp4":  # an instruction multiplies two blocks with their scales
             rate = np.where(demand.op_class == OpClass.GEMM, _scaled_share(setup), rate)
-        if share := library.expert_share.get(name):  # blocks of few rows of each expert
-            rate = np.where(demand.is_expert & (not on_vector), rate * share.value, rate)
+        if (side := library.expert_block_rows.get(name)) and not on_vector:
+            rate = np.where(demand.is_expert, rate * _filled(demand, setup, side), rate)
         values["product_rate"] = np.where(m > 1, rate, 1.0)
     if unpack_ops is None:
         return values
@@ -159,6 +159,19 @@ def _packed_products(demand: Demand, setup: Setup) -> dict[str, Any]:
         again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.constants.unpack_rows), 1.0)
         unpack_ops = unpack_ops * np.maximum(again, 1.0)
     return values | {"unpack_ops": unpack_ops}
+
+
+def _filled(demand: Demand, setup: Setup, block_rows: float) -> Floats:
+    """Return the share of rows with tokens in the blocks of each expert, (n,), half of whose last one is empty. Blocks
+    are no wider than the tokens of a micro-batch; few tokens are products of vectors."""
+    m, model, runtime = demand.gemm[1], demand.model[demand.kernel], setup.runtime
+    tokens = np.ones(int(model.max()) + 1)
+    np.maximum.at(tokens, model, np.where((demand.op_class == OpClass.GEMM) & ~demand.is_expert, m, 1.0))
+    at_once = runtime.micro_batch.get(setup.device.software_class)
+    batches = np.ceil(tokens / at_once.value)[model] if at_once else 1.0
+    few, whole = cast(GpuConstants, setup.device.arch.constants).packed_rows, tokens[model]
+    half = np.minimum(block_rows, whole) / 2.0 * (whole > few)
+    return np.asarray(m / (m + half * batches))
 
 
 def _scaled_share(setup: Setup) -> float:

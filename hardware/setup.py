@@ -120,7 +120,8 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         """The libraries that its engine uses on its device for its formats."""
         cache = "bf16" if FORMATS[self.plan.cache].bits == FORMATS[WIDE].bits else self.plan.cache
         generation, products = self.device.kernel_generation, _name_formats(self.plan)
-        return EngineKernels(uses=self.runtime.uses, generation=generation, cache=cache, products=products)
+        uses, version = self.runtime.uses, self.runtime.version
+        return EngineKernels(uses=uses, generation=generation, cache=cache, products=products, version=version)
 
     @cached_property
     def products(self) -> ProductLibrary:

@@ -206,10 +206,11 @@ def _interpret_language_row(row: Cells, prompt: int, folders: tuple[Path, ...]) 
         raise Unpredictable("layers are split over devices")
     if not batch:
         raise Unpredictable("the batch is not stated")
-    precision = tables.find_precision(row["weights_format"].lower(), row["activation_format"].lower(), row["runtime"])
+    model, weights, activations = _model(row["model"]), row["weights_format"].lower(), row["activation_format"].lower()
+    precision = tables.find_precision(weights, activations, row["runtime"], model)
     phase, lengths = _request(row, prompt)
     tokens = lengths.get("output", 1)
-    text = f"{_model(row['model'])}:{phase}" + (f",tp={count}" if count > 1 else "")
+    text = f"{model}:{phase}" + (f",tp={count}" if count > 1 else "")
     text += f",ep={count}" if row["device_mode"] == f"EP{count}" else ""
     latency, energy = _latency_s(row, batch), row.number("energy_j_per_token")
     if energy is None and (whole := row.number("energy_j")):

@@ -72,12 +72,11 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     def open(self, layout: ParallelDegrees, longest: int) -> Server:
         """Return one worker of a layout for requests of `longest` tokens. Raises ModelError and RequestError."""
         request, scenario = parse(str(refer(self.model))), Scenario(1, self.precision, self.runtime)
-        device = self.device
         scheduler = find_scheduler(self.scheduler, self.device.memory_bytes)
         # It was measured, so its server may use more memory than by default.
         for share in (scheduler.memory_share, MOST_MEMORY):
             scheduler = msgspec.structs.replace(scheduler, memory_share=share)
-            server = open_stage(request, layout.worker, device, scenario, longest, scheduler)
+            server = open_stage(request, layout.worker, self.device, scenario, longest, scheduler)
             if server.costs.cache_tokens >= longest:
                 break
         if not server.costs.cache_tokens:
@@ -171,7 +170,7 @@ def _interpret(row: Cells, device: Device, assumed: dict[str, Any]) -> ServedRow
         model=model,
         layout=_degrees(per_worker, copies, experts, **workers),
         prompt_layout=_degrees(prefill_devices, copies, experts),
-        precision=_precision(row, model),
+        precision=tables.find_precision(row["weights_format"] or "unstated", "int8", row["runtime"], model),
         runtime=assumed["runtime"],
         scheduler=runtimes()[assumed["runtime"]].scheduler,
     )
@@ -214,15 +213,6 @@ def _degrees(devices: int, copies: int, experts: int, **workers: int) -> Paralle
     return ParallelDegrees(tp=tp, ep=devices if is_shared else 1, **workers)
 
 
-def _precision(row: Cells, model: str) -> str:
-    cells = {"model": model, "weights": row["weights_format"] or "unstated"}
-    if rule := tables.first_rule(file_access.shipped(_FACTS)["formats"], cells):
-        return str(rule["is"])
-    return tables.find_precision(
-        row["weights_format"], "int8", row["runtime"]
-    )  # servers multiply 8-bit integers as such
-
-
 def _load(row: Cells, lengths: Lengths, distinct: int) -> Load:
     """Return the requests of a row. Clients send the same prompts again if only so many are `distinct`."""
     requests = row.whole("requests")
@@ -246,8 +236,7 @@ def _load(row: Cells, lengths: Lengths, distinct: int) -> Load:
     if not distinct or load.requests <= distinct:
         return load
     page = max(PAGE, lengths.prompt // PAGES)
-    counts = load.prompt // page
-    counts = counts[np.arange(load.requests) % distinct].tolist()
+    counts = (load.prompt // page)[np.arange(load.requests) % distinct].tolist()
     blocks = (tuple((place % distinct) * PAGES * 2 + i for i in range(count)) for place, count in enumerate(counts))
     return msgspec.structs.replace(load, blocks=tuple(blocks), block=page)
 
@@ -284,7 +273,6 @@ def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
         if row.scheduler.finds_evicted:
             running = load.concurrency * (row.lengths.prompt + row.lengths.output)
             load = reuse_prefixes(load, max(server.costs.cache_tokens - running, 0.0))
-        load = msgspec.structs.replace(load, blocks=())
         return msgspec.structs.replace(server, scheduler=row.scheduler).serve(load)
 
     return serve

@@ -226,15 +226,17 @@ def find_runtime_names(software: str, vendor: str, work: str = "vision") -> list
     return names if isinstance(names, list) else [names]
 
 
-def find_precision(weights: str, activations: str, runtime: str) -> str:
-    """Return the precision of a format of weights. Raises Unpredictable."""
+def find_precision(weights: str, activations: str, runtime: str, model: str) -> str:
+    """Return the precision of a format of weights, by the rules of its model first. Raises Unpredictable."""
+    cells = {"contains": weights, "activations": activations, "runtime": runtime, "model": model}
+    rules = row_rules()["weights"]
+    rule = first_rule([each for each in rules if "model" in each], cells)
     # llama.cpp's name, from `Q4_K - Small`, `IQ2_XXS - 2.0625 bpw`, `Q4_K_M (4.9 bit)` or the repacked `IQ4_KS_R4`
     name = weights.partition("(")[0].replace(" - small", "_s").replace(" - medium", "_m")
     stated = precision.find(re.sub(r" - .*|_[rx][48]$", "", name).strip())
-    if stated is not None and not stated.is_uniform:
+    if stated is not None and not stated.is_uniform and not rule:
         return stated.name
-    cells = {"contains": weights, "activations": activations, "runtime": runtime}
-    if not (rule := first_rule(row_rules()["weights"], cells)):
+    if not (rule := rule or first_rule(rules, cells)):
         raise Unpredictable(f"weights of {weights or 'a format that is not stated'}")
     return precision.canonical(rule["is"])
 

@@ -141,7 +141,7 @@ class BatchEngine:
         return True
 
     def _admit(self) -> None:
-        reserves, room = self.scheduler.reserves, self.costs.cache_tokens * (1.0 - self.scheduler.watermark)
+        reserves, room = self.scheduler.reserves, self.costs.cache_tokens
         while self.waiting and len(self.decoding) + len(self.prefilling) < self.scheduler.max_sequences:
             request = self.waiting[0]
             cached = self.requests.cached[request]

@@ -58,13 +58,12 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Figures are (time_s, energy_j) along a first axis of 2.
 
     `tokens` (t,) and `linear` (2, t): a step of so many tokens without attention. `started` (2, t): the additional cost
-    of steps with prompts of more than `recorded_tokens`, whose kernels the host starts one by one. `sequences` (b,) and
-    `decoding` (2, 2, b): the cost of a step of so many sequences beyond its tokens (sampling, and the host's work on
-    each sequence), and for each token of their mean cache (attention). `pair` (2,): one prompt token that attends to
-    one earlier token. `static_w` is drawn between steps. The server holds `cache_tokens` of `token_bytes` each, and the
-    states of `most_sequences`. Each sequence takes the memory of `sequence_tokens` tokens in addition to its own.
-    `copies` devices compute attention, each for its sequences; all share the experts, which take `expert_token_s` per
-    token.
+    of steps with prompts, whose kernels the host starts one by one. `sequences` (b,) and `decoding` (2, 2, b): the cost
+    of a step of so many sequences beyond its tokens (sampling, and the host's work on each sequence), and for each
+    token of their mean cache (attention). `pair` (2,): one prompt token that attends to one earlier token. `static_w`
+    is drawn between steps. The server holds `cache_tokens` of `token_bytes` each, and the states of `most_sequences`.
+    Each sequence takes the memory of `sequence_tokens` tokens in addition to its own. `copies` devices compute
+    attention, each for its sequences; all share the experts, which take `expert_token_s` per token.
     """
 
     tokens: Floats
@@ -82,7 +81,6 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     copies: int = 1
     expert_token_s: float = 0.0
     started: Floats | None = None
-    recorded_tokens: int = 0
 
     def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step that also holds `tokens` of prompts, which attend to `pairs` earlier
@@ -109,8 +107,7 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @memoize()
     def without_attention(self, tokens: int, has_prompts: bool = False) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step of so many tokens without attention."""
-        started = self.started if has_prompts and tokens > self.recorded_tokens else None
-        values = self.linear if started is None else self.linear + started
+        values = self.linear if self.started is None or not has_prompts else self.linear + self.started
         time_s, energy_j = _along(self.tokens, values, tokens).tolist()
         return time_s, energy_j
 
@@ -206,7 +203,6 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
         tokens=tokens,
         linear=linear,
         started=started if started.any() else None,
-        recorded_tokens=scheduler.recorded_tokens,
         sequences=np.array(sequences, dtype=np.float64),
         decoding=np.maximum.accumulate(decoding, axis=2),
         pair=pair,

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -53,11 +53,12 @@ class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     A step of `k_step_bytes` of K waits `step_cycles` for memory; operands reach a unit at `feed` bytes/clock (0: no
     limit). One that `is_fused` routes tokens and unpacks weights within its products; others `copies` rows in the order
-    of experts, in blocks of `pads` rows, or read them by index. `adds_all` is what the sum over the experts of a token
-    takes for rows of other devices, over reading them; with `writes_all` these are also written as zeros and activated.
-    Widths of a device's experts are padded to multiples of `widens`. Products are made of an `instruction` that not all
-    generations have, "wgmma" or "tcgen05"; '' is mma.sync, which all have. Rates of tiles were found on units that do
-    `macs_per_clock` in 16 bits: on others, what is not multiplied takes as many cycles."""
+    of experts, in blocks of `pads` rows (with `reads_all` for experts without tokens too), or read them by index.
+    `adds_all` is what the sum over the experts of a token takes for rows of other devices, over reading them; with
+    `writes_all` these are also written as zeros and activated. Widths of a device's experts are padded to multiples of
+    `widens`. Products are made of an `instruction` that not all generations have, "wgmma" or "tcgen05"; '' is mma.sync,
+    which all have. Rates of tiles were found on units that do `macs_per_clock` in 16 bits: on others, what is not
+    multiplied takes as many cycles."""
 
     source: str
     quality: str = "fitted"
@@ -71,6 +72,7 @@ class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     is_fused: bool = False
     copies: bool = False
     pads: float = 0.0
+    reads_all: bool = False
     adds_all: float = 0.0
     writes_all: bool = False
     widens: float = 1.0
@@ -95,8 +97,8 @@ class ProductLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     kernel writes the channels of an image, fp32 in NCHW, in groups that tensor cores load. Products reach at most
     `largest_peak_share` of the peak, and have at most `bytes_in_flight` on their way per unit and clock. Of packed
     weights: lanes execute `scaling_ops` for each block of K and value of the result, `unpack_rows` of activations share
-    one unpacking, and lanes that unpack execute `unpack_ops_factor` times the operations of the format. Products of
-    experts reach `expert_share` of the rate of others."""
+    one unpacking, and lanes that unpack execute `unpack_ops_factor` times the operations of the format. Rows of
+    each expert are in blocks of `expert_block_rows`."""
 
     source: str
     base: str = ""
@@ -108,7 +110,7 @@ class ProductLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     largest_peak_share: dict[str, SourcedValue] = {}
     bytes_in_flight: dict[str, SourcedValue] = {}
     scaling_ops: dict[str, SourcedValue] = {}
-    expert_share: dict[str, SourcedValue] = {}
+    expert_block_rows: dict[str, float] = {}
     unpack_rows: dict[str, SourcedValue] = {}
     unpack_ops_factor: dict[str, SourcedValue] = {}
 
@@ -121,8 +123,7 @@ class KernelUse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     `widths` of a head; `groups`: least and most query heads that share keys; `divided` among devices. `kernel`,
     `version` and `windowed` tell apart kernels that tables name. `before`: each kernel before attention reads and
     writes new queries, keys or values ("q", "k", "v"), nothing (""), all that is cached ("c", with `cast_flops` a
-    value), or all queries, keys and values in 16 bits to write them in 8 ("x"). `factors` multiply fields of the
-    library."""
+    value), or all queries, keys and values in 16 bits to write them in 8 ("x")."""
 
     operator: tuple[str, ...]
     library: str
@@ -136,7 +137,6 @@ class KernelUse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     windowed: bool | None = None
     before: tuple[str, ...] = ()
     cast_flops: float = 0.0
-    factors: tuple[tuple[str, float], ...] = ()
     source: str = ""
 
     def fits(self, call: KernelCall) -> bool:
@@ -169,9 +169,7 @@ class KernelCall(msgspec.Struct, frozen=True, kw_only=True):
     windowed: bool = False
 
 
-Library = TypeVar("Library", AttentionLibrary, ExpertLibrary)
 _NO_USE = KernelUse(operator=(), library="default")
-_SYNCHRONOUS = "triton_ampere"  # the library of experts by mma.sync
 
 
 # Functions that return all libraries of a kind by name.
@@ -187,25 +185,22 @@ class EngineKernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     generation: str
     cache: str
     products: str
+    version: str = ""
 
     @memoize(keep=64)
     def attention(self, operator: str, width: float, group: float) -> AttentionLibrary:
         """Return the library of attention with heads of a `width`, of which a `group` shares keys."""
         call = KernelCall(operator=operator, generation=self.generation, formats=self.cache, width=width, group=group)
-        return _scale(attention_libraries(), find_use(self.uses, call))
+        return attention_libraries()[find_use(self.uses, call).library]
 
     @memoize()
     def experts(self, is_divided: bool) -> ExpertLibrary:
         """Return the library of experts, which are divided among devices or not. Where a generation lacks its
         instruction, experts are multiplied by mma.sync."""
         call = KernelCall(operator="moe", generation=self.generation, formats=self.products, divided=is_divided)
-        library = _scale(expert_libraries(), find_use(self.uses, call))
-        return expert_libraries()[_SYNCHRONOUS] if library.instruction and self.generation == "ampere" else library
-
-
-def _scale(libraries: dict[str, Library], use: KernelUse) -> Library:
-    library = libraries[use.library]
-    return msgspec.structs.replace(library, **{name: getattr(library, name) * times for name, times in use.factors})
+        call = msgspec.structs.replace(call, version=self.version)
+        library = expert_libraries()[find_use(self.uses, call).library]
+        return expert_libraries()["triton_ampere"] if library.instruction and self.generation == "ampere" else library
 
 
 def find_use(uses: tuple[KernelUse, ...], call: KernelCall) -> KernelUse:
@@ -346,6 +341,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     asynchronous: bool = False  # attention does not wait for matrix instructions (FlashAttention-3, cuDNN)
     attention_kernels: SourcedValue = exact_value(1.0)  # kernels of one attention
     uses: tuple[KernelUse, ...] = ()  # the libraries of its attention and experts
+    version: str = ""  # in the versions of its uses
     library_collectives: bool = False  # NCCL instead of own kernels
     collective_s: SourcedValue = exact_value(0.0)  # the start of each collective
 
@@ -439,9 +435,7 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     limits_each_copy: bool = False
     finds_evicted: bool
     forms_ahead: bool = False
-    recorded_tokens: int = 0
     activations_apart: bool = False
-    watermark: float = 0.0
     memory_share: float
     request_s: SourcedValue
     prompt_token_s: SourcedValue

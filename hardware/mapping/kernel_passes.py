@@ -124,10 +124,15 @@ def move_expert_rows(demand: Demand, setup: Setup) -> Demand:
     gathered = np.where(is_sum, own + others * library.adds_all, copied * library.copies)
     rows = np.where(is_gather, gathered, copied + zeros)
     times = np.where(demand.is_expert & ~is_product, rows / np.maximum(own, 1.0), 1.0)
+    gemm, is_grouped = demand.gemm.copy(), demand.is_expert & is_product & library.reads_all
+    gemm[:2] = np.maximum(gemm[:2], np.array((experts, np.full(demand.n, pads))) * is_grouped)
+    read = np.where(is_grouped, gemm[0] / np.maximum(demand.gemm[0], 1.0), 1.0)
     moves = demand.transfers
     is_moved = (moves.role == READ) | (moves.role == WRITE) & ~is_sum[moves.op]
     size_bytes = moves.size_bytes * np.where(is_moved, times[moves.op], 1.0)
-    return demand.with_values(vector_flops=demand.vector_flops * times).with_transfers(size_bytes=size_bytes)
+    size_bytes *= np.where(moves.role == READ_WEIGHT, read[moves.op], 1.0)
+    values = {"vector_flops": demand.vector_flops * times, "gemm": gemm}
+    return demand.with_values(**values).with_transfers(size_bytes=size_bytes)
 
 
 def zero_rows_s(demand: Demand, setup: Setup, share: float) -> Floats:

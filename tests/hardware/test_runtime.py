@@ -269,7 +269,7 @@ def test_engines_join_products_of_one_input() -> None:
 @for_each(
     ("model", "device", "precision", "tokens_per_s"),
     [
-        ("gpt_oss_20b", "dgx_spark", "mxfp4", 3611), ("gpt_oss_120b", "dgx_spark", "mxfp4", 2438),
+        ("gpt_oss_120b", "dgx_spark", "mxfp4", 2438),
         ("qwen3_30b_a3b", "dgx_spark", "q8_0", 2933), ("glm4_5_air", "dgx_spark", "q4_k_m", 841),
         ("qwen2_7b", "dgx_spark", "q8_0", 2267), ("gemma3_4b", "dgx_spark", "q4_0", 5694),
         ("gpt_oss_20b", "rtx_5090", "mxfp4", 13700),

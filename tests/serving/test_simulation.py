@@ -135,15 +135,6 @@ def test_a_full_cache_evicts_or_waits() -> None:
     assert waiting.prompt_tokens == closed_load(40, lengths).prompt.sum()
 
 
-def test_a_part_of_the_cache_that_stays_free_saves_recomputing() -> None:
-    """A request that was evicted starts again when others have left room, not to be evicted in the next step."""
-    load = closed_load(40, Lengths(prompt=400, output=400))
-    whole = msgspec.structs.replace(VLLM, mixes=False, finds_evicted=False, max_tokens=100_000)
-    runs = [simulate(COSTS, msgspec.structs.replace(whole, watermark=free), load) for free in (0.0, 0.01)]
-    assert runs[1].evictions.sum() < 0.5 * runs[0].evictions.sum()
-    assert runs[1].prompt_tokens < runs[0].prompt_tokens
-
-
 def test_what_nothing_overwrote_of_an_evicted_cache_is_found_again() -> None:
     load = closed_load(40, Lengths(prompt=900, output=200))
     finds, forgets = (
