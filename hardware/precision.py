@@ -150,6 +150,7 @@ WIDE = _TABLE.kept  # what stays wide where weights are narrow
 SWEEP = _TABLE.sweep
 KEYS = _TABLE.keys
 NARROWER = _TABLE.narrower
+_HEADLINE = 40  # letters
 _PACKED = re.compile(
     r"w([1-8](?:[.][0-9]{1,3})?)a(8|16)(?:g([0-9]{1,5})(?:s([0-9]{1,2}(?:[.][0-9]{1,3})?))?)?(?:x([1-8]))?",
     re.IGNORECASE,
@@ -245,10 +246,20 @@ def _with_cache(precision: Precision, bits: str) -> Precision:
     return _complete(f"{precision.name}kv{bits}", msgspec.structs.replace(precision, cache=cache))
 
 
+def short(name: str) -> str:
+    """Return the name of a precision for a headline: of many layers their number alone."""
+    rest, *layers = name.split("+")
+    return name if len(name) <= _HEADLINE else f"{rest}+{len(layers)} layers"
+
+
 def runs_wider(asked: str, run: str) -> bool:
     """Return True if a network of 8 bits or fewer was requested and products run in a wider format."""
     precision = parse(asked)
-    return precision.is_uniform and FORMATS[precision.weights].bits < min(FORMATS[WIDE].bits, FORMATS[run].bits)
+    return (
+        not precision.layers
+        and precision.is_uniform
+        and FORMATS[precision.weights].bits < min(FORMATS[WIDE].bits, FORMATS[run].bits)
+    )
 
 
 def canonical(text: str) -> str:

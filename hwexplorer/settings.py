@@ -185,7 +185,7 @@ SETTINGS: dict[str, Setting] = {
         ),
         PrecisionSetting(
             name="precision", default=formats.DEFAULT, metavar="P", help=formats.LISTED, is_always_shown=True,
-            choices=lambda: formats.NAMES,
+            choices=lambda: formats.NAMES, label=formats.short,
             default_text=formats.DEFAULT, action="precision_up",
         ),
         Setting(

@@ -96,9 +96,12 @@ def measured_runs(result: Estimate) -> tuple[MeasuredRun, ...]:
 def nearest_runs(result: Estimate, count: int = 3) -> tuple[MeasuredRun, ...]:
     """Return the measured runs that are nearest to an estimate: of the same model and lengths, and alike in device,
     software, formats, layout and batch, in this order of weight."""
+    if result.formats:  # none was measured with formats by layer
+        return ()
     asked = dict(zip(ASKED, asked_of(result), strict=True))
 
     def distance(run: MeasuredRun) -> float:
+        """Return how unlike a measured run is."""
         differs = sum(weight for name, weight in _DIFFERS.items() if getattr(run, name) != asked[name])
         return differs + 0.1 * abs(log(run.batch / result.scenario.batch))
 

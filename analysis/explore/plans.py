@@ -24,6 +24,7 @@ from analysis.model.ir.workload import Floats
 from hardware import precision
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
+from hardware.precision import FORMATS
 
 Losses = dict[tuple[str, str], float]  # of a layer in a format
 _MOST_BYTES = 8 << 20
@@ -95,16 +96,36 @@ def _modelopt_rows(path: Path) -> list[dict[str, str]]:
         ) from None
 
 
+def _importance_rows(path: Path, formats: Sequence[str]) -> list[dict[str, str]]:
+    """Return the losses of an importance matrix by llama.cpp: the share of a layer in the squares of all inputs, which
+    weights' rounding errors are multiplied with, four times as large for each bit less than eight."""
+    from analysis.model.transformer.weight_headers import importance  # of language models alone
+
+    names = file_access.shipped(TOOLS)["importance"]
+    squares = dict[str, float]()
+    for tensor, square in importance(path).items():
+        *block, part = tensor.removesuffix(".weight").rsplit(".", 1)
+        if part in names:
+            squares[f"{block[0].replace('blk', 'layers')}.{names[part]}" if block else names[part]] = square
+    whole = sum(squares.values()) or 1.0
+    bits = {form: FORMATS[precision.parse(form).weights].bits for form in formats}
+    return [
+        {"layer": layer, "format": form, "loss": f"{square / whole * 4.0 ** (8.0 - own):.6g}"}
+        for layer, square in squares.items()
+        for form, own in bits.items()
+        if own <= 8.0
+    ]
+
+
 def read_losses(path: Path, layers: Sequence[str], formats: Sequence[str]) -> Losses:
-    """Read the losses of layers in formats from a table with the columns layer, format and loss, or from a search by
-    ModelOpt (JSON). Raises RequestError with the line and the nearest name."""
-    is_search = path.suffix == ".json"
+    """Read the losses of layers in formats from a table with the columns layer, format and loss, from a search by
+    ModelOpt (JSON) or an importance matrix (GGUF). Raises RequestError with the line and the nearest name."""
+    of_tool = {".json": lambda: _modelopt_rows(path), ".gguf": lambda: _importance_rows(path, formats)}
+    rows = of_tool.get(path.suffix, lambda: read_table(path, ("layer", "format", "loss")))()
     losses: Losses = {}
-    for number, row in enumerate(
-        _modelopt_rows(path) if is_search else read_table(path, ("layer", "format", "loss")), 2
-    ):
+    for number, row in enumerate(rows, 2):
         layer, name = row["layer"], row["format"]
-        place = f"{path.name}: {'row' if is_search else 'line'} {number}"
+        place = f"{path.name}: {'row' if path.suffix in of_tool else 'line'} {number}"
         if layer not in layers:
             raise RequestError(f"{place}: {unknown('layer', layer, layers)}")
         try:

@@ -10,6 +10,7 @@ from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import METRICS
 from analysis.model.names import zoo
 from analysis.wording import work_word
+from hardware import precision as formats
 from hardware.base.text import count_noun, quantity
 from hardware.engines.runtime import AUTO
 from hwexplorer import engine
@@ -44,7 +45,7 @@ def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
     """Return the scenario in words: `batch 8, fp16, auto`, with the lengths for a language model. `runtime` replaces
     the execution of the state; `settings` replaces batch, lengths and precision."""
     layout = "" if state.layout == "nchw" else f", {state.layout.replace('_', ' ')}"
-    settings = settings or f"{_work_words(state)}, {state.precision}"
+    settings = settings or f"{_work_words(state)}, {formats.short(state.precision)}"
     return f"{settings}, {runtime or state.execution}{layout}"
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,30 @@ def test_a_plan_runs_as_planned(device: str) -> None:
     (same,) = _results(device, "int8+layer4=int8")
     assert same.energy_j == results[1].energy_j
     assert same.latency_s == results[1].latency_s
+
+
+def test_losses_are_read_from_a_search_by_modelopt(tmp_path: Path) -> None:
+    path = tmp_path / "search.json"
+    found = {"formats": ["INT8_DEFAULT_CFG(effective-bits: 8.0)", "NONE(effective-bits: 16.0)"], "scores": [0.5, 0.0]}
+    path.write_text(json.dumps({"candidate_stats": {"conv1.quant_recipe": found}}), encoding="utf-8")
+    assert read_losses(path, ("conv1",), ("int8",)) == {("conv1", "int8"): 0.5}
+
+
+def test_losses_follow_an_importance_matrix(tmp_path: Path) -> None:
+    """A layer with three quarters of the squares loses three quarters, and in four bits 256 times as much."""
+    path, data, infos = tmp_path / "imatrix.gguf", b"", b""
+    for name, values in (("attn_q", [6.0, 6.0]), ("ffn_up", [2.0, 2.0])):
+        for end, numbers in ((".in_sum2", values), (".counts", [2.0])):
+            word = f"blk.0.{name}.weight{end}".encode()
+            infos += struct.pack(f"<Q{len(word)}sIQIQ", len(word), word, 1, len(numbers), 0, len(data))
+            data += struct.pack(f"<{len(numbers)}f", *numbers).ljust(32, b"\0")
+    head = struct.pack("<4sIQQ", b"GGUF", 3, 4, 0) + infos
+    path.write_bytes(head.ljust(-(-len(head) // 32) * 32, b"\0") + data)
+    layers = ("layers.0.attention.q_proj", "layers.0.mlp.up_proj")
+    losses = read_losses(path, layers, ("bf16", "int8", "w4a16"))
+    assert losses[layers[0], "int8"] == pytest.approx(0.75)
+    assert losses[layers[1], "w4a16"] > 60.0
+    assert (layers[0], "bf16") not in losses
 
 
 def test_layers_that_are_kept_stay_wide_and_uniform_sums_are_estimates() -> None:

@@ -4,13 +4,14 @@ Lengths stated in a file are checked against its size."""
 
 import struct
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
+import numpy as np
 
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError, UnreadableError
@@ -18,7 +19,7 @@ from analysis.model.reading_budget import Budget
 from analysis.model.transformer import hf_config
 from analysis.model.transformer.config import MAX_LAYERS
 from hardware.base import file_access
-from hardware.base.errors import hint, match_name
+from hardware.base.errors import RequestError, hint, match_name
 from hardware.precision import find
 
 _TEXT_MAX = 1 << 20
@@ -30,17 +31,20 @@ _VALUES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "
 _STRING, _ARRAY = 8, 9
 # llama.cpp's numbers of file formats (llama.h, LLAMA_FTYPE) that mix formats of tensors.
 _FILE_TYPES = {11: "q3_k_s", 12: "q3_k_m", 13: "q3_k_l", 14: "q4_k_s", 15: "q4_k_m", 16: "q5_k_s", 17: "q5_k_m"}
+_SQUARES = ".in_sum2"  # names of sums of squares in an importance matrix
 _MAX_RANK, _KIND_MAX = 8, 63  # sides of a tensor; ggml has 40 formats
 _BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
 class WeightHeader:
-    """The header of a weight file: elements by format, GGUF metadata (`facts`) and the shapes of tensors by name."""
+    """The header of a weight file: elements by format, GGUF metadata (`facts`) and the shapes of tensors by name, of
+    GGUF also their places in the file."""
 
     formats: dict[str, int]
     facts: dict[str, Any]
     shapes: dict[str, list[int]]
+    places: dict[str, int] = field(default_factory=dict)
 
     @property
     def parameters(self) -> int:
@@ -209,7 +213,7 @@ def _gguf(file: BinaryIO, size: int, budget: Budget) -> WeightHeader:
         key = reader.text()
         facts[key] = reader.value(reader.number("I"))
     names, formats = table()["formats"]["names"], Counter[str]()
-    found = dict[str, list[int]]()
+    found, offsets = dict[str, list[int]](), dict[str, int]()
     for _ in range(tensors):
         if (name := reader.text()) in found:
             raise ValueError
@@ -218,7 +222,29 @@ def _gguf(file: BinaryIO, size: int, budget: Budget) -> WeightHeader:
             raise ValueError
         shape = found[name] = [reader.number("Q") for _ in range(rank)]
         kind = reader.number("I")
-        if reader.number("Q") >= size or kind > _KIND_MAX or 0 in shape:
+        offsets[name] = reader.number("Q")
+        if offsets[name] >= size or kind > _KIND_MAX or 0 in shape:
             raise ValueError
         formats[names[kind] if kind < len(names) else f"format {kind}"] += _elements(shape)
-    return WeightHeader(dict(formats), facts, found)
+    aligned = max(int(facts.get("general.alignment", 32)), 1)
+    begin = -(-(size - reader.left) // aligned) * aligned
+    return WeightHeader(dict(formats), facts, found, {name: begin + offset for name, offset in offsets.items()})
+
+
+def importance(path: Path) -> dict[str, float]:
+    """Return the mean square of what each tensor of a model is multiplied with, summed over columns, by its name: of an
+    importance matrix by llama.cpp (GGUF). Raises RequestError."""
+    try:
+        header = _header(path, Budget())
+        with file_access.open_regular(path) as file:
+
+            def total(name: str) -> float:
+                file.seek(header.places[name])
+                count = _elements(header.shapes[name])
+                return float(np.frombuffer(file.read(4 * count), "<f4", count).sum(dtype=np.float64))
+
+            sums = [name for name in header.shapes if name.endswith(_SQUARES)]
+            names = [name.removesuffix(_SQUARES) for name in sums]
+            return {name: total(f"{name}{_SQUARES}") / (total(f"{name}.counts") or 1.0) for name in names}
+    except (ModelError, OSError, ValueError, KeyError):
+        raise RequestError(f"{path.name}: expected an importance matrix of llama.cpp (GGUF)") from None

@@ -21,7 +21,8 @@ OPTIONS = (
     options.option("--formats", type=options.precisions, metavar="P,..",
                    help=f"formats of a plan (default {','.join(plans.default_formats())})"),
     options.option("--losses", type=Path, metavar="FILE",
-                   help="a table of layer, format, loss (CSV), or the state of ModelOpt's auto_quantize (JSON)"),
+                   help="layer, format, loss (CSV), the state of ModelOpt's auto_quantize (JSON), or an importance "
+                        "matrix of llama.cpp (GGUF)"),
     options.option("--max-loss", type=options.amount(""), metavar="LOSS", help="most that losses may add up to"),
     options.option("--keep", type=options.name_list("layer"), metavar="LAYER,..",
                    help="layers that stay in the widest format, by path or its beginning"),
@@ -49,8 +50,8 @@ def document(
     if (losses is None) != (max_loss is None):
         raise RequestError("a bound needs both --losses FILE and --max-loss LOSS")
     results = [engine.result(one) for one in states(state, formats)]
-    distinct = list({result.precision_run: result for result in reversed(results)}.values())[::-1]
-    distinct.sort(key=lambda result: -FORMATS[result.format_name].bits if result.format_name in FORMATS else 0)
+    runs = {(result.precision_run, result.plan.weights): result for result in reversed(results)}
+    distinct = sorted(runs.values(), key=lambda result: -FORMATS[result.plan.weights].bits)
     names = [result.format_name for result in distinct]
     return plans.plan_formats(
         distinct,
