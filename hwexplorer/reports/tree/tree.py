@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 
 from analysis import wording
-from analysis.document import record
 from analysis.estimate import tree_figures
 from analysis.estimate.causes import causes, divide_host_work, values_by_cause
 from analysis.estimate.estimate import COMPONENTS, Estimate
@@ -97,28 +96,6 @@ def _outline(result: Estimate, by: str) -> Branch:
     return msgspec.structs.replace(root, children=tuple(map(named, root.children)))
 
 
-def _model(figures: tree_figures.TreeFigures) -> Node:
-    result, level = figures.estimate, figures.operators
-    sums = {name: float(getattr(level, name).sum()) for name in ("macs", "flops", "bytes", "dram_bytes")}
-    components = {f"{name}_j": energy for name, energy in zip(COMPONENTS, result.component_j.values(), strict=True)}
-    whole = dict.fromkeys(("share", "share_of_parent", "cumulative", "architectural_modifier"), 1.0)
-    return record(
-        Node,
-        result,
-        id="",
-        name=result.workload.name,
-        kind="model",
-        type=result.workload.family,
-        boundary_transfers=int(level.transfers.sum()),
-        **sums | components | whole | _by_cause(result, np.arange(result.demand.n, dtype=np.int32)),
-        own_edp_js=result.edp_js,
-        base_edp_js=result.edp_js,
-        is_fused=result.execution == "fused",
-        fusion_benefit_js=figures.fusion_benefit_js,
-        reason=wording.time_reason(result),
-    )
-
-
 def _node(result: Estimate, nodes: Sequence[tuple[int, Branch]], key: str) -> Node:
     """Return the node of this key, with its subtree, among the nodes of an outline with their depths."""
     figures, depths = tree_figures.tree_without_host(result), np.array([depth for depth, _ in nodes])
@@ -131,23 +108,26 @@ def _node(result: Estimate, nodes: Sequence[tuple[int, Branch]], key: str) -> No
         i = place[id(branch)]
         share = float(level.share[i])
         children = tuple(build(child, share) for child in branch.children)
-        if branch.kind == "model":
-            return msgspec.structs.replace(_model(tree_figures.tree(result)), children=children)
         bound, reason = _reason(figures, branch)
+        values = _columns(level, i, result.scenario.batch) | {"cumulative": float(running[i])}
+        values["share_of_parent"] = share / parent_share if parent_share else 0.0
+        if branch.kind == "model":
+            values |= {name: getattr(result, name) for name in ("latency_s", "energy_j", "utilization")}
+            values |= dict.fromkeys(("edp_js", "own_edp_js", "base_edp_js"), result.edp_js)
+            values |= dict.fromkeys(("share", "share_of_parent", "cumulative", "architectural_modifier"), 1.0)
         return Node(
             id=branch.key,
             name=branch.name,
             kind=branch.kind,
             type=branch.type,
             repeats=branch.count,
-            share_of_parent=share / parent_share if parent_share else 0.0,
             is_fused=_is_fused(figures, branch),
             bound=bound,
             reason=reason,
             format=tree_view.format_of(result, branch) or msgspec.UNSET,
             children=children,
             **_by_cause_of_branch(result, branch),
-            **_columns(level, i, result.scenario.batch) | {"cumulative": float(running[i])},
+            **values,
         )
 
     top = next(i for i, branch in enumerate(branches) if branch.key == key)
@@ -156,7 +136,7 @@ def _node(result: Estimate, nodes: Sequence[tuple[int, Branch]], key: str) -> No
 
 
 def _is_fused(figures: tree_figures.TreeFigures, branch: Branch) -> bool:
-    if branch.kind == "subgraph" and branch.count == 1:
+    if branch.kind == "model" or (branch.kind == "subgraph" and branch.count == 1):
         return figures.estimate.execution == "fused" and len(branch.members) > 1
     return bool(figures.fused[branch.members].all())
 
@@ -166,6 +146,8 @@ def _reason(figures: tree_figures.TreeFigures, branch: Branch) -> tuple[str, str
     result, first = figures.estimate, int(branch.members[0])
     if branch.kind == "host":
         return "launch", "the device waits for the host"
+    if branch.kind == "model":
+        return result.bound, wording.time_reason(result)
     if branch.count > 1 or branch.kind not in ("subgraph", "operator"):
         return wording.bound_of_most_time(result, branch.members), wording.time_reason(result, branch.members)
     alone = tree_figures.tree(divide_host_work(result)[0])  # without the work of the host
@@ -177,6 +159,8 @@ def _reason(figures: tree_figures.TreeFigures, branch: Branch) -> tuple[str, str
 
 def _by_cause_of_branch(result: Estimate, branch: Branch) -> dict[str, Any]:
     rest, host = divide_host_work(result)
+    if branch.kind == "model":
+        return _by_cause(result, branch.members)
     if branch.kind == "host" and host is not None:
         return _by_cause(host, branch.members)
     weights = tree_figures.part_weights(result)[branch.part, branch.members] if branch.kind == "part" else 1.0
