@@ -1,8 +1,10 @@
 """A view as a subprocess sends it to the screen: all of it as text, and the main table to choose from."""
 
+from typing import Any
+
 import msgspec
 
-from analysis.document import Column, record
+from analysis.document import Column
 from hwexplorer.export.text import render
 from hwexplorer.views import plain
 
@@ -15,21 +17,13 @@ class Sheet(msgspec.Struct, frozen=True):
     table: plain.Table | None = None
 
 
-class _Head(msgspec.Struct, frozen=True):
-    """The fields of a column that can be sent to another process: not the source of its cells."""
-
-    key: str
-    title: str
-    unit: str
-    role: str
-    keep: int
-    help: str
+_HEAD = ("key", "title", "unit", "role", "keep", "help")  # of a column: not the source of its cells
 
 
 class _Wire(msgspec.Struct, frozen=True):
     title: str
     text: str
-    heads: tuple[_Head, ...]
+    heads: tuple[dict[str, Any], ...]
     rows: tuple[plain.Row, ...]
 
 
@@ -44,12 +38,12 @@ def encode(view: plain.View | plain.Page, width: int) -> str:
     """Return a view as one line of JSON that `decode` reads."""
     content = sheet(view, width)
     table = content.table or plain.EMPTY_TABLE
-    wire = _Wire(content.title, content.text, tuple(record(_Head, column) for column in table.columns), table.rows)
-    return msgspec.json.encode(wire).decode() + "\n"
+    heads = tuple({name: getattr(column, name) for name in _HEAD} for column in table.columns)
+    return msgspec.json.encode(_Wire(content.title, content.text, heads, table.rows)).decode() + "\n"
 
 
 def decode(text: bytes) -> Sheet:
     """Return the sheet of a line. Raises msgspec.MsgspecError for the text of a verb that prints no sheet."""
     wire = msgspec.json.decode(text, type=_Wire)
-    columns = tuple(record(Column, head) for head in wire.heads)
+    columns = tuple(Column(**head) for head in wire.heads)
     return Sheet(wire.title, wire.text, plain.Table("results", wire.title, columns, wire.rows) if wire.rows else None)
