@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -136,34 +137,25 @@ def _locked(part: Path) -> Iterator[BinaryIO]:
 
 
 def _take_up(file: BinaryIO, work: Sequence[catalogue_sweep.Chunk], run: Run) -> int:
-    """Return how many chunks a stopped run has written. The one that it wrote last, whole or in part, is run again: if
-    the rows in the file differ, they are of another request or version, and the file is emptied."""
+    """Return how many chunks a stopped run has written whole, and cut what follows them. The last of these is run
+    again: if its rows differ, they are of another request or version, and the file is emptied."""
     head = catalogue_sweep.header(work[0].form).encode()
     file.seek(0)
-    is_same, last, n_rows = file.read(len(head)) == head, -1, 0
-    begin = end = len(head)  # of the rows of the last chunk
-    for line in file if is_same else ():
-        if not line.endswith(b"\n"):  # torn
+    end, done, last = len(head), 0, b""
+    for chunk in work if file.read(end) == head else ():
+        rows = b"".join(islice(file, chunk.n_rows))
+        if rows.count(b"\n") < chunk.n_rows:
             break
-        if n_rows == (work[last].n_rows if last >= 0 else 0):
-            last, n_rows, begin = last + 1, 0, end
-            if last == len(work):
-                break
-        n_rows, end = n_rows + 1, end + len(line)
-    if last < 0 or last == len(work):
+        end, done, last = end + len(rows), done + 1, rows
+    if not done or next(run(work[done - 1 : done])).encode() != last:
+        if done:
+            output.say(f"{Path(file.name).name} has rows of another request or version: it begins again")
         file.truncate(0)
         return 0
-    text = next(run(work[last : last + 1])).encode()
-    file.seek(begin)
-    if not text.startswith(file.read(end - begin)):
-        output.say(f"{Path(file.name).name} has rows of another request or version: it begins again")
-        file.truncate(0)
-        return 0
-    file.truncate(begin)
-    file.write(text)
-    rows = [chunk.n_rows for chunk in work]
-    output.say(f"{sum(rows[: last + 1]):,} of {sum(rows):,} rows are those of a run that was stopped")
-    return last + 1
+    file.truncate(end)
+    counts = [chunk.n_rows for chunk in work]
+    output.say(f"{sum(counts[:done]):,} of {sum(counts):,} rows are those of a run that was stopped")
+    return done
 
 
 def _parquet(rows: Path) -> bytes:
