@@ -5,7 +5,7 @@ from collections.abc import Callable
 from hardware.architecture_facts import ArchitectureFacts, Efficiency
 from hardware.architecture_facts import ChipLevel as ChipLevel  # for packages of others
 from hardware.architecture_facts import Constants as Constants  # for packages of others
-from hardware.demand import Bools, Demand, Floats
+from hardware.demand import Demand, Floats
 from hardware.device import Device
 from hardware.mapping.chained_products import ProductChain, Size
 from hardware.mapping.common import Mapping, Stages, stream_stages
@@ -15,14 +15,13 @@ from hardware.setup import Setup
 class Architecture(ArchitectureFacts, frozen=True, kw_only=True, dict=True):
     """One architecture. `map_operators` returns times, traffic and counts; `sentence` describes one operator.
     `occupancy` is the share of resident threads. `divide_stages` divides the cycles of a product on arrays of cells
-    into filling, streaming and draining. `save_energy` returns the mapping with less energy for the given operators.
+    into filling, streaming and draining.
     `chain` schedules two products of which the first streams into the second."""
 
     map_operators: Callable[[Demand, Setup, Efficiency], Mapping]
     sentence: Callable[[Demand, Setup, Mapping, int], str]
     occupancy: Callable[[Demand, Device, Mapping], Floats] | None = None
     divide_stages: Callable[[Stages, Demand, Setup, Mapping, int], Stages] | None = None
-    save_energy: Callable[[Demand, Setup, Mapping, Bools], Mapping] | None = None
     chain: Callable[[Size, Size, Setup], ProductChain] | None = None
 
     def find_stages(self, demand: Demand, setup: Setup, mapping: Mapping, i: int) -> Stages:

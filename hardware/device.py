@@ -65,8 +65,9 @@ class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The evidence for estimates with a runtime on this device (for one `work_class` if named): `rows` measured, the
-    median error of rows left out of the fit (a fraction), and the factors of the estimate that include them. Logarithms
-    of the bands of other work are `narrower` by this factor."""
+    median error of rows left out of the fit (a fraction), and the factors of the estimate that include them. All work
+    with the runtime takes `slower` times as long as its software says, with others `others_slower`. Logarithms of the
+    bands of other work are `narrower` by this factor."""
 
     runtime: str
     mode: str
@@ -76,6 +77,8 @@ class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     high: float
     work_class: str = ""
     narrower: float = 1.0
+    slower: float = 1.0
+    others_slower: float = 1.0
 
 
 class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -238,7 +241,8 @@ def _check_measured(spec: DeviceFile) -> None:
             if not 0.0 <= ends.low <= ends.value <= ends.high <= MOST:
                 raise ValueError(f"runtimes.{name}: value {ends.value} is outside low-high {ends.low}-{ends.high}")
     for held in spec.trust:
-        if not (0.0 < held.low <= 1.0 <= held.high <= 1e6 and held.rows >= 0 and 0.0 <= held.median_error <= 1e6):
+        known = held.rows >= 0 and 0.0 <= held.median_error <= 1e6 and 0.0 < held.low <= 1.0 <= held.high <= 1e6
+        if not (known and all(1e-6 <= each <= 1e6 for each in (held.slower, held.others_slower, held.narrower))):
             raise ValueError(f"trust of {held.runtime}: low must be above 0 and hold 1 with high")
 
 
@@ -372,6 +376,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     operating_point: tuple[str, ...] = ()  # its power cap and clock lock: `400W`, `1400MHz`
     clock_share: float = 1.0  # of the clock of its matrix units, under a clock lock
     added_idle_w: float = 0.0  # of its power at rest, from silicon that changes added, which it can switch off
+    without_added: Device | None = None  # with units, memory on chip and clock that changes added switched off
 
     def __getattr__(self, name: str) -> float:
         """The value of a fact by its name, in its SI unit: `device.tdp_w`. It is an attribute from then on."""
@@ -459,7 +464,9 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         """The device with the units that loops reach whose threads get equal parts and wait for the slowest core."""
         units, share = self.facts["units"], self.values.get("equal_share", 1.0)
         units = msgspec.structs.replace(units, value=units.value * share)
-        return self if share == 1.0 else msgspec.structs.replace(self, facts=self.facts | {"units": units})
+        lean = self.without_added and self.without_added.divided_equally
+        changed = {"facts": self.facts | {"units": units}, "without_added": lean}
+        return self if share == 1.0 else msgspec.structs.replace(self, **changed)
 
     @cached_property
     def kernel_generation(self) -> str:

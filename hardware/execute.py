@@ -16,7 +16,7 @@ import numpy as np
 from hardware.architecture_facts import CpuConstants, Efficiency
 from hardware.demand import Bools, Demand, Floats, Ints, KernelStarts
 from hardware.event_prices import Coefficients
-from hardware.map_demand import architecture_of, map_demand
+from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped
 from hardware.power_limit import KernelNeeds, lower_clocks
 from hardware.setup import Setup
@@ -70,30 +70,13 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
 
 
 def execute(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Execution:
-    """Execute the demand on the device. `times` says how often each operator runs. If another mapping takes less
-    energy, runs that wait for the power limit take the one that is quicker."""
-    mapping, save_energy = map_demand(demand, setup, setup.efficiency), architecture_of(setup.device).save_energy
-    run = _execute(demand, setup, mapping, times)
-    if save_energy is None or not (is_slow := run.bound == POWER).any():
-        return run
-    model = demand.model[demand.kernel]
-    is_limited = np.bincount(demand.model, is_slow)[model] > 0
-    lean = _execute(demand, setup, save_energy(demand, setup, mapping, is_limited), times)
-    seconds, lean_s = (np.bincount(model, each.latency_s * times) for each in (run, lean))
-    is_quicker = (lean_s < seconds)[model]
-    if not is_quicker.any():
-        return run
-    return _execute(demand, setup, save_energy(demand, setup, mapping, is_quicker), times)
-
-
-def _execute(demand: Demand, setup: Setup, mapping: Mapping, times: Floats | float) -> Execution:
     """Time kernels at the full clock, lower the clock of a run until its mean power keeps the limit, and share time,
-    events and energy among the operators of a kernel.
+    events and energy among the operators of a kernel. `times` says how often each operator runs.
 
     With the operator's share w of its kernel's busy time and its slowdown r under the limit (1 without), its latency is
     `(w busy + overhead of the operator that the kernel was started for) r`, s. Its energy is that of its events, with
     prices on chip times the square of the voltage, plus the static power times its latency, J."""
-    device = setup.device
+    device, mapping = setup.device, map_demand(demand, setup, setup.efficiency)
     mapping = msgspec.structs.replace(mapping, counts=mapping.counts.copy())
     kernels = _sum_kernels(demand, mapping, setup, setup.efficiency)
     at_full_clock = _time_kernels(mapping, kernels, setup)
@@ -307,7 +290,7 @@ def _sum_kernels(demand: Demand, mapping: Mapping, setup: Setup, rates: Efficien
         resources=sums,
         serial_s=np.zeros((3, demand.n_kernels)) if serial_s is None else demand.per_kernel(serial_s),
         ideal_s=(demand.per_kernel(ideal_s[0]), demand.per_kernel(ideal_s[1])),
-        class_s=_start_seconds_by_class(demand, rates),
+        class_s=_start_seconds_by_class(demand, rates) * setup.slower,
         staged_s=0.0 if mapping.staged_s is None else demand.per_kernel(mapping.staged_s),
         core_s=core_s,
         regions=regions,
@@ -323,7 +306,7 @@ def _busy(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> tuple[Floats,
         busy_s = overlapped(kernels.resources, device.software.overlap.value)
     if kernels.core_s is None:
         return busy_s, np.zeros(busy_s.shape)
-    doubling_s = device.thread_join_s * setup.runtime.launch.value * kernels.regions
+    doubling_s = device.thread_join_s * setup.runtime.launch.value * setup.slower * kernels.regions
     best = kernels.core_s * np.log(2.0) / np.maximum(doubling_s, 1e-12)
     useful = kernels.core_s / np.maximum(busy_s, 1e-12)  # so the sum below is least, and never falls with more work
     threads = np.maximum(np.minimum(best, useful), 1.0)
@@ -336,26 +319,26 @@ def _start_s(starts: KernelStarts, setup: Setup) -> tuple[Floats, Floats]:
     device, cycles_s = setup.device, setup.device.launch_cycles / setup.device.clock_hz
     seconds = np.where(starts.is_light, device.light_start_s, device.kernel_start_s)
     cycles = np.where(starts.is_light, device.arch.constants.light_launch, 1.0) * cycles_s
-    times = starts.parts * setup.runtime.launch.value
+    times = starts.parts * setup.runtime.launch.value * setup.slower
     return seconds * times, np.minimum(cycles, seconds) * times
 
 
 def _overhead(kernels: _KernelSums, setup: Setup, start_s: Floats) -> tuple[Floats, Floats | float]:
     """Return the seconds added to each kernel, and those that the host takes to dispatch it beside the device."""
     device, runtime, starts = setup.device, setup.runtime, kernels.starts
-    launch = start_s
+    launch, dispatch_s = start_s, device.dispatch_s * setup.slower
     if setup.call_s:
         launch = launch + setup.call_s * starts.begins
     if runtime.sequence_s.value:
-        launch = launch + runtime.sequence_s.value * starts.sequences
+        launch = launch + runtime.sequence_s.value * setup.slower * starts.sequences
     if device.arch.places_models:
         return launch, 0.0
     dispatch: Floats | float = runtime.dispatch_on.get(device.software_class, runtime.dispatch).value
     if dispatch:
-        dispatch = device.dispatch_s * dispatch * starts.dispatched
+        dispatch = dispatch_s * dispatch * starts.dispatched
     if runtime.prompt_dispatch.value:
         started = starts.prompts + (runtime.interpreted_dispatch.value - 1.0) * starts.interpreted
-        dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * started
+        dispatch = dispatch + dispatch_s * runtime.prompt_dispatch.value * started
     if device.arch.is_host:
         return launch + dispatch, 0.0
     return launch, dispatch

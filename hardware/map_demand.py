@@ -13,6 +13,7 @@ from hardware.base.records import SourcedValue, memoize
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.mapping.common import (
+    TIMES,
     Mapping,
     add_serial,
     last_level_seconds,
@@ -35,7 +36,15 @@ def architecture_of(device: Device) -> Architecture:
 
 
 def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
-    """Map each operator to the device, at each setting of the efficiencies."""
+    """Map each operator to the device, at each setting of the efficiencies, as much slower as it was measured."""
+    mapping = _map_operators(demand, setup, rates)
+    if setup.slower == 1.0:
+        return mapping
+    times = {name: seconds * setup.slower for name in TIMES if (seconds := getattr(mapping, name)) is not None}
+    return msgspec.structs.replace(mapping, **times)
+
+
+def _map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     runtime, demand = setup.runtime, _with_engine_formats(demand, setup)
     if runtime.bandwidth:
         shares = _class_rates(setup, "bandwidth", "narrow" if setup.is_narrow else "")

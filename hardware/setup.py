@@ -103,12 +103,14 @@ T = TypeVar("T")
 
 
 class Setup(msgspec.Struct, frozen=True, dict=True):
-    """Everything that decides how a device serves a demand. `layout` of images is one of LAYOUTS or 'blocked'."""
+    """Everything that decides how a device serves a demand. `layout` of images is one of LAYOUTS or 'blocked'.
+    Schedules are the fastest, or those that save energy."""
 
     device: Device
     plan: Plan
     runtime: Runtime
     layout: str
+    saves_energy: bool = False
 
     @cached_property
     def joins(self) -> Joining:
@@ -132,6 +134,15 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
     def wide_setup(self) -> Setup:
         """The setup of products whose weights stay as wide as activations where the others are narrow."""
         return Setup(self.device, make_plan(self.device, self.plan.stored, self.runtime), self.runtime, self.layout)
+
+    @cached_property
+    def cooler(self) -> tuple[Setup, ...]:
+        """Other ways to run that take less power: what was added switched off, and schedules of least energy."""
+        device, others = self.device.without_added, (self.plan, self.runtime, self.layout)
+        if self.saves_energy:
+            return ()
+        lean = () if device is None else (Setup(device, *others),)
+        return (*lean, Setup(self.device, *others, saves_energy=True)) if self.device.arch.saves_energy else lean
 
     @property
     def is_synchronous(self) -> bool:
@@ -162,11 +173,18 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         name = self.device.software_class
         return table.get(f"{name}_{kind}", table.get(name))
 
+    @cached_property
+    def slower(self) -> float:
+        """The time of all work over that of its software, by measurements with this engine, else with others."""
+        name, measured = self.runtime.id, self.device.file.trust
+        own = [each.slower for each in measured if each.runtime.startswith(name) or name.startswith(each.runtime)]
+        return next(iter([*own, *(each.others_slower for each in measured)]), 1.0)
+
     @property
     def call_s(self) -> float:
         """Seconds of the host to start a call: those of the runtime, and on an NPU its request for a whole model."""
         request_s = self.device.dispatch_s * self.device.arch.places_models
-        return (self.runtime.call_s.value + request_s) * self.runtime.starts_calls
+        return (self.runtime.call_s.value + request_s) * self.runtime.starts_calls * self.slower
 
     @memoize(keep=4)
     def in_mode(self, mode: str) -> Setup:

@@ -185,7 +185,8 @@ def _read_prices(file: str, device: Device) -> dict[str, Fact]:
 
 
 class _DeviceEditor:
-    """A device being changed: its new facts, and the ratio by which each fact that the user named has changed."""
+    """A device being changed: its new facts, and the ratio by which each fact that the user named has changed. `adds`
+    says whether a change added units, multipliers, memory on chip or clock: what a chip may leave switched off."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -195,6 +196,7 @@ class _DeviceEditor:
         self.factors = dict(device.file.price_factors)
         self.ratios: dict[str, float] = {}
         self.added_idle_w = device.added_idle_w
+        self.adds = False
         # A power cap stays as it is set.
         self.followed = set(CAPPED) if device.power_cap else set()
 
@@ -225,10 +227,14 @@ class _DeviceEditor:
             if old is not None and old.value:
                 self.ratios[name] = self.ratios.get(name, 1.0) * value / old.value
             self.facts[name] = _fact(old, value, of_field, str(change))
+            is_switched = name in ("units", *self.device.arch.data.matrix_follows) or of_field == "Hz"
+            is_switched = is_switched or name in [level.fact for level in self.device.arch.levels]
+            self.adds |= is_switched and old is not None and value > old.value
         elif unit in self.fma:
             for each in [format_] if format_ else list(self.fma[unit]):
                 rate = self.fma[unit][each]
                 self.fma[unit][each] = _fact(rate, _new(change, rate.unit, rate.value), rate.unit, str(change))
+                self.adds |= self.fma[unit][each].value > rate.value
         else:
             self._price(change, of_field)
         return change
@@ -335,7 +341,15 @@ def follow_base(device: Device, base: Device) -> Device:
         for name, price in device.file.coefficients.items()
     }
     file = msgspec.structs.replace(device.file, facts=stated, coefficients=coefficients)
-    return msgspec.structs.replace(device, facts=facts, file=file, added_idle_w=changed.added_idle_w)
+    device = msgspec.structs.replace(device, facts=facts, file=file, added_idle_w=changed.added_idle_w)
+    return _with_switch(device, changed.without_added) if changed.without_added is not None else device
+
+
+def _with_switch(device: Device, lean: Device) -> Device:
+    """Return a device that may run as `lean`, which gets its name."""
+    own = {name: getattr(device.file, name) for name in ("id", "name", "changes", "is_silicon")}
+    lean = msgspec.structs.replace(lean, id=device.id, name=device.name, file=msgspec.structs.replace(lean.file, **own))
+    return msgspec.structs.replace(device, without_added=lean)
 
 
 def apply_changes(device: Device, changes: tuple[Change, ...]) -> Device:
@@ -343,7 +357,11 @@ def apply_changes(device: Device, changes: tuple[Change, ...]) -> Device:
     if not changes:
         return device
     new = _DeviceEditor(device)
-    taken = [new.take(change) for change in changes]
+    taken, kept = list[Change](), list[Change]()
+    for change in changes:
+        new.adds = False
+        taken.append(new.take(change))
+        kept += taken[-1:] * (not new.adds)
     new.follow(*new.ratios)
     new.follow_array()
     new.follow_node()
@@ -353,4 +371,4 @@ def apply_changes(device: Device, changes: tuple[Change, ...]) -> Device:
         check_physics(result.facts, device.arch.data.facts, result.added_idle_w)
     except ValueError as error:
         raise RequestError(f"{device.id}{{{','.join(result.file.changes)}}}: {error}") from None
-    return result
+    return result if len(kept) == len(taken) else _with_switch(result, apply_changes(device, tuple(kept)))

@@ -30,10 +30,14 @@ def left_out_errors() -> dict[tuple[str, ...], list[float]]:
     return {key: [error for _, error in pairs] for key, pairs in series.items() if len(pairs) >= LEAST_ROWS}
 
 
-def median_errors(given: Sequence[float], others: Sequence[float], draw: np.random.Generator) -> tuple[float, float]:
-    """Return the median error of `others` without and with one of the `given` rows, the mean over draws."""
+def median_errors(
+    given: Sequence[float], others: Sequence[float], draw: np.random.Generator, has_runtime: bool = True
+) -> tuple[float, float]:
+    """Return the median error of `others` without and with one of the `given` rows, the mean over draws. Rows of
+    another runtime move less."""
     errors = np.array(others)
-    moves = [find_move([float(given[i])], LEVEL).log_time for i in draw.choice(len(given), DRAWS)]
+    found = [find_move([float(given[i])], LEVEL) for i in draw.choice(len(given), DRAWS)]
+    moves = [move.log_time if has_runtime else move.others_time for move in found]
     moved = [float(np.median(np.abs(np.expm1(move - errors)))) for move in moves]
     return float(np.median(np.abs(np.expm1(-errors)))), float(np.mean(moved))
 
@@ -46,7 +50,7 @@ def main() -> None:
     for key, (one, two) in same.items():
         print(f"{' '.join(key):80} {len(series[key]):4} {one:.3f} -> {two:.3f}")
     pairs = [(a, b) for a in series for b in series if a != b and a[0] == b[0]]
-    others = [median_errors(series[a], series[b], draw) for a, b in pairs]
+    others = [median_errors(series[a], series[b], draw, a[1] == b[1]) for a, b in pairs]
     far = [pair for pair in same.values() if pair[0] > 0.15]
     devices = len({key[0] for key in series})
     for name, found in (("same work", list(same.values())), ("beyond 15 %", far), ("other work", others)):

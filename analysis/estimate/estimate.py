@@ -6,10 +6,10 @@ totals of its part. A single estimate is a bundle of one.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, pairwise, starmap
+from itertools import accumulate, pairwise
 from typing import Any
 
 import msgspec
@@ -47,9 +47,7 @@ _BY_KERNEL = (  # of an execution
 _BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale", "idle_scale")  # of an execution
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
-_KEEP_PARTS = 1024
 _OPERATORS_AT_ONCE = 16_000  # operators of all batches that one execution takes: it needs a kilobyte for each
-_Part = tuple[Workload, int, int]  # a workload, its batch, and the size of the parts in which it runs
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,16 +120,17 @@ def ratio(a: Floats, b: Floats, otherwise: Floats | float = 0.0) -> Floats:
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """The joint demand of estimates, ordered by batch and then by workload. `ends` are where the kernels of each end,
-    and where its operators end. `repeats` (n,) says how often each operator is repeated, if workloads merge equal
-    layers; `mostly_convolution`, whether convolutions do most multiply-accumulates of each (None without any);
-    `devices`, how many share each workload."""
+    """The joint demand of estimates at their `batches`, ordered by batch and then by workload. `ends` are where the
+    kernels of each end, and where its operators end. `repeats` (n,) says how often each operator is repeated, if
+    workloads merge equal layers; `mostly_convolution`, whether convolutions do most multiply-accumulates of each (None
+    without any); `devices`, how many share each workload."""
 
     demand: Demand
     ends: tuple[tuple[int, ...], tuple[int, ...]]
     repeats: Floats | None
     mostly_convolution: tuple[bool | None, ...]
     devices: int
+    batches: tuple[int, ...]
 
 
 def make_bundle(workloads: Sequence[Workload], batches: Sequence[int], widths: Widths, execution: str) -> Bundle:
@@ -149,6 +148,7 @@ def bundle_pairs(pairs: Sequence[tuple[Workload, int]], widths: Widths, executio
         repeats=np.concatenate(repeats) if repeats else None,
         mostly_convolution=tuple(map(_is_mostly_convolution, demands)),
         devices=pairs[0][0].devices,
+        batches=tuple(batch for _, batch in pairs),
     )
 
 
@@ -201,109 +201,95 @@ def _join_column(records: Sequence[Any], name: str) -> Any:
 
 class Evaluation(msgspec.Struct, frozen=True):
     """The execution of a bundle and the totals of each estimate. `demand` is that of the bundle, with repeated kernels.
-    Time is of one device; energy and events are of all devices that share a workload."""
+    Time is of one device; energy and events are of all devices that share a workload. `instead` are evaluations, and
+    places in them, that estimates take because they are quicker, by their place here."""
 
     bundle: Bundle
+    setup: Setup
     demand: Demand
     run: Execution
     totals: Totals
+    instead: dict[int, tuple[Evaluation, int]] = {}
 
-    def runs(self) -> Iterator[Execution]:
-        """Yield the execution of each estimate. Its mapping is that of all, except for `is_reduced`."""
+    def take_quicker(self, others: dict[int, tuple[Evaluation, int]]) -> Evaluation:
+        """Return the evaluation with the estimates of others, by their place here, that are quicker."""
+        own_s, totals = self.totals.latency_s, msgspec.structs.asdict(self.totals)
+        taken = {place: (one, i) for place, (one, i) in others.items() if one.totals.latency_s[i] < own_s[place]}
+        for name, values in totals.items():
+            changed_values = list(values)
+            for place, (one, i) in taken.items():
+                changed_values[place] = getattr(one.totals, name)[i]
+            totals[name] = tuple(changed_values) if isinstance(values, tuple) else np.array(changed_values)
+        return msgspec.structs.replace(self, totals=Totals(**totals), instead=self.instead | taken)
+
+    def locate(self, place: int) -> tuple[Evaluation, int]:
+        """Return the evaluation that has an estimate, and its place there."""
+        if (found := self.instead.get(place)) is not None:
+            return found[0].locate(found[1])
+        return self, place
+
+    def run_at(self, place: int) -> Execution:
+        """Return the execution of an estimate. Its mapping is that of all, except for `is_reduced`."""
         run, bundle = self.run, self.bundle
-        if len(bundle.mostly_convolution) == 1:
-            yield run
-            return
+        if len(bundle.batches) == 1:
+            return run
+        kernels, operators = (slice((0, *ends)[place], ends[place]) for ends in bundle.ends)
         names = _BY_KERNEL[run.pipelined_s is None :]
-        for kernels, operators in zip(*(starmap(slice, pairwise((0, *ends))) for ends in bundle.ends), strict=True):
-            own = {name: getattr(run, name)[..., kernels] for name in names}
-            own |= {name: getattr(run, name)[..., operators] for name in _BY_OPERATOR}
-            mapping = msgspec.structs.replace(run.mapping, is_reduced=run.mapping.is_reduced[operators])
-            yield msgspec.structs.replace(run, mapping=mapping, **own)
+        own = {name: getattr(run, name)[..., kernels] for name in names}
+        own |= {name: getattr(run, name)[..., operators] for name in _BY_OPERATOR}
+        mapping = msgspec.structs.replace(run.mapping, is_reduced=run.mapping.is_reduced[operators])
+        return msgspec.structs.replace(run, mapping=mapping, **own)
 
 
 def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
-    """Execute a bundle on a device, in so many waves, one after another."""
+    """Execute a bundle on a device, in so many waves, one after another. Runs that wait for the power limit take the
+    quickest of the ways to do so."""
     demand, times = bundle.demand, 1.0 if bundle.repeats is None else bundle.repeats
     run = execute(demand, setup, times=times)
+    ways = setup.cooler if (run.price_scale < 1.0).any() else ()
     if bundle.repeats is not None:
         run, demand = repeat_kernels(run, demand, bundle.repeats * waves)
     if (devices := bundle.devices) > 1:
         run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
-    return Evaluation(bundle, demand, run, totals(run, *bundle.ends))
+    evaluation = Evaluation(bundle, setup, demand, run, totals(run, *bundle.ends))
+    for other in [evaluate(bundle, way, waves) for way in ways]:
+        evaluation = evaluation.take_quicker({place: (other, place) for place in range(len(bundle.batches))})
+    return evaluation
 
 
-def split_batches(
-    whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup
-) -> dict[int, tuple[int, Evaluation]]:
-    """Return the size of the parts in which a compiler runs a batch, one after another, and their evaluation, by the
-    place of an estimate in `whole`: where activations leave the chip, and this is quicker."""
-    parts = _choose_parts(whole, workloads, batches, setup)
-    return {place: (part[-1], evaluate(_bundle_parts([part], setup), setup)) for place, part in parts.items()}
-
-
-def with_split_batches(
-    whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup
-) -> Evaluation:
-    """Return the evaluation with the totals of batches that run in parts."""
-    parts = _choose_parts(whole, workloads, batches, setup)
-    if not parts:
-        return whole
-    split = msgspec.structs.asdict(evaluate(_bundle_parts(list(parts.values()), setup), setup).totals)
-    totals = msgspec.structs.asdict(whole.totals)
-    for name, values in totals.items():
-        changed_values = list(values)
-        for place, value in zip(parts, split[name], strict=True):
-            changed_values[place] = value
-        totals[name] = tuple(changed_values) if isinstance(values, tuple) else np.array(changed_values)
-    return msgspec.structs.replace(whole, totals=Totals(**totals))
-
-
-def _choose_parts(
-    whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup
-) -> dict[int, _Part]:
-    """Return the workload, batch and size of parts of each estimate in `whole` that runs in parts, by its place."""
+def split_batches(whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup) -> Evaluation:
+    """Return the evaluation with batches that a compiler runs in parts, one after another, where this is quicker."""
     if not setup.device.arch.splits_batches or setup.runtime.mode != "fused":  # without a compiler of the whole model
-        return {}
+        return whole
     estimates = [(workload, batch) for batch in batches for workload in workloads]
     leaving = np.flatnonzero(_leave_chip(whole)).tolist()
     places = [p for p in leaving if estimates[p][1] > 1 and estimates[p][0].kind not in ("request", "training")]
-    if not places:
-        return {}
-    models = [workload for workload in workloads if any(estimates[place][0] is workload for place in places)]
-    sizes = [size for size in PARTS if size < max(estimates[place][1] for place in places)]
-    latency_s, seconds = whole.totals.latency_s, _part_seconds(models, sizes, setup)
-    parts = dict[int, _Part]()
+    count, others = bisect_left(PARTS, max(batches)), dict[int, tuple[Evaluation, int]]()
     for place in places:
         workload, batch = estimates[place]
-        each_s = {size: seconds[id(workload), size] for size in sizes if size < batch}
-        size = min(each_s, key=each_s.__getitem__)
-        if each_s[size] * batch + setup.call_s < latency_s[place]:  # the host starts the call once
-            parts[place] = workload, batch, size
-    return parts
+        each_s = _part_seconds(workload, count, setup)[: bisect_left(PARTS, batch)]
+        others[place] = evaluate(_bundle_parts(workload, batch, PARTS[each_s.argmin()], setup), setup), 0
+    return whole.take_quicker(others)
 
 
-def _part_seconds(workloads: Sequence[Workload], sizes: Sequence[int], setup: Setup) -> dict[tuple[int, int], float]:
-    """Return the seconds of an inference in parts that follow each other, without the start of a call, by the identity
-    of a workload and the size of its parts. They are kept with the workload, since the parts of every batch are the
-    same."""
-    for workload in workloads:
-        if len(_kept_seconds(workload)) > _KEEP_PARTS:
-            _kept_seconds(workload).clear()
-    asked = [(workload, size) for size in sizes for workload in workloads]
-    lacking = [(workload, size) for workload, size in asked if (id(setup), size) not in _kept_seconds(workload)]
-    if lacking:
-        bundle = bundle_pairs(lacking, setup.plan.widths, usual_joins(lacking[0][0], setup.joins))
+def _part_seconds(workload: Workload, count: int, setup: Setup) -> Floats:
+    """Return the seconds of an inference in parts that follow each other, without the start of a call, by the size of
+    the parts: at least the first `count` of PARTS. They are kept, since the parts of every batch are the same."""
+    kept = _kept_seconds(setup)
+    _, seconds = kept.get(id(workload), (workload, np.zeros(0)))
+    if len(seconds) < count:
+        pairs = [(workload, size) for size in PARTS[:count]]
+        bundle = bundle_pairs(pairs, setup.plan.widths, usual_joins(workload, setup.joins))
         calls = msgspec.structs.replace(bundle.demand.calls, begins=np.zeros(bundle.demand.n))
         bundle = msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls))
-        for (workload, size), seconds in zip(lacking, evaluate(bundle, setup).totals.latency_s.tolist(), strict=True):
-            _kept_seconds(workload)[id(setup), size] = setup, seconds / size
-    return {(id(workload), size): _kept_seconds(workload)[id(setup), size][1] for workload, size in asked}
+        seconds = evaluate(bundle, setup).totals.latency_s / PARTS[:count]
+        kept[id(workload)] = workload, seconds
+    return seconds
 
 
 @memoize()
-def _kept_seconds(workload: Workload) -> dict[tuple[int, int], tuple[Setup, float]]:
-    """Return what `_part_seconds` keeps of a workload, by the identity of setups, which it holds."""
+def _kept_seconds(setup: Setup) -> dict[int, tuple[Workload, Floats]]:
+    """Return what `_part_seconds` keeps of a setup, by the identity of workloads, which it holds."""
     return {}
 
 
@@ -315,18 +301,16 @@ def _leave_chip(whole: Evaluation) -> Bools:
     begins = np.array((0, *ends[:-1]))
     written_bytes, result_bytes = (np.add.reduceat(values, begins) for values in (flow.dram_write, results))
     is_more: Bools = written_bytes > result_bytes * (1.0 + 1e-9)
+    for place, (other, i) in whole.instead.items():
+        is_more[place] |= _leave_chip(other)[i]
     return is_more
 
 
-def _bundle_parts(parts: Sequence[_Part], setup: Setup) -> Bundle:
-    """Return the bundle of one part of each batch, as often as it runs, with its share of the start of the call."""
-    joins = usual_joins(parts[0][0], setup.joins)
-    bundle = bundle_pairs([(workload, size) for workload, _, size in parts], setup.plan.widths, joins)
-    runs, shares = (
-        np.repeat(values, np.diff((0, *bundle.ends[1])))
-        for values in ([batch / size for _, batch, size in parts], [size / batch for _, batch, size in parts])
-    )
-    calls = msgspec.structs.replace(bundle.demand.calls, begins=bundle.demand.calls.begins * shares)
+def _bundle_parts(workload: Workload, batch: int, size: int, setup: Setup) -> Bundle:
+    """Return the bundle of a part of a batch, as often as it runs, with its share of the start of the call."""
+    bundle = make_bundle([workload], [size], setup.plan.widths, usual_joins(workload, setup.joins))
+    runs = np.full(bundle.demand.n, batch / size)
+    calls = msgspec.structs.replace(bundle.demand.calls, begins=bundle.demand.calls.begins / runs)
     repeats = runs if bundle.repeats is None else bundle.repeats * runs
     return msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls), repeats=repeats)
 
@@ -591,13 +575,12 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
     else:
         waves, (bundle, memories) = 1, _at_batches(workload, batches, widths, joins, block)
     whole = evaluate(bundle, setup, waves)
-    in_parts = split_batches(whole, [workload], batches, setup) if waves == 1 else {}
-    for place, (run, batch, memory) in enumerate(zip(whole.runs(), batches, memories, strict=True)):
+    whole = split_batches(whole, [workload], batches, setup) if waves == 1 else whole
+    for place, (batch, memory) in enumerate(zip(batches, memories, strict=True)):
         scenario = base if batch == base.batch else msgspec.structs.replace(base, batch=batch)
-        part, evaluation = in_parts.get(place, (0, whole))
-        run, i = (evaluation.run, 0) if place in in_parts else (run, place)
-        is_alone = place in in_parts or len(batches) == 1
-        own_demand = evaluation.demand if is_alone else demand(workload, batch, widths, joins)
+        evaluation, i = whole.locate(place)
+        is_alone, part = len(evaluation.bundle.batches) == 1, evaluation.bundle.batches[i]
+        own_demand, setup = evaluation.demand if is_alone else demand(workload, batch, widths, joins), evaluation.setup
         work = work_class(setup, workload.kind, batch, workload.parallel is not None)
         trust, energy_factors = find_trust(setup, work)
         yield Estimate(
@@ -605,7 +588,7 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
             scenario=scenario,
             setup=setup,
             demand=own_demand,
-            run=run,
+            run=evaluation.run_at(i),
             memory=memory,
             energy_factors=energy_factors,
             **_totals_of_run(evaluation.totals, i, batch, trust),
@@ -613,7 +596,7 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
             work_class=work,
             trust=trust,
             waves=waves,
-            part=part,
+            part=part if part * waves < batch else 0,
         )
 
 

@@ -31,8 +31,9 @@ Factors = tuple[float, float]
 
 class Trust(msgspec.Struct, frozen=True):
     """The evidence for a figure. `level` is 'measured' (this device and runtime), 'siblings' (its class of work on
-    others, and its engine), 'engineering' (nothing similar) or 'design_target' (on paper only). `rows` were measured,
-    with a `median_error`, a fraction; `band` are the factors of the latency between which the true one is expected."""
+    others, and its engine), 'engineering' (data sheets) or 'design_target' (on paper only). `rows` were measured on it
+    or its relatives, with a `median_error`, a fraction; `band` are the factors of the latency between which the true
+    one is expected."""
 
     level: str
     rows: int
@@ -190,6 +191,8 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
         if cell is not None:
             error = group.median_error if cell.median_error is None else cell.median_error
             return Trust("measured", cell.rows, error, cell.band or band), group.energy_band
-        if device.software.not_fitted is not None and has_relatives(setup, name):
-            return Trust("siblings", group.rows, group.median_error, band), group.energy_band
+        if has_relatives(setup, name):
+            if device.software.not_fitted is not None:
+                return Trust("siblings", group.rows, group.median_error, band), group.energy_band
+            return Trust("engineering", group.rows, None, widest), None
     return Trust("engineering" if device.silicon else "design_target", 0, None, widest), None

@@ -28,7 +28,7 @@ from analysis.estimate.estimate import (
     make_bundle,
     precision_run,
     rates,
-    with_split_batches,
+    split_batches,
 )
 from analysis.estimate.kernels import usual_joins
 from analysis.estimate.peak_memory import block_channels, peak_memory
@@ -157,7 +157,7 @@ def _cost_writer(models: Sequence[str], form: str) -> Callable[[Setup, tuple[int
     def write_costs(setup: Setup, batches: tuple[int, ...]) -> list[str]:
         """Return the cost of each run as text, batch by batch."""
         shared = batches, setup.plan.widths, usual_joins(workloads[0], setup.runtime.joins(setup.device))
-        evaluation = with_split_batches(evaluate(bundle(*shared), setup), workloads, batches, setup)
+        evaluation = split_batches(evaluate(bundle(*shared), setup), workloads, batches, setup)
         held = peak_bytes(*shared, block_channels(setup.device, setup.runtime.mode))
         return list(map(write, _costs(np.repeat(batches, len(models)).tolist(), setup, evaluation, held)))
 

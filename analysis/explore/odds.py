@@ -239,7 +239,7 @@ def verdict(
         return None
     best = rivals[0]
     rival = min(rivals[1:], key=lambda one: probability(best, one, metric), default=None)
-    odds = probability(best, rival, metric) if rival is not None else 1.0
+    odds = 1.0 if rival is None else 0.5 if _unmeasured(best, rival) else probability(best, rival, metric)
     backed = next((run for run in rivals if wording.is_backed(run.trust)), None)
     is_predicted = not wording.is_backed(best.trust)
     is_in_doubt = rival is not None and (is_predicted or odds < SURE) and best.device.facts != rival.device.facts
@@ -276,20 +276,29 @@ def verdict(
 
 
 def _sentence(best: Estimate, rival: Estimate | None, odds: float, metric: str, names: Mapping[str, str]) -> str:
-    """Write `TPU v4 leads: 3.8x less EDP than H100 (93 % sure, from its data sheet alone).`"""
+    """Write `TPU v4 leads: 3.8x less EDP than H100 (93 % sure, from its data sheet alone).` There are no odds against a
+    device on which, and on whose relatives, such work was never measured."""
     name = names[best.device.key]
     if rival is None:
         return f"{name} is the only device here that exists and can run it."
     change = METRICS[metric].figure(best) / (METRICS[metric].figure(rival) or 1.0)
     gap = wording.describe_metric(metric, change, names[rival.device.key])
-    if not (wording.is_backed(best.trust) or wording.is_backed(rival.trust)):
-        return f"Unknown: nothing like {name} or {names[rival.device.key]} was measured. Data sheets give {name} {gap}."
+    if unmeasured := _unmeasured(best, rival):
+        unlike = " or ".join(f"{names[side.device.key]} with {side.runtime.name}" for side in unmeasured)
+        return f"Unknown: nothing like {unlike} was measured at such work. Data sheets give {name} {gap}."
     known = f"{percent(odds)} {'sure' if odds >= LIKELY else 'odds'}"
     known += ", from its data sheet alone" * (not wording.is_backed(best.trust))
     start = f"{name} leads" if odds >= SURE else f"{name} probably leads"
     start = "Too close to call" + f", {name} is ahead" * (odds >= 0.5) if odds < LIKELY else start
     gap = f"{name} has {gap}" if odds < 0.5 else gap
     return f"{start}: {gap} ({known})."
+
+
+def _unmeasured(*sides: Estimate) -> list[Estimate]:
+    """Return the estimates without measured relatives; all, if neither the devices nor similar chips were measured."""
+    if not any(wording.is_backed(side.trust) for side in sides):
+        return list(sides)
+    return [side for side in sides if not side.trust.rows]
 
 
 def _against_unchanged(
@@ -318,5 +327,5 @@ def _against_unchanged(
 
 def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:
     """Say what to run to settle a doubt: on the device without measurements, else on the one with the wider band."""
-    sides = (best, rival) if wording.is_backed(best.trust) else (best,)
+    sides = _unmeasured(best, rival) or ([best, rival] if wording.is_backed(best.trust) else [best])
     return describe_measurement(max(sides, key=lambda side: _logarithm(side, metric)[1]), metric)

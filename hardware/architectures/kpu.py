@@ -62,8 +62,10 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, partial(_counts, fabric))
     mapping = _leave_through_banks(demand, setup, _reduce_on_fabric(demand, setup, fabric, rates, mapping))
     waits_for_links = mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device) > mapping.matrix_s[0]
-    which = on_array & ~(demand.is_depthwise | is_factor) & waits_for_links
-    mapping = _take_schedules(demand, setup, fabric, mapping, which, by_energy=False)
+    which = on_array & ~(demand.is_depthwise | is_factor)
+    mapping = _take_schedules(demand, setup, fabric, mapping, which & waits_for_links, by_energy=False)
+    if setup.saves_energy:
+        mapping = _take_schedules(demand, setup, fabric, mapping, which, by_energy=True)
     hops_s = mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device)
     return msgspec.structs.replace(mapping, chip_s=np.maximum(mapping.chip_s, hops_s))
 
@@ -173,13 +175,6 @@ def _take_schedules(
     units[at] = np.maximum(tiles.units, 1.0)
     tiling = mapping.tiling.exchange(at, tiles)
     return msgspec.structs.replace(mapping, matrix_s=matrix_s, counts=counts, units=units, tiling=tiling)
-
-
-def _save_energy(demand: Demand, setup: Setup, mapping: Mapping, runs: Bools) -> Mapping:
-    """Return the mapping with the schedules of least energy for the products of the operators `runs`, (n,). The ones
-    that are fastest may stream so many operands that a run waits for its power limit."""
-    is_product = mapping.on_matrix & (demand.macs > 0) & ~demand.is_depthwise & (demand.op_class != OpClass.FACTOR)
-    return _take_schedules(demand, setup, fabric_of(setup), mapping, is_product & runs, by_energy=True)
 
 
 class _Streams(NamedTuple):
@@ -348,6 +343,6 @@ ARCHITECTURE = Architecture(
     sentence=_sentence,
     execution="fused",
     divide_stages=_divide_stages,
-    save_energy=_save_energy,
+    saves_energy=True,
     chain=lambda first, second, setup: chain_products(first, second, fabric_of(setup)),
 )

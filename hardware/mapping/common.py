@@ -227,6 +227,7 @@ class Traffic(msgspec.Struct, frozen=True, dict=True):
 
 CountEvents = Callable[[Demand, Setup, Traffic, Tiling, Bools, Floats], Floats]
 BLOCKS, PASSES, STARTS = range(3)  # rows of `Mapping.serial_s`
+TIMES = ("matrix_s", "vector_s", "dram_s", "chip_s", "busy_s", "fill_s", "serial_s", "staged_s", "clocked_s")
 
 
 class Mapping(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,15 +287,8 @@ def traffic(
     `reorder` is how many more times a convolution's weights and activations pass the last level because software
     rearranges them. The part that the level cannot hold goes to memory."""
     capacity: Floats | float = usable_last_level_bytes(device) if most is None else most
-    size, distance = demand.transfers.size_bytes, demand.transfers.distance
-    room = left = capacity
-    if device.arch.is_managed:
-        room, distance = _pinned(demand, capacity * device.arch.constants.pinned_share, capacity)
-        left = room[demand.transfers.op]
-    missed = np.maximum(size - np.maximum(left - distance, 0.0), 0.0)
-    reads, weights, writes = [demand.per_op(missed, role) for role in (READ, READ_WEIGHT, WRITE)]
+    reads, weights, writes, again = _misses(demand, device, capacity)
     chip_reads, chip_writes = demand.read_bytes, demand.written_bytes
-    again = reread(demand, chip_reads, room)
     passing = np.zeros(demand.n)
     if any(reorder):
         activations = demand.moved_bytes[READ] + demand.moved_bytes[WRITE]
@@ -304,13 +298,31 @@ def traffic(
     return Traffic(reads + weights + again, writes, chip_reads + np.maximum(again, passing), chip_writes, weights)
 
 
-def _pinned(demand: Demand, most: Floats | float, capacity: Floats | float) -> tuple[Floats, Floats]:
-    """Keep all weights of a model on chip between inferences if they leave room. Return the capacity left (n,) and the
-    new distances (t,)."""
+def _misses(demand: Demand, device: Device, capacity: Floats | float) -> Floats:
+    """Return the bytes of reads, weights, writes, and operands read again that reach memory, (4, n). Software that
+    manages the level keeps all weights of a model there if they leave room and this moves less."""
+
+    def missed_bytes(room: Floats | float, distance: Floats) -> Floats:
+        """Return the bytes with this room for what stays for this distance."""
+        left = room[demand.transfers.op] if isinstance(room, np.ndarray) else room
+        missed = np.maximum(demand.transfers.size_bytes - np.maximum(left - distance, 0.0), 0.0)
+        parts = [demand.per_op(missed, role) for role in (READ, READ_WEIGHT, WRITE)]
+        return np.array([*parts, reread(demand, demand.read_bytes, room)])
+
+    distance = demand.transfers.distance
+    shared = missed_bytes(capacity, distance)
+    if not device.arch.is_managed:
+        return shared
+    most = capacity * device.arch.constants.pinned_share
     held = np.where(demand.weight_bytes > most, 0.0, demand.weight_bytes)
+    if not held.any():
+        return shared
     kept = held[demand.transfers.op]
-    pinned = (demand.transfers.role == READ_WEIGHT) & (kept > 0)
-    return capacity - held, np.where(pinned, -kept, demand.transfers.distance)
+    is_pinned = (demand.transfers.role == READ_WEIGHT) & (kept > 0)
+    pinned = missed_bytes(capacity - held, np.where(is_pinned, -kept, distance))
+    model = demand.model[demand.kernel]
+    more = np.bincount(model, (pinned - shared).sum(axis=0))[model] > 0.0
+    return np.where(more, shared, pinned)
 
 
 def reread(demand: Demand, operand_bytes: Floats, capacity: Floats | float) -> Floats:

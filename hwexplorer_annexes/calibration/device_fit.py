@@ -1,8 +1,8 @@
 """Rates of the user's own device: fitted to ten measurements or more, moved by fewer, and a band that holds them.
 
 Few rows cannot fit rates. They say how much slower the chip is than its prediction: chips and rows differ by known
-spreads (spreads.toml), which divide the error of the rows. All rates, starts of kernels and times of the host move by
-the part of the chip, so every figure of it does."""
+spreads (spreads.toml), which divide the error of the rows. All times with the runtime move by the part of the chip,
+those with other runtimes by as much of it as such work has in common."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,14 +15,12 @@ import numpy as np
 from hwexplorer.extend import (
     Device,
     RequestError,
-    SourcedValue,
     demand,
     device_catalog,
     document,
     file_access,
     predictions,
     runtime,
-    setup,
     tables,
     text,
     workload,
@@ -38,8 +36,6 @@ HOST_START_S, START_S = (1e-7, 2e-6, 1e-3), (1e-8, 1e-7, 1e-4)  # a kernel's sta
 LIBRARY_CALLS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)  # a library takes time to start them
 
 SPREADS = Path(__file__).with_name("spreads.toml")
-STARTS = ("launch_s", "launch_cycles", "dispatch_s", "thread_join_s")  # facts that state the time to start a kernel
-HOST = ("call_s", "sequence_s")  # times of a runtime that its host takes
 
 FURTHEST, PLACES = 4.0, 1601  # logarithms of the time of a chip over its prediction that are weighed
 KEEPS = 0.995  # factor on the logarithm of a band from which it is as wide as before
@@ -161,27 +157,25 @@ def _move_device(
     move = find_move(errors.tolist(), result.trust.level)
     count = text.count_noun(len(measured), "measurement")
     low, high = (end**move.same for end in result.trust.band)
+    moved_before = next((each.others_slower for each in device.file.trust), 1.0)
     band = device_module.OwnEvidence(
         runtime=runtime_id, mode=result.runtime.mode, rows=len(measured), low=low, high=high, narrower=move.others,
         work_class=result.work_class, median_error=median_error(timings, before=True),
+        slower=float(np.exp(move.log_time)) * result.setup.slower,
+        others_slower=float(np.exp(move.others_time)) * moved_before,
     )  # fmt: skip
-    why = f"moved by {count}: {', '.join(row.name for row in timings)}"
-    by = float(np.expm1(move.log_time))
-    pace = f"{text.percent(abs(by))} {'longer' if by > 0 else 'less'}"
+    by, others_by = np.expm1([move.log_time, move.others_time])
     sentences = [
-        f"all work of the chip takes {pace} than before, {text.percent(move.share)} of what the rows say: the rest may "
-        "be theirs alone",
-        f"the band of {result.work_class or 'such work'} is {text.percent(1 - move.same)} narrower, those of other "
-        f"work {text.percent(1 - move.others)}"
-        if move.same < KEEPS
-        else "bands keep their width: the rows contradict what is known, and may be of something else",
+        f"{count}: times with {result.runtime.name} change by {by:+.1%}, {text.percent(move.share)} of what the rows "
+        f"say, those with other runtimes by {others_by:+.1%}: the rest may be theirs alone",
+        f"bands of {result.work_class or 'such work'} are {text.percent(1 - move.same)} narrower, others "
+        f"{text.percent(1 - move.others)}",
     ]
+    if move.same >= KEEPS:
+        sentences[1] = "bands keep their width: the rows contradict what is known, and may be of something else"
     if abs(mean := float(np.mean(errors))) > CONTRADICTS:
-        pace = "longer" if mean > 0 else "less"
-        words = f"the rows take {np.exp(abs(mean)):.1f}x {pace} than predicted: check batch, format and runtime"
-        sentences.insert(0, words)
-    spec = moved_file(device, move.log_time, runtime_id, why)
-    spec = msgspec.structs.replace(spec, trust=(band,), notes=(*spec.notes, *sentences))
+        sentences.insert(0, f"the rows take {np.exp(mean):.2g}x of what is predicted: check batch, format and runtime")
+    spec = msgspec.structs.replace(device.file, trust=(band,), notes=(*device.file.notes, *sentences))
     moved = device_catalog.device_in_mode(spec)
     points = (predictions.predict_row(msgspec.structs.replace(row, device=moved))[0] for row in measured)
     return moved, [point.predicted for point in points]
@@ -280,9 +274,11 @@ def median_error(rows: Sequence[TimingRow], before: bool = False) -> float:
 
 class Move(msgspec.Struct, frozen=True):
     """Moves a chip as its rows say: by the logarithm of its time over the prediction, which is a `share` of the rows'
-    mean error. Factors on the logarithms of bands are those of the `same` work and of `others`."""
+    mean error, and that of other work. Factors on the logarithms of bands are those of the `same` work and of
+    `others`."""
 
     log_time: float
+    others_time: float
     share: float
     same: float
     others: float
@@ -303,7 +299,8 @@ def find_move(errors: Sequence[float], level: str) -> Move:
     spread = float(np.sqrt(weights @ np.square(places - log_time)))
     same = float(min(np.hypot(spread, known["row"]) / np.hypot(chip, known["row"]), 1.0))
     share = log_time / float(np.mean(errors)) if np.mean(errors) else 1.0
-    return Move(log_time, share, same, float(np.sqrt(1.0 - known["alike"] ** 2 * (1.0 - same**2))))
+    others = float(np.sqrt(1.0 - known["alike"] ** 2 * (1.0 - same**2)))
+    return Move(log_time, log_time * known["alike"], share, same, others)
 
 
 def _density(errors: workload.Floats, near: float, far: float, share: float) -> workload.Floats:
@@ -311,38 +308,3 @@ def _density(errors: workload.Floats, near: float, far: float, share: float) -> 
     density: workload.Floats = (1.0 - share) / near * np.exp(-np.square(errors / near) / 2.0)
     density += share / far * np.exp(-np.square(errors / far) / 2.0)
     return density
-
-
-def moved_file(device: Device, log_time: float, runtime_id: str, why: str) -> device_module.DeviceFile:
-    """Return the file of a device whose rates, starts of kernels and, in its record of the runtime, times of the host
-    are moved by the logarithm of a time."""
-    shipped, slower = device.software, float(np.exp(log_time))
-    compute, bandwidth = (
-        {name: _rate(ends, slower) for name, ends in table.items()} for table in (shipped.compute, shipped.bandwidth)
-    )
-    streaming = shipped.streaming and _streaming(shipped.streaming, slower)
-    rates = msgspec.structs.replace(shipped, compute=compute, bandwidth=bandwidth, streaming=streaming)
-    facts = dict(device.file.facts)
-    for name in (name for name in STARTS if device.values.get(name)):
-        value, low, high = (each * slower for each in device.ends(name))
-        facts[name] = device_module.Fact(value, device.arch.data.facts[name].unit, why, "fitted", low, high)
-    runtimes, general = device.file.runtimes, setup.find_runtime(device, runtime_id)
-    if general is not None:
-        host = {name: _scaled(getattr(general, name), slower) for name in HOST}
-        own = {place: _streaming(rate, slower) for place, rate in general.streaming.items()}
-        runtimes = {**runtimes, runtime_id: msgspec.structs.replace(general, **host, streaming=own, id="")}
-    return msgspec.structs.replace(device.file, rates=rates, facts=facts, runtimes=runtimes)
-
-
-def _rate(ends: tuple[float, float, float], slower: float) -> tuple[float, float, float]:
-    value, low, high = (min(each / slower, HIGH) for each in ends)
-    return value, low, high
-
-
-def _scaled(time: SourcedValue, by: float) -> SourcedValue:
-    return msgspec.structs.replace(time, value=time.value * by, low=time.low * by, high=time.high * by)
-
-
-def _streaming(rate: SourcedValue, slower: float) -> SourcedValue:
-    value, low, high = _rate(rate.all, slower)
-    return msgspec.structs.replace(rate, value=value, low=low, high=high)

@@ -25,6 +25,7 @@ from analysis.explore.odds import (
 )
 from hardware.base import file_access
 from hardware.device_catalog import load_device
+from tests.analysis import grid
 from tests.models import load_once
 
 
@@ -82,17 +83,21 @@ def test_the_verdict_speaks_by_odds_and_evidence() -> None:
         assert bool(found.measurement) is (found.odds < SURE or found.is_predicted)
 
 
-def test_of_two_chips_without_relatives_a_verdict_states_no_odds() -> None:
-    """No vision by ONNX Runtime on GPUs was measured: what to measure is said instead."""
-    found = verdict([run("h100_sxm", "onnxruntime"), run("l40s", "onnxruntime")])
+@pytest.mark.parametrize(
+    "sides",
+    [  # no vision by ONNX Runtime on GPUs was measured, and no training on TPUs
+        (("resnet50", "h100_sxm", "onnxruntime"), ("resnet50", "l40s", "onnxruntime")),
+        (("resnet50", "h100_sxm", "onnxruntime"), ("resnet50", "l40s", "tensorrt")),
+        (("resnet50:train", "h100_sxm", "auto"), ("resnet50:train", "tpu_v4", "auto")),
+    ],
+)
+def test_against_a_chip_without_relatives_a_verdict_states_no_odds(sides: tuple[tuple[str, str, str], ...]) -> None:
+    found = verdict([grid.run(model, device, 1, "fp16", execution) for model, device, execution in sides])
     assert found is not None
     first, second, *_ = found.lines
     assert first.startswith("Unknown: nothing like ")
     assert "% sure" not in first
     assert second.startswith("To be sure: measure ")
-    known = verdict([run("h100_sxm", "onnxruntime"), run("l40s", "tensorrt")])
-    assert known is not None
-    assert "Unknown" not in known.lines[0]
 
 
 def test_nothing_is_said_of_one_device_and_a_design_is_never_best() -> None:

@@ -17,7 +17,7 @@ from analysis.estimate.estimate import (
     evaluate,
     make_bundle,
     precision_run,
-    with_split_batches,
+    split_batches,
 )
 from analysis.estimate.figures import figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
@@ -48,7 +48,7 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     asked = make_bundle(loaded, (batch,), widths, setup.joins)
     block = block_channels(device(on), execution)
     held = [peak_memory(one, batch, widths, setup.joins, block).peak_bytes for one in loaded]
-    found = with_split_batches(evaluate(asked, setup), loaded, (batch,), setup).totals
+    found = split_batches(evaluate(asked, setup), loaded, (batch,), setup).totals
     formats = [precision_run(setup.plan, mostly) for mostly in asked.mostly_convolution]
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))

@@ -144,7 +144,7 @@ def test_one_row_moves_every_figure_of_its_chip_and_narrows_all_bands(own_folder
     head = "device,framework,model,batch,precision,scenario,latency_ms"
     (tmp_path / "row.csv").write_text(f"{head}\nl40s,TensorRT,resnet50,32,fp16,x,{measured_s * 1e3}\n")
     made = document("calibrate", str(tmp_path / "row.csv"))
-    assert any("all work of the chip takes" in note for note in made["notes"])
+    assert any("times with TensorRT" in note for note in made["notes"])
     device = load_device("my_l40s", (own_folder,))
     for name, one in before.items():
         after = estimate(store.ready(name), device, scenario)
@@ -153,7 +153,7 @@ def test_one_row_moves_every_figure_of_its_chip_and_narrows_all_bands(own_folder
         assert after.trust.band[1] / after.trust.band[0] < one.trust.band[1] / one.trust.band[0]
     for other in (Scenario(1, "fp16", "pytorch_eager"), Scenario(64, "int8", "tensorrt")):
         one, after = (estimate(store.ready("resnet50"), chip, other) for chip in (base, device))
-        assert after.latency_s > 1.01 * one.latency_s
+        assert after.latency_s > one.latency_s * (1.01 if other.execution == "tensorrt" else 1.001)
         assert after.trust.band[1] / after.trust.band[0] < one.trust.band[1] / one.trust.band[0]
 
 
