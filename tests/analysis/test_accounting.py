@@ -217,4 +217,9 @@ def test_more_clock_is_never_slower(architecture: str, seed: int, model: str, fa
     if architecture == "gpu":
         assume(np.allclose(slow.run.kernel_compute_s, float(more) * fast.run.kernel_compute_s))
     case = f"{model} {device.id} {precision} batch {batch} {software} clock x {more}"
-    assert fast.latency_s <= slow.latency_s * (1 + (1e-3 if architecture == "gpu" else 1e-4)), case
+    # Before the power limit where layers share a chip: at it, another division of the chip may take 0.2 % more.
+    before_s, after_s = (
+        float(each.run.unthrottled_s.sum()) if each.device.arch.places_models else each.latency_s
+        for each in (slow, fast)
+    )
+    assert after_s <= before_s * (1 + (1e-3 if architecture == "gpu" else 1e-4)), case
