@@ -287,6 +287,7 @@ def _groups(result: Estimate, places: list[tuple[str, str]]) -> tuple[OperatorGr
 STREAMED_ROWS = 32.0  # rows of a product from which llama.cpp copies its weights to the device
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 _EXPERTS = ".experts."
+GIVEN = "as asked"  # begins the name of a split that is asked for
 ALONE, LAYERS, EXPERTS, HOST = "all on the device", "layers on the host", "experts on the host", "all on the host"
 
 
@@ -364,15 +365,25 @@ class _Placement(msgspec.Struct, frozen=True, dict=True):
         return held_bytes(self.result, self.stored, ~away)
 
 
-def find_offload(result: Estimate, host: Estimate) -> OffloadReport:
-    """Return the ways to run a language model with weights in the memory of a host. Raises RequestError for other
-    models, and for a device that has no host or shares its memory."""
+def find_offload(result: Estimate, host: Estimate, ngl: int | None = None, moe: int | None = None) -> OffloadReport:
+    """Return the ways to run a language model with weights in the memory of a host, and a given split: `ngl` layers on
+    the device, or the experts of `moe` layers on the host. Raises RequestError for other models, for a device that has
+    no host or shares its memory, and for a split that the model does not have."""
     places = _Placement(result)
     if not result.can_offload or not places.layers:
         raise RequestError(
             f"{result.workload.name} on {result.device.name}: name a language model and a device beside a host"
         )
+    splits = {LAYERS: None if ngl is None else max(places.layers - ngl, 0), EXPERTS: moe}
+    given = [(way, min(count, places.layers)) for way, count in splits.items() if count]
+    if len(given) > 1 or (moe and not places.is_expert.any()):
+        raise RequestError(
+            f"{result.workload.name}: name layers on the device, or experts of layers on the host if it has any"
+        )
     ways = sorted(_ways(places, host), key=lambda way: (not way.fits, way.latency_s))
+    for way, count in given:
+        split = describe_way(result, host, way, count)
+        ways.append(msgspec.structs.replace(split, way=f"{GIVEN}: {way}"))
     return OffloadReport(
         **head_fields(result, on_device=True),
         host=host.device.key,

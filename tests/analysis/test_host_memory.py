@@ -54,6 +54,20 @@ def test_the_least_that_has_to_leave_leaves():
     assert not any(way.fits for way in report.ways if way.way == ALONE)
 
 
+def test_a_split_that_is_asked_for_is_shown_beside_the_best():
+    """llmfit pull request 778 states `-ngl 42` of 48 layers, 773 `--n-cpu-moe 36`."""
+    for model, words, way, layers in (
+        ("qwen2_5_14b", {"ngl": 42}, LAYERS, 6), ("qwen3_30b_a3b", {"moe": 36}, EXPERTS, 36)
+    ):  # fmt: skip
+        sides = _sides(f"{model}:decode")
+        asked = find_offload(*sides, **words).ways[-1]
+        assert (asked.way, asked.layers) == (f"as asked: {way}", layers)
+        assert asked.tokens_per_s == describe_way(*sides, way, layers).tokens_per_s
+    for words in ({"moe": 4}, {"ngl": 10, "moe": 4}):
+        with pytest.raises(RequestError, match="name layers on the device, or experts"):
+            find_offload(*_sides("gemma2_9b:decode"), **words)
+
+
 @pytest.mark.parametrize(
     ("load", "says"), [("rate=0.01", "keeps up, "), ("rate=50", "falls behind, "), ("concurrency=4", "each")]
 )

@@ -10,7 +10,7 @@ from analysis.serving.request_load import ask_load
 from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
 from hwexplorer import declare, engine
-from hwexplorer.options import option
+from hwexplorer.options import option, whole
 from hwexplorer.settings import SETTINGS
 from hwexplorer.state import State
 from hwexplorer.views.captions import place_in_words
@@ -20,12 +20,14 @@ _ENGINE = "llama_cpp"
 WAYS = columns(divided_run.OffloadWay)
 
 
-def _document(state: State, host: str | None) -> divided_run.OffloadReport:
+def _document(
+    state: State, host: str | None, ngl: int | None = None, n_cpu_moe: int | None = None
+) -> divided_run.OffloadReport:
     cpu = engine.device(host or _HOST)
     if not cpu.arch.is_host:
         raise RequestError(f"{cpu.name} is no CPU: --host names the CPU whose memory helps, as {_HOST}")
     request = _one_request(state)
-    report = divided_run.find_offload(engine.result(request), engine.result(request, cpu.key))
+    report = divided_run.find_offload(engine.result(request), engine.result(request, cpu.key), ngl, n_cpu_moe)
     if not state.load:
         return report
     load = ask_load(engine.load_of(state)[0]).load
@@ -43,9 +45,12 @@ def _one_request(state: State) -> State:
 
 
 def _summary(report: divided_run.OffloadReport, state: State) -> Iterator[str]:
-    best = report.ways[0]
+    best, asked = report.ways[0], report.ways[-1]
     device, host = engine.device(state.on), engine.device(report.host)
     room = f"{device.name} with {quantity(report.device_bytes, 'byte')}"
+    if asked.way.startswith(divided_run.GIVEN):
+        rate, held = quantity(asked.tokens_per_s, "SI"), quantity(asked.device_bytes, "byte")
+        yield f"{asked.option}: {'' if asked.fits else 'does not fit: '}{rate} tokens/s, {held} on the device"
     if not best.fits:
         yield f"no way fits into {room} and {quantity(report.host_bytes, 'byte')} of {host.name}"
         return
@@ -70,7 +75,15 @@ def _keeps_up(request_s: float, report: divided_run.OffloadReport) -> str:
 
 VERB = declare.Report(
     subject=declare.DEVICE,
-    options=(option("--host", metavar="DEV", help=f"the CPU whose memory helps (default {_HOST})"),),
+    options=(
+        option("--host", metavar="DEV", help=f"the CPU whose memory helps (default {_HOST})"),
+        option(
+            "--ngl", type=whole(0, 1000), metavar="N", help="a given split: layers on the device, as -ngl of llama.cpp"
+        ),
+        option(
+            "--n-cpu-moe", type=whole(0, 1000), metavar="N", help="a given split: layers whose experts are on the host"
+        ),
+    ),
     document=_document,
     title=lambda report, state: f"Offload of {place_in_words(_one_request(state))}",
     parts=(
