@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 from textual import events
+from textual._styles_cache import StylesCache
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
@@ -86,13 +87,13 @@ class OverlayScreen(ModalScreen[None]):
         yield self.pane
         yield self.foot
 
-    def on_mount(self) -> None:
-        """Draw for the first time."""
+    def on_resize(self) -> None:
+        """Draw for the new size, which is first told when the overlay opens."""
         self.show_footer()
 
-    def on_resize(self) -> None:
-        """Draw for the new size."""
-        self.show_footer()
+    def on_unmount(self) -> None:
+        """Forget what was drawn: a cache of Textual keeps the lines of the last 1,024 widgets, closed ones too."""
+        StylesCache.get_inner_outer.cache_clear()
 
     @property
     def keys(self) -> list[Binding]:
