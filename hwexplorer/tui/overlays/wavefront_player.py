@@ -96,7 +96,6 @@ class WavefrontPlayer(overlay_screen.OverlayScreen):
 
     def on_mount(self) -> None:
         """Play from the first moment."""
-        super().on_mount()
         self.set_interval(FRAME_S, self.advance)
         self._draw()
 
