@@ -16,11 +16,11 @@ class RequestError(ValueError):
 
 def unknown(what: str, given: object, allowed: Iterable[str], *, listing: str = "") -> RequestError:
     """Return an error such as `unknown device 'h10_sxm': did you mean h100_sxm? (hwexplorer devices lists them)`.
-    Without `listing`, list the allowed values: all, or the first MOST if one is near."""
+    Without `listing`, list the allowed values: all, or the first MOST if one is near or there are very many."""
     names = [*dict.fromkeys(name for name in allowed if name)]  # the root of a tree has no name
     text = str(given)[:80]
     near = hint(text, names)
-    shown = names[:MOST] if near else names
+    shown = names[:MOST] if near or len(names) > 4 * MOST else names
     more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
     listed = listing or f"allowed: {', '.join(shown)}{more}"
     return RequestError(f"unknown {what} {text!r}{': ' if near else ''}{near} ({listed})")
