@@ -1,6 +1,12 @@
 """Arrays that compute a block of results at once: a few rows and columns of an image times some channels, summed over a
 few products a clock. Weights are decoded, and results scaled and written, at rates of their own.
 
+`results_per_clock` of a device says that its arrays do so. `block_rows`, `block_columns` and `array_columns` are the
+sides of a block; channels are padded to `depth_step`, or a window is taken four values at once (always with `taps_first`).
+`weights_per_clock` are decoded, `sums_per_clock` of two tensors are made, `block_results` are under way. Channels of
+memory read `weight_bytes_per_clock` and `scale_bytes_per_clock`, scales again for each block of `block_pixels`. What a
+device does not state is no limit.
+
 A block of results is finished while the next is multiplied, so a layer takes the longer of both, and once the shorter
 for its last block.
 """
@@ -31,35 +37,37 @@ class Blocks(msgspec.Struct, frozen=True):
 
 def has_blocks(device: Device) -> bool:
     """Return True if a device computes blocks of results, one layer after another."""
-    return device.results_per_clock > 0
+    return "results_per_clock" in device.values and device.layers_at_once <= 1
 
 
 def divide(demand: Demand, device: Device) -> Blocks:
     """Return the work of operators on an array of blocks."""
-    rows, columns = device.array_rows, device.array_columns
+    rows, columns, given = device.array_rows, device.array_columns, device.values.get
+    high, wide, step = given("block_rows", 1.0), given("block_columns", 1.0), given("depth_step", 1.0)
     g, m, n, k = demand.gemm
     taps = demand.windows[2] * demand.windows[3]
     images = np.maximum(demand.batch.astype(np.float64), 1.0)
     side = np.sqrt(np.maximum(m / images, 1.0))
-    blocks = images * np.ceil(side / device.block_rows) * np.ceil(side / device.block_columns)
-    blocks = np.where(demand.is_convolution, blocks, np.ceil(m / (device.block_rows * device.block_columns)))
-    channels = np.where(taps > 0, k / taps, k)
-    along = taps * np.ceil(channels / device.depth_step) * device.depth_step
+    of_images = images * np.ceil(side / high) * np.ceil(side / wide)
+    blocks = np.where(demand.is_convolution, of_images, np.ceil(m / (high * wide)))
+    channels = k / taps
+    along = taps * np.ceil(channels / step) * step
     across = np.ceil(taps / _TAPS) * _TAPS * np.ceil(channels / rows) * rows
-    best = np.where(device.taps_first * taps > 1, across, np.minimum(along, across))
+    best = np.where(given("taps_first", 0.0) * taps > 1, across, np.minimum(along, across))
     deep = np.where(demand.is_convolution, best, along)
     deep = np.where(demand.is_depthwise, np.ceil(k / _TAPS) * _TAPS * rows, deep)
     beside = columns * np.where(demand.is_depthwise, np.ceil(g * n / columns), g * np.ceil(n / columns))
-    cells = device.block_rows * device.block_columns
-    # Cells of one column wait for its weights.
-    padded = np.maximum(blocks * cells, rows * columns * cells / device.weights_per_clock) * beside * deep
+    cells = high * wide
+    # All cells wait until the weights of a step are decoded.
+    waits = rows * columns * cells / given("weights_per_clock", np.inf)
+    padded = np.maximum(blocks * cells, waits) * beside * deep
     clocks = padded / (rows * columns * cells)
     is_written = demand.head & (demand.op_class != OpClass.MOVEMENT)  # parts of a joined tensor are written in place
-    written = np.where(is_written, demand.elements, 0.0) / device.results_per_clock
-    count = np.maximum(demand.elements / device.block_results, 1.0)
+    written = np.where(is_written, demand.elements, 0.0) / device.values["results_per_clock"]
+    count = np.maximum(demand.elements / given("block_results", np.inf), 1.0)
     joins = (demand.op_class == OpClass.ELEMENTWISE) & (demand.moved_bytes[READ] > 0)
     joins &= ~demand.head | (demand.moved_bytes[READ] > 1.5 * demand.elements * demand.element_bytes)
-    sums = np.where(joins, demand.elements, 0.0) / device.sums_per_clock
+    sums = np.where(joins, demand.elements, 0.0) / given("sums_per_clock", np.inf)
     output = np.where(joins & demand.head, 0.0, written)
     each = output, np.minimum(clocks, output) / count, sums
     return Blocks(np.maximum(padded, demand.macs), *(clocks / device.clock_hz for clocks in each))
@@ -74,13 +82,14 @@ def left_to_lanes(demand: Demand) -> Floats:
 def read_seconds(demand: Demand, device: Device, traffic: Traffic) -> Floats:
     """Return the seconds in which the channels of memory read weights, scales (once for each block of pixels) and the
     model's input, (n,)."""
-    weights = traffic.weight_read / device.weight_bytes_per_clock
+    given = device.values.get
+    weights = traffic.weight_read / given("weight_bytes_per_clock", np.inf)
     # Rows under the windows of two blocks are read for both.
     again = np.maximum(demand.windows[2] / demand.windows[4], 1.0) * demand.is_convolution
     images = (traffic.dram_read - traffic.weight_read) * again / device.input_bytes_per_clock
     _, m, n, _ = demand.gemm
     channels = np.where(demand.is_depthwise, demand.gemm[0], n)
-    pixels = device.block_pixels * np.where(demand.windows[2] > 1, _WINDOW_PIXELS, 1.0)
-    scales = _SCALE_BYTES * channels * np.ceil(m / pixels) / device.scale_bytes_per_clock
+    pixels = given("block_pixels", np.inf) * np.where(demand.windows[2] > 1, _WINDOW_PIXELS, 1.0)
+    scales = _SCALE_BYTES * channels * np.ceil(m / pixels) / given("scale_bytes_per_clock", np.inf)
     seconds: Floats = np.maximum(np.maximum(weights, scales), images) / device.clock_hz
     return seconds
