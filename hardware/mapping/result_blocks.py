@@ -2,10 +2,10 @@
 few products a clock. Weights are decoded, and results scaled and written, at rates of their own.
 
 `results_per_clock` of a device says that its arrays do so. `block_rows`, `block_columns` and `array_columns` are the
-sides of a block; channels are padded to `depth_step`, or a window is taken four values at once (always with `taps_first`).
-`weights_per_clock` are decoded, `sums_per_clock` of two tensors are made, `block_results` are under way. Channels of
-memory read `weight_bytes_per_clock` and `scale_bytes_per_clock`, scales again for each block of `block_pixels`. What a
-device does not state is no limit.
+sides of a block; channels are padded to `depth_step`, or a window is taken four values at once (always with
+`taps_first`). `weights_per_clock` are decoded, `sums_per_clock` of two tensors are made, `block_results` are under way.
+Channels of memory read `weight_bytes_per_clock` and `scale_bytes_per_clock`, scales again for each block of
+`block_pixels`. What a device does not state is no limit.
 
 A block of results is finished while the next is multiplied, so a layer takes the longer of both, and once the shorter
 for its last block.
