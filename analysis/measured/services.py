@@ -155,7 +155,7 @@ def _find_runtimes(row: Cells, device: Device) -> list[str]:
 
 def _interpret(row: Cells, device: Device, assumed: dict[str, Any]) -> ServedRow:
     """Return the load and deployment of a row, with what is assumed of what it does not state."""
-    model = str(file_access.shipped(_FACTS)["models"].get(row["public_model"].lower(), row["model"]))
+    model = str(tables.row_rules()["models"].get(row["public_model"].rpartition("/")[2].lower(), row["model"]))
     decode_workers = row.whole("decode_workers", 1)
     prefill_workers = row.whole("prefill_workers")
     per_worker = _devices_per_worker(row, is_split=prefill_workers > 0)
@@ -317,10 +317,8 @@ def _serve(rows: Sequence[ServedRow]) -> list[PredictedLoad]:
         for place, other in members:
             predicted[place].append(other.predict(serve(other)))
     return [
-        PredictedLoad(row, figures[0], {name: _ends([each[name] for each in figures]) for name in figures[0]})
-        for row, figures in zip(rows, predicted, strict=True)
+        PredictedLoad(
+            row, of[0], {name: (min(each[name] for each in of), max(each[name] for each in of)) for name in of[0]}
+        )
+        for row, of in zip(rows, predicted, strict=True)
     ]
-
-
-def _ends(values: Sequence[float]) -> tuple[float, float]:
-    return min(values), max(values)
