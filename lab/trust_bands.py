@@ -1,4 +1,4 @@
-"""Widths of bands, from the errors of held rows, which no constant, rule or table follows from.
+"""Widths of bands, from the errors of the rows that are not held, and how many held rows are inside.
 
 A class of work has the narrowest band that holds TARGET of the rows of a device if it is taken from other devices
 (conformal quantiles of the logarithm of measured over predicted). A device with enough held rows has a band of its own.
@@ -96,20 +96,28 @@ def narrowest_band(points: Sequence[PredictionPoint], spread: float = 0.0) -> tu
     # One device may have most rows, so the coverage is also computed with equal weight of devices.
     shares = [is_inside.mean(axis=0), weights @ is_inside / weights.sum(), *([] if others is None else [others])]
     least = np.min(shares, axis=0)
-    # Few rows may lie inside by luck: a standard error more of them must.
-    target = TARGET + float(np.sqrt(TARGET * (1.0 - TARGET) / len(points)))
-    place = int((least >= min(target, float(least.max()))).argmax())
+    place = int((least >= min(TARGET, float(least.max()))).argmax())
     return (float(np.exp(low[place])), float(np.exp(high[place]))), None if others is None else float(others[place])
 
 
 def class_evidence(
-    name: str, quantity: str, points: Sequence[PredictionPoint], band: Factors | None = None, spread: float = 0.0
+    name: str,
+    quantity: str,
+    points: Sequence[PredictionPoint],
+    band: Factors | None = None,
+    spread: float = 0.0,
+    given: Sequence[PredictionPoint] = (),
 ) -> ClassEvidence:
-    """Return the errors of a class of work and its band: `band` if given, else the narrowest that holds the rows."""
+    """Return the errors of held rows of a class of work and its band: `band` if it is stated, else the narrowest that
+    holds the rows `given` to fits, or the held ones if those are few."""
     share = None
     if band is None:
-        band, share = narrowest_band(points, spread)
+        is_given = len(given) >= LARGE
+        band, share = narrowest_band(given if is_given else points, spread)
         band = widen_by_hosts(band, name) if quantity == "latency" else band
+        if is_given and share is not None:
+            errors = log_errors(points)
+            share = float(((errors >= np.log(band[0])) & (errors <= np.log(band[1]))).mean())
     error = np.array([point.predicted / point.measured - 1.0 for point in points])
     return ClassEvidence(
         name=name,
@@ -136,14 +144,19 @@ def trust_table(
     given: Sequence[PredictionPoint] = (),
     served: Sequence[PredictionPoint] = (),
 ) -> TrustTable:
-    """Return the evidence of each class of work, of each measured device, and of work without measurements, from held
-    rows. Other rows are `given`, and only say what was measured, as do times per token of services (`served`)."""
+    """Return the evidence of each class of work, of each measured device, and of work without measurements: errors of
+    held rows, and bands of the others, which were `given` to fits. Times per token of services (`served`) only say what
+    was measured."""
+    of_given = group_by(given, lambda point: (point.quantity, point.name))
     by_class = group_by(held, lambda point: (point.quantity, point.name))
     spreads = {
         quantity: spread_between_devices(points for (kind, _), points in by_class.items() if kind == quantity)
         for quantity, _ in by_class
     }
-    classes = [class_evidence(name, kind, points, spread=spreads[kind]) for (kind, name), points in by_class.items()]
+    classes = [
+        class_evidence(name, kind, points, spread=spreads[kind], given=of_given.get((kind, name), ()))
+        for (kind, name), points in by_class.items()
+    ]
     energy_bands = {row.name: row.band for row in classes if row.quantity == "energy"}
     metered = group_by((point for point in held if point.quantity == "energy"), lambda point: point.work_class)
     for name, points in metered.items():  # the band of its own rows, or that of all if they or their devices are few

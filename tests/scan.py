@@ -33,7 +33,7 @@ FACTS = {
     "limit": ("power_limit_w",),
 }
 FACTORS = (1.1, 1.5, 2, 4, 10)
-ROUNDING = 1e-9
+ROUNDING = 1e-8
 
 
 def power_faults(result: Estimate) -> Iterator[str]:

@@ -77,8 +77,8 @@ def work_classes() -> tuple[WorkClass, ...]:
 
 class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A class of work: held rows and their devices, the median and 90th percentile of the absolute error, the median of
-    predicted / measured - 1 (`bias`), and factors that contain what was measured. `in_band` is the share of rows inside
-    factors that were taken from other devices, None if the devices are too few to tell. Where rows leave facts open,
+    predicted / measured - 1 (`bias`), and factors that contain what was measured. `in_band` is the share of held rows
+    inside factors that follow from other rows, None if the devices are too few to tell. Where rows leave facts open,
     errors are of usual settings, and factors of the nearest of what these allow."""
 
     name: str
