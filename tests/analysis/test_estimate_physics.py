@@ -10,6 +10,7 @@ from analysis.estimate.estimate import Estimate
 from hardware.architectures import gpu
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
+from hardware.mapping import result_blocks
 from tests.sampling import every, for_each, slow
 
 ROUNDING = 1 + 1e-9
@@ -56,7 +57,12 @@ def _least_seconds(result: Estimate) -> list[grid.Floats]:
     on_matrix = result.run.mapping.on_matrix
     on_vector = np.where(on_matrix, 0.0, 2.0 * executed / vector_mac_peak)
     on_matrix_s = np.where(on_matrix, 2.0 * macs / matrix_peak / plan.matrix_rate, 0.0)
-    return [on_matrix_s, on_vector + (flops - 2.0 * macs) / vector_peak]
+    on_lanes = flops - 2.0 * macs
+    if device.arch.id == "npu" and result_blocks.has_blocks(
+        device
+    ):  # results are scaled and clamped as they leave the array
+        on_lanes = on_lanes * result_blocks.left_to_lanes(result.demand)
+    return [on_matrix_s, on_vector + on_lanes / vector_peak]
 
 
 @every(3)
