@@ -19,6 +19,7 @@ from hardware.base.text import plain_number
 from hwexplorer import engine, options
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
+from hwexplorer.reports._under_load import under_load
 from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
 from hwexplorer.views import captions, device_rows, plain, tree_view
@@ -310,15 +311,9 @@ def _by_node(state: State, level: str) -> plain.Table:
     return keep_columns(table, [place for place, column in enumerate(table.columns) if column.role != "bar"])
 
 
-def _served(_: Report) -> Report:
-    from hwexplorer.reports.show import load
-
-    return load.VERB
-
-
 VERB = Report(
     subject=DEVICES,
-    served=_served,
+    served=lambda _: under_load().VERB,
     options=(
         options.BASELINE,
         INCLUDE_PAPER,

@@ -17,6 +17,7 @@ from hardware.base.text import count_noun, percent, quantity
 from hardware.precision import SWEEP
 from hwexplorer import configurations, declare, engine
 from hwexplorer.options import LOAD_LIMITS, choice, name_list, option, whole
+from hwexplorer.reports._under_load import under_load
 from hwexplorer.state import State, replace
 from hwexplorer.views import plain
 from hwexplorer.views.captions import figures_lead, headline_of_state, list_names
@@ -336,15 +337,9 @@ def _rows(name: str, title: str, of: str, first: int, **others: Any) -> declare.
                 first=first, **others)  # fmt: skip
 
 
-def _served(_: declare.Report) -> declare.Report:
-    from hwexplorer.reports.show import load
-
-    return load.SEARCH
-
-
 VERB = declare.Report(
     subject=declare.EVERYWHERE,
-    served=_served,
+    served=lambda _: under_load().SEARCH,
     options=(
         *(_limit(flag, metric) for flag, metric in limit_flags().items()),
         option("--front", action="store_true", help="those that no other beats in both energy and latency"),

@@ -17,6 +17,7 @@ from hardware.base.text import quantity
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICES, Report, Rows, Subject
 from hwexplorer.options import MODEL, amounts, option, or_default, whole, whole_list
+from hwexplorer.reports._under_load import under_load
 from hwexplorer.settings import IMAGE_MAX
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import figures_lead, headline_of_state
@@ -153,15 +154,9 @@ def _run(arguments: argparse.Namespace, print_report: Callable[[argparse.Namespa
     print_report(arguments)
 
 
-def _served(_: Report) -> Report:
-    from hwexplorer.reports.show import load
-
-    return load.SWEEP
-
-
 VERB = Report(
     subject=Subject(options=(or_default(MODEL, ""), *DEVICES.options[1:]), several=True),
-    served=_served,
+    served=lambda _: under_load().SWEEP,
     options=(
         *configurations.GRID,
         configurations.INCLUDE_PAPER,

@@ -26,6 +26,7 @@ from hardware.setup import FRAMEWORK_MODES
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, name_list, option
+from hwexplorer.reports._under_load import under_load
 from hwexplorer.reports.advise import _plans
 from hwexplorer.state import State, configuration_name
 from hwexplorer.text.next_command import command
@@ -269,15 +270,9 @@ def _commands(advice: _Document, state: State) -> plain.Text:
     return plain.Text("savings", "", tuple(sections))
 
 
-def _served(report: Report) -> Report:
-    from hwexplorer.reports.show import load
-
-    return load.advise(report)
-
-
 VERB = Report(
     subject=DEVICE,
-    served=_served,
+    served=lambda report: under_load().advise(report),
     options=(
         choice("--aim", select_metrics(lambda metric: metric.is_aim), default="energy", metavar="AIM"),
         option(
