@@ -285,6 +285,11 @@ def pin_string(state: State) -> str:
     return device + settings.write_words(settings.changed_settings(state, settings.DEFAULTS))
 
 
+def shown_plot(state: State) -> str:
+    """Return the plot that a state shows. A load decides its batch itself, so it has the roofline alone."""
+    return PLOTS[0] if state.load else state.plot
+
+
 def pinned(state: State) -> State | None:
     """Return the state that deltas are taken against: this one on the pinned device with the pinned settings, and
     with the model that a pin may name: `resnet18/tpu_v4@b8`."""

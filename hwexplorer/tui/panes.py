@@ -364,9 +364,10 @@ class PlotPane(ViewPane):
     def fill(self, views: Views) -> None:
         """Take the plot, with the cursor on the point of the state."""
         self.content.update(views.plot, point_of(self.state), views.marked_points)
-        place = f"{states.PLOTS.index(self.state.plot) + 1}/{len(states.PLOTS)}"  # the title has the name
-        node = "" if self.state.plot == "batch" or not self.state.at else place_of(self.state)
-        self.set_title(f"{self.state.plot} · {node or views.device_name(self.state.on)}", place)
+        name = states.shown_plot(self.state)
+        place = f"{states.PLOTS.index(name) + 1}/{len(states.PLOTS)}"  # the title has the name
+        node = "" if name == "batch" or not self.state.at else place_of(self.state)
+        self.set_title(f"{name} · {node or views.device_name(self.state.on)}", place)
 
     def put_cursor(self, key: str) -> None:
         """Go to what the point stands for."""
@@ -396,7 +397,7 @@ def place_of(state: states.State) -> str:
 
 def point_of(state: states.State) -> str:
     """Return the key of the point that the cursor stands for: a node, or a device at its batch."""
-    return f"{state.on}@b{state.batch}" if state.plot == "batch" else state.at
+    return f"{state.on}@b{state.batch}" if states.shown_plot(state) == "batch" else state.at
 
 
 class WhyPane(ViewPane):

@@ -58,7 +58,7 @@ class Views:
     @cached_property
     def marked_points(self) -> frozenset[str]:
         """The operators below the row under the cursor, in a plot of operators."""
-        if not self._state.at or self._state.plot == "batch":
+        if not self._state.at or states.shown_plot(self._state) == "batch":
             return frozenset()
         return cast("frozenset[str]", self._cache.view("operators_below", self._state))
 
