@@ -173,7 +173,7 @@ def _packed_products(demand: Demand, setup: Setup) -> dict[str, Any]:
 def _filled(demand: Demand, setup: Setup, block_rows: float) -> Floats:
     """Return the share of rows with tokens in the blocks of each expert, (n,), half of whose last one is empty. Blocks
     are no wider than the tokens of a micro-batch; few tokens are products of vectors."""
-    m, model, runtime = demand.gemm[1], demand.model[demand.kernel], setup.runtime
+    m, model, runtime = np.maximum(demand.gemm[1], 1.0), demand.model[demand.kernel], setup.runtime
     tokens = np.ones(int(model.max()) + 1)
     np.maximum.at(tokens, model, np.where((demand.op_class == OpClass.GEMM) & ~demand.is_expert, m, 1.0))
     at_once = runtime.micro_batch.get(setup.device.software_class)
