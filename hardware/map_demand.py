@@ -180,7 +180,7 @@ def _filled(demand: Demand, setup: Setup, block_rows: float) -> Floats:
     batches = np.ceil(tokens / at_once.value)[model] if at_once else 1.0
     few, whole = cast(GpuConstants, setup.device.arch.constants).packed_rows, tokens[model]
     half = np.minimum(block_rows, whole) / 2.0 * (whole > few)
-    return np.asarray(m / (m + half * batches))
+    return np.asarray(m / np.maximum(m + half * batches, 1e-9))  # 0 without a product
 
 
 def _scaled_share(setup: Setup) -> float:
