@@ -198,8 +198,7 @@ NAMES = tuple(_NAMED)
 LISTED = (
     f"{', '.join(_TABLE.precisions)}; files of llama.cpp by name, as q4_k_m; "
     f"any with {', '.join('kv' + bits for bits in _TABLE.caches)} for the cache, as w4a16kv8; "
-    "integers in groups, as w3a16g64; layers in formats of their own, as int8+conv1=bf16, "
-    "or by a table of layer, format: mixed=FILE"
+    "integers in groups, as w3a16g64; by layer, as int8+conv1=bf16 or mixed=FILE"
 )
 
 
