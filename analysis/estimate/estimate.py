@@ -47,7 +47,7 @@ _BY_KERNEL = (  # of an execution
 _BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale", "idle_scale")  # of an execution
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
-_OPERATORS_AT_ONCE = 16_000  # operators of all batches that one execution takes: it needs a kilobyte for each
+_OPERATORS_AT_ONCE = 6_000  # operators of all batches that one execution takes: it needs a kilobyte for each
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
