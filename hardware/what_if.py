@@ -341,15 +341,8 @@ def follow_base(device: Device, base: Device) -> Device:
         for name, price in device.file.coefficients.items()
     }
     file = msgspec.structs.replace(device.file, facts=stated, coefficients=coefficients)
-    device = msgspec.structs.replace(device, facts=facts, file=file, added_idle_w=changed.added_idle_w)
-    return _with_switch(device, changed.without_added) if changed.without_added is not None else device
-
-
-def _with_switch(device: Device, lean: Device) -> Device:
-    """Return a device that may run as `lean`, which gets its name."""
-    own = {name: getattr(device.file, name) for name in ("id", "name", "changes", "is_silicon")}
-    lean = msgspec.structs.replace(lean, id=device.id, name=device.name, file=msgspec.structs.replace(lean.file, **own))
-    return msgspec.structs.replace(device, without_added=lean)
+    switched = {name: getattr(changed, name) for name in ("added_idle_w", "without_added")}
+    return msgspec.structs.replace(device, facts=facts, file=file, **switched)
 
 
 def apply_changes(device: Device, changes: tuple[Change, ...]) -> Device:
@@ -371,4 +364,5 @@ def apply_changes(device: Device, changes: tuple[Change, ...]) -> Device:
         check_physics(result.facts, device.arch.data.facts, result.added_idle_w)
     except ValueError as error:
         raise RequestError(f"{device.id}{{{','.join(result.file.changes)}}}: {error}") from None
-    return result if len(kept) == len(taken) else _with_switch(result, apply_changes(device, tuple(kept)))
+    lean = None if len(kept) == len(taken) else apply_changes(device, tuple(kept))
+    return msgspec.structs.replace(result, without_added=lean)

@@ -580,13 +580,13 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
         scenario = base if batch == base.batch else msgspec.structs.replace(base, batch=batch)
         evaluation, i = whole.locate(place)
         is_alone, part = len(evaluation.bundle.batches) == 1, evaluation.bundle.batches[i]
-        own_demand, setup = evaluation.demand if is_alone else demand(workload, batch, widths, joins), evaluation.setup
+        own_demand = evaluation.demand if is_alone else demand(workload, batch, widths, joins)
         work = work_class(setup, workload.kind, batch, workload.parallel is not None)
         trust, energy_factors = find_trust(setup, work)
         yield Estimate(
             workload=workload,
             scenario=scenario,
-            setup=setup,
+            setup=evaluation.setup if evaluation.setup.device is setup.device else setup,
             demand=own_demand,
             run=evaluation.run_at(i),
             memory=memory,
