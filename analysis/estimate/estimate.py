@@ -25,7 +25,7 @@ from analysis.model.ir.workload import Bools, Coverage, Floats, Workload, check_
 from analysis.model.training.step import at_width
 from hardware import precision
 from hardware.architecture_facts import Event
-from hardware.base.records import memoize
+from hardware.base.records import group_by, memoize
 from hardware.demand import READ_WEIGHT, WRITE, Calls, Demand, Transfers
 from hardware.device import Device
 from hardware.engines.runtime import Runtime
@@ -265,10 +265,13 @@ def split_batches(whole: Evaluation, workloads: Sequence[Workload], batches: Seq
     leaving = np.flatnonzero(_leave_chip(whole)).tolist()
     places = [p for p in leaving if estimates[p][1] > 1 and estimates[p][0].kind not in ("request", "training")]
     count, others = bisect_left(PARTS, max(batches)), dict[int, tuple[Evaluation, int]]()
-    for place in places:
-        workload, batch = estimates[place]
-        each_s = _part_seconds(workload, count, setup)[: bisect_left(PARTS, batch)]
-        others[place] = evaluate(_bundle_parts(workload, batch, PARTS[each_s.argmin()], setup), setup), 0
+    for joins, alike in group_by(places, lambda place: usual_joins(estimates[place][0], setup.joins)).items():
+        parts = list[tuple[Workload, int, int]]()
+        for workload, batch in (estimates[place] for place in alike):
+            each_s = _part_seconds(workload, count, setup)[: bisect_left(PARTS, batch)]
+            parts.append((workload, batch, PARTS[each_s.argmin()]))
+        evaluation = evaluate(_bundle_parts(parts, joins, setup), setup)
+        others |= {place: (evaluation, i) for i, place in enumerate(alike)}
     return whole.take_quicker(others)
 
 
@@ -306,10 +309,11 @@ def _leave_chip(whole: Evaluation) -> Bools:
     return is_more
 
 
-def _bundle_parts(workload: Workload, batch: int, size: int, setup: Setup) -> Bundle:
-    """Return the bundle of a part of a batch, as often as it runs, with its share of the start of the call."""
-    bundle = make_bundle([workload], [size], setup.plan.widths, usual_joins(workload, setup.joins))
-    runs = np.full(bundle.demand.n, batch / size)
+def _bundle_parts(parts: Sequence[tuple[Workload, int, int]], joins: str, setup: Setup) -> Bundle:
+    """Return the bundle of a part of each workload and batch, of a size, as often as it runs, with its share of the
+    start of the call."""
+    bundle = bundle_pairs([(workload, size) for workload, _, size in parts], setup.plan.widths, joins)
+    runs = np.repeat([batch / size for _, batch, size in parts], np.diff((0, *bundle.ends[1])))
     calls = msgspec.structs.replace(bundle.demand.calls, begins=bundle.demand.calls.begins / runs)
     repeats = runs if bundle.repeats is None else bundle.repeats * runs
     return msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls), repeats=repeats)
