@@ -47,6 +47,7 @@ _BY_KERNEL = (  # of an execution
 _BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale", "idle_scale")  # of an execution
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
+_Kept = dict[int, tuple[Workload, Floats]]  # seconds of parts by the identity of a workload, which is held
 _OPERATORS_AT_ONCE = 6_000  # operators of all batches that one execution takes: it needs a kilobyte for each
 
 
@@ -266,32 +267,33 @@ def split_batches(whole: Evaluation, workloads: Sequence[Workload], batches: Seq
     places = [p for p in leaving if estimates[p][1] > 1 and estimates[p][0].kind not in ("request", "training")]
     count, others = bisect_left(PARTS, max(batches)), dict[int, tuple[Evaluation, int]]()
     for joins, alike in group_by(places, lambda place: usual_joins(estimates[place][0], setup.joins)).items():
-        parts = list[tuple[Workload, int, int]]()
-        for workload, batch in (estimates[place] for place in alike):
-            each_s = _part_seconds(workload, count, setup)[: bisect_left(PARTS, batch)]
-            parts.append((workload, batch, PARTS[each_s.argmin()]))
+        parts, pairs = list[tuple[Workload, int, int]](), [estimates[place] for place in alike]
+        seconds = _part_seconds([workload for workload, _ in pairs], joins, count, setup)
+        for workload, batch in pairs:
+            _, each_s = seconds[id(workload)]
+            parts.append((workload, batch, PARTS[each_s[: bisect_left(PARTS, batch)].argmin()]))
         evaluation = evaluate(_bundle_parts(parts, joins, setup), setup)
         others |= {place: (evaluation, i) for i, place in enumerate(alike)}
     return whole.take_quicker(others)
 
 
-def _part_seconds(workload: Workload, count: int, setup: Setup) -> Floats:
-    """Return the seconds of an inference in parts that follow each other, without the start of a call, by the size of
-    the parts: at least the first `count` of PARTS. They are kept, since the parts of every batch are the same."""
+def _part_seconds(workloads: Sequence[Workload], joins: str, count: int, setup: Setup) -> _Kept:
+    """Return the seconds of an inference in parts that follow each other, without the start of a call, by the identity
+    of a workload and the size of its parts: at least the first `count` of PARTS. They are kept, since the parts of
+    every batch are the same."""
     kept = _kept_seconds(setup)
-    _, seconds = kept.get(id(workload), (workload, np.zeros(0)))
-    if len(seconds) < count:
-        pairs = [(workload, size) for size in PARTS[:count]]
-        bundle = bundle_pairs(pairs, setup.plan.widths, usual_joins(workload, setup.joins))
+    lacking = {id(each): each for each in workloads if len(kept.get(id(each), (each, ()))[1]) < count}
+    if lacking:
+        bundle = make_bundle([*lacking.values()], PARTS[:count], setup.plan.widths, joins)
         calls = msgspec.structs.replace(bundle.demand.calls, begins=np.zeros(bundle.demand.n))
         bundle = msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls))
-        seconds = evaluate(bundle, setup).totals.latency_s / PARTS[:count]
-        kept[id(workload)] = workload, seconds
-    return seconds
+        seconds = evaluate(bundle, setup).totals.latency_s.reshape(count, -1).T / PARTS[:count]
+        kept |= {key: (workload, each_s) for (key, workload), each_s in zip(lacking.items(), seconds, strict=True)}
+    return kept
 
 
 @memoize()
-def _kept_seconds(setup: Setup) -> dict[int, tuple[Workload, Floats]]:
+def _kept_seconds(setup: Setup) -> _Kept:
     """Return what `_part_seconds` keeps of a setup, by the identity of workloads, which it holds."""
     return {}
 
