@@ -100,7 +100,7 @@ def _kernel_sizes(demand: Demand, setup: Setup, on_matrix: Bools, is_product: Bo
     """Return the sizes (G, M, N, K) of the products that kernels execute, (4, n), how many kernels' time each operator
     takes, (n,) or (1,), and the demand with these sizes. An engine may divide the rows among micro-batches; products
     of one input are one product with the columns of all, whose time they share."""
-    sizes, times, whole = demand.gemm * on_matrix, np.ones(1), demand
+    sizes, times, whole = demand.gemm * on_matrix, np.array([1.0]), demand
     if at_once := setup.runtime.micro_batch.get(setup.device.software_class):
         times = np.where(is_product, np.maximum(np.ceil(sizes[1] / at_once.value), 1.0), 1.0)
         sizes[1] = np.ceil(sizes[1] / times)
