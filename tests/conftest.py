@@ -16,6 +16,9 @@ from hwexplorer import engine
 from hwexplorer.answer import Answer
 from tests import forks
 
+# Devices that the user made are none of the tests'.
+os.environ["XDG_DATA_HOME"] = os.path.join(os.devnull, "none")
+
 # How long an example takes is how busy the machine is. `make test` has the same examples each time, so that it fails
 # for a change only; `make test-slow` has new ones (`--hypothesis-profile=random`).
 QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

@@ -285,7 +285,7 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, metric: str, 
     gap = wording.describe_metric(metric, change, names[rival.device.key])
     if unmeasured := _unmeasured(best, rival):
         unlike = " or ".join(f"{names[side.device.key]} with {side.runtime.name}" for side in unmeasured)
-        return f"Unknown: nothing like {unlike} was measured at such work. Data sheets give {name} {gap}."
+        return f"Unknown: nothing like {unlike} was measured. Data sheets give {name} {gap} with {rival.runtime.name}."
     known = f"{percent(odds)} {'sure' if odds >= LIKELY else 'odds'}"
     known += ", from its data sheet alone" * (not wording.is_backed(best.trust))
     start = f"{name} leads" if odds >= SURE else f"{name} probably leads"

@@ -157,7 +157,7 @@ class ExplorerScreen(Screen[None]):
         if "next_step" in later:
             pane = self.panes["why"]
             text, room = str(views.next_step or ""), pane.size.width - 6
-            text = whole(text, room, ", ") or whole(f"try {text}", room, ":")  # the gain with its price, or neither
+            text = text and (whole(text, room, ", ") or whole(f"try {text}", room, ":"))  # with its price, or neither
             pane.caption = [Segment(text, self.colours.get("text"))] if text else []
 
     def _show_limits(self) -> None:
@@ -417,7 +417,7 @@ class ExplorerScreen(Screen[None]):
         if text := prompt.offers().get(word, ""):
             prompt.change(keys.EditedLine(text, len(text)))
             self.show_lines()
-        else:
+        elif word:  # a click beside the words does nothing
             key = prompt.keys.get(word, "enter")
             self._press_prompt(prompt, key, key if len(key) == 1 else None)
 

@@ -71,6 +71,8 @@ def _document(
     if file is None:
         raise RequestError(f"calibrate needs the file of a measurement, or {_FORM}")
     timed = None if Path(file).exists() else _TIMED.fullmatch(file)
+    if timed is None and " " in file and not Path(file).exists():
+        raise RequestError(f"{file[:60]!r} is no file, and not like {_FORM}")
     table = [] if timed else tables.read_rows([Path(file)])
     nearest = _nearest_device(device or (table[0]["device"] if table else ""), is_asked=device is not None)
     name = _check_name(device_id or f"my_{nearest.id}"[:41])

@@ -22,7 +22,7 @@ SLOW = "import time\nopen({!r}, 'w').close()\ntime.sleep(600)\n"
 # What is typed to get there, and what is on screen then.
 STATES: dict[str, tuple[bytes, bytes]] = {
     "main screen": (b"", b"layer1"),
-    "prompt": (b":batch 3", b"batch 3"),
+    "prompt": (b":batch", b"enter runs"),
     "capture": (b":model slow.py:make 1x8\r", b"slow"),
     "sweep": (
         b":sweep --power-modes --batches \x1b[200~" + b",".join(b"%d" % n for n in range(1, 999)) + b"\x1b[201~\r",

@@ -460,7 +460,7 @@ class DevicePicker(OverlayScreen):
     def click(self, at: framed_pane.FramedPane.Clicked) -> None:
         """Add or remove the device that was clicked."""
         if (key := self.content.key_at(at.y)) is not None:
-            self.content.go(key)
+            self.content.go(key, still=True)
             self.pick()
 
 

@@ -542,8 +542,9 @@ class TreeTable(TableHeads):
         if not measure.column.unit:
             numbered, room = list[Segment](), width
         else:
-            is_said = value is None or isinstance(value, str) or (self.tree and fraction > WHOLE)
             is_amount, digits = layout.is_amount(measure.column), measure.scale.width or PERCENT
+            is_whole = self.tree and not is_amount and fraction > WHOLE
+            is_said = value is None or isinstance(value, str) or is_whole
             text = "" if is_said else measure.scale.cell(fraction) if is_amount else self._percent(fraction)
             number = Segment(layout.pad(text, min(width, digits), True), colours.get(base, ground))
             room = width - digits - 1
