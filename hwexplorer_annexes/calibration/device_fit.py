@@ -164,10 +164,10 @@ def _move_device(
         slower=float(np.exp(move.log_time)) * result.setup.slower,
         others_slower=float(np.exp(move.others_time)) * moved_before,
     )  # fmt: skip
-    by, others_by = np.expm1([move.log_time, move.others_time])
+    by, others_by = np.exp([move.log_time, move.others_time])
     sentences = [
-        f"{count}: times with {result.runtime.name} change by {by:+.1%}, {text.percent(move.share)} of what the rows "
-        f"say, those with other runtimes by {others_by:+.1%}: the rest may be theirs alone",
+        f"{count}: times with {result.runtime.name} become {by:.3g}x, {text.percent(move.share)} of what the rows "
+        f"say, those with other runtimes {others_by:.3g}x: the rest may be theirs alone",
         f"bands of {result.work_class or 'such work'} are {text.percent(1 - move.same)} narrower, others "
         f"{text.percent(1 - move.others)}",
     ]

@@ -67,7 +67,8 @@ def _summary(plan: object, state: State) -> Iterator[str]:
         counts = {form: sum(row.format == form for row in plan.layers) for form in plan.formats}
         shares = ", ".join(f"{count_noun(count, 'layer')} in {form}" for form, count in counts.items() if count)
         wide_s, wide_j, _ = plan.uniform[plan.formats[0]]
-        bound = "" if plan.most is None else f"; the losses add up to {plan.loss:.4g} of {plan.most:g}"
+        unknown = "; losses are not known: bound them by --losses FILE --max-loss LOSS"
+        bound = unknown if plan.most is None else f"; the losses add up to {plan.loss:.4g} of {plan.most:g}"
         less = f"{percent(1 - plan.energy_j / wide_j)} and {percent(1 - plan.latency_s / wide_s)} less"
         yield (
             f"Least {METRICS[plan.metric].noun}: {shares}: {quantity(plan.energy_j, 'J')} and "

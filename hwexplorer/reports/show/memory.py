@@ -254,9 +254,11 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     scratch = quantity(report.workspace_bytes, "byte") if report.workspace_rule else "unknown (none counted)"
     cached = min(sum(row.bytes for row in report.roles if row.role == "key-value cache"), report.activation_bytes)
     cache = f"key-value cache {quantity(cached, 'byte')} + " if cached else ""
+    is_step = engine.result(state).workload.kind == "training"
+    kept, live = ("parameters and optimizer", "gradients, activations") if is_step else ("weights", "activations")
     return (
-        f"peak {quantity(report.peak_bytes, 'byte')} = weights {quantity(report.weight_bytes, 'byte')} + {cache}"
-        f"activations {quantity(report.activation_bytes - cached, 'byte')} + workspace {scratch}, in "
+        f"peak {quantity(report.peak_bytes, 'byte')} = {kept} {quantity(report.weight_bytes, 'byte')} + {cache}"
+        f"{live} {quantity(report.activation_bytes - cached, 'byte')} + workspace {scratch}, in "
         f"{report.peak_kernel}",
         f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')} "
         f"({report.device_bytes / 2**30:.3g} GiB)",
