@@ -125,6 +125,9 @@ def execute(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Execut
     compute_s = at_full_clock.compute_s + kernels.serial_s[BLOCKS]
     sides_s = np.array([compute_s, memory_s + kernels.serial_s[PASSES], overhead_s])
     bound = np.where(is_waiting & (kernel_s <= dispatch_s * (1 + 1e-9)), LAUNCH, sides_s.argmax(axis=0))
+    # What the limit adds is time of the clock: it bounds a kernel if no memory and no start takes longer.
+    added_s = kernel_s - unthrottled_s
+    is_limited = (added_s > unthrottled_s * 1e-9) & (compute_s + added_s >= sides_s[1:].max(axis=0))
     return Execution(
         mapping=mapping,
         prices=setup.prices,
@@ -135,7 +138,7 @@ def execute(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Execut
         serial_s=kernels.serial_s[:STARTS],
         kernel_compute_s=sides_s[0],
         kernel_memory_s=sides_s[1],
-        bound=np.where(kernel_s > unthrottled_s * (1 + 1e-9), POWER, bound),
+        bound=np.where(is_limited, POWER, bound),
         resource=at_full_clock.resource,
         utilization=np.maximum(*kernels.ideal_s) / kernel_s,
         latency_s=latency_s,
