@@ -417,7 +417,7 @@ class ExplorerScreen(Screen[None]):
         if text := prompt.offers().get(word, ""):
             prompt.change(keys.EditedLine(text, len(text)))
             self.show_lines()
-        elif word:  # a click beside the words does nothing
+        else:
             key = prompt.keys.get(word, "enter")
             self._press_prompt(prompt, key, key if len(key) == 1 else None)
 
