@@ -11,7 +11,7 @@ from hwexplorer.api import Result as Result
 from hwexplorer.api import graph as graph
 
 from analysis.explore.comparison import Comparison
-from analysis.explore.comparison import Levels
+from hwexplorer.reports.compare import Levels
 from analysis.explore.difference import Difference
 from analysis.explore.difference import Progression
 from analysis.explore.divided_run import FallbackReport

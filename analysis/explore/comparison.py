@@ -1,31 +1,24 @@
-"""Comparison of one model on several devices: figures, recommendations and sentences with numbers, or node by node.
+"""Comparison of one model on several devices: figures, recommendations and sentences with numbers."""
 
-A node is compared by its energy per inference, its latency, and the product of both, so a device that loses both wins
-nothing. (Its part of the EDP of the model, which depends on the totals of the device, is `edp_js`.) An operator that a
-kernel hides behind another takes no time of its own: if one device hides it, all are compared by energy. Equal figures
-are a tie without a winner.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
 from analysis import wording
-from analysis.document import column, record, records
+from analysis.document import column, record
 from analysis.estimate.alternatives import best_setting, widest_that_fits
 from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, figures, head_fields, serving
-from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.tree_figures import TreeLevel, tree_without_host
 from analysis.explore.attribution import attribute_to_software
 from analysis.explore.cost import Bill
 from analysis.explore.odds import Odds, Verdict, odds, verdict
 from analysis.model.ir.workload import Workload
 from analysis.model.names import zoo
-from hardware.base.errors import RequestError, unknown
+from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
 from hardware.device import Device
 from hardware.precision import FORMATS, WIDE, parse
@@ -253,142 +246,3 @@ def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
     elif before.precision_run != after.precision_run:
         parts.append(f"{before.precision_run} to {after.precision_run}: {accuracy_note(after.precision_run)}")
     return ", ".join(parts)
-
-
-LEVELS = ("subgraph", "operator")
-_SAME = 1e-9  # sums in another order differ by less
-
-
-class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One node on one device; keys as in the tree. Ratios are to the baseline's figures, None if those alone are 0."""
-
-    latency_s: float
-    energy_j: float
-    energy_j_per_inference: float
-    edp_js: float
-    own_edp_js: float
-    share: float
-    bound: str
-    ratio_to_baseline: dict[str, float | None]
-
-
-class ComparedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """One node on every device, by device key. By metric, `winner` is the device with the least, '' in a tie; `margin`
-    is the ratio of the next device to it, None if the winner's figure is 0."""
-
-    id: str
-    type: str
-    macs: float
-    devices: dict[str, NodeFigures]
-    winner: dict[str, str]
-    margin: dict[str, float | None]
-
-    def figures(self, metric: str) -> dict[str, float]:
-        """Return the figures by which devices are compared, by key."""
-        return node_figures(self.devices, metric)
-
-
-def node_figures(devices: Mapping[str, NodeFigures], metric: str) -> dict[str, float]:
-    """Return the figures by which devices are compared in a metric, of their own and not attributed: their energies
-    where one of them does the work inside a kernel, without time of its own."""
-    if metric == "edp":
-        products = {key: node.own_edp_js for key, node in devices.items()}
-        if all(products.values()):
-            return products
-        metric = "energy"
-    return {key: METRICS[metric].figure(node) for key, node in devices.items()}
-
-
-class Levels(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and device."""
-
-    level: str
-    baseline: str
-    devices: tuple[str, ...]
-    names: dict[str, str]
-    tally: dict[str, dict[str, int]]
-    ties: dict[str, int]
-    rows: tuple[ComparedNode, ...]
-
-
-def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, on_paper: bool = False) -> Levels:
-    """Compare the nodes of a level on several devices. Design targets win only with `on_paper`. Raises RequestError for
-    an unknown level."""
-    if level not in LEVELS:
-        raise unknown("level", level, LEVELS)
-    nodes = {result.device.key: _node_figures(result, baseline, level) for result in results}
-    fitting = [result.device.key for result in results if result.can_win and (on_paper or result.device.silicon)]
-    model = results[0]
-    parts, ops = model.partition, model.workload.operators
-    ids, types = (parts.id, parts.kind) if level == "subgraph" else (parts.operator_id, ops.kind)
-    compared = []
-    for i, (name, kind, macs) in enumerate(zip(ids, types, _level(model, level)[0].macs.tolist(), strict=True)):
-        devices = {key: figures[i] for key, figures in nodes.items()}
-        winner, margin = _winners(devices, fitting)
-        compared.append(ComparedNode(id=name, type=kind, macs=macs, devices=devices, winner=winner, margin=margin))
-    return Levels(
-        **head_fields(model),
-        level=level,
-        baseline=baseline.device.key,
-        devices=tuple(nodes),
-        names={result.device.key: result.device.name for result in results},
-        tally={name: {key: sum(row.winner[name] == key for row in compared) for key in nodes} for name in ADDITIVE},
-        ties={name: sum(not row.winner[name] for row in compared) if fitting else 0 for name in ADDITIVE},
-        rows=tuple(compared),
-    )
-
-
-def _level(result: Estimate, level: str) -> tuple[TreeLevel, tuple[str, ...]]:
-    """Return the figures of every node of a level, and what bounds each."""
-    figures = tree_without_host(result)
-    if level == "subgraph":
-        return figures.subgraphs, figures.subgraph_bound
-    return figures.operators, figures.operator_bound
-
-
-def _node_figures(result: Estimate, baseline: Estimate, level: str) -> tuple[NodeFigures, ...]:
-    """Return the figures of every node on a device, with their ratios to the baseline's."""
-    (figures, bound), (reference, _) = _level(result, level), _level(baseline, level)
-    energies_j, reference_j = figures.energy_j / result.scenario.batch, reference.energy_j / baseline.scenario.batch
-    pairs = {
-        "edp": (figures.own_edp_js, reference.own_edp_js),
-        "energy": (energies_j, reference_j),
-        "latency": (figures.latency_s, reference.latency_s),
-    }
-    ratios = [list(map(_times, ours.tolist(), base.tolist())) for ours, base in pairs.values()]
-    are_hidden = (figures.latency_s == 0.0) | (reference.latency_s == 0.0)
-    ratios[0] = [
-        energy if hidden else edp for hidden, edp, energy in zip(are_hidden.tolist(), *ratios[:2], strict=True)
-    ]
-    return records(
-        NodeFigures,
-        figures,
-        energy_j_per_inference=energies_j,
-        bound=bound,
-        ratio_to_baseline=[dict(zip(pairs, row, strict=True)) for row in zip(*ratios, strict=True)],
-    )
-
-
-def _times(more: float, less: float) -> float | None:
-    """Return the ratio. Return None if only `less` is 0, and 1 if both are 0."""
-    return more / less if less else None if more else 1.0
-
-
-def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[dict[str, str], dict[str, float | None]]:
-    """Return winner and margin by metric."""
-    found = {}
-    for name in ADDITIVE:
-        figures = node_figures(devices, name)
-        found[name] = find_winner({key: figures[key] for key in fitting})
-    return {name: key for name, (key, _) in found.items()}, {name: margin for name, (_, margin) in found.items()}
-
-
-def find_winner(costs: Mapping[str, float]) -> tuple[str, float | None]:
-    """Return the device with the least cost, '' in a tie, and the ratio of the next device to it: None if its cost is
-    0, 1 in a tie or without rivals."""
-    by_cost = sorted(costs, key=lambda key: (costs[key], key))
-    if len(by_cost) < 2:
-        return next(iter(by_cost), ""), 1.0
-    least, second = (costs[key] for key in by_cost[:2])
-    is_ahead = second > least * (1.0 + _SAME)
-    return (by_cost[0], _times(second, least)) if is_ahead else ("", 1.0)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from analysis.document import Column, columns
@@ -16,6 +17,7 @@ from analysis.explore.cost import ELECTRICITY_ONLY, Bill, Cost, bill_of, setting
 from analysis.wording import describe_evidence, short_name
 from hardware.base.errors import RequestError
 from hardware.base.text import plain_number
+from hardware.what_if import with_unchanged
 from hwexplorer import engine, options
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
@@ -179,11 +181,66 @@ def compare_devices(state: State, on_paper: bool = False) -> comparison.Comparis
     )  # fmt: skip
 
 
-def _document(state: State, level: str, on_paper: bool, **costs: Any) -> comparison.Comparison | comparison.Levels:
+class NodeCosts(msgspec.Struct, frozen=True):
+    """The costs of a node on one device, None if the device does not run it."""
+
+    latency_s: float | None
+    energy_j_per_inference: float | None
+    own_edp_js: float | None
+
+
+class ComparedNode(msgspec.Struct, frozen=True):
+    """A node on every device. `winner` is the existing device with the least by metric, '' in a tie or if a kernel
+    hides the node on one of them."""
+
+    id: str
+    type: str
+    devices: dict[str, NodeCosts]
+    winner: dict[str, str]
+
+
+class Levels(figures.Head, frozen=True, kw_only=True):
+    """The document of `hwexplorer compare --level subgraph|operator`. The start of a run is a node too."""
+
+    level: str
+    devices: tuple[str, ...]
+    rows: tuple[ComparedNode, ...]
+
+
+def _levels(state: State, level: str) -> Levels:
+    """Return what the table of each metric has, in the order of execution."""
+    tables = {name: _by_node(replace(state, metric=name), level, "graph") for name in ("latency", "energy", "edp")}
+    keys = {name: engine.device(name).key for name in with_unchanged(state.devices)}
+    columns = [[column.key.partition(":")[2] for column in table.columns] for table in tables.values()]
+    rows = []
+    for same in zip(*(table.rows for table in tables.values()), strict=True):
+        costs = [dict(zip(names, row.cells, strict=True)) for names, row in zip(columns, same, strict=True)]
+        figures_of = {name: [None if of[name] is None else float(of[name]) for of in costs] for name in keys}
+        devices = {key: NodeCosts(*figures_of[name]) for name, key in keys.items()}
+        winner = {metric: keys.get(str(row.cells[-1]), "") for metric, row in zip(tables, same, strict=True)}
+        rows.append(ComparedNode(same[0].key, same[0].kind, devices, winner))
+    head = figures.head_fields(engine.result(state))
+    return Levels(**head, level=level, devices=tuple(keys.values()), rows=tuple(rows))
+
+
+def _by_node(state: State, level: str, sort: str = "share") -> plain.Table:
+    """Return the tree with a column for each device, in rows of subgraphs or of operators alone."""
+    table = tree_view.view(replace(state, by="subgraph", sort=sort, descending=True, heat=True, pin=""))
+    is_of_level = {"subgraph": lambda row: row.depth == 1, "operator": lambda row: row.depth and not row.has_children}
+    flat = tuple(
+        replace(
+            row, cells=(row.cells[0] if row.kind == "host" else row.key, *row.cells[1:]), depth=0, has_children=False
+        )
+        for row in filter(is_of_level[level], table.rows)
+    )
+    title = f"{captions.headline_of_state(state)}: {metrics.METRICS[state.metric].noun} by {level}"
+    table = replace(table, name="compare", title=title, rows=flat, first=NODES)
+    return keep_columns(table, [place for place, column in enumerate(table.columns) if column.role != "bar"])
+
+
+def _document(state: State, level: str, on_paper: bool, **costs: Any) -> comparison.Comparison | Levels:
     if level in ("subgraph", "operator"):
-        results = [engine.result(state, name) for name in state.devices]
-        reference = engine.result(state, state.baseline)
-        return comparison.compare_levels(results, reference, level, asks_for_paper(state, on_paper))
+        return _levels(state, level)
     bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
     found = compare_devices(state, on_paper)
     return found if bill is None else replace(found, cost=bill)
@@ -290,25 +347,6 @@ def _deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:
         for mark in figures.describe_deviations(result):
             names.setdefault(mark, []).append(short_name(result.device))
     return (*(f"{', '.join(device_names)}: {mark}" for mark, device_names in names.items()), *results[0].workload.notes)
-
-
-# --- node by node -----------------------------------------------------------------------------------------
-
-
-def _by_node(state: State, level: str) -> plain.Table:
-    """Return the tree with a column for each device, in rows of subgraphs or of operators alone."""
-    table = tree_view.view(replace(state, by="subgraph", sort="share", descending=True, heat=True, pin=""))
-    is_of_level = {"subgraph": lambda row: row.depth == 1, "operator": lambda row: row.depth and not row.has_children}
-    rows = filter(is_of_level[level], table.rows)
-    flat = tuple(
-        replace(
-            row, cells=(row.cells[0] if row.kind == "host" else row.key, *row.cells[1:]), depth=0, has_children=False
-        )
-        for row in rows
-    )
-    title = f"{captions.headline_of_state(state)}: {metrics.METRICS[state.metric].noun} by {level}"
-    table = replace(table, name="compare", title=title, rows=flat, first=NODES)
-    return keep_columns(table, [place for place, column in enumerate(table.columns) if column.role != "bar"])
 
 
 VERB = Report(

@@ -17,7 +17,6 @@ from analysis.estimate.causes import CAUSES, divide_host_work
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import describe_deviations
 from analysis.estimate.metrics import METRICS
-from analysis.explore.comparison import find_winner
 from analysis.model.ir.workload import Floats, Ints
 from analysis.wording import SAME, describe_change
 from hardware.base import plugins
@@ -449,7 +448,7 @@ def _ranks(
 
 ON, PAPER = "on:", "paper:"  # prefix of the key of a device's column: an existing device, a design target
 _KEPT = ("name", "bar")
-TIE = "tie"
+TIE, _SAME = "tie", 1e-9  # sums in another order differ by less
 WINS = Column("wins", "Wins", role="text", keep=3, help="the existing device with the least")
 
 
@@ -513,4 +512,7 @@ def _column(name: str, state: State, order: Sequence[str]) -> Column:
 def _least(values: Mapping[str, float | None], among: list[str]) -> str:
     """Return the device with the least value, `TIE` if several have it, '' if none has a value or a device hides it."""
     known = {name: value for name in among if (value := values[name]) is not None}
-    return (find_winner(known)[0] or TIE) if known and all(known.values()) else ""
+    if not known or not all(known.values()):
+        return ""
+    first, *others = (name for name in known if known[name] <= min(known.values()) * (1.0 + _SAME))
+    return TIE if others else first
