@@ -202,8 +202,8 @@ def _join_column(records: Sequence[Any], name: str) -> Any:
 
 class Evaluation(msgspec.Struct, frozen=True):
     """The execution of a bundle and the totals of each estimate. `demand` is that of the bundle, with repeated kernels.
-    Time is of one device; energy and events are of all devices that share a workload. `instead` are evaluations, and
-    places in them, that estimates take because they are quicker, by their place here."""
+    Time is of one device; energy and events are of all devices that share a workload. `ways` take less power; `instead`
+    are evaluations, and places in them, that estimates take because they are quicker, by their place here."""
 
     bundle: Bundle
     setup: Setup
@@ -211,6 +211,7 @@ class Evaluation(msgspec.Struct, frozen=True):
     run: Execution
     totals: Totals
     instead: dict[int, tuple[Evaluation, int]] = {}
+    ways: tuple[Evaluation, ...] = ()
 
     def take_quicker(self, others: dict[int, tuple[Evaluation, int]]) -> Evaluation:
         """Return the evaluation with the estimates of others, by their place here, that are quicker."""
@@ -247,13 +248,13 @@ def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
     quickest of the ways to do so."""
     demand, times = bundle.demand, 1.0 if bundle.repeats is None else bundle.repeats
     run = execute(demand, setup, times=times)
-    ways = setup.cooler if (run.price_scale < 1.0).any() else ()
     if bundle.repeats is not None:
         run, demand = repeat_kernels(run, demand, bundle.repeats * waves)
     if (devices := bundle.devices) > 1:
         run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
-    evaluation = Evaluation(bundle, setup, demand, run, totals(run, *bundle.ends))
-    for other in [evaluate(bundle, way, waves) for way in ways]:
+    others = tuple(evaluate(bundle, way, waves) for way in (setup.cooler if (run.price_scale < 1.0).any() else ()))
+    evaluation = Evaluation(bundle, setup, demand, run, totals(run, *bundle.ends), ways=others)
+    for other in others:
         evaluation = evaluation.take_quicker({place: (other, place) for place in range(len(bundle.batches))})
     return evaluation
 
@@ -299,15 +300,15 @@ def _kept_seconds(setup: Setup) -> _Kept:
 
 
 def _leave_chip(whole: Evaluation) -> Bools:
-    """Return for each estimate whether its kernels write more to memory than its results."""
+    """Return for each estimate whether its kernels write more to memory than its results, in any way to run it."""
     transfers, flow, ends = whole.demand.transfers, whole.run.mapping.traffic, whole.bundle.ends[1]
     is_result = (transfers.role == WRITE) & np.isinf(transfers.distance)
     results = whole.demand.per_op(np.where(is_result, transfers.size_bytes, 0.0))
     begins = np.array((0, *ends[:-1]))
     written_bytes, result_bytes = (np.add.reduceat(values, begins) for values in (flow.dram_write, results))
     is_more: Bools = written_bytes > result_bytes * (1.0 + 1e-9)
-    for place, (other, i) in whole.instead.items():
-        is_more[place] |= _leave_chip(other)[i]
+    for other in whole.ways:
+        is_more |= _leave_chip(other)
     return is_more
 
 
