@@ -47,8 +47,10 @@ _BY_KERNEL = (  # of an execution
 _BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale", "idle_scale")  # of an execution
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
-_Kept = dict[int, tuple[Workload, Floats]]  # seconds of parts by the identity of a workload, which is held
-_OPERATORS_AT_ONCE = 6_000  # operators of all batches that one execution takes: it needs a kilobyte for each
+_SETUPS_KEPT = 32  # of which a workload keeps the seconds of parts
+_OPERATORS_AT_ONCE = (
+    6_000  # operators of all batches that one execution takes: it needs one to three kilobytes for each
+)
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -271,31 +273,37 @@ def split_batches(whole: Evaluation, workloads: Sequence[Workload], batches: Seq
         parts, pairs = list[tuple[Workload, int, int]](), [estimates[place] for place in alike]
         seconds = _part_seconds([workload for workload, _ in pairs], joins, count, setup)
         for workload, batch in pairs:
-            _, each_s = seconds[id(workload)]
+            each_s = seconds[id(workload)]
             parts.append((workload, batch, PARTS[each_s[: bisect_left(PARTS, batch)].argmin()]))
         evaluation = evaluate(_bundle_parts(parts, joins, setup), setup)
         others |= {place: (evaluation, i) for i, place in enumerate(alike)}
     return whole.take_quicker(others)
 
 
-def _part_seconds(workloads: Sequence[Workload], joins: str, count: int, setup: Setup) -> _Kept:
+def _part_seconds(workloads: Sequence[Workload], joins: str, count: int, setup: Setup) -> dict[int, Floats]:
     """Return the seconds of an inference in parts that follow each other, without the start of a call, by the identity
-    of a workload and the size of its parts: at least the first `count` of PARTS. They are kept, since the parts of
-    every batch are the same."""
-    kept = _kept_seconds(setup)
-    lacking = {id(each): each for each in workloads if len(kept.get(id(each), (each, ()))[1]) < count}
-    if lacking:
-        bundle = make_bundle([*lacking.values()], PARTS[:count], setup.plan.widths, joins)
+    of a workload and the size of its parts: at least the first `count` of PARTS. Workloads keep them, since the parts
+    of every batch are the same."""
+    kept = {id(each): (each, _kept_seconds(each)) for each in workloads}
+    lacking = [(each, own) for each, own in kept.values() if len(own.get(id(setup), (setup, ()))[1]) < count]
+    at_once = max(_OPERATORS_AT_ONCE // max(sum(each.n_operators for each, _ in lacking), 1), 1)
+    seconds = list[Floats]()
+    for first in range(0, count if lacking else 0, at_once):
+        parts = PARTS[first : min(first + at_once, count)]
+        bundle = make_bundle([each for each, _ in lacking], parts, setup.plan.widths, joins)
         calls = msgspec.structs.replace(bundle.demand.calls, begins=np.zeros(bundle.demand.n))
         bundle = msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls))
-        seconds = evaluate(bundle, setup).totals.latency_s.reshape(count, -1).T / PARTS[:count]
-        kept |= {key: (workload, each_s) for (key, workload), each_s in zip(lacking.items(), seconds, strict=True)}
-    return kept
+        seconds.append(evaluate(bundle, setup).totals.latency_s.reshape(len(parts), -1).T / parts)
+    for place, (_, own) in enumerate(lacking):
+        own[id(setup)] = setup, np.concatenate([each[place] for each in seconds])
+        if len(own) > _SETUPS_KEPT:
+            own.pop(next(iter(own)))
+    return {key: own[id(setup)][1] for key, (_, own) in kept.items()}
 
 
 @memoize()
-def _kept_seconds(setup: Setup) -> _Kept:
-    """Return what `_part_seconds` keeps of a setup, by the identity of workloads, which it holds."""
+def _kept_seconds(workload: Workload) -> dict[int, tuple[Setup, Floats]]:
+    """Return what `_part_seconds` keeps of a workload, by the identity of setups, which it holds."""
     return {}
 
 
