@@ -21,12 +21,12 @@ from analysis.estimate.operator_facts import Partition, partition
 from analysis.estimate.peak_memory import Memory, block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.trust import Factors, Trust, find_trust, work_class
-from analysis.model.ir.workload import Bools, Coverage, Floats, Workload, check_batch, coverage
+from analysis.model.ir.workload import Coverage, Floats, Workload, check_batch, coverage
 from analysis.model.training.step import at_width
 from hardware import precision
 from hardware.architecture_facts import Event
 from hardware.base.records import group_by, memoize
-from hardware.demand import READ_WEIGHT, WRITE, Calls, Demand, Transfers
+from hardware.demand import READ_WEIGHT, Calls, Demand, Transfers
 from hardware.device import Device
 from hardware.engines.runtime import Runtime
 from hardware.execute import BOUNDS, Execution, execute, repeat_kernels
@@ -204,8 +204,8 @@ def _join_column(records: Sequence[Any], name: str) -> Any:
 
 class Evaluation(msgspec.Struct, frozen=True):
     """The execution of a bundle and the totals of each estimate. `demand` is that of the bundle, with repeated kernels.
-    Time is of one device; energy and events are of all devices that share a workload. `ways` take less power; `instead`
-    are evaluations, and places in them, that estimates take because they are quicker, by their place here."""
+    Time is of one device; energy and events are of all devices that share a workload. `instead` are evaluations, and
+    places in them, that estimates take because they are quicker, by their place here."""
 
     bundle: Bundle
     setup: Setup
@@ -213,12 +213,10 @@ class Evaluation(msgspec.Struct, frozen=True):
     run: Execution
     totals: Totals
     instead: dict[int, tuple[Evaluation, int]] = {}
-    ways: tuple[Evaluation, ...] = ()
 
-    def take_quicker(self, others: dict[int, tuple[Evaluation, int]]) -> Evaluation:
-        """Return the evaluation with the estimates of others, by their place here, that are quicker."""
-        own_s, totals = self.totals.latency_s, msgspec.structs.asdict(self.totals)
-        taken = {place: (one, i) for place, (one, i) in others.items() if one.totals.latency_s[i] < own_s[place]}
+    def take(self, taken: dict[int, tuple[Evaluation, int]]) -> Evaluation:
+        """Return the evaluation with estimates of others, by their place here."""
+        totals = msgspec.structs.asdict(self.totals)
         for name, values in totals.items():
             changed_values = list(values)
             for place, (one, i) in taken.items():
@@ -254,10 +252,11 @@ def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
         run, demand = repeat_kernels(run, demand, bundle.repeats * waves)
     if (devices := bundle.devices) > 1:
         run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
-    others = tuple(evaluate(bundle, way, waves) for way in (setup.cooler if (run.price_scale < 1.0).any() else ()))
-    evaluation = Evaluation(bundle, setup, demand, run, totals(run, *bundle.ends), ways=others)
-    for other in others:
-        evaluation = evaluation.take_quicker({place: (other, place) for place in range(len(bundle.batches))})
+    evaluation = Evaluation(bundle, setup, demand, run, totals(run, *bundle.ends))
+    for way in setup.cooler if (run.price_scale < 1.0).any() else ():
+        other = evaluate(bundle, way, waves)
+        quicker = np.flatnonzero(other.totals.latency_s < evaluation.totals.latency_s).tolist()
+        evaluation = evaluation.take({place: (other, place) for place in quicker})
     return evaluation
 
 
@@ -266,58 +265,65 @@ def split_batches(whole: Evaluation, workloads: Sequence[Workload], batches: Seq
     if not setup.device.arch.splits_batches or setup.runtime.mode != "fused":  # without a compiler of the whole model
         return whole
     estimates = [(workload, batch) for batch in batches for workload in workloads]
-    leaving = np.flatnonzero(_leave_chip(whole)).tolist()
-    places = [p for p in leaving if estimates[p][1] > 1 and estimates[p][0].kind not in ("request", "training")]
-    count, others = bisect_left(PARTS, max(batches)), dict[int, tuple[Evaluation, int]]()
+    places = [p for p, (one, batch) in enumerate(estimates) if batch > 1 and one.kind not in ("request", "training")]
+    sizes, others = sorted({size for batch in batches for size in _sizes(batch)}), dict[int, tuple[Evaluation, int]]()
     for joins, alike in group_by(places, lambda place: usual_joins(estimates[place][0], setup.joins)).items():
-        parts, pairs = list[tuple[Workload, int, int]](), [estimates[place] for place in alike]
-        seconds = _part_seconds([workload for workload, _ in pairs], joins, count, setup)
-        for workload, batch in pairs:
-            each_s = seconds[id(workload)]
-            parts.append((workload, batch, PARTS[each_s[: bisect_left(PARTS, batch)].argmin()]))
-        evaluation = evaluate(_bundle_parts(parts, joins, setup), setup)
-        others |= {place: (evaluation, i) for i, place in enumerate(alike)}
-    return whole.take_quicker(others)
+        seconds, parts = _part_seconds([estimates[place][0] for place in alike], joins, sizes, setup), {}
+        for place in alike:
+            workload, batch = estimates[place]
+            if (size := _best_size(seconds[id(workload)], batch)) != batch:
+                parts[place] = workload, batch, size
+        if parts:
+            evaluation = evaluate(_bundle_parts([*parts.values()], joins, setup), setup)
+            others |= {place: (evaluation, i) for i, place in enumerate(parts)}
+    return whole.take(others)
 
 
-def _part_seconds(workloads: Sequence[Workload], joins: str, count: int, setup: Setup) -> dict[int, Floats]:
+def _sizes(batch: int) -> list[int]:
+    """Return the sizes to know for a batch: those of PARTS up to it, the next one, and all between up to the batch."""
+    known = PARTS[: bisect_left(PARTS, batch) + 1]
+    return [*known, *range(known[-2] + 1, batch + 1)] if known[-1] > batch else [*known]
+
+
+def _best_size(each_s: dict[int, float], batch: int) -> int:
+    """Return the size of the quickest parts of a batch, the largest of equals. If a size between two of PARTS is
+    quicker than all of PARTS up to the next, the batch runs as these: a larger batch, which knows PARTS alone, would
+    have a lower rate, and better hardware could be slower."""
+    sizes = _sizes(batch)
+    listed, fitting = [size for size in sizes if size in PARTS], [size for size in sizes if size <= batch]
+    least_s = min(each_s[size] for size in listed)
+    quickest_s = min(each_s[size] for size in fitting)
+    chosen, most_s = (listed, least_s) if quickest_s < least_s else (fitting, quickest_s)
+    return max(size for size in chosen if each_s[size] <= most_s * (1.0 + 1e-9))
+
+
+def _part_seconds(
+    workloads: Sequence[Workload], joins: str, sizes: Sequence[int], setup: Setup
+) -> dict[int, dict[int, float]]:
     """Return the seconds of an inference in parts that follow each other, without the start of a call, by the identity
-    of a workload and the size of its parts: at least the first `count` of PARTS. Workloads keep them, since the parts
-    of every batch are the same."""
-    kept = {id(each): (each, _kept_seconds(each)) for each in workloads}
-    lacking = [(each, own) for each, own in kept.values() if len(own.get(id(setup), (setup, ()))[1]) < count]
-    at_once = max(_OPERATORS_AT_ONCE // max(sum(each.n_operators for each, _ in lacking), 1), 1)
-    seconds = list[Floats]()
-    for first in range(0, count if lacking else 0, at_once):
-        parts = PARTS[first : min(first + at_once, count)]
-        bundle = make_bundle([each for each, _ in lacking], parts, setup.plan.widths, joins)
-        calls = msgspec.structs.replace(bundle.demand.calls, begins=np.zeros(bundle.demand.n))
-        bundle = msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls))
-        seconds.append(evaluate(bundle, setup).totals.latency_s.reshape(len(parts), -1).T / parts)
-    for place, (_, own) in enumerate(lacking):
-        own[id(setup)] = setup, np.concatenate([each[place] for each in seconds])
+    of a workload and the size of its parts. Workloads keep them, since the parts of every batch are the same."""
+    kept, asked = dict[int, dict[int, float]](), {id(each): each for each in workloads}
+    for key, each in asked.items():
+        own = _kept_seconds(each)
+        _, kept[key] = own.setdefault(id(setup), (setup, {}))
         if len(own) > _SETUPS_KEPT:
             own.pop(next(iter(own)))
-    return {key: own[id(setup)][1] for key, (_, own) in kept.items()}
+    lacking = [size for size in sizes if any(size not in each_s for each_s in kept.values())]
+    at_once = max(_OPERATORS_AT_ONCE // max(sum(each.n_operators for each in asked.values()), 1), 1)
+    for some in (lacking[first : first + at_once] for first in range(0, len(lacking), at_once)):
+        bundle = make_bundle([*asked.values()], some, setup.plan.widths, joins)
+        calls = msgspec.structs.replace(bundle.demand.calls, begins=np.zeros(bundle.demand.n))
+        bundle = msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls))
+        seconds = evaluate(bundle, setup).totals.latency_s.reshape(len(some), -1).T / some
+        for each_s, found in zip(kept.values(), seconds.tolist(), strict=True):
+            each_s.update(zip(some, found, strict=True))
+    return kept
 
 
 @memoize()
-def _kept_seconds(workload: Workload) -> dict[int, tuple[Setup, Floats]]:
+def _kept_seconds(workload: Workload) -> dict[int, tuple[Setup, dict[int, float]]]:
     """Return what `_part_seconds` keeps of a workload, by the identity of setups, which it holds."""
     return {}
-
-
-def _leave_chip(whole: Evaluation) -> Bools:
-    """Return for each estimate whether its kernels write more to memory than its results, in any way to run it."""
-    transfers, flow, ends = whole.demand.transfers, whole.run.mapping.traffic, whole.bundle.ends[1]
-    is_result = (transfers.role == WRITE) & np.isinf(transfers.distance)
-    results = whole.demand.per_op(np.where(is_result, transfers.size_bytes, 0.0))
-    begins = np.array((0, *ends[:-1]))
-    written_bytes, result_bytes = (np.add.reduceat(values, begins) for values in (flow.dram_write, results))
-    is_more: Bools = written_bytes > result_bytes * (1.0 + 1e-9)
-    for other in whole.ways:
-        is_more |= _leave_chip(other)
-    return is_more
 
 
 def _bundle_parts(parts: Sequence[tuple[Workload, int, int]], joins: str, setup: Setup) -> Bundle:
