@@ -52,7 +52,7 @@ def test_schedule_equals_time_steps(cases: list[tuple[int, int, int]]) -> None:
     frames = schedule(tuple(tasks), tuple(seconds), 6.0)
     done, dropped = by_steps(tasks, seconds, 6000)
     assert frames.busy <= 1.0
-    assert frames.rates_hz * 6.0 == pytest.approx(done, abs=2.0)
+    assert frames.rates_hz * 6.0 == pytest.approx(done, abs=4.0)  # of whole turns where the schedule repeats
     assert frames.missed_share == pytest.approx(np.divide(dropped, np.add(done, dropped)), abs=0.03)
 
 
