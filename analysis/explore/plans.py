@@ -8,6 +8,8 @@ import csv
 import io
 import json
 import math
+import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,10 +47,12 @@ class LayerFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 class FormatPlan(Head, frozen=True, kw_only=True):
     """The document of `hwexplorer advise formats`: the least `metric` of all sets of `formats` within the bound `most`
-    on the sum of losses. `uniform` has latency, energy and loss with all layers in one format."""
+    on the sum of losses, which `judged` layers have. `uniform` has latency, energy and loss with all layers in one
+    format."""
 
     metric: str
     most: float | None
+    judged: int
     formats: tuple[str, ...]
     uniform: dict[str, tuple[float, float, float]]
     latency_s: float
@@ -77,23 +81,36 @@ def _text(path: Path) -> str:
         raise RequestError(f"{path.name}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _modelopt_rows(path: Path) -> list[dict[str, str]]:
+def _modelopt_rows(path: Path, layers: Sequence[str]) -> list[dict[str, str]]:
     """Return the scores of a search by ModelOpt's `auto_quantize` as rows of layer, format, loss: its state, or the
-    `candidate_stats` in it, as JSON. Its recipes are named as INT8_DEFAULT_CFG."""
+    `candidate_stats` in it, as JSON. Layers that share a recipe, by their `module_names`, share its score."""
+    tools, scores = file_access.shipped(TOOLS), defaultdict[tuple[str, str], float](float)
     try:
         state = json.loads(_text(path))
-        stats = state.get("candidate_stats", state)
-        recipes = file_access.shipped(TOOLS)["recipes"]
-        return [
-            {"layer": layer.removesuffix(".quant_recipe"), "format": form, "loss": str(score)}
-            for layer, found in stats.items()
-            for recipe, score in zip(found["formats"], found["scores"], strict=True)
-            for form in [form for start, form in recipes.items() if str(recipe).startswith(start)][:1]
-        ]
+        for key, found in state.get("candidate_stats", state.get("layer_sensitivity", state)).items():
+            head, _, last = key.removesuffix(".quant_recipe").rpartition(".")
+            others = [f"{head}.{name}" for name in tools["together"].get(last, ())]
+            named = found.get("module_names") or [f"{head}.{last}".lstrip("."), *others]
+            found_layers = list(dict.fromkeys(_own_layer(name, layers) for name in named))
+            own = [layer for layer in found_layers if layer in layers] or found_layers
+            for recipe, score in zip(found["formats"], found["scores"], strict=True):
+                forms = [form for start, form in tools["recipes"].items() if str(recipe).startswith(start)]
+                for layer in own if forms else ():
+                    scores[layer, forms[0]] += float(score) / len(own)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise RequestError(
             f"{path.name}: expected the state of ModelOpt's auto_quantize, with candidate_stats"
         ) from None
+    return [{"layer": layer, "format": form, "loss": str(score)} for (layer, form), score in scores.items()]
+
+
+def _own_layer(name: str, layers: Sequence[str]) -> str:
+    """Return the layer that a module of another library is: by its block and last word, if it is not a layer itself."""
+    block, last = re.search(r"\blayers\.\d+\.", name), name.rpartition(".")[2]
+    alike = [
+        layer for layer in layers if layer.rpartition(".")[2] == last and layer.startswith(block[0] if block else last)
+    ]
+    return alike[0] if name not in layers and len(alike) == 1 else name
 
 
 def _importance_rows(path: Path, formats: Sequence[str]) -> list[dict[str, str]]:
@@ -119,8 +136,10 @@ def _importance_rows(path: Path, formats: Sequence[str]) -> list[dict[str, str]]
 
 def read_losses(path: Path, layers: Sequence[str], formats: Sequence[str]) -> Losses:
     """Read the losses of layers in formats from a table with the columns layer, format and loss, from a search by
-    ModelOpt (JSON) or an importance matrix (GGUF). Raises RequestError with the line and the nearest name."""
-    of_tool = {".json": lambda: _modelopt_rows(path), ".gguf": lambda: _importance_rows(path, formats)}
+    ModelOpt (JSON) or an importance matrix (GGUF, or .dat before it). Raises RequestError with the line and the nearest
+    name."""
+    of_tool = dict.fromkeys((".gguf", ".gguf_file", ".dat", ".imatrix"), lambda: _importance_rows(path, formats))
+    of_tool[".json"] = lambda: _modelopt_rows(path, layers)
     rows = of_tool.get(path.suffix, lambda: read_table(path, ("layer", "format", "loss")))()
     losses: Losses = {}
     for number, row in enumerate(rows, 2):
@@ -136,6 +155,9 @@ def read_losses(path: Path, layers: Sequence[str], formats: Sequence[str]) -> Lo
             raise RequestError(f"{place}: loss {row['loss'][:20]!r} is not a number from 0 up")
         if name in formats:
             losses[layer, name] = loss
+    if not losses:
+        known = ", ".join(sorted({row["format"] for row in rows})) or "no layer"
+        raise RequestError(f"{path.name}: losses of {known}, not of {', '.join(formats)}")
     return losses
 
 
@@ -179,6 +201,7 @@ def plan_formats(
     }
     return FormatPlan(
         **head_fields(results[0], on_device=True), metric=metric, most=most if np.isfinite(most) else None,
+        judged=len({layer for layer, _ in table}),
         formats=formats, uniform=sums, latency_s=best.latency_s, energy_j=best.energy_j, loss=best.loss, layers=rows,
     )  # fmt: skip
 

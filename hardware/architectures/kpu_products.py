@@ -38,7 +38,7 @@ def _yaml(path: Path) -> Any:
     try:
         import yaml  # type: ignore[import-untyped]
     except ImportError:
-        raise RequestError(f"{path.name}: reading YAML needs PyYAML: pip install pyyaml") from None
+        raise RequestError(f"{path.name}: a YAML file needs PyYAML: pip install 'hwexplorer[yaml]'") from None
     try:
         text = file_access.text(file_access.read(path, _MOST_BYTES))
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):

@@ -86,28 +86,40 @@ def test_a_plan_runs_as_planned(device: str) -> None:
     assert same.latency_s == results[1].latency_s
 
 
+LAYERS = tuple(f"layers.{i}.{name}" for i in (0, 1) for name in ("attention.q_proj", "attention.k_proj", "mlp.up_proj"))
+
+
 def test_losses_are_read_from_a_search_by_modelopt(tmp_path: Path) -> None:
-    path = tmp_path / "search.json"
-    found = {"formats": ["INT8_DEFAULT_CFG(effective-bits: 8.0)", "NONE(effective-bits: 16.0)"], "scores": [0.5, 0.0]}
-    path.write_text(json.dumps({"candidate_stats": {"conv1.quant_recipe": found}}), encoding="utf-8")
-    assert read_losses(path, ("conv1",), ("int8",)) == {("conv1", "int8"): 0.5}
+    """Names of modules, with or without a wrapper, and layers that share a recipe share its score."""
+    path, recipes = tmp_path / "search.json", ["FP8_DEFAULT_CFG(effective-bits: 8.0)", "NONE(effective-bits: 16.0)"]
+    found = {"formats": recipes, "scores": [0.5, 0.0]}
+    together = found | {"module_names": ["model.layers.1.self_attn.q_proj", "model.layers.1.self_attn.k_proj"]}
+    stats = {"model.language_model.layers.0.self_attn.q_proj.quant_recipe": found, "model.layers.1.qkv": together}
+    path.write_text(json.dumps({"method": "gradient", "candidate_stats": stats}), encoding="utf-8")
+    attention = [layer for layer in LAYERS if "attention" in layer]
+    assert read_losses(path, LAYERS, ("bf16", "fp8")) == {(layer, "fp8"): 0.25 for layer in attention}
+    with pytest.raises(RequestError, match="losses of fp8, not of bf16, int8"):
+        read_losses(path, LAYERS, ("bf16", "int8"))
 
 
-def test_losses_follow_an_importance_matrix(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["imatrix.gguf", "imatrix.dat"])
+def test_losses_follow_an_importance_matrix(name: str, tmp_path: Path) -> None:
     """A layer with three quarters of the squares loses three quarters, and in four bits 256 times as much."""
-    path, data, infos = tmp_path / "imatrix.gguf", b"", b""
-    for name, values in (("attn_q", [6.0, 6.0]), ("ffn_up", [2.0, 2.0])):
-        for end, numbers in ((".in_sum2", values), (".counts", [2.0])):
-            word = f"blk.0.{name}.weight{end}".encode()
+    path, data, infos, old = tmp_path / name, b"", b"", struct.pack("<i", 2)
+    for part, values in (("attn_q", [6.0, 6.0]), ("ffn_up", [2.0, 2.0])):
+        tensor = f"blk.0.{part}.weight".encode()
+        old += struct.pack(f"<i{len(tensor)}sii2f", len(tensor), tensor, 2, 2, *values)
+        for end, numbers in ((b".in_sum2", values), (b".counts", [2.0])):
+            word = tensor + end
             infos += struct.pack(f"<Q{len(word)}sIQIQ", len(word), word, 1, len(numbers), 0, len(data))
             data += struct.pack(f"<{len(numbers)}f", *numbers).ljust(32, b"\0")
     head = struct.pack("<4sIQQ", b"GGUF", 3, 4, 0) + infos
-    path.write_bytes(head.ljust(-(-len(head) // 32) * 32, b"\0") + data)
-    layers = ("layers.0.attention.q_proj", "layers.0.mlp.up_proj")
-    losses = read_losses(path, layers, ("bf16", "int8", "w4a16"))
-    assert losses[layers[0], "int8"] == pytest.approx(0.75)
-    assert losses[layers[1], "w4a16"] > 60.0
-    assert (layers[0], "bf16") not in losses
+    gguf = head.ljust(-(-len(head) // 32) * 32, b"\0") + data
+    path.write_bytes(gguf if path.suffix == ".gguf" else old + struct.pack("<ii3s", 2, 3, b"txt"))
+    losses = read_losses(path, LAYERS, ("bf16", "int8", "w4a16"))
+    assert losses[LAYERS[0], "int8"] == pytest.approx(0.75)
+    assert losses[LAYERS[2], "w4a16"] > 60.0
+    assert (LAYERS[0], "bf16") not in losses
 
 
 def test_layers_that_are_kept_stay_wide_and_uniform_sums_are_estimates() -> None:

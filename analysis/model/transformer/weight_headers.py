@@ -4,6 +4,7 @@ Lengths stated in a file are checked against its size."""
 
 import struct
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
@@ -233,18 +234,39 @@ def _gguf(file: BinaryIO, size: int, budget: Budget) -> WeightHeader:
 
 def importance(path: Path) -> dict[str, float]:
     """Return the mean square of what each tensor of a model is multiplied with, summed over columns, by its name: of an
-    importance matrix by llama.cpp (GGUF). Raises RequestError."""
+    importance matrix by llama.cpp, GGUF or what was written before it. Raises RequestError."""
     try:
-        header = _header(path, Budget())
         with file_access.open_regular(path) as file:
+            if file.read(4) != b"GGUF":
+                file.seek(0)
+                return dict(_old_importance(file))
+            header = _header(path, Budget())
 
             def total(name: str) -> float:
                 file.seek(header.places[name])
-                count = _elements(header.shapes[name])
-                return float(np.frombuffer(file.read(4 * count), "<f4", count).sum(dtype=np.float64))
+                return _sum_floats(file, _elements(header.shapes[name]))
 
             sums = [name for name in header.shapes if name.endswith(_SQUARES)]
             names = [name.removesuffix(_SQUARES) for name in sums]
             return {name: total(f"{name}{_SQUARES}") / (total(f"{name}.counts") or 1.0) for name in names}
-    except (ModelError, OSError, ValueError, KeyError):
-        raise RequestError(f"{path.name}: expected an importance matrix of llama.cpp (GGUF)") from None
+    except (ModelError, OSError, ValueError, KeyError, struct.error):
+        raise RequestError(f"{path.name}: expected an importance matrix of llama.cpp (GGUF or .dat)") from None
+
+
+def _old_importance(file: BinaryIO) -> Iterator[tuple[str, float]]:
+    """Yield tensors of an importance matrix before GGUF: a name, the number of calls, and means times calls."""
+    for _ in range(_integer(file)):
+        name = file.read(_integer(file)).decode()
+        calls = _integer(file)
+        yield name, _sum_floats(file, _integer(file)) / max(calls, 1)
+
+
+def _integer(file: BinaryIO) -> int:
+    (value,) = struct.unpack("<i", file.read(4))
+    if not 0 < value < 1 << 24:
+        raise ValueError(value)
+    return int(value)
+
+
+def _sum_floats(file: BinaryIO, count: int) -> float:
+    return float(np.frombuffer(file.read(4 * count), "<f4", count).sum(dtype=np.float64))

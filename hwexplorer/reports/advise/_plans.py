@@ -22,7 +22,7 @@ OPTIONS = (
                    help=f"formats of a plan (default {','.join(plans.default_formats())})"),
     options.option("--losses", type=Path, metavar="FILE",
                    help="layer, format, loss (CSV), the state of ModelOpt's auto_quantize (JSON), or an importance "
-                        "matrix of llama.cpp (GGUF)"),
+                        "matrix of llama.cpp (GGUF or .dat)"),
     options.option("--max-loss", type=options.amount(""), metavar="LOSS", help="most that losses may add up to"),
     options.option("--keep", type=options.name_list("layer"), metavar="LAYER,..",
                    help="layers that stay in the widest format, by path or its beginning"),
@@ -68,7 +68,8 @@ def _summary(plan: object, state: State) -> Iterator[str]:
         shares = ", ".join(f"{count_noun(count, 'layer')} in {form}" for form, count in counts.items() if count)
         wide_s, wide_j, _ = plan.uniform[plan.formats[0]]
         unknown = "; losses are not known: bound them by --losses FILE --max-loss LOSS"
-        bound = unknown if plan.most is None else f"; the losses add up to {plan.loss:.4g} of {plan.most:g}"
+        losses = f"losses of {plan.judged} of {count_noun(len(plan.layers), 'layer')}"
+        bound = unknown if plan.most is None else f"; {losses} add up to {plan.loss:.4g} of {plan.most:g}"
         less = f"{percent(1 - plan.energy_j / wide_j)} and {percent(1 - plan.latency_s / wide_s)} less"
         yield (
             f"Least {METRICS[plan.metric].noun}: {shares}: {quantity(plan.energy_j, 'J')} and "
