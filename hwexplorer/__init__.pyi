@@ -11,7 +11,6 @@ from hwexplorer.api import Result as Result
 from hwexplorer.api import graph as graph
 
 from analysis.explore.comparison import Comparison
-from hwexplorer.reports.compare import Levels
 from analysis.explore.difference import Difference
 from analysis.explore.difference import Progression
 from analysis.explore.divided_run import FallbackReport
@@ -25,6 +24,7 @@ from analysis.explore.tuning import KnobReport
 from analysis.explore.wavefront_phases import Wavefront
 from analysis.serving.served_load import ServingReport
 from hwexplorer.reports.advise.advise import Advice
+from hwexplorer.reports.compare import Levels
 from hwexplorer.reports.devices import DeviceList
 from hwexplorer.reports.models import ModelList
 from hwexplorer.reports.models import ModelRanking

@@ -1,19 +1,19 @@
 """Write the sweep of the whole catalogue to a file.
 
-FILE.part holds the rows until all are there. A run that was stopped goes on from them, and two runs cannot write one
-file.
+A run that was stopped goes on from the parts that it has written.
 """
 
 import argparse
-import os
+import shutil
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext
+from hashlib import sha256
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from analysis.estimate.scenario import Scenario
 from analysis.explore import catalogue_sweep
@@ -25,10 +25,10 @@ from hwexplorer import configurations, engine
 from hwexplorer.export import files
 from hwexplorer.options import name_list
 from hwexplorer.process import output
+from hwexplorer.version import VERSION
 
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet"}
 _FORMATS = {"csv": "csv", "json": "jsonl"}  # of --format, which prints lines
-_PIECE = 1 << 20  # bytes copied at once
 Run = Callable[[Sequence[catalogue_sweep.Chunk]], Iterator[str]]
 
 
@@ -68,13 +68,14 @@ def sweep_all(arguments: argparse.Namespace, lists: dict[str, Any]) -> None:
                 raise RequestError("a worker was killed (out of memory? --workers takes fewer)") from None
 
         if target is not None and (target.is_file() or not target.exists()):
-            continue_file(target, work, run)
+            write_parts(target, work, run)
             return
-        with closing(_lines(work, run)) as rows:  # ends the line of progress before an error is reported
+        with closing(_rows(work, run)) as rows:  # ends the line of progress before an error is reported
+            lines = chain((catalogue_sweep.header(form),), rows)
             if target is not None:  # a pipe or a device, which holds no rows
-                files.write(target, rows, overwrite=True)
+                files.write(target, lines, overwrite=True)
             else:
-                for part in rows:
+                for part in lines:
                     output.put(part)
 
 
@@ -86,79 +87,41 @@ def _executor(arguments: argparse.Namespace, count: int) -> AbstractContextManag
     return catalogue_sweep.processes(workers) if workers > 1 else nullcontext()
 
 
-def _lines(work: Sequence[catalogue_sweep.Chunk], run: Run, done: int = 0) -> Generator[str, None, None]:
-    """Yield the header and the rows of the chunks after the first `done`, and show how far it is."""
-    if not done:
-        yield catalogue_sweep.header(work[0].form)
-    begin_s, total, n = time.monotonic(), sum(chunk.n_rows for chunk in work), 0
-    before = sum(chunk.n_rows for chunk in work[:done])
+def _rows(work: Sequence[catalogue_sweep.Chunk], run: Run, before: int = 0) -> Generator[str, None, None]:
+    """Yield the rows of the chunks, and show how far it is, after the rows `before` them."""
+    begin_s, total, n = time.monotonic(), before + sum(chunk.n_rows for chunk in work), 0
     with output.Progress() as progress:
-        for chunk, text in zip(work[done:], run(work[done:]), strict=True):
+        for chunk, text in zip(work, run(work), strict=True):
             n += chunk.n_rows
             rate = n / max(time.monotonic() - begin_s, 1e-9)
             progress.show(f"{before + n:,} of {total:,} rows, {rate:,.0f} rows/s")
             yield text
 
 
-def continue_file(target: Path, work: Sequence[catalogue_sweep.Chunk], run: Run) -> None:
-    """Write the rows of all chunks to a file by way of FILE.part, which holds rows of a run that was stopped. Raises
-    RequestError if another run is writing it."""
-    part = target.with_name(f"{target.name}.part")
+def write_parts(target: Path, work: Sequence[catalogue_sweep.Chunk], run: Run) -> None:
+    """Write the rows of all chunks to a file. Until all are there, the folder FILE.part has those of each chunk, from
+    which a run that was stopped goes on: their names tell the request, the version and the files of devices."""
+    folder, head = target.with_name(f"{target.name}.part"), catalogue_sweep.header(work[0].form).encode()
+    own_files = [file_access.stamp(str(file)) for name in work[0].folders for file in sorted(Path(name).glob("*.toml"))]
+    names = [sha256(repr((VERSION, own_files, chunk)).encode()).hexdigest() for chunk in work]
+    left = {name: chunk for name, chunk in zip(names, work, strict=True) if not (folder / name).exists()}
+    done, total = (sum(chunk.n_rows for chunk in some) for some in (set(work) - set(left.values()), work))
+    if done:
+        output.say(f"{done:,} of {total:,} rows are those of a run that was stopped")
     try:
-        with _locked(part) as file:
-            with closing(_lines(work, run, _take_up(file, work, run))) as rows:
-                for text in rows:
-                    file.write(text.encode())
-                    file.flush()
-            file.seek(0)
-            is_table = target.suffix.lower() == ".parquet"
-            pieces = [_parquet(part)] if is_table else iter(lambda: file.read(_PIECE), b"")
-            file_access.write(target, pieces)
-            part.unlink()
+        folder.mkdir(exist_ok=True)
+        with closing(_rows([*left.values()], run, done)) as rows:
+            for name, text in zip(left, rows, strict=True):
+                file_access.write(folder / name, (text.encode(),))
+        content = chain((head,), ((folder / name).read_bytes() for name in names))
+        is_table = target.suffix.lower() == ".parquet"
+        file_access.write(target, (_parquet(b"".join(content)),) if is_table else content)
+        shutil.rmtree(folder)
     except OSError as error:
         raise RequestError(f"cannot write {target}: {error.strerror or error}") from None
 
 
-@contextmanager
-def _locked(part: Path) -> Iterator[BinaryIO]:
-    """Open a file for this process alone. The lock ends with the process. Raises RequestError if another one has it."""
-    with part.open("a+b") as file:
-        try:
-            with suppress(ImportError):
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_taken = not part.exists() or not os.path.samestat(os.fstat(file.fileno()), part.stat())
-        except BlockingIOError:
-            is_taken = True
-        if is_taken:
-            raise RequestError(f"another run is writing {part.name.removesuffix('.part')}: wait, or name another file")
-        yield file
-
-
-def _take_up(file: BinaryIO, work: Sequence[catalogue_sweep.Chunk], run: Run) -> int:
-    """Return how many chunks a stopped run has written whole, and cut what follows them. The last of these is run
-    again: if its rows differ, they are of another request or version, and the file is emptied."""
-    head = catalogue_sweep.header(work[0].form).encode()
-    file.seek(0)
-    end, done, last = len(head), 0, b""
-    for chunk in work if file.read(end) == head else ():
-        rows = b"".join(islice(file, chunk.n_rows))
-        if rows.count(b"\n") < chunk.n_rows:
-            break
-        end, done, last = end + len(rows), done + 1, rows
-    if not done or next(run(work[done - 1 : done])).encode() != last:
-        if done:
-            output.say(f"{Path(file.name).name} has rows of another request or version: it begins again")
-        file.truncate(0)
-        return 0
-    file.truncate(end)
-    counts = [chunk.n_rows for chunk in work]
-    output.say(f"{sum(counts[:done]):,} of {sum(counts):,} rows are those of a run that was stopped")
-    return done
-
-
-def _parquet(rows: Path) -> bytes:
+def _parquet(rows: bytes) -> bytes:
     """Return rows of CSV as a Parquet file."""
     import pyarrow
     from pyarrow import csv, parquet
@@ -166,7 +129,7 @@ def _parquet(rows: Path) -> bytes:
     texts = ("model", "device", "precision", "precision_run", "execution", "bound")
     types = {name: pyarrow.string() if name in texts else pyarrow.float64() for name in catalogue_sweep.COLUMNS}
     types |= {"batch": pyarrow.int64(), "fits": pyarrow.bool_(), "silicon": pyarrow.bool_()}
-    table = csv.read_csv(rows, convert_options=csv.ConvertOptions(column_types=types))
+    table = csv.read_csv(pyarrow.BufferReader(rows), convert_options=csv.ConvertOptions(column_types=types))
     sink = pyarrow.BufferOutputStream()
     parquet.write_table(table, sink)
     data: bytes = sink.getvalue().to_pybytes()

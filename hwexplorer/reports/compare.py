@@ -26,7 +26,7 @@ from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
 from hwexplorer.views import captions, device_rows, plain, tree_view
 from hwexplorer.views.answer_lines import answer
-from hwexplorer.views.tables import keep_columns
+from hwexplorer.views.tables import cell_reader, keep_columns
 from hwexplorer.views.tables import rows as make_rows
 
 _Price = tuple[str, float]
@@ -86,15 +86,10 @@ _BRIEF_TRAINING = ("total_usd", "band", "pays_for", "kwh", "time")
 
 def cost_columns(bill: Bill, is_whole: bool = True) -> tuple[Column, ...]:
     """Return the columns of costs, whose rows are the devices of a comparison."""
-
-    def read(column: Column, row: device_rows.DeviceRow) -> Any:
-        """Return the cell of a device."""
-        cost = bill.rows[row.run.key]
-        return column.of(cost) if callable(column.of) else getattr(cost, column.of)
-
     brief = _BRIEF_TRAINING if bill.counted.startswith("training") else _BRIEF_COST
     chosen = COST_COLUMNS if is_whole else tuple(column for column in COST_COLUMNS if column.key in brief)
-    return tuple(replace(column, of=partial(read, column)) for column in chosen)
+    read = {column.key: cell_reader(column) for column in chosen}
+    return tuple(replace(one, of=lambda row, key=one.key: read[key](bill.rows[row.run.key])) for one in chosen)
 
 
 def _assumptions(bill: Bill, is_whole: bool) -> plain.Text:
@@ -268,13 +263,10 @@ def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Tabl
         return _view(state, level, on_paper, **costs)
     bill = find_bill(state, asks_for_paper(state, on_paper), **costs)
     if bill is not None:
-
-        def by_cost(row: device_rows.DeviceRow) -> tuple[bool, bool, float]:
-            """Order devices that run the model first, then those with a price, then the cheapest."""
-            cost = bill.rows[row.run.key]
-            return not row.run.can_win, cost.pays_for == ELECTRICITY_ONLY, cost.total_usd
-
-        devices = sorted(device_rows.device_rows(state, state.baseline), key=by_cost)
+        # Devices that run the model first, then those with a price, then the cheapest.
+        paid = [(bill.rows[row.run.key], row) for row in device_rows.device_rows(state, state.baseline)]
+        paid.sort(key=lambda pair: (not pair[1].run.can_win, pair[0].pays_for == ELECTRICITY_ONLY, pair[0].total_usd))
+        devices = [row for _, row in paid]
         table = by_device(state, devices, (*_brief_columns(devices)[:3], *cost_columns(bill, is_whole=False)))
         return _page(state, on_paper, replace(table, title=f"Per {unit_of(bill.counted)}"), bill)
     table = pane_table(state)

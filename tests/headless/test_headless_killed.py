@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from analysis.explore.catalogue_sweep import Chunk, header, run_chunk
-from hardware.base.errors import RequestError
-from hwexplorer.reports._bulk_sweep import continue_file
+from hwexplorer.reports._bulk_sweep import write_parts
 from tests.waiting import wait_until
 
 WORDS = ["sweep", "--all", "--on", "t4,l4", "--batches", "1,2,4,8,16,32,64", "--precisions", "fp16,fp32,int8"]
@@ -72,33 +72,22 @@ WORK = [
 WHOLE = header("csv") + "".join(map(run_chunk, WORK))
 
 
-def run(work: Sequence[Chunk]) -> Iterator[str]:
-    return map(run_chunk, work)
+@pytest.mark.parametrize("done", [0, 1, 2, 3])
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_stopped_run_goes_on_from_the_rows_of_the_same_request(done: int, changed: bool, tmp_path: Path) -> None:
+    target, ran = tmp_path / "out.csv", list[Chunk]()
+    work = [replace(chunk, batches=(1, 2)) for chunk in WORK] if changed else WORK
 
+    def run_some(work: Sequence[Chunk], most: int) -> Iterator[str]:
+        for chunk in work[:most]:
+            ran.append(chunk)
+            yield run_chunk(chunk)
 
-@pytest.mark.parametrize("n_bytes", [0, 40, len(header("csv")), 900, 1500, 1700, len(WHOLE) - 1, len(WHOLE)])
-def test_a_stopped_run_goes_on_from_its_rows(n_bytes: int, tmp_path: Path) -> None:
-    target, part = tmp_path / "out.csv", tmp_path / "out.csv.part"
-    part.write_text(WHOLE[:n_bytes])
-    continue_file(target, WORK, run)
+    with suppress(ValueError):  # as if it were stopped
+        write_parts(target, work, partial(run_some, most=done))
+    assert target.exists() is (done == len(WORK))
+    ran.clear()
+    write_parts(target, WORK, partial(run_some, most=len(WORK)))
     assert target.read_text() == WHOLE
-    assert not part.exists()
-
-
-def test_rows_of_another_request_are_dropped(tmp_path: Path) -> None:
-    target, part = tmp_path / "out.csv", tmp_path / "out.csv.part"
-    part.write_text(WHOLE.replace("t4,1", "t4,2"))
-    continue_file(target, WORK, run)
-    assert target.read_text() == WHOLE
-
-
-def test_two_runs_cannot_write_one_file(tmp_path: Path) -> None:
-    target = tmp_path / "out.csv"
-
-    def run_twice(work: Sequence[Chunk]) -> Iterator[str]:
-        with pytest.raises(RequestError, match=r"another run is writing out\.csv"):
-            continue_file(target, WORK, run)
-        yield from run(work)
-
-    continue_file(target, WORK, run_twice)
-    assert target.read_text() == WHOLE
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+    assert ran == (WORK if changed or done == len(WORK) else WORK[done:])
