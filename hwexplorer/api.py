@@ -91,7 +91,7 @@ def _report(name: str) -> declare.Report:
 
 def _by_argument(options: Sequence[Option]) -> dict[str, Option]:
     pairs = [(flag.lstrip("-").replace("-", "_"), option) for option in options for flag in option.flags]
-    return dict(sorted(pairs, key=lambda pair: not pair[1].is_word))
+    return dict(sorted(pairs, key=lambda pair: 2 - pair[1].is_word - (pair[1].is_word and pair[1].is_required)))
 
 
 def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:

@@ -1,8 +1,8 @@
 """Attribution of a difference between two estimates of one model: parts that add up to it, in several ways, and words.
 
 `explain` compares the second side with the first, of the whole model or of the work below one node. EDP is a product,
-so its difference is attributed by Shapley: `de * mean(t) + dt * mean(e)`. Sentences are about the costlier side, from
-the texts of attribution.toml: each cause of a tenth of the difference has one.
+so its difference is attributed by Shapley: `de * mean(t) + dt * mean(e)`. Each cause of a tenth of the difference has a
+sentence, from the texts of attribution.toml.
 """
 
 from collections.abc import Sequence
@@ -294,32 +294,32 @@ def attribute_to_software(a: Estimate, b: Estimate, path: str = "") -> SoftwareS
 def _reasons(
     a: Estimate, b: Estimate, metric: str, groups: Groups, values: Sequence[float], software: SoftwareShare | None
 ) -> tuple[str, ...]:
-    """Return sentences about the costlier side against the cheaper one, whichever of them is the first."""
+    """Return sentences about the second side against the first, with the signs of second - first."""
     if a.device.key == b.device.key and a.scenario == b.scenario:
         return ("both sides are the same",)
     is_second = (values[0], b.device.key) < (values[1], a.device.key)
     more, less = (b, a) if is_second else (a, b)
-    high, low = max(values), min(values)
-    unit, ratio = METRICS[metric].unit, high / low if low else float("inf")
-    names, noun = (_name_side(more, less), _name_side(less, more)), METRICS[metric].noun
-    amounts = f"{quantity(high, unit)} against {quantity(low, unit)}"
-    lines = [f"{names[0]} takes {quantity(ratio, 'x')} the {noun} of {names[1]}: {amounts}"]
+    unit, ratio = METRICS[metric].unit, max(values) / min(values) if min(values) else float("inf")
+    first, second, noun = _name_side(a, b), _name_side(b, a), METRICS[metric].noun
+    compared = f"the {noun} of" if is_second else f"less {noun} than"
+    amounts = f"{quantity(values[1], unit)} against {quantity(values[0], unit)}"
+    lines = [f"{second} takes {quantity(ratio, 'x')} {compared} {first}: {amounts}"]
     if ratio < 1.0 + SAME_COST:
-        lines = [f"{names[0]} and {names[1]} have the same {noun}, {quantity(high, unit)}"]
+        lines = [f"{first} and {second} have the same {noun}, {quantity(max(values), unit)}"]
     main = next(iter(groups.values()))
     sign = 1.0 if is_second else -1.0
     least = WORTH_NAMING * max(abs(values[1] - values[0]), *(abs(part.difference) for part in main))
     if ratio < 1.0 + SAME_COST:
         least = float("inf")
     for part in sorted(main, key=lambda p: -sign * p.difference):
-        difference = sign * part.difference
+        difference, signed = sign * part.difference, "+" * (part.difference > 0) + quantity(part.difference, unit)
         is_time = metric == "latency" or part.name.startswith("time: ")
         name = part.name.removeprefix("energy: ").removeprefix("time: ")
         if difference >= least:
             if sentence := _difference_sentence(more, less, name, "time" if is_time else "energy"):
-                lines.append(f"+{quantity(difference, unit)} {sentence}")
+                lines.append(f"{signed} {sentence}")
         elif difference <= -least:
-            lines.append(f"-{quantity(-difference, unit)} {name}")
+            lines.append(f"{signed} {name}")
     if metric in ("latency", "edp"):
         if software is not None:
             slower = max((more, less), key=lambda side: side.latency_s)
@@ -472,9 +472,9 @@ def _rows_per_weight(side: Estimate) -> str:
 
 
 def _static_cause(more: Estimate, less: Estimate) -> str:
-    """Say whether longer time or higher power causes most of a difference in static energy."""
+    """Say whether time or power causes most of a difference in static energy."""
     (power, time), (less_power, less_time) = (
         (static_power_w(side), side.latency_s / side.scenario.batch) for side in (more, less)
     )
     by_time, by_power = (time - less_time) * (power + less_power) / 2, (power - less_power) * (time + less_time) / 2
-    return "static power over the longer time" if by_time >= by_power else "higher static power"
+    return f"static power, by {'time' if by_time >= by_power else 'watts'}"

@@ -118,7 +118,7 @@ class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     rest_w: Annotated[float, column("At rest", "W", keep=3)]
     host_w: Annotated[float, column("Host", "W", keep=3)]
     power_w: Annotated[float, column("Power", "W")]
-    hours: Annotated[float | None, column("Battery h")]
+    battery_h: Annotated[float | None, column("Battery h", key="hours")]
     evidence: Annotated[str, column("Evidence", keep=3, shown=EVIDENCE, help="of the task that is known least")]
     worst: float
     why: Annotated[str, column("Why not", keep=1)]
@@ -368,8 +368,8 @@ def _judge(
     return ModuleAnswer(
         device=device.key, is_possible=worst.over <= 1.0, odds=min(need.odds for need in needs),
         missed_share=max(task.missed_share for task in tasks), busy=busy, chips=chips, rest_w=rest_w[0],
-        host_w=rest_w[1], power_w=power_w, hours=hours, worst=worst.over, why=worst.says, flip=worst.flip, tasks=tasks,
-        evidence=max((task.evidence for task in tasks), key=tuple(EVIDENCE).index),
+        host_w=rest_w[1], power_w=power_w, battery_h=hours, worst=worst.over, why=worst.says, flip=worst.flip,
+        tasks=tasks, evidence=max((task.evidence for task in tasks), key=tuple(EVIDENCE).index),
     )  # fmt: skip
 
 

@@ -104,7 +104,7 @@ def _power(answer: _Answer, state: State) -> tuple[str, ...]:
     if (best := _best(answer)) is None:
         return ()
     parts = " + ".join(f"{task.power_w:.3g} W {task.model}" for task in best.tasks)
-    hours = "" if best.hours is None else f"; the battery lasts {best.hours:.3g} h"
+    hours = "" if best.battery_h is None else f"; the battery lasts {best.battery_h:.3g} h"
     host = f"{best.host_w:.3g} W a host at rest + " if best.host_w else ""
     rest = f"{best.rest_w:.3g} W at rest + " if best.rest_w else ""
     return (

@@ -487,7 +487,7 @@ def _document(state: states.State, file: Path) -> TraceReport:
 def _run(arguments: argparse.Namespace, print_report: Callable[[argparse.Namespace], None]) -> None:
     if arguments.model is None:
         load_trace(str(arguments.file))  # a wrong file is the first error
-        raise RequestError("the traced model is unknown: name it with --model MODEL")
+        raise RequestError(f"the traced model is unknown: trace MODEL {arguments.file}")
     print_report(arguments)
 
 
@@ -502,7 +502,7 @@ _FIRST = {"optional": True, "first": 3}
 VERB = declare.Report(
     subject=declare.Subject(
         options=(
-            options.option("--model", metavar="MODEL", help="the model that was traced, or a state string"),
+            options.or_default(options.MODEL, None),
             *options.SCENARIO,
             *options.OWN_MODEL,
             options.ON_ONE,
@@ -536,5 +536,5 @@ VERB = declare.Report(
     brief_parts=("summary", "tree", "unmatched", "missing"),
     main="rows",
     on_screen=False,
-    shown=("trace.json --model resnet50 --on t4 --batch 8",),
+    shown=("resnet50 trace.json --on t4 --batch 8",),
 )  # fmt: skip

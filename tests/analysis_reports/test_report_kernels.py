@@ -28,7 +28,7 @@ def test_rows_add_up(model: str, device: str, batch: int, execution: str) -> Non
         assert sum(p.time_fraction for p in parts) == pytest.approx(1.0)
     assert sum(k.operators for k in found.kernels) == result.workload.n_operators
     assert 0 < found.units_active <= found.units_total
-    assert found.ridge == pytest.approx(found.peaks[found.peak] / found.memory_bandwidth)
+    assert found.ridge_flop_per_byte == pytest.approx(found.peaks_flop_per_s[found.peak] / found.memory_byte_per_s)
     for k in found.kernels:
         assert k.units > 0
         assert 0 < k.units_fraction <= 1

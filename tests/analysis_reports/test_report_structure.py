@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hwexplorer as hx
+from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate
 from hwexplorer import engine
 from hwexplorer.cli import main
@@ -66,11 +67,13 @@ def test_parts_add_up_and_nothing_exceeds_the_whole(model: str, device: str, bat
     assert path.flops <= found.flops * (1 + 1e-12)
     assert path.operators == found.operator_stages
     assert {s.id for s in found.subgraphs if s.on_critical_path} == set(path.subgraphs)
+    alone = divide_host_work(result)[0].run.latency_s
+    assert found.host_s == pytest.approx(result.latency_s - alone.sum())
     assert found.parallelism[0].speedup == pytest.approx(
-        result.latency_s / longest(result, result.run.latency_s.tolist())
+        result.latency_s / (found.host_s + longest(result, alone.tolist()))
     )
     assert sum(len(stage.subgraphs) for stage in stages) == found.n_subgraphs
-    assert sum(stage.serial_s for stage in stages) == pytest.approx(result.latency_s)
+    assert sum(stage.serial_s for stage in stages) == pytest.approx(alone.sum())
     assert sum(stage.flops for stage in stages) == pytest.approx(found.flops)
     assert [p.level for p in found.parallelism] == ["graph", "batch", "thread", "pipeline"]
     for kind in found.parallelism:
@@ -101,9 +104,9 @@ def test_diamond() -> None:
     assert found.critical_path.operators == 3
     assert found.critical_path.flops == 400_000
     assert found.critical_path.flops_fraction == pytest.approx(0.8)
-    a, b, c, d = result.run.latency_s.tolist()
+    a, b, c, d = divide_host_work(result)[0].run.latency_s.tolist()
     assert found.critical_path.time_s == pytest.approx(a + max(b, c) + d)
-    assert found.parallelism[0].speedup == pytest.approx((a + b + c + d) / (a + max(b, c) + d))
+    assert found.parallelism[0].speedup == pytest.approx(result.latency_s / (found.host_s + a + max(b, c) + d))
     assert [stage.subgraphs for stage in found.stages] == [("a",), ("b", "c"), ("d",)]
 
 

@@ -77,7 +77,7 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     intensity: Annotated[
         float | None, column("Intensity", "FLOP/byte", keep=2, help="per byte of memory traffic; empty: all on chip")
     ]
-    ridge: Annotated[float | None, column("Ridge", "FLOP/byte", keep=3)]
+    ridge_flop_per_byte: Annotated[float | None, column("Ridge", "FLOP/byte", key="ridge", keep=3)]
     effective_flop_per_s: Annotated[float, column("Rate", "FLOP/s", key="rate", keep=2, help="effective")]
     attainable_flop_per_s: Annotated[float, column("Attainable", "FLOP/s", keep=3, help="under the roofs")]
     efficiency: Annotated[float, column("of it", "%", keep=3)]
@@ -103,7 +103,7 @@ class KernelReport(Head, frozen=True, kw_only=True):
     kernels by time (the model's utilisation), `mean_utilization` weights them equally. `units_active`, of
     `units_total`, is an average over time. `average_intensity` is FLOP / bytes of memory traffic of all kernels
     together, None if no data leaves the chip. `launch_dominated` is the number of kernels that take longer to launch
-    than to execute. `peaks` are FLOP/s by unit and format; `ridge` is of the unit and format of most contractions."""
+    than to execute. Peaks are by unit and format; `peak` names, and the ridge is of, those of most contractions."""
 
     node: str
     latency_s: float
@@ -119,10 +119,10 @@ class KernelReport(Head, frozen=True, kw_only=True):
     units_active_fraction: float
     occupancy: float | None
     average_intensity: float | None
-    memory_bandwidth: float
-    peaks: dict[str, float]
+    memory_byte_per_s: float
+    peaks_flop_per_s: dict[str, float]
     peak: str
-    ridge: float
+    ridge_flop_per_byte: float
     kernels: tuple[KernelRow, ...]
 
 
@@ -164,10 +164,10 @@ def kernel_report(whole: Estimate, path: str = "") -> KernelReport:
         units_active_fraction=active,
         occupancy=None if resident is None else weighted_mean(resident, time),
         average_intensity=float(rows.flops[chosen].sum()) / dram_bytes if dram_bytes else None,
-        memory_bandwidth=device.memory_bandwidth,
-        peaks={f"{unit}.{form}": flop_per_s for (unit, form), flop_per_s in device.peaks.items()},
+        memory_byte_per_s=device.memory_bandwidth,
+        peaks_flop_per_s={f"{unit}.{form}": flop_per_s for (unit, form), flop_per_s in device.peaks.items()},
         peak=name,
-        ridge=peak / device.memory_bandwidth,
+        ridge_flop_per_byte=peak / device.memory_bandwidth,
         kernels=_rows(result, chosen, resident),
     )
 
@@ -211,7 +211,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
         rows=chosen,
         utilization=run.utilization[chosen],
         intensity=none_unless(dram > 0, ratio(flops, dram)),
-        ridge=none_unless(has_ridge, ratio(flops, ideal_s) / device.memory_bandwidth),
+        ridge_flop_per_byte=none_unless(has_ridge, ratio(flops, ideal_s) / device.memory_bandwidth),
         effective_flop_per_s=ratio(flops, time),
         attainable_flop_per_s=roof,
         efficiency=ratio(ratio(flops, time), roof),
@@ -242,7 +242,7 @@ def _document(state: State) -> KernelReport:
 def _summary(report: KernelReport, state: State) -> list[str]:
     bounds = ", ".join(f"{b.bound} {b.count} ({percent(b.time_fraction)})" for b in report.bounds if b.count)
     unit, _, form = report.peak.partition(".")
-    peak, intensity = quantity(report.peaks[report.peak], rate_unit(form)), report.average_intensity
+    peak, intensity = quantity(report.peaks_flop_per_s[report.peak], rate_unit(form)), report.average_intensity
     count = count_noun(len(report.kernels), "kernel")
     moved = "no bytes leave the chip" if intensity is None else f"{plain_number(intensity)} FLOP per byte of memory"
     lines = [
@@ -252,8 +252,8 @@ def _summary(report: KernelReport, state: State) -> list[str]:
         f"is {percent(report.mean_utilization, 1)}",
         f"{round(report.units_active, 1):,g} of {count_noun(report.units_total, report.unit_name)} active on average "
         f"({percent(report.units_active_fraction)})",
-        f"on average {moved}; the ridge is at {report.ridge:.3g} FLOP/byte: {peak} ({unit} unit, {form}) over "
-        f"{quantity(report.memory_bandwidth, 'byte/s')} of memory",
+        f"on average {moved}; the ridge is at {report.ridge_flop_per_byte:.3g} FLOP/byte: {peak} ({unit} unit, {form}) "
+        f"over {quantity(report.memory_byte_per_s, 'byte/s')} of memory",
     ]
     if report.occupancy is not None:
         lines[2] += f"; occupancy {percent(report.occupancy)}: an SM holds that share of the warps it could"

@@ -309,10 +309,11 @@ def _best_deployment(search: LoadSearch, state: State) -> Iterator[str]:
         yield f"Only on paper: {describe(search.found[0])}. No device that exists keeps up with {search.limits}"
         return
     best, on_paper = existing[0], search.found[len(existing) :]
+    kept = "up" if search.limits == NO_LIMITS else "the limits"
     sure, odds = "", search.first_odds
     if odds is not None:
         sure = f"{percent(odds)} sure it is first; " if odds >= LIKELY else "the next is too close to call; "
-    yield f"least {_AIMS[search.order]}: {describe(best)} ({sure}{_sure(best)} to keep the limits)"
+    yield f"least {_AIMS[search.order]}: {describe(best)} ({sure}{_sure(best)} to keep {kept})"
     rented = [one for one in existing if one.usd_per_million_tokens is not None]
     others = {
         "bolder": min(existing, key=lambda one: one.figure(search.order)),

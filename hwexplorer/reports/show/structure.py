@@ -20,6 +20,7 @@ import numpy as np
 
 from analysis.document import Column, column, columns, records
 from analysis.estimate import kernel_rows, kernels, operator_facts, tree_figures
+from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate, ratio
 from analysis.estimate.figures import Head, head_fields
 from analysis.model.ir.workload import Floats
@@ -134,8 +135,8 @@ class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Operator(kernel_rows.OperatorInfo, frozen=True, kw_only=True):
-    """An operator. Time and energy are its part of its kernel's, for the batch; `edp_js` is a part of the model's EDP;
-    `bytes` move to and from memory."""
+    """An operator. Time and energy are its part of its kernel's, the first also of the start of the run, for the batch;
+    `edp_js` is a part of the EDP of the model. `bytes` move to and from memory."""
 
     kernel: str
     macs: float
@@ -158,7 +159,8 @@ class Edge(msgspec.Struct, frozen=True):
 
 class StructureReport(Head, frozen=True, kw_only=True):
     """Operators and subgraphs of a model by type, traffic, parallelism and intensity, in execution order; what depends
-    on what, and what could run at once. Edges point forward. `units_total` is the number of units of the device."""
+    on what, and what could run at once. Edges point forward. `units_total` is the number of units of the device.
+    `latency_s` includes `host_s`, the start of the run, which is in no subgraph, stage or path."""
 
     n_operators: int
     n_subgraphs: int
@@ -178,6 +180,7 @@ class StructureReport(Head, frozen=True, kw_only=True):
     widest_stage: int
     widest_operators: int
     latency_s: float
+    host_s: float
     critical_path: CriticalPath
     parallelism: tuple[Parallelism, ...]
     unit_name: str
@@ -189,20 +192,25 @@ class StructureReport(Head, frozen=True, kw_only=True):
     operator_edges: tuple[Edge, ...]
 
 
-def structure(result: Estimate) -> StructureReport:
+def structure(whole: Estimate) -> StructureReport:
     """Return the report of a model on a device, in the estimate's execution mode and batch."""
+    result, host = divide_host_work(whole)
+    host_s = 0.0 if host is None else float(host.run.latency_s.sum())
     workload, batch, parts = result.workload, result.scenario.batch, result.partition
     fused = kernels.demand(workload, batch, result.plan.widths, "fused")
     graph, graph_of_subgraphs = operator_facts.operator_graph(workload), operator_facts.subgraph_graph(workload)
-    operators, of_subgraphs = _operators(result), _subgraph_columns(result, fused)
+    operators, of_subgraphs = _operators(whole), _subgraph_columns(result, fused)
     flops, depths = _flops(result), operator_facts.levels(graph)
     operand_bytes = operator_facts.operand_bytes(workload, batch, result.plan.widths)
     of_operators = {"flops": flops, "threads": fused.elements, "intensity": ratio(flops, operand_bytes)}
     n_fused = sum(len(members) for members in parts.members if len(members) > 1)
-    path, stages = _critical_path(result), _stages(result, operator_facts.levels(graph_of_subgraphs))
+    path, stages = (
+        _critical_path(result, whole.latency_s - host_s),
+        _stages(result, operator_facts.levels(graph_of_subgraphs)),
+    )
     sums: dict[str, Any] = {name: float(of_subgraphs[name].sum()) for name in _SUMMED}
     return StructureReport(
-        **head_fields(result, on_device=True),
+        **head_fields(whole, on_device=True),
         n_operators=workload.n_operators,
         n_subgraphs=len(parts.id),
         operators_by_type=count_kinds(workload.operators.kind, flops),
@@ -215,9 +223,10 @@ def structure(result: Estimate) -> StructureReport:
         operator_stages=int(depths.max(initial=0)) + 1,
         widest_stage=max(stages, key=lambda stage: len(stage.subgraphs)).stage,
         widest_operators=int(np.bincount(depths).max(initial=1)),
-        latency_s=result.latency_s,
+        latency_s=whole.latency_s,
+        host_s=host_s,
         critical_path=path,
-        parallelism=_parallelism(result, path, depths),
+        parallelism=_parallelism(result, path, depths, host_s),
         unit_name=result.device.file.unit_name,
         units_total=int(result.device.units),
         stages=stages,
@@ -359,7 +368,7 @@ def _stages(result: Estimate, level_of: Any) -> tuple[Stage, ...]:
     return tuple(rows)
 
 
-def _critical_path(result: Estimate) -> CriticalPath:
+def _critical_path(result: Estimate, all_s: float) -> CriticalPath:
     operators, flops = operator_facts.operator_graph(result.workload), _flops(result)
     count, _ = operator_facts.heaviest_path(operators, np.ones(operators.n))
     heavy, _ = operator_facts.heaviest_path(operators, flops)
@@ -369,23 +378,22 @@ def _critical_path(result: Estimate) -> CriticalPath:
     return CriticalPath(
         operators=int(count),
         flops=heavy,
-        flops_fraction=heavy / total if total else 0.0,
+        flops_fraction=heavy / (total or 1.0),
         time_s=slow,
-        time_fraction=slow / result.latency_s if result.latency_s else 0.0,
+        time_fraction=slow / (all_s or 1.0),
         subgraphs=tuple(result.partition.id[subgraph] for subgraph in members),
     )
 
 
-def _parallelism(result: Estimate, path: CriticalPath, depths: Any) -> tuple[Parallelism, ...]:
+def _parallelism(result: Estimate, path: CriticalPath, depths: Any, host_s: float) -> tuple[Parallelism, ...]:
     device, batch, time = result.device, result.scenario.batch, result.partition.total(result.run.latency_s)
     width, depth = int(np.bincount(depths).max(initial=1)), int(depths.max(initial=0)) + 1
     threads, rates = result.demand.elements[result.partition.head], device.file.fma_per_clock["vector"]
     lanes = device.units * (rates[result.plan.vector] if result.plan.vector in rates else rates[BASE]).value
-    by_time = result.latency_s / path.time_s if path.time_s else 1.0
+    by_time = result.latency_s / (path.time_s + host_s or 1.0)
     by_flops = 1.0 / path.flops_fraction if path.flops_fraction else 1.0
-    slowest, widest = float(time.max(initial=0.0)), float(threads.max(initial=0.0))
-    median = float(np.median(threads)) if len(threads) else 0.0
-    paced = result.latency_s / slowest if slowest else 1.0
+    widest, median = float(threads.max(initial=0.0)), float(np.median(threads)) if len(threads) else 0.0
+    paced = result.latency_s / (float(time.max(initial=0.0)) + host_s or 1.0)
     branches = f"branches: {by_time:.2f}x in time, {by_flops:.2f}x in FLOPs if all ran at once"
     results = f"results of a typical subgraph at once; speed-up over one of the {lanes:,.0f} lanes"
     stream = "subgraphs on devices of their own, a stream of inputs: paced by the slowest"
@@ -477,7 +485,8 @@ def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
         f"{count_noun(len(report.stages), 'stage')} of subgraphs, {report.operator_stages} of operators; the widest "
         f"has {count_noun(len(widest), 'subgraph')}, or {count_noun(report.widest_operators, 'operator')}",
         f"the critical path has {count_noun(path.operators, 'operator')}, {percent(path.flops_fraction)} of the "
-        f"FLOPs and {percent(path.time_fraction)} of the {quantity(report.latency_s, 's')}: {chain(path.subgraphs, 6)}",
+        f"FLOPs and {percent(path.time_fraction)} of the {quantity(report.latency_s - report.host_s, 's')} after the "
+        f"start of the run: {chain(path.subgraphs, 6)}",
         f"with its branches run at once the model would be {report.parallelism[0].speedup:.2f}x as fast",
     )
 
