@@ -251,14 +251,16 @@ def short(name: str) -> str:
     return name if len(name) <= _HEADLINE else f"{rest}+{len(layers)} layers"
 
 
+def runs_otherwise(asked: str, run: str) -> bool:
+    """Return True if a format was requested for all numbers and products run in another one."""
+    precision = parse(asked)
+    return not precision.layers and precision.is_uniform and precision.weights != run
+
+
 def runs_wider(asked: str, run: str) -> bool:
     """Return True if a network of 8 bits or fewer was requested and products run in a wider format."""
-    precision = parse(asked)
-    return (
-        not precision.layers
-        and precision.is_uniform
-        and FORMATS[precision.weights].bits < min(FORMATS[WIDE].bits, FORMATS[run].bits)
-    )
+    bits = FORMATS[parse(asked).weights].bits
+    return runs_otherwise(asked, run) and bits < min(FORMATS[WIDE].bits, FORMATS[run].bits)
 
 
 def canonical(text: str) -> str:

@@ -293,7 +293,7 @@ ALONE, LAYERS, EXPERTS, HOST = "all on the device", "layers on the host", "exper
 
 class OffloadWay(msgspec.Struct, frozen=True, kw_only=True):
     """One way to run the model: what stands on the host, in how many of the layers, with the option of llama.cpp for
-    it. `longest` is the tokens of context for which the device has room; None on the host."""
+    it. `longest` is the tokens of context for which both have room; None if they do not have it now."""
 
     way: Annotated[str, column("Way")]
     layers: Annotated[int, column("Layers", "count", help="layers of which something is on the host")]
@@ -398,7 +398,7 @@ def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> Off
     """Return the figures of one way, with something of the first `layers` on the host."""
     places, workload = _Placement(result), result.workload
     away, lengths, (weight_bytes, cache_bytes) = places.away(way, layers), workload.defaults, places.stored
-    on_device, caches = places.device_bytes(away), float(cache_bytes[~away].sum())
+    on_device = places.device_bytes(away)
     rows = workload.operators.gemm[:, 1] @ workload.value_at(batch=result.scenario.batch)  # 0 without a product
     streamed = away & (rows >= STREAMED_ROWS) & (way != HOST)
     run = divide_run(result, host, away & ~streamed)
@@ -407,20 +407,22 @@ def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> Off
     tokens = result.scenario.batch * (lengths.get("output") or lengths.get("sequence", 1))
     on_host = float((weight_bytes + cache_bytes)[away].sum())
     context = lengths.get("kv", 0) + lengths.get("sequence", 0)
-    room = result.device.memory_bytes - on_device
+    rooms = result.device.memory_bytes - on_device, host.device.memory_bytes - on_host
+    caches = (float(cache_bytes[side].sum()) for side in (~away, away))
+    growth = min((room / size for room, size in zip(rooms, caches, strict=True) if size), default=-1.0)
     options = {LAYERS: f"-ngl {places.layers - layers}", EXPERTS: f"--n-cpu-moe {layers}", HOST: "-ngl 0"}
     return OffloadWay(
         way=way,
         layers=layers,
         option=options.get(way, ""),
-        fits=room >= 0.0 and on_host <= host.device.memory_bytes,
+        fits=min(rooms) >= 0.0,
         latency_s=latency_s,
         tokens_per_s=tokens / latency_s,
         energy_j_per_token=(run.energy_j + link_s * (result.static_w + host.static_w)) / tokens,
         host_fraction=run.rest_s / latency_s,
         device_bytes=on_device,
         host_bytes=on_host,
-        longest=int(context * (1.0 + room / caches)) if caches and room >= 0.0 else None,
+        longest=int(context * (1.0 + growth)) if min(*rooms, growth) >= 0.0 else None,
     )
 
 

@@ -100,8 +100,10 @@ class Need(msgspec.Struct, frozen=True):
     def flip(self) -> str:
         """Write what would make the mission possible, or what it has to spare."""
         if self.kind == "time":
-            return f"{self.over:.2g}x as fast" if self.over > 1.0 else f"has {1.0 / self.over:.2g}x the time"
-        return f"{self.over:.2g}x less power" if self.over > 1.0 else f"has {1.0 / self.over:.2g}x the power"
+            return (
+                f"needs {self.over:.2g}x the speed" if self.over > 1.0 else f"{1.0 / self.over:.2g}x the time it needs"
+            )
+        return f"needs {self.over:.2g}x less power" if self.over > 1.0 else f"{1.0 / self.over:.2g}x the power it needs"
 
 
 class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +124,7 @@ class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Annotated[str, column("Evidence", keep=3, shown=EVIDENCE, help="of the task that is known least")]
     worst: float
     why: Annotated[str, column("Why not", keep=1)]
-    flip: Annotated[str, column("What flips it", keep=2)]
+    flip: Annotated[str, column("Margin", keep=2)]
     tasks: tuple[TaskAnswer, ...]
 
     def sort_key(self, metric: str) -> float:
@@ -527,7 +529,7 @@ def answer_mission(
         )
     periods_s = [task.period_s for task in mission.task if task.rate_hz]
     frames_s = max(periods_s) if periods_s else _PERIODS * sum(task.busy_s for task in best.tasks)
-    left_out = f"; {len(modules) - len(answers)} more cannot run it, most: {reason}" if reason else ""
+    left_out = f"; {len(modules) - len(answers)} more cannot run it, mainly because {reason}" if reason else ""
     return MissionAnswer(
         mission=name, verdict=_verdict(best, possible, len(answers)) + left_out, best=best,
         modules=answers, ways=ways,
@@ -544,7 +546,7 @@ class MissionCell(msgspec.Struct, frozen=True, kw_only=True):
     odds: Annotated[float, column("Odds", "%")] = 0.0
     power_w: Annotated[float | None, column("Power", "W")] = None
     chips: Annotated[float | None, column("Chips", keep=3)] = None
-    flip: Annotated[str, column("What flips it")]
+    flip: Annotated[str, column("Margin, or why not")]
 
 
 class MissionTable(msgspec.Struct, frozen=True, kw_only=True):

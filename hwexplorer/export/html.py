@@ -18,7 +18,7 @@ from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.version import VERSION
 from hwexplorer.views import layout, plain
-from hwexplorer.views.plot_axis import Axis, axis
+from hwexplorer.views.plot_axis import Axis, axis, titled
 
 BAR = 14  # width of a bar in em
 _TURNS = ("device", "batch", "precision", "image_size")  # columns of a grid by which page.js chooses rows
@@ -211,7 +211,7 @@ def _steps(waterfall: tuple[plain.WaterfallStep, ...]) -> str:
 
 # --- plots ------------------------------------------------------------------------------------------------
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT = 900, 420, 104, 44, 50
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT = 900, 420, 80, 64, 24
 _FOOT, _TICKS = _HEIGHT - _BOTTOM, 8
 _COLOURS = ("#4c8bd6", "#d9822b", "#3d9970", "#a05cc5", "#c0505a", "#7a7f35")
 
@@ -230,14 +230,13 @@ def _plot(view: plain.Plot) -> str:
     x, y = _pixels(x_axis, _LEFT, _WIDTH - _RIGHT), _pixels(y_axis, _FOOT, 12)
     grid = [
         f'<line class="grid" x1="{x(t):.1f}" x2="{x(t):.1f}" y1="12" y2="{_FOOT}"/>'
-        f'<text x="{x(t):.1f}" y="{_FOOT + 16}" text-anchor="middle">'
-        f"{_text(quantity(t, view.x_unit))}</text>"
-        for t, _ in x_axis.ticks(_TICKS)
+        f'<text x="{x(t):.1f}" y="{_FOOT + 22}" text-anchor="middle">{_text(label)}</text>'
+        for t, label in x_axis.ticks(_TICKS)
     ]
     grid += [
         f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y(t):.1f}" y2="{y(t):.1f}"/>'
-        f'<text x="{_LEFT - 6}" y="{y(t) + 4:.1f}" text-anchor="end">{_text(quantity(t, view.y_unit))}</text>'
-        for t, _ in y_axis.ticks(_TICKS)
+        f'<text x="{_LEFT - 6}" y="{y(t) + 4:.1f}" text-anchor="end">{_text(label)}</text>'
+        for t, label in y_axis.ticks(_TICKS)
     ]
     marks = [_series(view, series, i, x, y) for i, series in enumerate(view.series)]
     legend = "".join(
@@ -245,10 +244,11 @@ def _plot(view: plain.Plot) -> str:
         for i, s in enumerate(view.series)
         if not s.line
     )
+    titles = (_text(titled(*each)) for each in ((view.x_title, view.x_unit), (view.y_title, view.y_unit)))
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{_text(view.title)}">{"".join(grid)}'
-        f'{"".join(marks)}<text x="{_WIDTH / 2}" y="{_HEIGHT - 8}" text-anchor="middle">{_text(view.x_title)}</text>'
-        f'<text x="{_LEFT + 6}" y="24">{_text(view.y_title)}</text></svg>'
+        f'{"".join(marks)}<text x="{_WIDTH / 2}" y="{_HEIGHT - 8}" text-anchor="middle">{next(titles)}</text>'
+        f'<text x="{_LEFT + 6}" y="30">{next(titles)}</text></svg>'
         f'<ul class="plain legend">{legend}</ul>{_lines(view.notes, "note")}'
     )
 
@@ -261,13 +261,9 @@ def _colour(series: plain.Series, index: int) -> str:
 
 
 def _line(series: plain.Series, path: str, end: tuple[float, float], x: _Pixels, y: _Pixels) -> str:
-    """Return a line with its name after its end, or above it if there is no room."""
-    name, right, height = _text(series.name), x(end[0]), y(end[1])
-    kind = "roof guide" if series.guide else "roof"
-    if right + 7 * len(series.name) > _WIDTH:
-        label = f'<text x="{right:.1f}" y="{height - 6:.1f}" text-anchor="end">{name}</text>'
-    else:
-        label = f'<text x="{right + 5:.1f}" y="{height + 4:.1f}">{name}</text>'
+    """Return a line with its name above its end."""
+    name, kind = _text(series.name), "roof guide" if series.guide else "roof"
+    label = f'<text x="{x(end[0]):.1f}" y="{y(end[1]) - 6:.1f}" text-anchor="end">{name}</text>'
     stroke = f' style="stroke:{_colour(series, 0)}"' if series.device >= 0 else ""
     return f'<polyline class="{kind}"{stroke} points="{path}"><title>{name}</title></polyline>{label}'
 

@@ -157,7 +157,7 @@ VERB = declare.Report(
                      of=lambda answer: getattr(answer, "ways", ())),
         declare.Rows("modules", "Devices", DEVICES, key="device", first=10, optional=True,
                      of=lambda answer: getattr(answer, "modules", ())),
-        declare.Rows("cells", "What flips each", CELLS, key=lambda cell: f"{cell.device}.{cell.mission}", first=20,
+        declare.Rows("cells", "Margin of each", CELLS, key=lambda cell: f"{cell.device}.{cell.mission}", first=20,
                      optional=True, of=lambda answer: getattr(answer, "cells", ())),
     ),
     main="modules",

@@ -156,7 +156,8 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("palette", "ctrl+p", "Palette", "Find anything: a model, device, verb, plot, node, setting, term",
             hint="commands"),
         _action("sessions", "R", "Restore", "Show saved sessions, the last first: enter restores", hint="sessions"),
-        _action("quit", "q ctrl+c", "Quit", "Leave", "leave", hint="quit"),
+        _action("quit", "q ctrl+c ctrl+q", "Quit", "Leave; q closes an overlay first, ctrl+c a prompt", "leave",
+            hint="quit"),
     ),
 }  # fmt: skip
 ACTIONS: tuple[Action, ...] = tuple(replace(a, group=group) for group, actions in _GROUPS.items() for a in actions)

@@ -116,7 +116,7 @@ class ViewPane(FramedPane):
         if not isinstance(content, TreeTable):
             return False
         if (column := content.head_at(at.x, at.y)) is not None:
-            self._sort(column)
+            self.sort_by(column)
             return False
         key = content.key_at(at.y)
         if key is None:
@@ -130,7 +130,8 @@ class ViewPane(FramedPane):
             self.session.request("toggle")
         return True
 
-    def _sort(self, column: str) -> None:
+    def sort_by(self, column: str) -> None:
+        """Sort by the column with a key, in reverse if it is sorted so; say what sorts if this one does not."""
         key = _SORT_NAMES.get(column, column)
         if key in self.sort_keys:
             field, way, first = self.sort_fields
@@ -209,7 +210,7 @@ ABOVE = 3  # lines over the table: the range, the curve, the marks
 LEAST = 5  # lines of the table; if it has fewer, nothing is drawn above it
 WIDEST = 3  # cells at most for each value of the curve
 SIGNS = {"now": "▲^", "knee": "△v"}  # below the curve, in Unicode and in ASCII
-_MEANINGS = {"now": "now", "knee": "knee: beyond, more pays less"}
+_MEANINGS = {"now": "now", "knee": "knee: past it a step gains less"}
 
 
 def sparkline(values: list[float], ascii: bool) -> str:
@@ -311,7 +312,7 @@ class KnobsPane(ViewPane):
             for action in waiting if self.state.pane == self.pane else ():
                 self.call_later(action)
         self.content.go(self.state.fact or self.content.curve.title.removesuffix(" turned"))  # the one a key turns
-        self.set_title(views.device_name(self.state.on))
+        self.set_title(views.device_name(self.state.on), "change for +1 %")
 
     def _do_when_listed(self, action: Callable[[], None]) -> None:
         """Do an action when the knobs are listed, so that no key means another one than the list will show. Evaluate

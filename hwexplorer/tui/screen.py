@@ -329,6 +329,11 @@ class ExplorerScreen(Screen[None]):
             state = states.replace(self.state, on=message.device)
             self.session.apply(states.replace(state, pane="compare") if message.is_double else state)
 
+    def on_card_strip_sorted(self, message: CardStrip.Sorted) -> None:
+        """Sort the devices by a column, as its head in their pane does."""
+        if self.prompt is None:
+            self.panes["compare"].sort_by(message.column)
+
     def on_status_line_pressed(self, message: framed_pane.StatusLine.Pressed) -> None:
         """Do what the text under the pointer says."""
         if self.prompt is not None:
@@ -362,15 +367,13 @@ class ExplorerScreen(Screen[None]):
 
         export(self.app, self.session, path, self.ask)
 
-    def do_theme(self, name: str = "") -> None:
-        """Switch to the named theme, or to the next one."""
+    def do_theme(self, name: str) -> None:
+        """Switch to the named theme."""
         if self.app.no_color:
-            self.session.say("NO_COLOR is set: only the terminal's own colours are used", "bad" if name else "dim")
-            return
-        self.theme_name = name or palette.THEMES[(palette.THEMES.index(self.theme_name) + 1) % len(palette.THEMES)]
-        self._apply_colours()
-        if not name:
-            self.session.say(f"theme: {self.theme_name}", "dim")
+            self.session.say("NO_COLOR is set: only the terminal's own colours are used", "bad")
+        else:
+            self.theme_name = name
+            self._apply_colours()
 
     def do_preview_theme(self, name: str) -> None:
         """Show a theme while it is chosen; a name that is no theme shows the present one."""

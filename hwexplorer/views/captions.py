@@ -82,6 +82,8 @@ def place_in_words(state: State, settings: str = "", at: str | None = None) -> s
     device = result.device.label + f" x {outcome.devices}" * (outcome.devices > 1)
     at = state.at if at is None else at
     node = f"{at} of {model}" if at not in ("", "/", result.workload.name) else model
+    if not settings and formats.runs_otherwise(state.precision, result.precision_run):
+        settings = f"{_work_words(state)}, {state.precision} (runs {result.precision_run})"
     return f"{node}, {scenario_words(state, result.runtime.name, settings)} on {device}"
 
 

@@ -237,8 +237,10 @@ _EXCESS = {
 
 
 def cards(state: State) -> tuple[plain.Card, ...]:
-    """Return the cards by rank, then cards without a rank, then designs on paper."""
+    """Return the cards in the order of the state, usually by rank; designs on paper come last."""
     rows = rank_rows(state, split_changes(state.baseline)[0])  # against the baseline without its changes
+    if (state.rank, state.rank_reverse) != (RANKS[0], False):
+        rows = sort_rows(rows, state)
     names = wording.distinct_names([row.run.device for row in rows])
     is_mixed = {row.run.precision_run for row in rows} != {state.precision}
     figures = zip(*(_figures(figure, rows) for figure in FIGURES[rows[0].outcome.work]), strict=True)
@@ -290,20 +292,22 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
         """Return the place of a value between the ends of a logarithmic axis, a fraction."""
         return log(min(max(value, least), most) / least) / (log(most / least) or 1.0)
 
-    axis = "  log  ".join(quantity(end, "J", digits=1).rstrip("J").strip() for end in (least, most))
+    scale = scale_for((least, most), METRICS[metric].unit)
+    axis = f"{scale.cell(least)} to {scale.cell(most).strip()} {scale.label}"
     heads = [(place, cards[0].figures[place]) for place in shown]
     columns = (
         Column("device", "  Device", role="text", keep=0),
         Column("runs", "Runs", role="text", keep=3, help="software and the format most multiply-accumulates run in"),
         *(
-            Column(f"figure{place}", f"{figure.label[:1].upper()}{figure.label[1:]} {figure.unit}".strip(),
-                   keep=0 if place in (0, len(cards[0].figures) - 1) or figure.label.lower() == metric else place + 4)
+            Column(figure.key, f"{figure.label[:1].upper()}{figure.label[1:]} {figure.unit}".strip(),
+                   keep=0 if place in (0, len(cards[0].figures) - 1) or figure.key == metric else place + 4)
             for place, figure in heads
         ),
         Column("note", "", role="text", keep=2),
         Column("causes", "by cause", role="bar", keep=8, help=f"{METRICS[metric].title} by cause: {plain.HELP}"),
         Column("band", axis, role="bar", keep=9, help=f"{METRICS[metric].title} and its band, on a logarithmic scale"),
-        Column("evidence", "Evidence", role="text", keep=4, help="what the figures rest on"),
+        Column("evidence", "Evidence", role="text", keep=4,
+               help="what the figures rest on; a design on paper is not ranked with chips"),
     )  # fmt: skip
     rows = [
         plain.Row(
@@ -315,7 +319,7 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
                 card.note,
                 card.bar,
                 plain.Span(*map(place_on_axis, (card.band[0], card.value, card.band[1]))),
-                card.evidence,
+                "paper, unranked" if card.on_paper else card.evidence,
             ),
             dim=card.on_paper or card.is_unchanged or not card.fits or bool(card.over),
         )
@@ -336,7 +340,7 @@ def _figures(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> list[plain.Card
         for factor, label in sorted(set(candidates), reverse=True)
     ]
     _, label, texts = min(forms, key=lambda form: max(map(len, form[2])))
-    return [plain.CardFigure(figure.label, text, f"{label}{figure.per}") for text in texts]
+    return [plain.CardFigure(figure.key, figure.label, text, f"{label}{figure.per}") for text in texts]
 
 
 def _exceeded_limits(state: State, outcome: Outcome) -> tuple[str, ...]:

@@ -195,8 +195,9 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CardFigure(msgspec.Struct, frozen=True):
-    """A figure as text, in a `unit` that all cards share."""
+    """A figure as text, in a `unit` that all cards share. `key` is its column's."""
 
+    key: str
     label: str
     text: str
     unit: str

@@ -7,6 +7,8 @@ import msgspec
 
 from hwexplorer.text.number_format import quantity
 
+SYMBOLS = {"byte": "B", "byte/s": "B/s", "Js": "J·s", "FLOP/byte": "FLOP/B", "1/s": "/s", "count": ""}
+
 
 class Axis(msgspec.Struct, frozen=True):
     """A logarithmic axis that maps data to 0..1."""
@@ -46,9 +48,14 @@ def _tick(value: float, unit: str) -> str:
             return f"{value:g}"
         unit = "SI"
     number, _, label = quantity(value, unit).partition(" ")
-    symbol = {"byte": "B", "byte/s": "B/s", "1/s": "/s", "Js": "J·s"}.get(unit, unit)
     number = f"{float(number.replace(',', '')):g}" if number[:1].isdigit() else number
-    return number + label.removesuffix(symbol)
+    return number + label.removesuffix(SYMBOLS.get(unit, unit))
+
+
+def titled(title: str, unit: str) -> str:
+    """Return the title of an axis with its unit, unless the title names the unit already."""
+    symbol = SYMBOLS.get(unit, unit)
+    return title if symbol.partition("/")[0] in title else f"{title} {symbol}"
 
 
 def axis(values: Sequence[float], unit: str) -> Axis:

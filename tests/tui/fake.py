@@ -146,7 +146,7 @@ class Fake(ScreenQueries):
                 rank=0,
                 on_paper=name.startswith("kpu"),
                 figures=tuple(
-                    CardFigure(label, f"{value:.2f}", unit)
+                    CardFigure(label.lower(), label, f"{value:.2f}", unit)
                     for label, value, unit in (
                         ("latency", t * 1e3, "ms"),
                         ("rate", state.batch / t, "/s"),

@@ -34,8 +34,8 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
 
     category: str
     event: str
-    count: Annotated[float, column("Count", "SI", role="quantity", keep=2, help="in the unit of the next column")]
-    unit: Annotated[str, column("of", keep=2)]
+    count: float
+    unit: Annotated[str, column("Unit", keep=2, help="what is counted")]
     energy_j: Annotated[float, column("Energy/batch", "J", keep=9)]
     energy_j_per_inference: Annotated[float, column("Energy/inf", "J")]
     fraction: Annotated[float, column("%", "%")]
@@ -155,7 +155,10 @@ COLUMNS = (
     Column("event", "Event", role="text", keep=0, of=_name),
     Column("bar", "Share", "%", role="bar", keep=1, of=lambda row: _by_cause(row),
            help=f"share of the node, by cause: {plain.HELP}"),
-    *columns(EventRow, "fraction energy_per_inference count unit"),
+    *columns(EventRow, "fraction energy_per_inference"),
+    Column("count", "Count", "SI", role="quantity", keep=2, help="in the unit beside it",
+           of=lambda row: plain.Amount(row.count, "s") if row.unit == "s" else row.count),
+    *columns(EventRow, "unit"),
     Column("each", "Each", "J", role="quantity", keep=3, help="energy of one, or power",
            of=lambda row: captions.amount_of_one(row.coefficient_j, row.unit)),
     Column(

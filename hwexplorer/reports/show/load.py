@@ -174,7 +174,7 @@ _BY_CHANGE = (with_fields(_KEY, title="Change"), *_FIGURES)
 
 def advise(report: declare.Report) -> declare.Report:
     """Return the report of `advise` about a model under a load."""
-    parts = (ANSWER, with_fields(LOADS, columns=_BY_CHANGE, footer=(), brief={}))
+    parts = (ANSWER, with_fields(LOADS, title="Changes", columns=_BY_CHANGE, footer=(), brief={}))
     return with_fields(report, document=_serve_changes, main="loads", on_screen=False, parts=parts)
 
 

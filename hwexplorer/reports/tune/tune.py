@@ -3,6 +3,8 @@
 Elasticities are computed on the unchanged device. The curve changes one knob and keeps the present changes of others.
 """
 
+from collections.abc import Iterator
+
 from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
@@ -91,7 +93,7 @@ _CURVE = (
     Column("energy", "Energy", "J", role="quantity", keep=0, help="per inference",
            of=lambda row: row[0].energy_j_per_inference),
     Column("edp", "EDP", "Js", role="quantity", keep=0, of=lambda row: row[0].edp_js),
-    Column("mark", "", role="text", keep=0, of=lambda row: row[2], help="the value now, and where more pays less"),
+    Column("mark", "", role="text", keep=0, of=lambda row: row[2], help="now, and the knee: past it a step gains less"),
 )  # fmt: skip
 COLUMNS = (
     *columns(tuning.KnobRow, "name"),
@@ -108,18 +110,19 @@ COLUMNS = (
 def _curve_title(document: tuning.KnobReport) -> str:
     """Return the knob with the ends of its curve, which is empty until it is evaluated."""
     ends = [_short_amount(point.value, document.unit) for point in document.curve]
-    return f"{document.knob} from {ends[0]} to {ends[-1]}; beyond the knee more pays less" if ends else document.knob
+    return f"{document.knob} from {ends[0]} to {ends[-1]}; past the knee a step gains less" if ends else document.knob
 
 
-def _limit(document: tuning.KnobReport, state: State) -> tuple[str, ...]:
-    """Say that prices hardly move what the power limit binds, and the limit from which on they do."""
-    if document.free_limit_w is None:
-        return ()
-    limit, free = (quantity(watts, "W") for watts in (document.power_limit_w, document.free_limit_w))
-    return (
-        f"The limit of {limit} binds {percent(document.limited_share)} of the time: there, cheaper events raise the "
-        f"clock and move the energy little. From {free} on it does not bind, and a price moves it by its share.",
-    )
+def _remarks(document: tuning.KnobReport, state: State) -> Iterator[str]:
+    """Say what prices move where the power limit binds, and why a higher clock saves energy if it does."""
+    if document.free_limit_w is not None:
+        limit, free = (quantity(watts, "W") for watts in (document.power_limit_w, document.free_limit_w))
+        yield (
+            f"The limit of {limit} binds {percent(document.limited_share)} of the time: there, cheaper events raise "
+            f"the clock and move the energy little. From {free} on it does not bind, and a price moves it by its share."
+        )
+    if any(knob.name == "clock_hz" and (knob.energy or 0.0) < 0.0 for knob in document.knobs):
+        yield "A higher clock saves energy as the run, with its power at rest or at the limit, ends sooner."
 
 
 # Brief text has the metrics that changed, few points of the curve, and the earlier values if a knob is turned.
@@ -143,7 +146,7 @@ VERB = Report(
         Rows("curve", lambda document: document.knob, _CURVE, of=_curve_rows, brief=_BRIEF_CURVE),
         Rows(
             "knobs", lambda document: "Change in % for 1 % more of each fact or price, the largest effect on "
-            f"{METRICS[document.metric].noun} first", COLUMNS, key="name", brief=_BRIEF_KNOBS, footer=_limit,
+            f"{METRICS[document.metric].noun} first", COLUMNS, key="name", brief=_BRIEF_KNOBS, footer=_remarks,
         ),
     ),
     title="Knobs",

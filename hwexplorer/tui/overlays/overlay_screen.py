@@ -29,7 +29,8 @@ from hwexplorer.tui.widgets.tree_table import TableHeads, TreeTable
 from hwexplorer.views import layout, plain
 from hwexplorer.views.tables import sort_by_column
 
-CLOSE = Binding("escape,q,ctrl+c", "close", "closes")
+# The keys that end an overlay, and the program. With a prompt open, ctrl+c ends that, and ctrl+q the program.
+ENDS = (Binding("escape,q", "close", "closes"), Binding("ctrl+c,ctrl+q", "leave", "quits", key_display="^c"))
 EXPORT = Binding("e", "export", "exports")
 
 
@@ -70,7 +71,7 @@ class OverlayScreen(ModalScreen[None]):
     OverlayScreen FramedPane { height: 1fr; }
     OverlayScreen StatusLine { height: 1; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [CLOSE]
+    BINDINGS: ClassVar[list[BindingType]] = [*ENDS]
     content: Any
     words: tuple[str, ...] = ()
 
@@ -118,6 +119,10 @@ class OverlayScreen(ModalScreen[None]):
 
     action_close = close
 
+    def action_leave(self) -> None:
+        """Leave the program."""
+        self.session.request("quit")
+
     def action_export(self) -> None:
         """Ask for a file to write to."""
         self.host.ask(ExportPrompt(self.session, self.words))
@@ -138,7 +143,8 @@ class OverlayScreen(ModalScreen[None]):
         id = action.id if action is not None else ""
         if id in ("back", "quit"):
             id = "close"
-        name = next((b.action for b in self.keys if key in b.key.split(",") or id == b.action), "")
+        of_key = (b.action for b in self.keys if key in b.key.split(","))
+        name = next(of_key, "") or next((b.action for b in self.keys if id == b.action), "")
         if name:
             getattr(self, f"action_{name}")()
         elif id == "palette":
@@ -169,7 +175,7 @@ class TextReader(OverlayScreen):
     """Shows a text, which can be searched."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        CLOSE,
+        *ENDS,
         Binding("slash", "search", "searches"),
         EXPORT,
         Binding("question_mark,f1,i", "close", ""),  # the keys that opened the text close it
@@ -240,7 +246,7 @@ class ResultTable(OverlayScreen):
     """Shows rows with a cursor. Applying or pinning a row is a step of the state that undo takes back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        CLOSE,
+        *ENDS,
         Binding("enter", "apply", "applies"),
         Binding("space", "pin", "pins"),
         Binding("left", "column_before", "column", key_display="← →"),
@@ -370,6 +376,7 @@ class DevicePicker(OverlayScreen):
         session = self.session
         self._typed = ""
         self._is_picked = False  # True once space added or removed a device
+        self._is_falling = False  # the order of the column whose head was clicked
         self.is_pointed = False  # True if a key moved the cursor since the text changed
         self.prompt = prompt = DevicesPrompt(self)
         self.fill(prompt.search_text)
@@ -387,6 +394,8 @@ class DevicePicker(OverlayScreen):
                 table = session.limits.apply(session.state, table, typed)
             except RequestError:
                 is_limited = False  # a limit is half typed
+        if self.content.column >= 0:
+            table = sort_by_column(table, self.content.column, self._is_falling)
         texts = ["\n".join([row.key, *map(str, row.cells)]) for row in table.rows]
         rows = tuple(table.rows[place] for place in matching_places(" ".join(words), texts))
         before = () if is_limited and not self.is_pointed else (self.content.key,)
@@ -458,8 +467,13 @@ class DevicePicker(OverlayScreen):
         self.content.move(place - self.content.cursor)
 
     def click(self, at: framed_pane.FramedPane.Clicked) -> None:
-        """Add or remove the device that was clicked."""
-        if (key := self.content.key_at(at.y)) is not None:
+        """Add or remove the device that was clicked, or sort by the column whose head was."""
+        if (column := self.content.head_at(at.x, at.y)) is not None:
+            place = [each.key for each in self.content.table.columns].index(column)
+            self._is_falling, self.content.column = place == self.content.column and not self._is_falling, place
+            self.fill(self._typed)
+            self.content.move(-framed_pane.FAR)
+        elif (key := self.content.key_at(at.y)) is not None:
             self.content.go(key, still=True)
             self.pick()
 

@@ -71,7 +71,7 @@ class WavefrontPlayer(overlay_screen.OverlayScreen):
     content: MachineGrid
     words: tuple[str, ...] = ("show", "wavefront")
     BINDINGS: ClassVar[list[BindingType]] = [
-        overlay_screen.CLOSE,
+        *overlay_screen.ENDS,
         Binding("space", "play", "plays"),
         Binding("left,h", "before", "steps", key_display="← →"),
         Binding("right,l", "after", ""),

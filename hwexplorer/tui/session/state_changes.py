@@ -60,22 +60,18 @@ def _column(table: plain.Table, name: str) -> int:
 
 
 def _condition(table: plain.Table, name: str, sign: str, wanted: str) -> Test:
-    if name.casefold() in ("kind", "type"):
-        sought = wanted.casefold()
-        if sign not in (":", "=", "!="):
-            raise errors.RequestError(f"{name}{sign}{wanted}: kind takes a colon, as in kind:conv")
-        return lambda row: (sought in row.kind.casefold()) != (sign == "!=")
-    index = _column(table, name)
+    is_kind = name.casefold() in ("kind", "type")
+    index = 0 if is_kind else _column(table, name)
     column: Column = table.columns[index]
-    numeric = column.role != "text"
-    if sign == ":" and not (numeric and re.match(r"[-.0-9]", wanted)):
-        sought = wanted.casefold()
-        return lambda row: sought in str(row.cells[index] or "").casefold()
-    if not numeric:
-        sought = wanted.casefold()
-        if sign not in ("=", "!="):
+    if column.role == "text" or (sign == ":" and not re.match(r"[-.0-9]", wanted)):
+        if sign not in (":", "=", "!="):
             raise errors.RequestError(f"{name}{sign}{wanted}: {name} holds words, ask {name}:{wanted}")
-        return lambda row: (sought in str(row.cells[index] or "").casefold()) != (sign == "!=")
+        sought = wanted.casefold()
+        if column.key == "bound":  # legends name the memory
+            sought = sought.replace("dram", "memory")
+        return lambda row: (
+            (sought in str((row.kind if is_kind else row.cells[index]) or "").casefold()) != (sign == "!=")
+        )
     compare = COMPARISONS["=" if sign == ":" else sign]
     least = parse_value(wanted, "%" if column.role == "bar" else column.unit)
 

@@ -28,7 +28,7 @@ class DeviceTable(TreeTable):
 
 
 class CardStrip(Widget, can_focus=False):
-    """Draws the answer and the devices; a click on a device posts `Chosen`."""
+    """Draws the answer and the devices; a click on a device posts `Chosen`, on the head of a column `Sorted`."""
 
     class Chosen(Message):
         """A device was clicked, twice if `is_double`."""
@@ -36,6 +36,13 @@ class CardStrip(Widget, can_focus=False):
         def __init__(self, device: str, is_double: bool) -> None:
             super().__init__()
             self.device, self.is_double = device, is_double
+
+    class Sorted(Message):
+        """The head of a column was clicked."""
+
+        def __init__(self, column: str) -> None:
+            super().__init__()
+            self.column = column
 
     def __init__(self, palette: Palette) -> None:
         super().__init__(id="cards")
@@ -77,8 +84,10 @@ class CardStrip(Widget, can_focus=False):
     def on_click(self, event: events.Click) -> None:
         """Post what was clicked."""
         event.stop()
-        card = self._card_at(event.y)
-        if card is not None and not card.is_unchanged:
+        card, column = self._card_at(event.y), self.content.head_at(event.x - 1, event.y - self._answer_height)
+        if column is not None:
+            self.post_message(self.Sorted(column))
+        elif card is not None and not card.is_unchanged:
             self.post_message(self.Chosen(card.key, event.chain > 1))
 
     def on_mouse_move(self, event: events.MouseMove) -> None:

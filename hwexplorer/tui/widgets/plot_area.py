@@ -13,7 +13,7 @@ from hwexplorer.text.number_format import quantity, safe, to_ascii
 from hwexplorer.tui.palette import SERIES, Palette
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views import layout, plain
-from hwexplorer.views.plot_axis import Axis, axis
+from hwexplorer.views.plot_axis import Axis, axis, titled
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
@@ -87,7 +87,6 @@ Point = tuple[str, float, float]  # key, x, y
 Tag = tuple[int, int, str, str]  # column, row, text, role
 _SIZES = ((0.05, "●"), (0.01, "•"))  # by least share of the whole; a smaller point is a dot
 _LEAST = min(least for least, _ in _SIZES)
-_SYMBOLS = {"byte": "B", "byte/s": "B/s", "Js": "J·s", "FLOP/byte": "FLOP/B", "1/s": "/s", "count": ""}
 
 
 def _roofs(lines: Sequence[plain.Series], x: Axis) -> list[float]:
@@ -317,12 +316,6 @@ def _title(plot: plain.Plot, width: int, palette: Palette, named: Collection[str
             legend = say(f"  {sign} {layout.shorten(name, width_limit, True)}", palette)
             segments.append(Segment(legend, palette.get(SERIES[index % len(SERIES)])))
     return segments
-
-
-def titled(title: str, unit: str) -> str:
-    """Return the title of an axis with its unit, unless the title names the unit already."""
-    symbol = _SYMBOLS.get(unit, unit)
-    return title if symbol.partition("/")[0] in title else f"{title} {symbol}"
 
 
 def say(text: str, palette: Palette) -> str:
