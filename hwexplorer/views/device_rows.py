@@ -292,8 +292,9 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
         """Return the place of a value between the ends of a logarithmic axis, a fraction."""
         return log(min(max(value, least), most) / least) / (log(most / least) or 1.0)
 
-    scale = scale_for((least, most), METRICS[metric].unit)
-    axis = f"{scale.cell(least)} to {scale.cell(most).strip()} {scale.label}"
+    factor, label = prefix_for(most, METRICS[metric].unit)
+    ends = (end / factor for end in (least, most))
+    axis = f"{' to '.join(fixed(end, min(decimals_for(end, 2), 3)) for end in ends)} {label}"
     heads = [(place, cards[0].figures[place]) for place in shown]
     columns = (
         Column("device", "  Device", role="text", keep=0),

@@ -613,7 +613,7 @@ async def test_only_what_is_in_sight_is_made_and_a_wide_screen_shows_all() -> No
     async with on_screen(State(), Fake(), size=(200, 60)) as (app, pilot):
         await pilot.pause()
         shown = screen_text(app)
-        for title in (" log ", "3 Tree", "4 Events", "5 Why", "6 Plot"):
+        for title in (" to ", "3 Tree", "4 Events", "5 Why", "6 Plot"):
             assert title in shown
 
 

@@ -16,7 +16,7 @@ GRID = (120, 40)
 
 def place_of(app: HwExplorer, pane: str, text: str) -> tuple[int, int]:
     """Where a text is drawn in a pane or a line."""
-    widget = app.explorer.panes.get(pane) or app.explorer.bars[pane]
+    widget = {**app.explorer.panes, **app.explorer.bars, "cards": app.explorer.strip}[pane]
     for y in range(widget.size.height):
         line = widget.render_line(y).text
         if text in line:
@@ -61,10 +61,11 @@ async def test_a_click_on_the_head_of_a_column_sorts_by_it() -> None:
         await click(app, pilot, "tree", "cum %")
         assert app.session.message is not None
         assert "share" in app.session.message[0]
+        await click(app, pilot, "cards", "Latency")
+        assert (app.state.rank, app.state.rank_reverse) == ("latency", False)
         await pilot.press("2")
-        await click(app, pilot, "compare", "power W")
-        await click(app, pilot, "compare", "power W")
-        assert (app.state.rank, app.state.rank_reverse) == ("power", True)
+        await click(app, pilot, "compare", "latency")
+        assert (app.state.rank, app.state.rank_reverse) == ("latency", True)
 
 
 @pytest.mark.parametrize("line", ["head", "foot"])

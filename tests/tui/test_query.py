@@ -34,7 +34,7 @@ def test_conditions() -> None:
         for row in TREE.rows
         if row.kind == "subgraph" and shares[row.key] > 0.05  # type: ignore[operator]
     ]
-    assert found("bound:memory kind:subgraph") == [row.key for row in TREE.rows if row.kind == "subgraph"]
+    assert found("bound:DRAM kind:subgraph") == [row.key for row in TREE.rows if row.kind == "subgraph"]
     latency = {row.key: row.cells[2] for row in TREE.rows}
     assert found("latency>100us") == [row.key for row in TREE.rows[1:] if latency[row.key] > 1e-4]  # type: ignore[operator]
     assert found("latency>0.1ms latency<0.1ms") == []
