@@ -43,7 +43,7 @@ def test_conditions() -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("shar>5", "share"), ("share>x", "start with a number"), ("kind>3", "colon"), ("bound>3", "words")],
+    [("shar>5", "share"), ("share>x", "start with a number"), ("kind>3", "ask kind:3"), ("bound>3", "words")],
 )
 def test_a_condition_that_cannot_be_says_so(text: str, says: str) -> None:
     with pytest.raises(RequestError, match=says):
