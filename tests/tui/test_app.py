@@ -482,7 +482,8 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("quit")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("?", "q")
-    assert app.is_running and not app.explorer.overlay
+    assert app.is_running
+    assert not app.explorer.overlay
     await pilot.press("?", "ctrl+c")
     assert not app.is_running or app._exit
 
