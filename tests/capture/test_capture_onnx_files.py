@@ -547,6 +547,22 @@ _CONTRIB = {  # operators of ONNX Runtime with products: inputs, the node's attr
          "c": [1, 5]},
         {"num_heads": 4, "kv_num_heads": 4, "sparse_block_size": 16}, 4 * 16 * 16 * 5 * 16 * 2,
     ),
+    "FusedMatMulActivation": ({"x": [4, 8], "w": [8, 16]}, {"activation": "Relu"}, 4 * 8 * 16),
+    "GemmFloat8": ({"x": [4, 8], "w": [16, 8]}, {"transB": 1}, 4 * 8 * 16),
+    # 2 sequences of 16 tokens without padding; 32 tokens of 2 sequences, with room for 4 pages of 16 keys each
+    "PackedMultiHeadAttention": (
+        {"q": [32, 64], "k": [32, 64], "v": [32, 64], "b": [1], "o": [2, 16], "c": [3]}, {"num_heads": 4},
+        2 * 16 * 16 * 64 * 2,
+    ),
+    "PackedAttention": (
+        {"x": [32, 64], "w": [64, 192], "b": [192], "o": [2, 16], "c": [3]}, {"num_heads": 4},
+        2 * 16 * 16 * 64 * 2 + 32 * 64 * 192,
+    ),
+    "PagedAttention": (
+        {"q": [32, 64], "k": [32, 32], "v": [32, 32], "kc": [8, 16, 2, 16], "vc": [8, 16, 2, 16], "c": [3], "p": [2],
+         "t": [2, 4]},
+        {"num_heads": 4, "kv_num_heads": 2}, 32 * 4 * 16 * 64 * 2,
+    ),
 }  # fmt: skip
 
 
