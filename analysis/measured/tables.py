@@ -26,6 +26,7 @@ from hardware.engines import runtime as runtimes
 
 SHIPPED = Path(__file__).with_name("tables")
 _TOOLS = Path(__file__).with_name("tool_results.toml")
+_RESULTS_MAX = 10_000  # rows of a result of a tool
 _HEAD = 64_000  # characters of a text that say what wrote it
 NOT_INSTALLED = "measured tables are in the repository alone: `pip install -e .` in a clone of it, or name a file"
 LEAST, MOST = 1e-9, 1e12  # range of latencies in ms, energies in mJ, rates and batches; other values are invalid
@@ -276,17 +277,22 @@ def unread_text(text: str) -> str:
     tools = file_access.shipped(_TOOLS)["unread"]
     name = next((name for name, tool in tools.items() if re.search(tool["mark"], text[:_HEAD])), "")
     own = 'or state a time in words: hwexplorer calibrate DEV "9.7 ms MODEL batch 8"'
-    return f"a text of {name}, which lacks model or device; write {tools[name]['instead']}, {own}" if name else ""
+    instead = tools[name].get("instead", "a CSV with columns device, model, batch, latency_ms") if name else ""
+    return f"a text of {name}, which lacks model or device; write {instead}, {own}" if name else ""
 
 
 def _documents(text: str) -> list[Any]:
-    """Return the documents of a JSON text, a list or a document a line, else the text itself."""
+    """Return the documents of a text: JSON, a list of it or a document a line, or rows of a tool; else the text."""
     if text.lstrip().startswith(("[", "{")):
         with suppress(ValueError, RecursionError):
             document = json.loads(text)
             return document if isinstance(document, list) else [document]
         with suppress(ValueError, RecursionError):
             return list(map(json.loads, text.strip().splitlines()))
+    with suppress(csv.Error):  # llama-bench and others write the fields of their documents as columns, too
+        rows = csv.DictReader(io.StringIO(text, newline=""))
+        if (first := next(rows, None)) is not None and _find_tool(first) is not None:
+            return [first, *islice(rows, _RESULTS_MAX)]
     return [text]
 
 

@@ -131,6 +131,13 @@ def test_the_command_that_settles_a_doubt_is_read_back(
         assert row.model == "bert_base:sequence=512"
 
 
+def test_columns_of_a_tool_are_read_as_its_documents(tmp_path: Path) -> None:
+    lines = [",".join(map(str, values)) for values in (LLAMA_BENCH[0], *(test.values() for test in LLAMA_BENCH))]
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    (tmp_path / "x.json").write_text(json.dumps(LLAMA_BENCH))
+    assert read_rows([tmp_path / "x.csv"]) == read_rows([tmp_path / "x.json"])
+
+
 def test_services_are_compared_under_their_load(tmp_path: Path) -> None:
     (open_row,) = read_rows([write(tmp_path, "vllm.json")], ("load_kind",))
     load = interpret_served_row(open_row).load
@@ -181,6 +188,11 @@ _TEXTS = {  # the first lines of what tools print, and their names
     "RAM 4722/7620MB (lfb 25x4MB) CPU [12%@1510,9%@1510] EMC_FREQ 0% GR3D_FREQ 99%": "tegrastats",
     "[Step 11/11] Dumping statistics report\n[ INFO ] Throughput:   320.71 FPS": "benchmark_app",
     "timestamp, power.draw [W], utilization.gpu [%]\n2026/11/28 10:00:00.000, 71.20 W, 98 %": "nvidia-smi",
+    "====== Serving Benchmark Result ======\nSuccessful requests:   1000": "vllm bench serve",
+    "loop_count = 10\n          squeezenet  min =    8.31  max =    8.54  avg =    8.45": "benchncnn",
+    "Averages: prompt_tps=2902.166, generation_tps=205.099, peak_memory=3.285": "MLX LM",
+    "0   PyTorch   6.2   0.6381   37.58\nFormat  Size (MB)  Inference time (ms/im)    FPS": "Ultralytics",
+    '{"config": {}, "report": {"prefill": {"latency": {"mean": 0.02}}}}': "optimum-benchmark",
 }
 
 
@@ -188,7 +200,7 @@ _TEXTS = {  # the first lines of what tools print, and their names
 def test_a_text_that_is_not_read_is_named_for_what_it_is(text: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_text(text)
-    with pytest.raises(RequestError, match=rf"a text of .*{re.escape(name)}.*write (llama-bench|a CSV)"):
+    with pytest.raises(RequestError, match=rf"a text of .*{re.escape(name)}.*write (llama-bench|a CSV|its JSON)"):
         read_rows([path])
     with pytest.raises(trace_record.TraceError, match=re.escape(name)):
         trace_file.read_trace(path)
