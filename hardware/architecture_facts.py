@@ -139,8 +139,7 @@ class GpuConstants(Constants, frozen=True, kw_only=True):
     pool_window: float  # element
     pool_rate: float  # element/cycle
     reduce_rate: float  # element/cycle
-    norm_rate: float  # element/cycle
-    softmax_rate: float  # element/cycle
+    indexed_rate: float  # element/cycle
     address_ops: float  # operation
     norm_row_cycles: float  # cycle
     norm_latency_cycles: float  # cycle
@@ -149,9 +148,10 @@ class GpuConstants(Constants, frozen=True, kw_only=True):
     norm_casts: float  # kernel
     rule_columns: float  # column
     grouped_rate: float  # MAC/cycle
+    grouped_tf32_rate: float  # MAC/cycle/column
     grouped_suited_columns: float  # column
     grouped_suited_rate: float  # MAC/cycle
-    strided_rate: float  # element/cycle
+    slice_bytes: float  # byte
     rearranged_passes: float  # x
     rule_kernels_rate: float  # fraction
     rule_tile: float  # row

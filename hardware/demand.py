@@ -110,6 +110,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     product_rate: Floats | float = 1.0  # share of the rates of its tiles that software reaches
     largest_bytes: Floats | float = 0.0  # activations of the largest kernel of the model
     address_ops: Floats | float = 0.0  # integer operations beyond those of each value moved
+    sectors: Floats | float = 0.0  # of memory that each value of a copy is read from alone, its neighbours being far
     mean_work: Floats | None = None  # of devices with experts of their own: mean work over that of the busiest
     expert_rows: Floats | None = None  # (3, n): experts of a device, rows of their tokens, rows of experts of others
 

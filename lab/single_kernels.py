@@ -20,7 +20,7 @@ from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Tr
 from hardware.precision import Widths
 
 Shape = dict[str, float]
-_OF_DEMAND = ("op_class", "gemm", "vector_flops", "special", "elements", "patches", "expert_rows")
+_OF_DEMAND = ("op_class", "gemm", "vector_flops", "special", "elements", "patches", "expert_rows", "sectors")
 
 
 class SingleKernel(msgspec.Struct, frozen=True):
@@ -47,6 +47,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     is_prompt: bool = False
     waits_s: float = 0.0
     links: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    sectors: float = 0.0
 
 
 def product(batch: float, m: float, n: float, k: float) -> SingleKernel:
@@ -123,9 +124,19 @@ def rowwise(
         """Return the kernel of a shape."""
         n = count_elements(shape)
         roots = shape.get("tokens", 0.0) if op_class == OpClass.ROW_NORM else special * n
+        roots += shape.get("m", 0.0) * (op_class == OpClass.SOFTMAX)
         return SingleKernel(op_class, (0, 0, 0, 0), flops * n, roots, operands * n, 0, n)
 
     return build
+
+
+def _reorder(shape: Shape) -> SingleKernel:
+    """Return a copy to the other order of a matrix or of images. A row of the result takes values `far` from each
+    other, whose sectors the next row shares if the same 128 threads write it."""
+    width, far = (shape["m"], shape["n"]) if "m" in shape else (shape["h"] * shape["w"], shape["c"])
+    width, far = (width, far) if shape.get("is_last", 1.0) else (far, width)
+    copied = rowwise(OpClass.MOVEMENT)(shape)
+    return msgspec.structs.replace(copied, sectors=min(far / 8.0, 1.0) * min(width / 128.0, 1.0))
 
 
 def _operator(
@@ -156,7 +167,8 @@ KERNEL_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
     "softmax": _operator("softmax", op_class=OpClass.SOFTMAX),
     **dict.fromkeys(("max_pool2d", "adaptive_avg_pool2d"), _pool),
     "cat": rowwise(OpClass.ELEMENTWISE),  # several tensors in their order
-    **dict.fromkeys(("transpose_copy", "layout_copy", "heads_copy", "window_copy"), rowwise(OpClass.MOVEMENT)),
+    **dict.fromkeys(("heads_copy", "window_copy"), rowwise(OpClass.MOVEMENT)),
+    **dict.fromkeys(("transpose_copy", "layout_copy"), _reorder),
     "embedding": rowwise(OpClass.GATHER),
 }
 

@@ -148,7 +148,7 @@ def _read_kernel(row: Cells) -> TimedKernels:
     layers = 1.0 if form == "fp32" and layout is None else np.inf
     wide = 4.0 if (op, form) == ("gemm", "int8") and layout is not None else 1.0  # results are sums in 32 bits
     try:
-        kernel = KERNEL_KINDS[op](kernels.parse_shape(row["shape"]))
+        kernel = KERNEL_KINDS[op](kernels.parse_shape(row["shape"]) | {"is_last": float(layout != "nchw")})
         inputs = 1.0 if layout is None else np.inf
         kernel = msgspec.structs.replace(kernel, layers=layers, inputs=inputs, elements=wide * kernel.elements)
     except KeyError as missing:

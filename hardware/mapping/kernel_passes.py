@@ -9,9 +9,10 @@ after, but not those of a product (1 x 1) in TF32. On Blackwell, a library that 
 An engine that takes images in NCHW packs their few channels first. The rest holds for a framework that does not time
 the kernels of its library against each other. Rules choose the kernel: fewer shapes have a good one where instructions
 are new. With few input channels, as in the first layer, each value is loaded alone. Pools and batch norms in 16 bits
-spend most instructions on addresses, as do copies to another order and operations on tensors of different shapes. Two
-kernels widen the parameters of such a norm. Norms of rows take time for the operations of each row, however short, and
-wait for memory twice. Softmax takes time for each value, however narrow.
+spend most instructions on addresses, as do softmax, copies to another order and operations on tensors of different
+shapes. Where neighbours of a copy lie far apart, each value takes a sector of the last level. Two kernels widen the
+parameters of such a norm. Norms of rows take time for the operations of each row, however short, and wait for memory
+twice. Groups of a convolution in TF32 take tiles of one width, without rearranging tensors.
 
 In fused attention a multiprocessor keeps a block of query rows and reads keys and values tile by tile.
 Once per wave the matrix unit waits while a block starts, loads its queries and first keys, and stores its results. Few
@@ -193,26 +194,27 @@ def _untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, LibraryTimes
     device, assumed = setup.device, cast(GpuConstants, setup.device.arch.constants)
     cycles = device.units * device.clock_hz
     is_norm = (demand.op_class == OpClass.NORM) & (demand.element_bytes < FORMATS[BASE].bytes)
-    is_pool = demand.op_class == OpClass.POOL
+    is_indexed = is_norm | _strided(demand) | (demand.op_class == OpClass.SOFTMAX)
     is_alone = demand.vector_flops <= assumed.pool_window * demand.elements
-    is_strided = _strided(demand)
-    values = np.where(is_norm | is_strided, demand.elements, demand.vector_flops * is_pool)
-    rates = [assumed.norm_rate, assumed.strided_rate, assumed.pool_rate]
-    rate = np.select((is_norm, is_strided, is_alone), rates, assumed.reduce_rate)
+    values = np.where(is_indexed, demand.elements, demand.vector_flops * (demand.op_class == OpClass.POOL))
+    rate = np.select((is_indexed, is_alone), (assumed.indexed_rate, assumed.pool_rate), assumed.reduce_rate)
+    sectors_s = demand.elements * demand.sectors * assumed.slice_bytes / device.last_level_bandwidth
     rows = np.where(demand.op_class == OpClass.ROW_NORM, demand.special, 0.0)  # a root for each
     operations = demand.vector_flops / np.maximum(demand.elements, 1.0)
     row_cycles = assumed.norm_latency_cycles + assumed.norm_value_cycles * demand.elements / np.maximum(rows, 1.0)
     casts = np.where(is_norm, assumed.norm_casts, 0.0)
     demand, rearranged = _choose_convolutions(demand, setup)
-    raised = np.where(demand.op_class == OpClass.SOFTMAX, demand.elements, 0.0)
-    least_s = np.maximum(values / rate, raised / assumed.softmax_rate) / cycles
     times = LibraryTimes(
-        least_s=np.where(rows > 0.0, row_cycles / device.clock_hz, least_s),
+        least_s=np.where(rows > 0.0, row_cycles / device.clock_hz, np.maximum(values / rate / cycles, sectors_s)),
         rows_s=rows * operations * assumed.norm_row_cycles / cycles,
         starts_s=(casts + 2.0 * rearranged) * device.light_start_s,
     )
-    elements = np.where(np.isin(demand.op_class, (OpClass.ROW_NORM, OpClass.SOFTMAX)), demand.elements, values)
-    return demand.with_values(address_ops=elements * assumed.address_ops), times
+    elements = np.where(rows > 0.0, demand.elements, values)
+    # A warp keeps a row of 32 values a lane of a softmax, and reads it as other operators do; blocks wait.
+    sums = (demand.special - demand.elements) * (demand.op_class == OpClass.SOFTMAX)
+    in_warp = (sums > 0.0) & (demand.elements <= sums * assumed.warp_threads**2)
+    op_class = np.where(in_warp, OpClass.ELEMENTWISE, demand.op_class)
+    return demand.with_values(op_class=op_class, address_ops=elements * assumed.address_ops), times
 
 
 def _pack_images(demand: Demand, setup: Setup) -> tuple[Demand, LibraryTimes]:
@@ -256,7 +258,9 @@ def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     if device.has_bulk_instructions:
         rate = rate * assumed.rule_kernels_rate
     is_suited = _is_suited(demand, setup) & (setup.plan.operand_bytes <= FORMATS[WIDE].bytes)
-    grouped = np.where(is_suited, assumed.grouped_suited_rate, assumed.grouped_rate)
+    by_width = assumed.grouped_tf32_rate * np.maximum(columns, assumed.matrix_warp_tile)
+    by_width = np.where(setup.is_narrow, assumed.grouped_rate, by_width)
+    grouped = np.where(is_suited, assumed.grouped_suited_rate, by_width)
     grouped = grouped * device.matrix_clock_hz / device.mac_rate(*setup.plan.convolution)
     rate = np.where(demand.gemm[0] > 1.0, np.minimum(grouped, 1.0), rate)
     rate = np.where(is_dense, rate, 1.0)
@@ -288,6 +292,7 @@ def _rearrange(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     """Return the demand with the bytes of kernels that rearrange the tensors of convolutions, and where, (n,)."""
     is_narrow = demand.element_bytes <= FORMATS[WIDE].bytes
     rearranged = _is_dense(demand, setup) & ((np.prod(demand.windows[2:4], axis=0) > 1.0) | is_narrow)
+    rearranged &= is_narrow | (demand.gemm[0] == 1.0)  # grouped convolutions in TF32 have kernels for NCHW
     is_moved = rearranged[demand.transfers.op] & (demand.transfers.role != READ_WEIGHT)
     passes = cast(GpuConstants, setup.device.arch.constants).rearranged_passes
     size_bytes = demand.transfers.size_bytes * np.where(is_moved, passes, 1.0)
