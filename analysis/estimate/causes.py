@@ -18,11 +18,13 @@ from functools import cache
 import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import COMPONENTS, Estimate, ratio
+from analysis.estimate.estimate import COMPONENTS, Estimate, ratio, weighted_mean
 from analysis.model.ir.workload import Floats, Ints
 from hardware.architecture_facts import Event
 from hardware.base.records import memoize
 from hardware.execute import BOUNDS, LAUNCH, MEMORY, RESOURCES
+from hardware.map_demand import architecture_of
+from hardware.mapping.common import units_in_all
 from hardware.setup import Setup
 
 
@@ -146,6 +148,31 @@ def sum_events(result: Estimate, members: Ints) -> tuple[Floats, Floats]:
     """Return the count and the energy in J of each event in these operators, shape (e,)."""
     counts = result.run.counts[:, members].sum(axis=1)
     return counts, result.run.scale_counts(result.run.counts)[:, members].sum(axis=1) * result.run.prices.value
+
+
+def event_rates(result: Estimate, members: Ints) -> dict[str, float]:
+    """Return fractions by name: hit rate of the last on-chip level, units busy, dynamic energy, and the rates of the
+    architecture."""
+    run, flow = result.run, result.run.mapping.traffic
+    chip, dram = float(flow.chip_bytes[members].sum()), float(flow.dram_bytes[members].sum())
+    time = run.latency_s[members]
+    energy = float(run.energy_j[members].sum())
+    static = float(result.component_energy_j[2][members].sum())
+    weight = time if time.sum() > 0 else np.ones_like(time)
+    busy = np.minimum(run.mapping.units / units_in_all(result.setup, run.mapping.on_matrix), 1.0)[members]
+    values = {
+        "last_level_hit_rate": 1.0 - dram / chip if chip else 1.0,
+        "units_busy": weighted_mean(busy, weight),
+        "dynamic_fraction": 1.0 - static / energy if energy else 0.0,
+    }
+    arch = result.device.arch
+    for name, (misses_of, every) in arch.misses.items():
+        misses, total = (float(run.counts[arch.row[label], members].sum()) for label in (misses_of, every))
+        values[name] = 1.0 - misses / total if total else 1.0
+    if (occupancy := architecture_of(result.device).occupancy) is not None:
+        resident = occupancy(result.demand, result.device, run.mapping)[members]
+        values["occupancy"] = weighted_mean(resident, weight)
+    return values
 
 
 def instructions(result: Estimate) -> float:

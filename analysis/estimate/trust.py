@@ -6,9 +6,11 @@ estimate.
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
+from analysis.document import column
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.records import group_by, memoize
@@ -81,16 +83,19 @@ class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     inside factors that follow from other rows, None if the devices are too few to tell. Where rows leave facts open,
     errors are of usual settings, and factors of the nearest of what these allow."""
 
-    name: str
-    quantity: str
-    rows: int
-    devices: int
-    median_error: float
-    error_90: float
-    bias: float
+    name: Annotated[str, column("Class of work")]
+    quantity: Annotated[str, column("Figure", keep=1)]
+    rows: Annotated[int, column("Rows", "count")]
+    devices: Annotated[int, column("Devices", "count", keep=2)]
+    median_error: Annotated[float, column("Median err", "%", help="median absolute error")]
+    error_90: Annotated[float, column("90th", "%", keep=2, help="90th percentile of the absolute error")]
+    bias: Annotated[float, column("Bias", "%", role="delta", keep=3, help="median of predicted / measured - 1")]
     band: Factors
     energy_band: Factors | None = None
-    in_band: float | None = None
+    in_band: Annotated[
+        float | None,
+        column("In band", "%", keep=1, help="share of rows inside a band taken from other devices; empty: too few"),
+    ] = None
 
 
 class DeviceEvidence(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -5,6 +5,7 @@ and replicas behind one queue (dp). Write the command lines that start these ser
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.cost import prices, settings
 from analysis.model.ir.workload import Workload
-from analysis.model.transformer.config import degrees
+from analysis.model.transformer.config import Config, degrees
 from analysis.model.transformer.transformer_request import SHARES, LoadSpec, Request, parse
 from analysis.model.transformer.transformer_workload import build
 from analysis.serving.request_load import Load
@@ -305,6 +306,44 @@ def _check_fit(stage: Server, layout: ParallelDegrees, longest: int) -> None:
         f"{quantity(needed / layout.pp, 'byte')} of {quantity(device.memory_bytes * memory_share, 'byte')}{of_each}; "
         f"{least} devices or more would do, as {device.key}*{least}"
     )
+
+
+# --- layouts to try ---------------------------------------------------------------------------------------
+
+_STAGES = (1, 2, 4, 8)
+
+
+def layouts(config: Config, most: int) -> Iterator[ParallelDegrees]:
+    """Yield the layouts of one replica of at most `most` devices."""
+    shards = [(tp, ep) for tp in degrees(config) for ep in (sorted({1, tp}) if config.experts else (1,))]
+    if config.experts:
+        shards += [(1, ep) for ep in (2, 4, 8, 16, 32, 64) if config.experts % ep == 0]
+    for tp, ep in dict.fromkeys(shards):
+        for pp in _STAGES:
+            layout = ParallelDegrees(tp=tp, ep=ep, pp=pp)
+            if layout.devices <= most and pp <= config.layers and tp.bit_count() == 1:
+                yield layout
+
+
+def replicated_layouts(server: Server, load: Load, most: int) -> Iterator[ParallelDegrees]:
+    """Yield layouts of at most `most` devices with ever more replicas, from the fewest that keep up."""
+    highest = most // server.layout.devices
+    replicas = min(max(math.ceil(load.arrivals_per_s / server.capacity_per_s(load)), 1), highest)
+    while replicas < highest:
+        yield msgspec.structs.replace(server.layout, dp=replicas)
+        replicas = min(replicas * 2, highest)
+    yield msgspec.structs.replace(server.layout, dp=highest)
+
+
+def split_layouts(server: Server, load: Load, most: int) -> Iterator[ParallelDegrees]:
+    """Yield layouts in which some engines prefill and others decode, divided in proportion to the work of both. The
+    number of engines grows from the fewest that keep up."""
+    prefill_s, decode_s = server.worker_seconds(load)
+    workers = max(math.ceil(load.arrivals_per_s * (prefill_s + decode_s)), 2)
+    while workers <= most // server.layout.shards and server.layout.pp == 1:
+        prefill = min(max(round(workers * prefill_s / (prefill_s + decode_s)), 1), workers - 1)
+        yield msgspec.structs.replace(server.layout, dp=1, prefill=prefill, decode=workers - prefill)
+        workers *= 2
 
 
 REPLICAS = "# start {dp} of them behind a load balancer"

@@ -81,7 +81,8 @@ def as_markdown(view: plain.View | plain.Page) -> str:
         return "\n".join([f"# {_md(view.title)}", "", head, "|---|---|--:|--:|", *points]) + "\n"
     columns = columns_as_text(view)
     aligned = ["---" if column.role in layout.LEFT else "--:" for column in view.columns]
-    lines = [f"# {_md(view.title)}", "", _line([column[0] for column in columns]), _line(aligned)]
+    lines = [f"# {_md(view.title)}", ""] if view.title else []
+    lines += [_line([column[0] for column in columns]), _line(aligned)]
     lines += [_line([column[r + 1] for column in columns]) for r in range(len(view.rows))]
     lines += ["", *(f"- {_md(line)}" for line in (*view.footer, *view.notes))]
     return "\n".join(lines).rstrip() + "\n"

@@ -262,10 +262,10 @@ def _colour(series: plain.Series, index: int) -> str:
 
 def _line(series: plain.Series, path: str, end: tuple[float, float], x: _Pixels, y: _Pixels) -> str:
     """Return a line with its name above its end."""
-    name, kind = _text(series.name), "roof guide" if series.guide else "roof"
+    name = _text(series.name)
     label = f'<text x="{x(end[0]):.1f}" y="{y(end[1]) - 6:.1f}" text-anchor="end">{name}</text>'
     stroke = f' style="stroke:{_colour(series, 0)}"' if series.device >= 0 else ""
-    return f'<polyline class="{kind}"{stroke} points="{path}"><title>{name}</title></polyline>{label}'
+    return f'<polyline class="roof"{stroke} points="{path}"><title>{name}</title></polyline>{label}'
 
 
 def _series(view: plain.Plot, series: plain.Series, index: int, x: _Pixels, y: _Pixels) -> str:

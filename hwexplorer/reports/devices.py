@@ -102,8 +102,8 @@ def _table(arch: str | None = None) -> plain.Table:
     devices, errors = _devices(arch)
     order = tuple(known_architectures.ALL)
     devices.sort(key=lambda d: (order.index(d.architecture), d.name.lower()))
-    table_rows = rows(LISTED_COLUMNS, devices, key="id", kind="architecture")
-    return plain.Table("devices", f"Devices ({len(devices)})", LISTED_COLUMNS, table_rows, notes=tuple(errors))
+    listed = rows(LISTED_COLUMNS, devices, key="id", kind="architecture")
+    return plain.Table("devices", f"Devices ({len(devices)})", LISTED_COLUMNS, listed, notes=tuple(errors))
 
 
 def _names(arch: str | None) -> plain.Table | plain.Text:
@@ -129,24 +129,18 @@ def _value(fact: Fact) -> str:
 
 
 def _identity(spec: Device) -> tuple[str, ...]:
-    file = spec.file
+    file, units = spec.file, f"{spec.units:g} {spec.unit_name}s"
+    formats = [f"{form} on {fact.value:g} of {units}" for form, fact in file.format_units.items()]
     return (
         f"{spec.name} ({spec.vendor}{f', {file.year}' if file.year else ''})",
         f"id {spec.key}, architecture {spec.arch.name}, {spec.memory_technology} memory",
         *((f"what if: {', '.join(file.changes)}",) if file.changes else ()),
         *(("design target: no silicon was ever measured",) if not file.is_silicon else ()),
         *_unreachable_peaks(spec),
-        *_fabric_words(spec),
+        *((f"checkerboard: {', '.join(formats)}",) if formats else ()),
         *((f"power modes: {', '.join(file.power_modes)}",) if file.power_modes else ()),
         *file.notes,
     )
-
-
-def _fabric_words(spec: Device) -> tuple[str, ...]:
-    """Return the checkerboard that the file of a device states."""
-    file, units = spec.file, f"{spec.units:g} {spec.unit_name}s"
-    formats = [f"{form} on {fact.value:g} of {units}" for form, fact in file.format_units.items()]
-    return (f"checkerboard: {', '.join(formats)}",) if formats else ()
 
 
 def _unreachable_peaks(spec: Device) -> tuple[str, ...]:
@@ -198,13 +192,11 @@ def _in_pairs(cells: list[str]) -> list[str]:
 
 
 def _as_designed(spec: Device) -> tuple[str, ...]:
-    designed = device_catalog.device_as_designed(spec)
-    if designed is None:
+    if (designed := device_catalog.device_as_designed(spec)) is None:
         return ()
-    rule = f"prices here are those of silicon at {spec.process_nm:g} nm"
     return (
-        f"{rule}; {designed.key} has its designer's, and {designed.active_w:.3g} W by time while "
-        f"busy where it has {spec.active_w:.3g} W here",
+        f"prices here are those of silicon at {spec.process_nm:g} nm; {designed.key} has its designer's, and "
+        f"{designed.active_w:.3g} W by time while busy where it has {spec.active_w:.3g} W here",
     )
 
 
@@ -224,13 +216,6 @@ PRICES = (
     Column("quality", "Quality", role="text", keep=3),
     Column("source", "Source", role="text", keep=4),
 )
-
-
-def _prices(spec: Device, precision: str) -> plain.Table:
-    """Return the energy of one of each event, with its spread and source."""
-    found = event_prices.coefficients(spec, make_plan(spec, precision)).rows
-    table_rows = rows(PRICES, found, kind="category")
-    return plain.Table("coefficients", f"Energy per event at {precision}", PRICES, table_rows, footer=_rates(spec))
 
 
 def _rates(device: Device) -> tuple[str, ...]:
@@ -270,7 +255,10 @@ def _view(state: State, device: str | None = None, arch: str | None = None) -> p
     if device is None:
         return _table(arch)
     spec = engine.device(device)
-    return plain.Page("devices", spec.name, (_sheet(spec, True), _prices(spec, state.precision)))
+    priced = rows(PRICES, event_prices.coefficients(spec, make_plan(spec, state.precision)).rows, kind="category")
+    title = f"Energy per event at {state.precision}"
+    prices = plain.Table("coefficients", title, PRICES, priced, footer=_rates(spec))
+    return plain.Page("devices", spec.name, (_sheet(spec, True), prices))
 
 
 def _brief(state: State, device: str | None = None, arch: str | None = None) -> plain.Table | plain.Text:

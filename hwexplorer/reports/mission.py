@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.document import columns
+from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.explore import frame_schedule, mission
 from hardware.base.text import percent, quantity
@@ -83,21 +83,19 @@ def _best(answer: _Answer) -> mission.ModuleAnswer | None:
     return answer.best if isinstance(answer, mission.MissionAnswer) else None
 
 
-def _flips(answer: _Answer, state: State) -> plain.Text:
+def _flips(answer: _Answer, state: State) -> plain.Table | plain.Text:
     """Return which device makes which mission possible: its odds, and a dot where it does not."""
     if isinstance(answer, mission.MissionAnswer):
         return plain.Text("flips", "", ())
     odds = {(cell.device, cell.mission): percent(cell.odds) if cell.is_possible else "." for cell in answer.cells}
-    names = {device: engine.marked_key(device) for device in answer.devices}
-    width = max(map(len, names.values()))
-    heads = "".join(f"{letter:>6}" for letter in _LETTERS[: len(answer.missions)])
-    rows = (
-        f"{names[device].ljust(width)}{''.join(f'{odds[device, name]:>6}' for name in answer.missions)}"
-        for device in answer.devices[:_SHOWN]
+    heads = [Column("device", "Device", role="text", keep=0)]
+    heads += [Column(name, name, role="text", keep=1) for name in answer.missions]
+    rows = tuple(
+        plain.Row(device, (engine.marked_key(device), *(odds[device, name] for name in answer.missions)))
+        for device in answer.devices
     )
-    letters = tuple(f"{letter} {name}" for letter, name in zip(_LETTERS, answer.missions, strict=False))
-    lines = (" " * width + heads, *rows, "", *letters, "odds that it is possible; . impossible as estimated")
-    return plain.Text("flips", "Devices and missions", (("", lines),), is_drawing=True)
+    note = "odds that it is possible; . impossible as estimated"
+    return plain.Table("flips", "Devices and missions", tuple(heads), rows, (note,), first=_SHOWN, is_stacked=True)
 
 
 def _power(answer: _Answer, state: State) -> tuple[str, ...]:

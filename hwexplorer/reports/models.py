@@ -27,10 +27,13 @@ from hwexplorer.views.tables import list_by_kind, rows
 class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model that can be opened; `input` is the shape of one input, or the parameters that its name takes."""
 
-    name: str
-    family: str
-    parameters: int | None = None
-    macs: float | None = None
+    name: Annotated[str, column("Model")]
+    family: Annotated[str, column("Family", keep=4)]
+    parameters: Annotated[int | None, column("Params", "SI", role="quantity", keep=3, help="trained parameters")] = None
+    macs: Annotated[
+        float | None,
+        column("MACs", "SI", role="quantity", keep=1, help="multiply-accumulates of one inference, as published"),
+    ] = None
     input: tuple[int, ...] | dict[str, int]
     image_size: int | UnsetType | None = UNSET
     min_image_size: int | UnsetType = UNSET
@@ -130,10 +133,7 @@ def _accuracy(model: ListedModel) -> str:
 
 
 COLUMNS = (
-    Column("name", "Model", role="text", keep=0),
-    Column("family", "Family", role="text", keep=4),
-    Column("parameters", "Params", "SI", role="quantity", keep=3, help="trained parameters"),
-    Column("macs", "MACs", "SI", role="quantity", keep=1, help="multiply-accumulates of one inference, as published"),
+    *columns(ListedModel),
     Column("input", "Input", role="text", keep=5, of=_input),
     Column("accuracy", "Acc", role="text", keep=6, of=_accuracy, help="published accuracy of the default weights"),
 )

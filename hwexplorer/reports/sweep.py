@@ -4,7 +4,8 @@ A sweep has the best batches, and the batch from which another device wins.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -86,31 +87,20 @@ ROWS = point_columns(
 )  # fmt: skip
 
 
-def _best_of(aim: str) -> Column:
-    """Return a column of the best batch for an aim, with its figure."""
-
-    def cell(of: dict[str, Best]) -> str:
-        """Return the best batch of an aim with its figure, as text."""
-        return f"{of[aim].batch} ({quantity(of[aim].value, METRICS[aim].unit)})"
-
-    return Column(AIMS[aim], METRICS[aim].title, role="text", keep=1, of=cell)
+def _best_for(aim: str, of: Sequence[Best]) -> str:
+    """Write the best batch for an aim, with its figure."""
+    best = next(each for each in of if each.aim == aim)
+    return f"{best.batch} ({quantity(best.value, METRICS[aim].unit)})"
 
 
-def _of_first(field: Column) -> Column:
-    """Return a column of the line that the best batches of all aims belong to."""
-    return msgspec.structs.replace(field, of=lambda of: getattr(of[next(iter(AIMS))], field.key))
-
-
+# A row has the best batches of a device, precision and image size, one for each aim.
 BEST = (
-    *map(_of_first, columns(Best, "device precision precision_run image_size", device={"shown": engine.marked_key})),
-    *map(_best_of, AIMS),
+    *(
+        msgspec.structs.replace(one, of=partial(lambda key, of: getattr(of[0], key), one.key))
+        for one in columns(Best, "device precision precision_run image_size", device={"shown": engine.marked_key})
+    ),
+    *(Column(AIMS[aim], METRICS[aim].title, role="text", keep=1, of=partial(_best_for, aim)) for aim in AIMS),
 )
-
-
-def _best_by_aim(sweep: Sweep) -> Iterator[dict[str, Best]]:
-    """Yield the best batch by aim, for each device, precision and image size."""
-    for start in range(0, len(sweep.best), len(AIMS)):
-        yield {best.aim: best for best in sweep.best[start : start + len(AIMS)]}
 
 
 def _title(sweep: Sweep, state: State) -> str:
@@ -172,7 +162,8 @@ VERB = Report(
     document=_document,
     title=_title,
     parts=(
-        Rows("best", "Best batch of each device", BEST, of=_best_by_aim, first=8),
+        Rows("best", "Best batch of each device", BEST, first=8,
+             of=lambda sweep: [sweep.best[i : i + len(AIMS)] for i in range(0, len(sweep.best), len(AIMS))]),
         Rows(
             "crossovers", "Where one device overtakes another", LEADS, optional=True, first=3,
             of=lambda sweep: sorted(sweep.crossovers, key=lambda one: one.batch is None),

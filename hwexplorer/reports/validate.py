@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -130,8 +130,10 @@ def _figure(point: predictions.PredictionPoint, name: str, asked: str) -> Compar
     )
 
 
-def _summary(document: MeasuredComparison, state: State) -> Iterator[str]:
+def _summary(document: MeasuredComparison | Evidence, state: State) -> Iterator[str]:
     """Yield how far off the predictions are, in words."""
+    if isinstance(document, Evidence):
+        return
     figures = document.figures
     worst = max(figures, key=lambda each: abs(np.log(each.predicted / each.measured)))
     if len(figures) > 1:
@@ -155,44 +157,12 @@ FIGURES = columns(
         "band", "Band", role="text", keep=1, ends=("low", "high"), of=lambda row: band_words(row.band, row.predicted)
     ),
 )
-CLASSES = (
-    Column("name", "Class of work", role="text", keep=0),
-    Column("quantity", "Figure", role="text", keep=1),
-    Column("rows", "Rows", "count"),
-    Column("devices", "Devices", "count", keep=2),
-    Column("median_error", "Median err", "%", keep=0, help="median absolute error"),
-    Column("error_90", "90th", "%", keep=2, help="90th percentile of the absolute error"),
-    Column("bias", "Bias", "%", role="delta", keep=3, help="median of predicted / measured - 1"),
+CLASSES = columns(
+    trust.ClassEvidence,
+    "name quantity rows devices median_error error_90 bias band in_band",
     Column("band", "Band", role="text", keep=0, ends=("low", "high"), of=lambda row: band_words(row.band, 1.0)),
-    Column(
-        "in_band",
-        "In band",
-        "%",
-        keep=1,
-        help="share of rows inside a band taken from other devices; empty: too few",
-    ),
+    rows=1,
 )
-_EVIDENCE = declare.Rows(
-    "classes", "Estimates against measurements, by class of work", CLASSES, key="name",
-    footer=(
-        "All rows are of the fifth of measurements that no constant, rule or table follows from",
-        "Band: where a measured figure is expected, relative to the estimate",
-        "In band: rows inside a band that was taken from other devices (aim: 80 to 90 %); a band without it is that of "
-        "one or two devices",
-        "`hwexplorer validate FILE` compares your own measurements",
-    ),
-)  # fmt: skip
-_COMPARISON = (
-    declare.summary_text(_summary),
-    declare.Rows("figures", "Measured beside predicted", FIGURES, key=("name", "figure")),
-)
-
-
-def _view(state: State, **options: Any) -> Any:
-    document = _document(state, **options)
-    if isinstance(document, Evidence):
-        return _EVIDENCE(document, state)
-    return plain.Page("validate", "Predicted against measured", tuple(part(document, state) for part in _COMPARISON))
 
 
 VERB = declare.Report(
@@ -205,8 +175,27 @@ VERB = declare.Report(
         option("--on", dest="base", metavar="DEV", help="the device of results that state none"),
     ),
     document=_document,
-    view=_view,
-    view_columns=(*CLASSES, *FIGURES),
+    title=lambda document, state: (
+        "Estimates against measurements, by class of work"
+        if isinstance(document, Evidence)
+        else "Predicted against measured"
+    ),
+    parts=(
+        declare.summary_text(_summary),
+        declare.Rows("figures", "Measured beside predicted", FIGURES, key=("name", "figure"), optional=True,
+                     of=lambda document: getattr(document, "figures", ())),
+        declare.Rows(
+            "classes", "", CLASSES, key="name", optional=True,
+            of=lambda document: getattr(document, "classes", ()),
+            footer=(
+                "All rows are of the fifth of measurements that no constant, rule or table follows from",
+                "Band: where a measured figure is expected, relative to the estimate",
+                "In band: rows inside a band that was taken from other devices (aim: 80 to 90 %); a band without it is "
+                "that of one or two devices",
+                "`hwexplorer validate FILE` compares your own measurements",
+            ),
+        ),
+    ),
     on_screen=False,
     shown=("", "measured.csv", "vllm.json --on h100_sxm"),
 )  # fmt: skip

@@ -122,7 +122,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain
     first: list[plain.Section] = [("", lead)] * bool(lead)
     first.append(("", (*reason, *_actual(figures, kind, members, best))))
     first += extra if is_whole else extra[:1]
-    if times := _trace_times(state, whole):
+    if state.at != HOST and (times := tree_view.measured_times(state, whole)):  # no trace has the host's work
         first.append(("Measured", tree_view.trace_annex().node_lines(times, members)))
         waterfall = tree_view.add_measured_step(times, members, waterfall)
     if change := _against_pin(state, whole):
@@ -153,11 +153,6 @@ def _against_pin(state: State, here: Estimate) -> tuple[str, ...]:
     if not attribution.is_comparable(here, there):
         return (answer_lines.verdict(state),)
     return attribution.explain(there, here, state.metric, state.at).reasons
-
-
-def _trace_times(state: State, result: Estimate) -> tree_view.MeasuredTimes | None:
-    """Return the state's trace aligned with the estimate. Return None for the host's work, which no trace has."""
-    return None if state.at == HOST else tree_view.measured_times(state, result)
 
 
 def _steps(result: Estimate, members: Ints) -> tuple[plain.WaterfallStep, ...]:
@@ -201,12 +196,11 @@ def _head(figures: tree_figures.TreeFigures, operator: int) -> str:
 def _gaps(result: Estimate) -> tuple[str, ...]:
     """Return the share of the work that has a cost rule; nothing if all of it has one."""
     count, coverage = len(result.workload.operators.path), result.rule_coverage
-    if not coverage.missing:
-        return ()
-    return (
+    words = (
         f"{percent(coverage.operators)} of {count} operators have a cost rule; they move {percent(coverage.bytes)} of "
-        f"the bytes and do about {percent(coverage.flops)} of the FLOPs",
+        f"the bytes and do about {percent(coverage.flops)} of the FLOPs"
     )
+    return (words,) if coverage.missing else ()
 
 
 def _explain_node(state: State) -> NodeExplanation:
@@ -214,7 +208,7 @@ def _explain_node(state: State) -> NodeExplanation:
     members, result = tree_figures.operators_of(whole, state.at), tree_figures.estimate_of_node(whole, state.at)
     text = why(state)
     table = causes.steps(causes.causes(result).sum_over(members))
-    times = _trace_times(state, whole)
+    times = None if state.at == HOST else tree_view.measured_times(state, whole)
     energy_j = float(result.run.energy_j[members].sum())
     return NodeExplanation(
         **head_fields(result, on_device=True),
@@ -403,7 +397,9 @@ def _difference_page(found: difference.Difference, is_whole: bool) -> plain.Page
     missing = [f"Only one side has its {', '.join(found.missing)}"] if found.missing else []
     reasons = (*found.reasons, *settings, *missing)
     parts: list[plain.Table] = []
-    figures = _figure_table(found)
+    figure, *others = columns(difference.FigureChange, "figure change unit", unit={"keep": 3})
+    shown = (figure, *_columns_of_sides(found), *others)
+    figures = plain.Table("figures", "Figures", shown, rows(shown, found.figures, key="figure"))
     if explained is None:
         types = columns(difference.TypeCount, a={"title": _labels(found)[0]}, b={"title": _labels(found)[1]})
         parts = [
@@ -450,22 +446,11 @@ def _labels(found: difference.Difference) -> tuple[str, str]:
 
 def _columns_of_sides(found: difference.Difference, unit: Unit = "") -> tuple[Column, ...]:
     """Return a column for each side, whose cells are in the unit of their row."""
-
-    def amount(row: Any, side: str) -> plain.Amount:
-        """Return the figure of a side."""
-        return plain.Amount(getattr(row, side), row.unit)
-
-    return tuple(
-        Column(side, label, unit, role="quantity", keep=0, of=partial(amount, side=side))
-        for side, label in zip(("a", "b"), _labels(found), strict=True)
+    first, second = (Column("", label, unit, role="quantity", keep=0) for label in _labels(found))
+    return (
+        msgspec.structs.replace(first, key="a", of=lambda row: plain.Amount(row.a, row.unit)),
+        msgspec.structs.replace(second, key="b", of=lambda row: plain.Amount(row.b, row.unit)),
     )
-
-
-def _figure_table(found: difference.Difference) -> plain.Table:
-    """Return the figures of both sides, each in its own unit."""
-    figure, *others = columns(difference.FigureChange, "figure change unit", unit={"keep": 3})
-    shown = (figure, *_columns_of_sides(found), *others)
-    return plain.Table("figures", "Figures", shown, rows(shown, found.figures, key="figure"))
 
 
 def _part_table(found: difference.Difference, explained: attribution.Explanation, name: str, most: int) -> plain.Table:

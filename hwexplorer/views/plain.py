@@ -166,8 +166,8 @@ class Text(msgspec.Struct, frozen=True):
 class Series(msgspec.Struct, frozen=True):
     """Points (`x`, `y`, and per-point `keys` and `labels`) or, with `line`, a polyline.
 
-    `mark`: emphasised points; `guide`: a reference line. `device` is the place of the device in the state, which
-    decides its colour in every plot; -1 for none. `sizes` are the shares of points in the whole (0-1)."""
+    `mark`: emphasised points. `device` is the place of the device in the state, which decides its colour in every plot;
+    -1 for none. `sizes` are the shares of points in the whole (0-1)."""
 
     name: str
     x: tuple[float, ...]
@@ -178,7 +178,6 @@ class Series(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
     line: bool = False
     mark: bool = False
-    guide: bool = False
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,11 +4,10 @@ import pytest
 
 from analysis.explore.odds import SAFE
 from analysis.model.transformer.transformer_request import preset
-from analysis.serving.deployment import ParallelDegrees, command_lines
+from analysis.serving.deployment import ParallelDegrees, command_lines, layouts, split_layouts
 from analysis.serving.request_load import Lengths, open_load
 from hwexplorer import engine
 from hwexplorer.reports.show import load as search_load
-from hwexplorer.reports.show.load import layouts, split_layouts
 from hwexplorer.state import State
 from tests.command import document, hwexplorer
 

@@ -5,18 +5,14 @@ from contextlib import suppress
 from typing import Annotated
 
 import msgspec
-import numpy as np
 
 from analysis.document import Column, column, columns, record
 from analysis.estimate import causes, tree_figures
-from analysis.estimate.estimate import Estimate, weighted_mean
+from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from hardware.base.errors import RequestError
 from hardware.base.records import memoize
 from hardware.base.text import percent
-from hardware.demand import Ints
-from hardware.map_demand import architecture_of
-from hardware.mapping.common import units_in_all
 from hwexplorer import declare, engine
 from hwexplorer.reports import why
 from hwexplorer.state import State, pinned
@@ -91,33 +87,8 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
         total_j=total,
         overhead_j=sum(row.energy_j for row, event in zip(rows, result.events, strict=True) if event.is_overhead),
         events=rows,
-        rates=event_rates(result, members),
+        rates=causes.event_rates(result, members),
     )
-
-
-def event_rates(result: Estimate, members: Ints) -> dict[str, float]:
-    """Return fractions by name: hit rate of the last on-chip level, units busy, dynamic energy, and the rates of the
-    architecture."""
-    run, flow = result.run, result.run.mapping.traffic
-    chip, dram = float(flow.chip_bytes[members].sum()), float(flow.dram_bytes[members].sum())
-    time = run.latency_s[members]
-    energy = float(run.energy_j[members].sum())
-    static = float(result.component_energy_j[2][members].sum())
-    weight = time if time.sum() > 0 else np.ones_like(time)
-    busy = np.minimum(run.mapping.units / units_in_all(result.setup, run.mapping.on_matrix), 1.0)[members]
-    values = {
-        "last_level_hit_rate": 1.0 - dram / chip if chip else 1.0,
-        "units_busy": weighted_mean(busy, weight),
-        "dynamic_fraction": 1.0 - static / energy if energy else 0.0,
-    }
-    arch = result.device.arch
-    for name, (misses_of, every) in arch.misses.items():
-        misses, total = (float(run.counts[arch.row[label], members].sum()) for label in (misses_of, every))
-        values[name] = 1.0 - misses / total if total else 1.0
-    if (occupancy := architecture_of(result.device).occupancy) is not None:
-        resident = occupancy(result.demand, result.device, run.mapping)[members]
-        values["occupancy"] = weighted_mean(resident, weight)
-    return values
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------

@@ -235,10 +235,6 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
 # --- the verb ---------------------------------------------------------------------------------------------------------
 
 
-def _document(state: State) -> KernelReport:
-    return kernel_report(engine.result(state), state.at)
-
-
 def _summary(report: KernelReport, state: State) -> list[str]:
     bounds = ", ".join(f"{b.bound} {b.count} ({percent(b.time_fraction)})" for b in report.bounds if b.count)
     unit, _, form = report.peak.partition(".")
@@ -300,7 +296,7 @@ KERNELS = (
 
 VERB = declare.Report(
     subject=declare.NODE,
-    document=_document,
+    document=declare.document_of_estimate(kernel_report),
     title="Kernels",
     parts=(
         declare.summary_text(_summary),

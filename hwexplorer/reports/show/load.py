@@ -3,7 +3,6 @@
 Other verbs show it over several loads, changes, devices and layouts if the model is under a load.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, product
 from typing import Any
@@ -16,10 +15,9 @@ from analysis.estimate.alternatives import alternatives
 from analysis.explore.cost import hired_devices
 from analysis.explore.grid import Ranking, try_each
 from analysis.explore.odds import LIKELY, SAFE
-from analysis.model.transformer.config import Config, degrees
 from analysis.model.transformer.transformer_request import LoadSpec
 from analysis.serving import deployment, served_load
-from analysis.serving.request_load import NO_LIMITS, Load, ask_load
+from analysis.serving.request_load import NO_LIMITS, ask_load
 from analysis.serving.simulation import Wait
 from hardware.base.errors import RequestError
 from hardware.base.text import percent, quantity
@@ -187,7 +185,6 @@ _FOUND = columns(
     EDP, key={"of": "marked_key"}, layout=0, tokens=2, good=3, power=4,
 )  # fmt: skip
 _AIMS = {**served_load.AIMS, "throughput": "most tokens/s of each device", "cost": "USD per token"}
-_STAGES = (1, 2, 4, 8)
 
 
 class LoadSearch(Struct, frozen=True, kw_only=True):
@@ -207,39 +204,6 @@ class LoadSearch(Struct, frozen=True, kw_only=True):
     first_odds: float | None
     nearest: served_load.ServedLoad | None
     commands: tuple[deployment.CommandLine, ...]
-
-
-def layouts(config: Config, most: int) -> Iterator[deployment.ParallelDegrees]:
-    """Yield the layouts of one replica of at most `most` devices."""
-    shards = [(tp, ep) for tp in degrees(config) for ep in (sorted({1, tp}) if config.experts else (1,))]
-    if config.experts:
-        shards += [(1, ep) for ep in (2, 4, 8, 16, 32, 64) if config.experts % ep == 0]
-    for tp, ep in dict.fromkeys(shards):
-        for pp in _STAGES:
-            layout = deployment.ParallelDegrees(tp=tp, ep=ep, pp=pp)
-            if layout.devices <= most and pp <= config.layers and tp.bit_count() == 1:
-                yield layout
-
-
-def replicated_layouts(server: deployment.Server, load: Load, most: int) -> Iterator[deployment.ParallelDegrees]:
-    """Yield layouts of at most `most` devices with ever more replicas, from the fewest that keep up."""
-    highest = most // server.layout.devices
-    replicas = min(max(math.ceil(load.arrivals_per_s / server.capacity_per_s(load)), 1), highest)
-    while replicas < highest:
-        yield with_fields(server.layout, dp=replicas)
-        replicas = min(replicas * 2, highest)
-    yield with_fields(server.layout, dp=highest)
-
-
-def split_layouts(server: deployment.Server, load: Load, most: int) -> Iterator[deployment.ParallelDegrees]:
-    """Yield layouts in which some engines prefill and others decode, divided in proportion to the work of both. The
-    number of engines grows from the fewest that keep up."""
-    prefill_s, decode_s = server.worker_seconds(load)
-    workers = max(math.ceil(load.arrivals_per_s * (prefill_s + decode_s)), 2)
-    while workers <= most // server.layout.shards and server.layout.pp == 1:
-        prefill = min(max(round(workers * prefill_s / (prefill_s + decode_s)), 1), workers - 1)
-        yield with_fields(server.layout, dp=1, prefill=prefill, decode=workers - prefill)
-        workers *= 2
 
 
 def _search(
@@ -265,7 +229,7 @@ def _search(
             key = f"{device}*{layout.devices}" if layout.devices > 1 else device
             return served_load.serve_load(with_fields(server, layout=layout), key, asked)
 
-        ways = (replicated_layouts(server, load, most), split_layouts(server, load, most))
+        ways = (deployment.replicated_layouts(server, load, most), deployment.split_layouts(server, load, most))
         tried = (
             try_each(each, serve_in, until=lambda one: one.is_within_limits, error=deployment.DoesNotFitError)[0]
             for each in ways
@@ -273,7 +237,7 @@ def _search(
         return [one for served in tried for one in served[-1:]]
 
     # A layout opens its model once. Stages do not take drafts (vLLM: features, speculative decoding).
-    shapes = (layout for layout in layouts(request.config, most) if layout.pp == 1 or not drafts)
+    shapes = (layout for layout in deployment.layouts(request.config, most) if layout.pp == 1 or not drafts)
     found, not_fitting = try_each(product(shapes, devices), serve, tick, error=deployment.DoesNotFitError)
     tried = Ranking(chain.from_iterable(found))
     within = tried.where(lambda one: one.is_within_limits).order(order, "devices")

@@ -142,22 +142,21 @@ def _subgraphs(report: EdpReport, state: State) -> plain.Table:
 
 def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
     benefit_js = report.fusion_benefit_js
-    watts = {name: quantity(getattr(report, f"{name}_w"), "W") for name in _POWERS}
+    average, peak, limit, tdp, static = (
+        quantity(getattr(report, f"{name}_w"), "W")
+        for name in ("average_power", "peak_power", "power_limit", "tdp", "static_power")
+    )
     energy = energy_words(report.energy_j, report.batch, what=work_word(engine.result(state)))
     product = "half the sum of its shares in energy and time" if report.node else "energy x time"
     return (
         f"EDP {quantity(report.edp_js, 'Js')}, {product}: {energy}, {quantity(report.latency_s, 's')}",
         f"{report.half_of_edp} of {report.n_subgraphs} subgraphs make half of the EDP",
-        f"average power {watts['average_power']}; highest {watts['peak_power']}, in {report.peak_power_kernel}; "
-        f"limit {watts['power_limit']}, TDP {watts['tdp']}",
-        f"static power of {watts['static_power']} takes {percent(1 - report.efficiency)} of the energy, "
+        f"average power {average}; highest {peak}, in {report.peak_power_kernel}; limit {limit}, TDP {tdp}",
+        f"static power of {static} takes {percent(1 - report.efficiency)} of the energy, "
         f"{percent(report.idle_loss_fraction)} in idle units (utilisation {percent(report.utilization, 1)})",
         f"fusion {'saves' if benefit_js >= 0 else 'adds'} {quantity(abs(benefit_js), 'Js')} of the "
         f"{quantity(report.edp_js + benefit_js, 'Js')} without it on the same software (`advise fusion` divides it)",
     )
-
-
-_POWERS = ("average_power", "peak_power", "power_limit", "tdp", "static_power")
 
 
 VERB = declare.Report(

@@ -172,17 +172,11 @@ def _by_cause(result: Estimate, members: Ints, weights: Floats | float = 1.0) ->
     return {"latency_by_cause_s": values_by_cause(sums.time_s), "energy_by_cause_j": values_by_cause(sums.energy_j)}
 
 
-# Columns of a level that a node has under the same name.
-_SAME = (
-    "macs", "flops", "bytes", "dram_bytes", "latency_s", "energy_j", "own_edp_js", "edp_js", "share", "cumulative",
-    "base_edp_js", "fusion_benefit_js", "utilization",
-)  # fmt: skip
-
-
 def _columns(level: tree_figures.TreeLevel, i: int, batch: int) -> dict[str, Any]:
+    shared = (name for name in level.__struct_fields__ if name in Node.__struct_fields__)
     return {
         "energy_j_per_inference": float(level.energy_j[i]) / batch,
-        **{name: float(getattr(level, name)[i]) for name in _SAME},
+        **{name: float(getattr(level, name)[i]) for name in shared},
         **{f"{name}_j": float(level.component_j[c, i]) for c, name in enumerate(COMPONENTS)},
         "boundary_transfers": int(level.transfers[i]),
         "architectural_modifier": tree_figures.modifier_or_none(float(level.modifier[i])),

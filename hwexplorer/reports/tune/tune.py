@@ -62,10 +62,6 @@ def _short_amount(value: float, unit: str) -> str:
     return of_fact(value, unit.partition(" ")[0])
 
 
-def _is_turned(knob: tuning.KnobRow) -> bool:
-    return knob.was != knob.value
-
-
 _BEFORE = (
     Column("metric", "Metric", role="text", keep=0, of=lambda row: METRICS[row.metric].title),
     Column("now", "Now", role="text", keep=0, of=lambda row: quantity(row.now, METRICS[row.metric].unit)),
@@ -76,14 +72,9 @@ _BEFORE = (
 
 def _curve_rows(document: tuning.KnobReport) -> list[tuple[tuning.CurvePoint, str, str]]:
     nearest = min(document.curve, key=lambda point: abs(point.value - document.value), default=None)
-    return [
-        (
-            point,
-            _short_amount(point.value, document.unit),
-            "now" * (point is nearest) + " knee" * (point.value == document.knee),
-        )
-        for point in document.curve
-    ]
+    marks = ("now" * (point is nearest) + " knee" * (point.value == document.knee) for point in document.curve)
+    amounts = (_short_amount(point.value, document.unit) for point in document.curve)
+    return list(zip(document.curve, amounts, marks, strict=True))
 
 
 _CURVE = (
@@ -99,7 +90,7 @@ COLUMNS = (
     *columns(tuning.KnobRow, "name"),
     Column("value", "Now", role="text", keep=0, of=lambda knob: _short_amount(knob.value, knob.unit)),
     Column("was", "Was", role="text", keep=1, help="change against the unchanged device",
-           of=lambda knob: _short_amount(knob.was, knob.unit) if _is_turned(knob) else ""),
+           of=lambda knob: _short_amount(knob.was, knob.unit) if knob.was != knob.value else ""),
     *columns(tuning.KnobRow, "latency energy edp"),
     Column("way", "Range", role="text", keep=4,
            of=lambda knob: f"{_short_amount(knob.least, knob.unit)} to {_short_amount(knob.most, knob.unit)}"),
@@ -132,7 +123,10 @@ _BRIEF_CURVE = {
     "title": _curve_title,
     "of": lambda document: [row for row in _curve_rows(document) if row[2] or row[0].factor in _FACTORS],
 }
-_BRIEF_KNOBS = {"without": lambda document: () if any(map(_is_turned, document.knobs)) else ("was",), "first": 15}
+_BRIEF_KNOBS = {
+    "without": lambda document: () if any(knob.was != knob.value for knob in document.knobs) else ("was",),
+    "first": 15,
+}
 
 VERB = Report(
     subject=DEVICE,

@@ -169,8 +169,8 @@ def draw(plot: plain.Plot, width: int, height: int, palette: Palette) -> Drawing
     columns = width - label_width - 2
     canvas, grid = Braille(columns, rows), Grid(x, y, columns, rows)
     owners = _owners(plot.series)
-    for owner, series in sorted(zip(owners, plot.series, strict=True), key=lambda pair: not pair[1].guide):
-        if not series.mark:  # guides first, so that other series are drawn over them
+    for owner, series in zip(owners, plot.series, strict=True):
+        if not series.mark:
             _draw(canvas, series, grid, owner)
     signs = [
         sign for owner, item in zip(owners, plot.series, strict=True) if not (item.mark or item.line)
@@ -211,16 +211,11 @@ def _draw(canvas: Braille, series: plain.Series, grid: Grid, owner: int) -> None
 
 def _owners(series: Sequence[plain.Series]) -> list[int]:
     """Return the index of a colour for each series: its device's, else one that no device has. Series of one name share
-    a colour; guides are dim."""
+    a colour."""
     free = max((item.device for item in series), default=-1) + 1
-    names = list(dict.fromkeys(item.name for item in series if not item.guide and item.device < 0))
-    last_colour = len(SERIES) - 1
-    return [
-        last_colour
-        if item.guide
-        else (item.device if item.device >= 0 else free + names.index(item.name)) % last_colour
-        for item in series
-    ]
+    names = list(dict.fromkeys(item.name for item in series if item.device < 0))
+    colours = len(SERIES) - 1
+    return [(item.device if item.device >= 0 else free + names.index(item.name)) % colours for item in series]
 
 
 def _size_signs(series: plain.Series, grid: Grid, role: str) -> list[Tag]:
@@ -251,8 +246,8 @@ def _tags(
     lines = {item.name for item in series if item.line}
     clouds = {item.name for item in series if not item.mark and item.device >= 0} - lines
     for owner, item in zip(owners, series, strict=True):
-        is_only = len(lines) == 1 and not item.guide  # the title names a single line
-        if item.mark or (is_only and item.line) or not (item.line or (len(clouds) > 1 and item.name in clouds)):
+        is_only = len(lines) == 1 and item.line  # the title names a single line
+        if item.mark or is_only or not (item.line or (len(clouds) > 1 and item.name in clouds)):
             continue
         name = layout.shorten(safe(item.name), TAG, middle=True)
         name = name if layout.width_of(name) == len(name) else to_ascii(name)  # one cell a character
@@ -300,9 +295,8 @@ def _title(plot: plain.Plot, width: int, palette: Palette, named: Collection[str
     head = layout.shorten(say(titled(plot.y_title, plot.y_unit), palette), width)
     entries = dict[str, tuple[str, int]]()
     for index, series in zip(_owners(plot.series), plot.series, strict=True):
-        if not series.guide:
-            mark = "─" if series.line else "◆" if series.mark else "•"
-            entries.setdefault(safe(series.name), ("*+ox"[index % 4] if palette.ascii else mark, index))
+        mark = "─" if series.line else "◆" if series.mark else "•"
+        entries.setdefault(safe(series.name), ("*+ox"[index % 4] if palette.ascii else mark, index))
     room = width - layout.width_of(head)
     if sum(layout.width_of(name) + 4 for name in entries) > room:
         entries = {
