@@ -20,7 +20,7 @@ from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.explore.divided_run import refusal
 from analysis.explore.frame_schedule import FrameRun, Task, schedule
-from analysis.explore.grid import Ranking, try_each
+from analysis.explore.grid import Ranking, Tick, try_each
 from analysis.explore.odds import describe_odds, odds_below
 from analysis.wording import EVIDENCE
 from hardware.base import file_access
@@ -40,6 +40,7 @@ _TURNS = 20.0  # of all tasks in a simulated schedule, if none has a rate
 _PERIODS = 4.0  # of all tasks in a timeline, if none has a rate
 _DIVISIONS = 256  # ways to divide tasks among units that are tried
 _STEPS = 12  # of a search for the largest rates
+_MOST_RUNS = 10_000  # of tasks on devices, in a search for ways
 
 
 class Mission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -470,12 +471,17 @@ def _bound_of_scale(mission: Mission, answer: ModuleAnswer) -> float:
 
 
 def try_modules(
-    mission: Mission, modules: Iterable[Sequence[Device]], find: Find, *, is_any: bool = False
+    mission: Mission,
+    modules: Iterable[Sequence[Device]],
+    find: Find,
+    tick: Tick | None = None,
+    *,
+    is_any: bool = False,
 ) -> tuple[Ranking[ModuleAnswer], str]:
     """Return the mission on each module that can run it, the best first: likely possible, possible as estimated, else
     the nearest; and the most common reason why others cannot. `is_any`: stop at the first possible one."""
     answers, reasons = try_each(
-        modules, lambda units: divide_tasks(mission, units, find), until=lambda one: is_any and one.is_possible
+        modules, lambda units: divide_tasks(mission, units, find), tick, lambda one: is_any and one.is_possible
     )
     ranking = Ranking(answers).order("power").first(lambda one: one.odds >= 0.5).first(lambda one: one.is_possible)
     return ranking, next((reason for reason, _ in reasons.most_common(1)), "")
@@ -483,7 +489,8 @@ def try_modules(
 
 def find_ways(mission: Mission, tried: Sequence[Tried], find: Find) -> tuple[MissionChange, ...]:
     """Return changes of an impossible mission, each with the nearest of all modules that it makes it possible on, the
-    possible ones first. A module that draws more at rest than is allowed is not tried."""
+    possible ones first. A module that draws more at rest than is allowed is not tried, nor are those far from being
+    possible if there are many tasks."""
     changes, tasks = list[tuple[str, Mission]](), mission.task
     if any(task.precision != "int8" for task in tasks):
         narrow = tuple(msgspec.structs.replace(task, precision="int8") for task in tasks)
@@ -492,7 +499,7 @@ def find_ways(mission: Mission, tried: Sequence[Tried], find: Find) -> tuple[Mis
     changes.append(("without a limit of power, hours, surface or mass", free))
     for i, task in enumerate(tasks if len(tasks) > 1 else ()):
         changes.append((f"without {task.model}", msgspec.structs.replace(mission, task=tasks[:i] + tasks[i + 1 :])))
-    ways = list[MissionChange]()
+    ways, tried = list[MissionChange](), tried[: max(_MOST_RUNS // (len(changes) * max(len(tasks), 1)), 8)]
     for name, changed in changes:
         modules = [units for units, one in tried if one.rest_w + one.host_w <= changed.power_w]
         answers, reason = try_modules(changed, modules or [tried[0][0]], find, is_any=True)
@@ -511,10 +518,11 @@ def answer_mission(
     modules: Sequence[Sequence[Device]],
     find: Find,
     on_paper: Iterable[Sequence[Device]] = (),
+    tick: Tick | None = None,
 ) -> MissionAnswer:
     """Answer a mission on modules; devices `on_paper` are tried if none of these can do it. Modules that a model does
     not fit, or that no known software runs it on, are left out. Raises RequestError if that leaves none."""
-    answers, reason = try_modules(mission, modules, find)
+    answers, reason = try_modules(mission, modules, find, tick)
     if not answers:
         raise RequestError(f"{name}: {reason or 'no device'}")
     best, possible = answers[0], sum(answer.is_possible for answer in answers)
