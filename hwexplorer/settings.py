@@ -192,7 +192,7 @@ SETTINGS: dict[str, Setting] = {
             name="execution", called="runtime", flags=("--runtime", "--execution"), common=EXECUTIONS,
             choices=runtime_names, listed=common_runtimes, default=AUTO, default_text=AUTO, metavar="R",
             is_always_shown=True, action="execution",
-            label=lambda runtime: "usual runtime" if runtime == AUTO else runtime,
+            label=lambda runtime: "usual software" if runtime == AUTO else runtime,
             help="software that runs it: auto (the usual runtime of each device), eager, compiled, fused, or a runtime "
             "(`--runtime list` prints all)",
         ),

@@ -260,14 +260,6 @@ def _colour(series: plain.Series, index: int) -> str:
     return _COLOURS[(series.device if series.device >= 0 else index) % len(_COLOURS)]
 
 
-def _line(series: plain.Series, path: str, end: tuple[float, float], x: _Pixels, y: _Pixels) -> str:
-    """Return a line with its name above its end."""
-    name = _text(series.name)
-    label = f'<text x="{x(end[0]):.1f}" y="{y(end[1]) - 6:.1f}" text-anchor="end">{name}</text>'
-    stroke = f' style="stroke:{_colour(series, 0)}"' if series.device >= 0 else ""
-    return f'<polyline class="roof"{stroke} points="{path}"><title>{name}</title></polyline>{label}'
-
-
 def _series(view: plain.Plot, series: plain.Series, index: int, x: _Pixels, y: _Pixels) -> str:
     colour = _colour(series, index)
     names = series.labels or series.keys or (series.name,) * len(series.x)
@@ -277,9 +269,12 @@ def _series(view: plain.Plot, series: plain.Series, index: int, x: _Pixels, y: _
         for a, b, label, size in zip(series.x, series.y, names, sizes, strict=True)
         if math.isfinite(a) and math.isfinite(b)
     ]
-    if series.line:
+    if series.line and points:
         path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b, *_ in points)
-        return _line(series, path, points[-1][:2], x, y) if points else ""
+        end = points[-1]
+        stroke = f' style="stroke:{colour}"' if series.device >= 0 else ""
+        label = f'<text x="{x(end[0]):.1f}" y="{y(end[1]) - 6:.1f}" text-anchor="end">{_text(series.name)}</text>'
+        return f'<polyline class="roof"{stroke} points="{path}"><title>{_text(series.name)}</title></polyline>{label}'
     style = f'fill="none" stroke="{colour}"' if series.mark else f'fill="{colour}" fill-opacity=".75"'
     return "".join(
         f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="{radius:.1f}" {style}><title>'

@@ -25,7 +25,7 @@ from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views import layout, plain
-from hwexplorer.views.captions import metric_word
+from hwexplorer.views.captions import metric_word, parameter_words
 
 # Columns whose sort key has another name.
 _SORT_NAMES = {"device": "name", "bar": "share", "energy_per_inference": "energy"}
@@ -240,6 +240,9 @@ class KnobContent(TreeTable):
         self.metric, self._device = metric, device
         self.update(knobs)
 
+    def _name_of(self, row: plain.Row) -> str:
+        return parameter_words(row.key)
+
     def resize(self, width: int, height: int) -> None:
         self._above = ABOVE if height >= ABOVE + LEAST else 0
         super().resize(width, height - self._above)
@@ -265,7 +268,9 @@ class KnobContent(TreeTable):
             return [Segment(palettes.plain(f"{self.curve.title} …", palette) if line == 0 else "", palette.get("dim"))]
         if line == 0:
             ends = f"{rows[0].cells[0]} to {rows[-1].cells[0]}"
-            title = f"{METRICS[self.metric].noun} by {self.curve.title.removesuffix(' turned')}, {ends}"
+            title = (
+                f"{METRICS[self.metric].noun} by {parameter_words(self.curve.title.removesuffix(' turned'))}, {ends}"
+            )
             return [Segment(layout.shorten(palettes.plain(title, palette), self.width), palette.get("header"))]
         wide = max(1, min(WIDEST, (self.width - 8) // len(rows)))
         if line == 1:

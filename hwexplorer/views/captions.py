@@ -1,5 +1,6 @@
 """Captions: the subject of figures in words, with model, scenario, node and device."""
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -25,7 +26,7 @@ def headline_of_state(state: State, settings: str = "") -> str:
     devices if the line is too long. `settings` replaces batch and precision if there are several."""
     if len(state.devices) == 1 and not state.load:
         return place_in_words(replace(state, on=state.devices[0]), settings, at="")
-    runtime = "usual runtimes" if state.execution == AUTO else ""
+    runtime = "usual software" if state.execution == AUTO else ""
     subject = f"{_name_with_size(state)}, {scenario_words(state, runtime, settings)}"
     line = f"{subject} on {', '.join(map(engine.device_key, state.devices))}"
     longest = LINE_WITH_MORE if settings else LINE
@@ -130,6 +131,13 @@ def amount_of_one(value_j: float, unit: str) -> plain.Amount:
 def family_words(family: str) -> str:
     """Return the name of a family of events for a narrow column."""
     return family.removesuffix(" and control")
+
+
+def parameter_words(name: str) -> str:
+    """Return a fact or event in words, without the unit that its amount has: `clocked idle`, `tile mac`."""
+    group, _, own = name.rpartition(".")
+    words = own if "_" in own or not group else f"{group}_{own}"  # several memories have a `read`
+    return re.sub("_(hz|w|s|nm|bytes)$", "", words).replace("_", " ")
 
 
 def chain(names: Sequence[str], most: int = 12) -> str:

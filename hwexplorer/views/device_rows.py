@@ -26,7 +26,6 @@ from hwexplorer.state import RANKS, State, replace
 from hwexplorer.text.number_format import header, scale_for
 from hwexplorer.views import plain
 from hwexplorer.views.captions import band_words
-from hwexplorer.views.tables import keep_columns
 
 if TYPE_CHECKING:
     from analysis.explore.comparison import Compared
@@ -284,7 +283,8 @@ def _card(state: State, row: DeviceRow, figures: tuple[plain.CardFigure, ...], n
 
 def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
     """Return the cards as a table: software, figures, the metric by cause and with its band, and evidence."""
-    shown = [place for place, figure in enumerate(cards[0].figures) if figure.label != "rate"]
+    heads = [(place, figure) for place, figure in enumerate(cards[0].figures) if figure.label != "rate"]
+    has_notes = any(card.note for card in cards)
     values = [value for card in cards for value in (*card.band, card.value) if 0.0 < value < inf] or [1.0]
     least, most = min(values), max(values)
 
@@ -295,7 +295,6 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
     factor, label = prefix_for(most, METRICS[metric].unit)
     ends = (end / factor for end in (least, most))
     axis = f"{' to '.join(fixed(end, min(decimals_for(end, 2), 3)) for end in ends)} {label}"
-    heads = [(place, cards[0].figures[place]) for place in shown]
     columns = (
         Column("device", "  Device", role="text", keep=0),
         Column("runs", "Runs", role="text", keep=3, help="software and the format most multiply-accumulates run in"),
@@ -304,7 +303,7 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
                    keep=0 if place in (0, len(cards[0].figures) - 1) or figure.key == metric else place + 4)
             for place, figure in heads
         ),
-        Column("note", "", role="text", keep=2),
+        *[Column("note", "", role="text", keep=2)] * has_notes,
         Column("causes", "by cause", role="bar", keep=8, help=f"{METRICS[metric].title} by cause: {plain.HELP}"),
         Column("band", axis, role="bar", keep=9, help=f"{METRICS[metric].title} and its band, on a logarithmic scale"),
         Column("evidence", "Evidence", role="text", keep=4,
@@ -316,8 +315,8 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
             (
                 f"{card.rank or ' '} {card.short}",
                 card.runs,
-                *(card.figures[place].text for place in shown),
-                card.note,
+                *(card.figures[place].text for place, _ in heads),
+                *[card.note] * has_notes,
                 card.bar,
                 plain.Span(*map(place_on_axis, (card.band[0], card.value, card.band[1]))),
                 "paper, unranked" if card.on_paper else card.evidence,
@@ -326,10 +325,7 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
         )
         for card in cards
     ]
-    table = plain.Table(metric, "", columns, tuple(rows))
-    if any(card.note for card in cards):
-        return table
-    return keep_columns(table, [place for place, column in enumerate(columns) if column.key != "note"])
+    return plain.Table(metric, "", columns, tuple(rows))
 
 
 def _figures(figure: DeviceFigure, rows: Sequence[DeviceRow]) -> list[plain.CardFigure]:

@@ -128,7 +128,7 @@ async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
         await settle_until(pilot, lambda: not app.session.jobs)
         await pilot.pause()
         assert isinstance(app.screen, ResultTable)
-        assert "usual runtimes" in screen_text(app)
+        assert "usual software" in screen_text(app)
         await pilot.press("escape")
         app = await typed(pilot, "sweep --batches nonsense")
         await settle_until(pilot, lambda: not app.session.jobs)

@@ -83,7 +83,7 @@ async def test_the_chips_of_the_title_are_clickable() -> None:
     async with on_screen("resnet50@b8?pin=tpu_v4@b8", Fake(), size=(160, 40)) as (app, pilot):
         await click(app, pilot, "head", "bf16", right=3)
         assert app.state.precision != "bf16"
-        await click(app, pilot, "head", "usual runtime")
+        await click(app, pilot, "head", "usual software")
         assert app.state.execution != "auto"
         await click(app, pilot, "head", "resnet50")
         assert app.explorer.overlay == "palette"

@@ -127,7 +127,7 @@ async def test_every_action_answers() -> None:
     async with on_screen("resnet18") as (app, pilot):
         for keys, says in (
             ("]", "batch 2 vs batch 1: "),
-            ("x", "eager vs usual runtime: "),
+            ("x", "eager vs usual software: "),
             ("p", "pinned h100_sxm"),
             ("u", 'undid "pin h100_sxm'),
         ):

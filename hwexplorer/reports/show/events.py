@@ -108,8 +108,7 @@ class EventGroup(msgspec.Struct, frozen=True, kw_only=True):
 def _name(row: EventRow | EventGroup) -> str:
     if isinstance(row, EventGroup):
         return captions.family_words(row.name)
-    # Several memories and units have a `read` or a `mac`: a single word says too little.
-    return (row.event if "_" in row.event else f"{row.category}_{row.event}").replace("_", " ")
+    return captions.parameter_words(f"{row.category}.{row.event}")
 
 
 def _by_cause(row: EventRow | EventGroup) -> plain.Stack:

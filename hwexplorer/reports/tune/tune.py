@@ -140,7 +140,7 @@ VERB = Report(
         Rows("curve", lambda document: document.knob, _CURVE, of=_curve_rows, brief=_BRIEF_CURVE),
         Rows(
             "knobs", lambda document: "Change in % for 1 % more of each fact or price, the largest effect on "
-            f"{METRICS[document.metric].noun} first", COLUMNS, key="name", brief=_BRIEF_KNOBS, footer=_remarks,
+            f"{METRICS[document.metric].noun} first", COLUMNS, key="name", brief=_BRIEF_KNOBS, notes=_remarks,
         ),
     ),
     title="Knobs",

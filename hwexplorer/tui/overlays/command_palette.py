@@ -36,11 +36,7 @@ TASKS = (
     ("Open a model of your own ..", "load file.py:factory pytorch torch onnx gguf pt2 hf file mine", ":model "),
     ("Add a device ..", "choose remove chip accelerator gpu cpu tpu hardware", "devices"),
     ("Set a limit ..", "limits budget at most maximum power memory latency energy constraint", "devices"),
-    (
-        "Find the cheapest within limits ..",
-        "search cost price least configuration budget fleet",
-        ":search --max-latency ",
-    ),
+    ("Find the cheapest within limits ..", "search cost price least budget fleet", ":search --max-latency "),
     ("Why is it slow", "bottleneck limited bound expensive explain cause", "why"),
     ("What to change: advise", "faster cheaper optimise improve suggestion", "advise"),
     ("Change the batch ..", "batch size inputs at once throughput", ":batch "),
@@ -48,6 +44,7 @@ TASKS = (
     ("Compare with what is on screen now: pin it", "difference delta before after", "pin"),
     ("What if the chip were different: turn its facts", "knobs bandwidth clock units memory double", "pane_knobs"),
     ("Play an operator on every device", "wavefront film animation cycles systolic domain flow", "wavefront"),
+    ("Run two products as one stream on each device", "chained fused products wavefront", ":show wavefront"),
     ("Run a mission: several models on one module ..", "drone robot battery hours watt deadlines rates", ":mission "),
     ("Find an operator ..", "search layer row node", "find"),
     ("Lay a measured trace beside the tree ..", "profile profiler kineto nsight measured", ":trace "),
@@ -178,7 +175,7 @@ def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[Palett
         else:
             helps[name] = known.help
         if name not in _REPEAT:
-            helps |= dict.fromkeys(commands.completions(session, f"{name} "), known.help)
+            helps |= dict.fromkeys(map(str.strip, commands.completions(session, f"{name} ")), known.help)
     for line, says in helps.items():
         title, about = captions.get(line, (line, says))
         yield PaletteItem(title, about, partial(commands.submit, session, line), line, LINE)
