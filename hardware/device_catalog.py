@@ -258,6 +258,10 @@ def _unknown_device(name: str, available: dict[str, Path]) -> RequestError:
     alike = nearest(typed.plain(vendors), by_words, most=6, cutoff=_ALIKE)
     near = fnmatch.filter(available, name)[:3] or [*dict.fromkeys(by_words[own] for own in alike)][:3]
     advice = f"did you mean {' or '.join(near)}?" if near else "no shipped device is like it"
+    if near and (several := re.match(r"(\d+) ?x ", name.lower())):
+        advice = f"did you mean {near[0]}*{several[1]}?"
+    if "+" in name:
+        advice = "`hwexplorer show offload MODEL --on DEV --host DEV` divides a model between unlike devices"
     example = near[0] if near else known_architectures.classes()[known_architectures.BASELINE]
     sheet = f"{example}{{units=80,memory_bandwidth=1e12}} states one by its data sheet"
     listing = f"`hwexplorer devices` lists all; {sheet}"

@@ -10,7 +10,8 @@ operator of which no source is known counts as one of the unit.
 Offload: the first n layers of a language model, or their experts alone, run on the host's CPU, caches of such layers
 included (llama.cpp, ktransformers); n is the least with which the rest fits into the device. Products of at least 32
 rows run on the device, which reads their weights over its link to the host each time, as llama.cpp does (ggml-cuda,
-GGML_OP_OFFLOAD_MIN_BATCH).
+GGML_OP_OFFLOAD_MIN_BATCH). Instead of a host, a second device may run the layers, unlike the first or not: it keeps
+their weights, and what crosses passes the links.
 """
 
 import re
@@ -376,14 +377,14 @@ def find_offload(result: Estimate, host: Estimate, ngl: int | None = None, moe: 
         )
     splits = {LAYERS: None if ngl is None else max(places.layers - ngl, 0), EXPERTS: moe}
     given = [(way, min(count, places.layers)) for way, count in splits.items() if count]
-    if len(given) > 1 or (moe and not places.is_expert.any()):
+    if len(given) > 1 or (moe and not (places.is_expert.any() and host.device.arch.is_host)):
         raise RequestError(
             f"{result.workload.name}: name layers on the device, or experts of layers on the host if it has any"
         )
     ways = sorted(_ways(places, host), key=lambda way: (not way.fits, way.latency_s))
     for way, count in given:
         split = describe_way(result, host, way, count)
-        ways.append(msgspec.structs.replace(split, way=f"{GIVEN}: {way}"))
+        ways.append(msgspec.structs.replace(split, way=f"{GIVEN}: {split.way}"))
     return OffloadReport(
         **head_fields(result, on_device=True),
         host=host.device.key,
@@ -400,9 +401,11 @@ def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> Off
     away, lengths, (weight_bytes, cache_bytes) = places.away(way, layers), workload.defaults, places.stored
     on_device = places.device_bytes(away)
     rows = workload.operators.gemm[:, 1] @ workload.value_at(batch=result.scenario.batch)  # 0 without a product
-    streamed = away & (rows >= STREAMED_ROWS) & (way != HOST)
+    is_host = host.device.arch.is_host
+    streamed = away & (rows >= STREAMED_ROWS) & (way != HOST) & is_host
     run = divide_run(result, host, away & ~streamed)
-    link_s = float(weight_bytes[streamed].sum()) / host_bandwidth(result.device)
+    linked_bytes = float(weight_bytes[streamed].sum()) if is_host else find_crossings(result, away)[1]
+    link_s = linked_bytes / min(host_bandwidth(result.device), np.inf if is_host else host_bandwidth(host.device))
     latency_s = run.latency_s + link_s
     tokens = result.scenario.batch * (lengths.get("output") or lengths.get("sequence", 1))
     on_host = float((weight_bytes + cache_bytes)[away].sum())
@@ -411,8 +414,10 @@ def describe_way(result: Estimate, host: Estimate, way: str, layers: int) -> Off
     caches = (float(cache_bytes[side].sum()) for side in (~away, away))
     growth = min((room / size for room, size in zip(rooms, caches, strict=True) if size), default=-1.0)
     options = {LAYERS: f"-ngl {places.layers - layers}", EXPERTS: f"--n-cpu-moe {layers}", HOST: "-ngl 0"}
+    if not is_host:
+        options = {LAYERS: f"-ts {places.layers - layers},{layers}", HOST: "-ts 0,1"}
     return OffloadWay(
-        way=way,
+        way=way if is_host else way.replace("the host", host.device.key),
         layers=layers,
         option=options.get(way, ""),
         fits=min(rooms) >= 0.0,
@@ -434,7 +439,7 @@ def host_bandwidth(device: Device) -> float:
 def _ways(places: _Placement, host: Estimate) -> Iterator[OffloadWay]:
     result = places.result
     yield describe_way(result, host, ALONE, 0)
-    for way in (LAYERS, EXPERTS) if places.is_expert.any() else (LAYERS,):
+    for way in (LAYERS, EXPERTS) if places.is_expert.any() and host.device.arch.is_host else (LAYERS,):
         sizes = ((n, places.device_bytes(places.away(way, n))) for n in range(1, places.layers + 1))
         fitting = (n for n, device_bytes in sizes if device_bytes <= result.device.memory_bytes)
         yield describe_way(result, host, way, next(fitting, places.layers))

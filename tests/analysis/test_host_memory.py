@@ -45,6 +45,17 @@ def test_what_is_held_adds_up_and_more_layers_on_the_host_are_slower():
     assert whole.latency_s == pytest.approx(host.latency_s)
 
 
+def test_layers_on_a_second_device_take_its_time():
+    """Two alike take as long as one that has the room; layers move between unlike ones at the time of each."""
+    alike = _sides("qwen3_8b:decode", host="rtx_2080")
+    assert describe_way(*alike, LAYERS, 10).latency_s == pytest.approx(alike[0].latency_s, rel=0.01)
+    unlike = _sides("qwen3_8b:decode", unit="rtx_5080", host="rtx_2080")
+    rows = [describe_way(*unlike, LAYERS, n) for n in range(0, 37, 6)]
+    assert np.all(np.diff([row.latency_s for row in rows]) > 0.0)
+    assert unlike[0].latency_s < rows[3].latency_s < unlike[1].latency_s
+    assert (rows[3].way, rows[3].option) == ("layers on rtx_2080", "-ts 18,18")
+
+
 def test_the_least_that_has_to_leave_leaves():
     report = find_offload(*_sides("qwen3_30b_a3b:decode"))
     best = report.ways[0]

@@ -1,4 +1,4 @@
-"""Show how a language model runs that keeps layers or experts in the memory of the host."""
+"""Show how a language model runs that keeps layers or experts in the memory of the host or of a second device."""
 
 from collections.abc import Iterator
 
@@ -24,8 +24,10 @@ def _document(
     state: State, host: str | None, ngl: int | None = None, n_cpu_moe: int | None = None
 ) -> divided_run.OffloadReport:
     cpu = engine.device(host or _HOST)
-    if not cpu.arch.is_host:
-        raise RequestError(f"{cpu.name} is no CPU: --host names the CPU whose memory helps, as {_HOST}")
+    if not (cpu.arch.is_host or cpu.arch is engine.device(state.on).arch):
+        raise RequestError(
+            f"{cpu.name} is no CPU: --host names the CPU whose memory helps, as {_HOST}, or a second GPU"
+        )
     request = _one_request(state)
     report = divided_run.find_offload(engine.result(request), engine.result(request, cpu.key), ngl, n_cpu_moe)
     if not state.load:
@@ -61,7 +63,7 @@ def _summary(report: divided_run.OffloadReport, state: State) -> Iterator[str]:
     )
     if report.load:
         yield _keeps_up(best.latency_s, report)
-    yield f"host {host.name}, {quantity(host.memory_bandwidth, 'byte/s')}; --host names another one"
+    yield f"{'host' if host.arch.is_host else 'second device'} {host.name}, {quantity(host.memory_bandwidth, 'byte/s')}; --host names another one"
 
 
 def _keeps_up(request_s: float, report: divided_run.OffloadReport) -> str:
@@ -76,7 +78,7 @@ def _keeps_up(request_s: float, report: divided_run.OffloadReport) -> str:
 VERB = declare.Report(
     subject=declare.DEVICE,
     options=(
-        option("--host", metavar="DEV", help=f"the CPU whose memory helps (default {_HOST})"),
+        option("--host", metavar="DEV", help=f"the CPU or the second GPU whose memory helps (default {_HOST})"),
         option(
             "--ngl", type=whole(0, 1000), metavar="N", help="a given split: layers on the device, as -ngl of llama.cpp"
         ),
