@@ -92,7 +92,7 @@ def show(section: Literal["memory"], model: _Value, *, load: _Value = ..., batch
 
 @overload
 def show(section: Literal["offload"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., host: _Value = ..., ngl: _Value = ..., n_cpu_moe: _Value = ..., devices_dir: _Value = ...) -> Result[OffloadReport]:
-    """Show how a language model runs that keeps layers or experts in the memory of the host."""
+    """Show how a language model runs that keeps layers or experts in the memory of the host or of a second device."""
 
 @overload
 def show(section: Literal["plot"], model: _Value, *, load: _Value = ..., batch: _Value = ..., precision: _Value = ..., runtime: _Value = ..., execution: _Value = ..., layout: Literal["nchw", "channels_last"] | None = ..., image_size: _Value = ..., sequence: _Value = ..., kv: _Value = ..., input: _Value = ..., batch_dim: _Value = ..., time_limit: _Value = ..., memory_limit: _Value = ..., show_output: bool | None = ..., again: bool | None = ..., strict: bool | None = ..., run_code: bool | None = ..., on: _Value = ..., plot: Literal["roofline", "batch"] | None = ..., devices_dir: _Value = ...) -> Result[Any]:

@@ -64,6 +64,7 @@ class FindPrompt(Prompt):
         session = self.session
         with suppress(RequestError):  # a condition is half typed; the note says what is missing
             if self._finder is not None:
+                state_changes.matching_rows(self._finder.content.table, text)
                 self._finder.content.find = text
                 self._finder.do_find(0)
                 return

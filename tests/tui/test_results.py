@@ -67,6 +67,7 @@ async def test_results_are_tables_whose_rows_are_pinned(line: str) -> None:
         shown = screen_text(app).splitlines()
         assert "enter applies" in shown[-1]
         assert "esc closes" in shown[-1]
+        await pilot.press("/", *"nothing:1", "enter", "n")  # no column has this name
         await pilot.press("G", "space")
         row = results.content.row
         assert row is not None

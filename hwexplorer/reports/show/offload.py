@@ -63,7 +63,8 @@ def _summary(report: divided_run.OffloadReport, state: State) -> Iterator[str]:
     )
     if report.load:
         yield _keeps_up(best.latency_s, report)
-    yield f"{'host' if host.arch.is_host else 'second device'} {host.name}, {quantity(host.memory_bandwidth, 'byte/s')}; --host names another one"
+    kind = "host" if host.arch.is_host else "second device"
+    yield f"{kind} {host.name}, {quantity(host.memory_bandwidth, 'byte/s')}; --host names another one"
 
 
 def _keeps_up(request_s: float, report: divided_run.OffloadReport) -> str:
