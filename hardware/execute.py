@@ -18,6 +18,7 @@ from hardware.demand import Bools, Demand, Floats, Ints, KernelStarts
 from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped
+from hardware.mapping.kernel_passes import engine_starts
 from hardware.power_limit import KernelNeeds, lower_clocks
 from hardware.setup import Setup
 
@@ -289,7 +290,7 @@ def _sum_kernels(demand: Demand, mapping: Mapping, setup: Setup, rates: Efficien
         core_s = np.maximum(worked_s, sums[:, 3]) * device.units
         regions = demand.per_kernel(_regions(demand, setup))
     return _KernelSums(
-        starts=demand.starts,
+        starts=engine_starts(demand, setup),
         resources=sums,
         serial_s=np.zeros((3, demand.n_kernels)) if serial_s is None else demand.per_kernel(serial_s),
         ideal_s=(demand.per_kernel(ideal_s[0]), demand.per_kernel(ideal_s[1])),

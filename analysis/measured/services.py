@@ -245,7 +245,7 @@ def _scheduler(row: Cells, deployment: Deployment, assumed: dict[str, Any]) -> S
     """Return the scheduler of a deployment with the limits that a row states. Each group of devices has a process that
     sends its tokens, several at once if the benchmark asked for it."""
     copies = (deployment.prompt_layout if deployment.layout.prefill else deployment.layout).copies
-    scheduler = find_scheduler(deployment.scheduler, deployment.device.memory_bytes).of_copies(copies)
+    scheduler = find_scheduler(deployment.scheduler, deployment.device.memory_bytes)
     each_s = scheduler.chunk_s
     at_once = assumed["stream_interval"] * deployment.layout.copies
     changes: dict[str, Any] = {"chunk_s": msgspec.structs.replace(each_s, value=each_s.value / at_once)}
@@ -253,8 +253,8 @@ def _scheduler(row: Cells, deployment: Deployment, assumed: dict[str, Any]) -> S
     if match := re.search(r"\bmax_num_seqs (\d+)", row["note"]):
         changes["max_sequences"] = int(match[1])
     if match := re.search(r"\bchunk (\d+)", row["note"]):
-        changes["max_tokens"] = int(match[1]) * (copies if scheduler.limits_each_copy else 1)
-    return msgspec.structs.replace(scheduler, **changes)
+        changes["max_tokens"] = int(match[1])
+    return msgspec.structs.replace(scheduler, **changes).of_copies(copies)
 
 
 def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:

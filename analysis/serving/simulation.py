@@ -96,7 +96,7 @@ class BatchEngine:
         self.costs, self.scheduler, self.requests, self.queue = costs, requests.scheduler, requests, queue
         self.coming = requests.coming[queue]
         self.now = self.busy_s = self.step_j = self.idle_j = self.sequence_seconds = self.others_s = 0.0
-        self.formed_s = 0.0  # when the next step is formed: later requests are not in it
+        self.formed_s = 0.0  # when the host forms the next step: later requests are not in it
         # When the API server has read all requests that came at once, and has sent all tokens so far.
         self.outlet_s = requests.intake_s[queue] if requests.load.concurrency else 0.0
         self.ticks = self.steps = self.prompt_tokens = self.output_tokens = 0
@@ -184,7 +184,7 @@ class BatchEngine:
         self.now = time_s
 
     def _spend(self, time_s: float, energy_j: float, sequences: int, steps: int, last_s: float) -> None:
-        """Account for steps. During the last, of `last_s`, a scheduler that looks ahead forms the next one."""
+        """Account for steps. In the last `last_s` of them a host that looks ahead forms and starts the next one."""
         self.now += time_s
         self.formed_s = self.now - last_s * self.scheduler.forms_ahead
         self.busy_s += time_s
@@ -218,7 +218,10 @@ class BatchEngine:
         tokens = sum(tokens_of)
         mean = self.decode_cache / held if held else 0.0
         time_s, energy_j = self.costs.uneven(decoding, mean, tokens_of, pairs_of)
-        self._spend(time_s, energy_j, decoding + pieces, 1, time_s)
+        host_s, waits_s = self.costs.host_seconds(decoding + tokens)
+        sooner_s = min(waits_s, self.now - self.formed_s)  # the host began to start its kernels during the last step
+        time_s, energy_j = time_s - sooner_s, energy_j - sooner_s * self.costs.static_w
+        self._spend(time_s, energy_j, decoding + pieces, 1, max(time_s - host_s, 0.0))
         # Decoding sequences wait for the prompts of others: the whole step if it holds none of their own tokens.
         if held:
             self.others_s += time_s - (self.costs.line(held).step(mean)[0] if decoding else 0.0)

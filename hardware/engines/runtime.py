@@ -419,9 +419,6 @@ def runtime_names() -> plugins.Names:
     return plugins.Names("runtimes", (AUTO, *MODES, *runtimes().built_in))
 
 
-LARGE_BYTES = 70 * 2**30  # from this much memory on, servers raise their limits (vLLM, SGLang)
-
-
 class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The values by which a scheduler forms steps; runtimes.toml explains them."""
 
@@ -432,7 +429,7 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     max_tokens: int
     mixes: bool
     reserves: bool
-    limits_each_copy: bool = False
+    divides_tokens: bool = False
     finds_evicted: bool
     forms_ahead: bool = False
     activations_apart: bool = False
@@ -441,12 +438,12 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     prompt_token_s: SourcedValue
     intake_s: SourcedValue
     chunk_s: SourcedValue
-    large: dict[str, Any] = {}
+    large: dict[str, dict[str, Any]] = {}
 
     def of_copies(self, copies: int) -> Scheduler:
         """Return the scheduler of all devices that compute attention, each for its sequences."""
-        each = copies if self.limits_each_copy else 1
-        limits = {"max_sequences": self.max_sequences * each, "max_tokens": self.max_tokens * each}
+        each = 1 if self.divides_tokens else copies
+        limits = {"max_sequences": self.max_sequences * copies, "max_tokens": self.max_tokens * each}
         return msgspec.structs.replace(self, **limits)
 
 
@@ -456,4 +453,5 @@ schedulers = lru_cache(partial(read_records, PATH, "schedulers", Scheduler))  # 
 def find_scheduler(name: str, memory_bytes: float) -> Scheduler:
     """Return a scheduler on a device with this much memory."""
     found = schedulers()[name]
-    return msgspec.structs.replace(found, **found.large) if memory_bytes >= LARGE_BYTES else found
+    larger = [values for gib, values in found.large.items() if memory_bytes >= int(gib) * 2**30]
+    return msgspec.structs.replace(found, **larger[-1]) if larger else found

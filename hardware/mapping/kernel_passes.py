@@ -29,7 +29,7 @@ import numpy as np
 
 from hardware.architecture_facts import Efficiency, GpuConstants
 from hardware.base.records import memoize
-from hardware.demand import READ, READ_WEIGHT, WRITE, Bools, Demand, Floats, Ints, OpClass, Transfers
+from hardware.demand import READ, READ_WEIGHT, WRITE, Bools, Demand, Floats, Ints, KernelStarts, OpClass, Transfers
 from hardware.device import Device
 from hardware.engines.runtime import ExpertLibrary
 from hardware.mapping.common import (
@@ -110,6 +110,15 @@ def _with_steps(transfers: Transfers, ops: Ints, spread: Floats) -> Transfers:
 def serving_experts(demand: Demand, setup: Setup) -> ExpertLibrary:
     """Return the library of the experts of a demand, which devices divide or not."""
     return setup.kernels.experts(demand.mean_work is not None)
+
+
+def engine_starts(demand: Demand, setup: Setup) -> KernelStarts:
+    """Return the starts of each kernel. Fused experts are one call, which an interpreter starts as any other."""
+    starts = demand.starts
+    if not setup.runtime.is_llm_engine or demand.expert_rows is None or not serving_experts(demand, setup).is_fused:
+        return starts
+    interpreted = demand.head * demand.calls.interpreted * ~demand.is_expert
+    return starts._replace(interpreted=demand.per_kernel(interpreted))
 
 
 def move_expert_rows(demand: Demand, setup: Setup) -> Demand:

@@ -146,7 +146,7 @@ def test_what_nothing_overwrote_of_an_evicted_cache_is_found_again() -> None:
 
 
 def test_an_evicted_sequence_whose_cache_is_found_whole_decodes_at_once() -> None:
-    scheduler = msgspec.structs.replace(VLLM, mixes=False, max_sequences=15, max_tokens=64)
+    scheduler = msgspec.structs.replace(VLLM, mixes=False, max_sequences=15, max_tokens=64, forms_ahead=False)
     load = first_requests(closed_load(15, Lengths(prompt=1526, output=6, spread=0.3)), 60)
     run = simulate(COSTS, scheduler, load)
     assert run.evictions.sum() == 1

@@ -108,6 +108,11 @@ def test_the_host_starts_the_kernels_of_prompts_alone() -> None:
     costs = step_costs(steps, steps.estimate(1), 4096, find_scheduler("vllm", 141e9))
     added_s = costs.without_attention(600, True)[0] - costs.without_attention(600)[0]
     assert 1e-3 < added_s < 60e-3
+    assert costs.host_seconds(600) == (costs.without_attention(64, True)[0], added_s)
+    scheduler, load = find_scheduler("vllm", 141e9), Lengths(prompt=500, output=50).draw(np.linspace(0, 1, 20))
+    runs = (simulate(costs, msgspec.structs.replace(scheduler, forms_ahead=ahead), load) for ahead in (True, False))
+    ahead, behind = (run.others_s.sum() for run in runs)
+    assert ahead < 0.9 * behind  # a host that forms steps ahead starts kernels of prompts during the last step
     assert costs.mixed(0, 0.0, 600, 0.0)[0] == costs.without_attention(600, True)[0]
     assert costs.line(256).step(1.0)[0] == pytest.approx(steps.decoding([256], [1])[0, 0, 0], rel=0.1)
 
@@ -133,7 +138,8 @@ def test_devices_that_attend_to_their_sequences_hold_caches_and_prompts_of_their
 def test_limits_of_a_step_are_those_of_each_device_or_of_all() -> None:
     vllm, sglang = (find_scheduler(name, 141e9) for name in ("vllm", "sglang"))
     assert vllm.of_copies(8).max_tokens == 8 * vllm.max_tokens
-    assert sglang.of_copies(8) == sglang
+    assert sglang.of_copies(8) == msgspec.structs.replace(sglang, max_sequences=8 * sglang.max_sequences)
+    assert [find_scheduler("sglang", size * 2.0**30).max_tokens for size in (24, 80, 180)] == [2048, 8192, 16384]
 
 
 def test_devices_with_all_tokens_gather_those_of_their_experts_alone() -> None:
