@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from hashlib import sha256
 from importlib.util import find_spec
 from itertools import chain
@@ -104,19 +104,26 @@ def write_parts(target: Path, work: Sequence[catalogue_sweep.Chunk], run: Run) -
     folder, head = target.with_name(f"{target.name}.part"), catalogue_sweep.header(work[0].form).encode()
     own_files = [file_access.stamp(str(file)) for name in work[0].folders for file in sorted(Path(name).glob("*.toml"))]
     names = [sha256(repr((VERSION, own_files, chunk)).encode()).hexdigest() for chunk in work]
-    left = {name: chunk for name, chunk in zip(names, work, strict=True) if not (folder / name).exists()}
-    done, total = (sum(chunk.n_rows for chunk in some) for some in (set(work) - set(left.values()), work))
-    if done:
-        output.say(f"{done:,} of {total:,} rows are those of a run that was stopped")
     try:
         folder.mkdir(exist_ok=True)
-        with closing(_rows([*left.values()], run, done)) as rows:
-            for name, text in zip(left, rows, strict=True):
-                file_access.write(folder / name, (text.encode(),))
-        content = chain((head,), ((folder / name).read_bytes() for name in names))
-        is_table = target.suffix.lower() == ".parquet"
-        file_access.write(target, (_parquet(b"".join(content)),) if is_table else content)
-        shutil.rmtree(folder)
+        with (folder / "lock").open("w") as lock:
+            with suppress(ImportError):  # not everywhere
+                import fcntl
+
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left = {name: chunk for name, chunk in zip(names, work, strict=True) if not (folder / name).exists()}
+            done, total = (sum(chunk.n_rows for chunk in some) for some in (set(work) - set(left.values()), work))
+            if done:
+                output.say(f"{done:,} of {total:,} rows are those of a run that was stopped")
+            with closing(_rows([*left.values()], run, done)) as rows:
+                for name, text in zip(left, rows, strict=True):
+                    file_access.write(folder / name, (text.encode(),))
+            content = chain((head,), ((folder / name).read_bytes() for name in names))
+            is_table = target.suffix.lower() == ".parquet"
+            file_access.write(target, (_parquet(b"".join(content)),) if is_table else content)
+            shutil.rmtree(folder)
+    except BlockingIOError:
+        raise RequestError(f"another run is writing {target.name}: wait, or name another file") from None
     except OSError as error:
         raise RequestError(f"cannot write {target}: {error.strerror or error}") from None
 

@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from analysis.explore.catalogue_sweep import Chunk, header, run_chunk
+from hardware.base.errors import RequestError
 from hwexplorer.reports._bulk_sweep import write_parts
 from tests.waiting import wait_until
 
@@ -91,3 +92,15 @@ def test_a_stopped_run_goes_on_from_the_rows_of_the_same_request(done: int, chan
     assert target.read_text() == WHOLE
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
     assert ran == (WORK if changed or done == len(WORK) else WORK[done:])
+
+
+def test_two_runs_cannot_write_one_file(tmp_path: Path) -> None:
+    target = tmp_path / "out.csv"
+
+    def run_twice(work: Sequence[Chunk]) -> Iterator[str]:
+        with pytest.raises(RequestError, match=r"another run is writing out\.csv"):
+            write_parts(target, WORK, partial(map, run_chunk))
+        yield from map(run_chunk, work)
+
+    write_parts(target, WORK, run_twice)
+    assert target.read_text() == WHOLE
