@@ -11,6 +11,7 @@ from hwexplorer.api import Result as Result
 from hwexplorer.api import graph as graph
 
 from analysis.explore.comparison import Comparison
+from analysis.explore.constrained_search import ConstrainedSearch
 from analysis.explore.difference import Difference
 from analysis.explore.difference import Progression
 from analysis.explore.divided_run import FallbackReport
@@ -28,7 +29,6 @@ from hwexplorer.reports.compare import Levels
 from hwexplorer.reports.devices import DeviceList
 from hwexplorer.reports.models import ModelList
 from hwexplorer.reports.models import ModelRanking
-from hwexplorer.reports.search import ConstrainedSearch
 from hwexplorer.reports.show.events import EventReport
 from hwexplorer.reports.show.kernels import KernelReport
 from hwexplorer.reports.show.memory import MemoryReport

@@ -477,8 +477,7 @@ def _largest(parts: Sequence[attribution.Part], most: int) -> list[attribution.P
 
 def _sum_parts(parts: Sequence[attribution.Part]) -> attribution.Part:
     sums = {field: sum(getattr(part, field) for part in parts) for field in ("a", "b", "difference", "fraction")}
-    times = f" ×{len(parts)}" if len(parts) > 1 else ""
-    return attribution.Part(name=merge_names([part.name for part in parts]) + times, unit=parts[0].unit, **sums)
+    return attribution.Part(name=merge_names([part.name for part in parts]), unit=parts[0].unit, **sums)
 
 
 def _progression_page(document: difference.Progression, state: State) -> plain.Page:

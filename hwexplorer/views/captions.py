@@ -71,9 +71,8 @@ def length_words(state: State) -> str:
 
 def _work_words(state: State) -> str:
     """Return the load of the scenario in words, or its batch and lengths: `batch 8, 512 tokens`."""
-    if words_of_load := engine.ref(state).load_and_lengths:
-        return words_of_load
-    return ", ".join(filter(None, (f"batch {state.batch}", length_words(state))))
+    lengths = filter(None, (f"batch {state.batch}", length_words(state)))
+    return engine.ref(state).load_and_lengths or ", ".join(lengths)
 
 
 def place_in_words(state: State, settings: str = "", at: str | None = None) -> str:

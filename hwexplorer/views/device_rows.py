@@ -109,13 +109,9 @@ def _order(outcome: Outcome, metric: str) -> tuple[bool, bool, float]:
 def rank_devices(state: State) -> tuple[str, ...]:
     """Return the devices of a state by rank, each with changed facts before the unchanged device, whose rank it
     takes."""
-
-    def order(name: str) -> tuple[bool, bool, float, bool]:
-        """Return the sort key of a device."""
-        unchanged = split_changes(name)[0]
-        return *_order(engine.outcome(state, unchanged), state.metric), name == unchanged
-
-    return with_unchanged(sorted(state.devices, key=order))
+    bases = {name: split_changes(name)[0] for name in state.devices}
+    order = {name: (*_order(engine.outcome(state, base), state.metric), name == base) for name, base in bases.items()}
+    return with_unchanged(sorted(state.devices, key=order.__getitem__))
 
 
 def rank_rows(state: State, reference: str) -> list[DeviceRow]:

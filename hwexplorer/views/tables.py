@@ -147,7 +147,7 @@ def summarize(table: plain.Table, digest: Digest) -> plain.Table:
     rows = tuple(
         msgspec.structs.replace(
             example,
-            cells=(_merge_names(alike), amount(alike) / total, *example.cells[1:]),
+            cells=(merge_names([str(row.cells[0]) for row in alike]), amount(alike) / total, *example.cells[1:]),
             has_children=False,
         )
         for alike in largest_few
@@ -163,12 +163,6 @@ def summarize(table: plain.Table, digest: Digest) -> plain.Table:
     return msgspec.structs.replace(table, columns=columns, rows=rows, footer=footer)
 
 
-def _merge_names(alike: Sequence[plain.Row]) -> str:
-    """Return the first name with the number of rows, or `layers.0-31.q_proj ×32` if names differ in one number."""
-    first_name, *others = (str(row.cells[0]) for row in alike)
-    return f"{merge_names([first_name, *others])} ×{len(alike)}" if others else first_name
-
-
 def name_pattern(name: str) -> str:
     """Return a name without the numbers of its blocks, `layers.#.mlp` or `layer_#.mlp`: rows with one pattern can
     merge."""
@@ -176,12 +170,14 @@ def name_pattern(name: str) -> str:
 
 
 def merge_names(names: Sequence[str]) -> str:
-    """Return one name for names that differ in the numbers of their blocks, `layers.0-31.q_proj`; else the first."""
+    """Return one name for names that differ in the numbers of their blocks, else the first, with how many they are:
+    `layers.0-31.q_proj ×32`."""
+    name, times = names[0], f" ×{len(names)}" if len(names) > 1 else ""
     numbers = [sorted(set(map(int, values))) for values in zip(*map(_BLOCK_NUMBER.findall, names), strict=False)]
-    if len(set(map(name_pattern, names))) != 1 or prod(map(len, numbers)) != len(names):
-        return names[0]
-    ranges = iter(numbers)
-    return _BLOCK_NUMBER.sub(lambda _: _write_range(next(ranges)), names[0])
+    if len(set(map(name_pattern, names))) == 1 and prod(map(len, numbers)) == len(names):
+        ranges = iter(numbers)
+        name = _BLOCK_NUMBER.sub(lambda _: _write_range(next(ranges)), name)
+    return name + times
 
 
 def _write_range(numbers: Sequence[int]) -> str:

@@ -216,22 +216,18 @@ def tree(state: State) -> plain.Table:
         rows.append(
             plain.Row(branch.key, cells[i], depth=depth, has_children=bool(branch.children), kind=kind, dim=dim)
         )
+    seconds, ratio, term = MEASURED
+    name = f"vs {result.runtime.name}"  # that of the predicted time
+    runtime_ratio = msgspec.structs.replace(ratio, title=name, short=" ".join(name.split()[:2]))
     table = plain.Table(
         "tree",
         _title(state, result),
-        (*columns, *(_measured_columns(result) if trace_cells else ())),
+        (*columns, *([seconds, runtime_ratio, term] if trace_cells else ())),
         tuple(rows),
         footer=engine.outcome(state).notes,
         notes=notes_of_trace,
     )
     return name_work(table, result)
-
-
-def _measured_columns(result: Estimate) -> tuple[Column, ...]:
-    """Return the columns of measured times. The runtime that they are compared with heads the ratio."""
-    seconds, ratio, term = MEASURED
-    name = f"vs {result.runtime.name}"
-    return seconds, msgspec.structs.replace(ratio, title=name, short=" ".join(name.split()[:2])), term
 
 
 def _sorted_places(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from analysis.estimate.figures import describe_deviations
 from analysis.estimate.metrics import METRICS, select_metrics
 from analysis.estimate.scenario import Scenario
+from analysis.explore.constrained_search import find_within, is_sure
 from analysis.explore.grid import Axes, Points, Ranking, evaluate
 from analysis.explore.odds import SAFE
 from analysis.explore.outcome import Constraint
@@ -21,7 +22,6 @@ from hardware.base.errors import RequestError
 from hardware.base.text import parse_amount
 from hardware.device import Device
 from hwexplorer.reports.models import rank_models
-from hwexplorer.reports.search import find_within, is_sure
 from tests.sampling import for_each
 
 FRONT = ("energy", "latency")

@@ -52,9 +52,9 @@ def test_a_design_on_paper_never_leads_a_search_of_a_load(call: Call) -> None:
 
 
 def test_names_that_differ_in_one_number_are_merged() -> None:
-    assert merge_names(["layers.0.q", "layers.1.q", "layers.2.q"]) == "layers.0-2.q"
-    assert merge_names(["layers.0.q", "layers.2.q"]) == "layers.0,2.q"
-    assert merge_names(["layer1.0.conv1", "layer2.0.conv2"]) == "layer1.0.conv1"
+    assert merge_names(["layers.0.q", "layers.1.q", "layers.2.q"]) == "layers.0-2.q ×3"
+    assert merge_names(["layers.0.q", "layers.2.q"]) == "layers.0,2.q ×2"
+    assert merge_names(["layer1.0.conv1", "layer2.0.conv2"]) == "layer1.0.conv1 ×2"
 
 
 def test_kernels_are_all_counted_and_has_the_average_intensity(call: Call) -> None:

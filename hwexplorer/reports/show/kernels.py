@@ -137,6 +137,8 @@ def kernel_report(whole: Estimate, path: str = "") -> KernelReport:
     active = weighted_mean((run.mapping.units / common.units_in_all(result.setup, run.mapping.on_matrix))[head], time)
     rate = architecture_of(device).occupancy
     resident = None if rate is None else rate(result.demand, device, run.mapping)[head]
+    limit = causes.limits(result)[chosen]
+    count, time_s = (np.bincount(limit, weights, minlength=len(causes.LIMITS)) for weights in (None, time))
     counts, fractions, time_fractions = count_in_ranges(shares, UTILIZATION, time)
     name, peak = kernel_rows.main_peak(result)
     dram_bytes = float(rows.dram_bytes[chosen].sum())
@@ -146,7 +148,14 @@ def kernel_report(whole: Estimate, path: str = "") -> KernelReport:
         latency_s=total_s,
         host_s=host_s,
         launch_dominated=int(kernel_rows.is_launch_dominated(result)[chosen].sum()),
-        bounds=_bounds(causes.limits(result)[chosen], time),
+        bounds=records(
+            Bound,
+            bound=causes.LIMITS,
+            count=count,
+            fraction=count / (len(limit) or 1),
+            time_s=time_s,
+            time_fraction=time_s / (float(time.sum()) or 1.0),
+        ),
         average_utilization=float(shares @ time) / (total_s or 1.0),
         mean_utilization=float(shares.mean()) if len(shares) else 0.0,
         utilization=records(
@@ -169,18 +178,6 @@ def kernel_report(whole: Estimate, path: str = "") -> KernelReport:
         peak=name,
         ridge_flop_per_byte=peak / device.memory_bandwidth,
         kernels=_rows(result, chosen, resident),
-    )
-
-
-def _bounds(limit: Ints, time: Floats) -> tuple[Bound, ...]:
-    count, time_s = (np.bincount(limit, weights, minlength=len(causes.LIMITS)) for weights in (None, time))
-    return records(
-        Bound,
-        bound=causes.LIMITS,
-        count=count,
-        fraction=count / (len(limit) or 1),
-        time_s=time_s,
-        time_fraction=time_s / (float(time.sum()) or 1.0),
     )
 
 

@@ -62,18 +62,12 @@ def _summary(report: divided_run.OffloadReport, state: State) -> Iterator[str]:
         f"{quantity(best.energy_j_per_token, 'J')} per token"
     )
     if report.load:
-        yield _keeps_up(best.latency_s, report)
+        load = f"under {report.load}: one request after another, {quantity(best.latency_s, 's')} each"
+        share = report.arrivals_per_s * best.latency_s
+        behind = f"falls behind, {share:.3g} times as many arrive"
+        yield f"{load}: {behind if share >= 1.0 else f'keeps up, {percent(share)} busy'}" if share else load
     kind = "host" if host.arch.is_host else "second device"
     yield f"{kind} {host.name}, {quantity(host.memory_bandwidth, 'byte/s')}; --host names another one"
-
-
-def _keeps_up(request_s: float, report: divided_run.OffloadReport) -> str:
-    """Return the sentence on a load whose requests run one after another."""
-    load = f"under {report.load}: one request after another, {quantity(request_s, 's')} each"
-    share = report.arrivals_per_s * request_s
-    if share >= 1.0:
-        return f"{load}: falls behind, {share:.3g} times as many arrive"
-    return f"{load}: keeps up, {percent(share)} busy" if share else load
 
 
 VERB = declare.Report(
