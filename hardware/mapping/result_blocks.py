@@ -5,7 +5,7 @@ few products a clock. Weights are decoded, and results scaled and written, at ra
 sides of a block; channels are padded to `depth_step`, or a window is taken four values at once (always with
 `taps_first`). `weights_per_clock` are decoded, `sums_per_clock` of two tensors are made, `block_results` are under way.
 Channels of memory read `weight_bytes_per_clock` and `scale_bytes_per_clock`, scales again for each block of
-`block_pixels`. What a device does not state is no limit.
+`block_pixels`, and what lies in memory again for each `block_channels`. What a device does not state is no limit.
 
 A block of results is finished while the next is multiplied, so a layer takes the longer of both, and once the shorter
 for its last block.
@@ -85,9 +85,10 @@ def read_seconds(demand: Demand, device: Device, traffic: Traffic) -> Floats:
     given = device.values.get
     weights = traffic.weight_read / given("weight_bytes_per_clock", np.inf)
     # Rows under the windows of two blocks are read for both.
-    again = np.maximum(demand.windows[2] / demand.windows[4], 1.0) * demand.is_convolution
-    images = (traffic.dram_read - traffic.weight_read) * again / device.input_bytes_per_clock
     _, m, n, _ = demand.gemm
+    again = np.where(demand.is_convolution, np.maximum(demand.windows[2] / demand.windows[4], 1.0), demand.macs > 0)
+    again = again * np.maximum(np.ceil(n / given("block_channels", np.inf)), 1.0)
+    images = (traffic.dram_read - traffic.weight_read) * again / device.input_bytes_per_clock
     channels = np.where(demand.is_depthwise, demand.gemm[0], n)
     pixels = given("block_pixels", np.inf) * np.where(demand.windows[2] > 1, _WINDOW_PIXELS, 1.0)
     scales = _SCALE_BYTES * channels * np.ceil(m / pixels) / given("scale_bytes_per_clock", np.inf)
