@@ -48,9 +48,8 @@ _BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale", "idle_scale") 
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
 _SETUPS_KEPT = 32  # of which a workload keeps the seconds of parts
-_OPERATORS_AT_ONCE = (
-    6_000  # operators of all batches that one execution takes: it needs one to three kilobytes for each
-)
+# Operators that one execution takes of a workload at all batches: it needs one to five kilobytes for each.
+_OPERATORS_AT_ONCE = 6_000
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

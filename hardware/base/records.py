@@ -22,7 +22,7 @@ Function = Callable[Concatenate[Record, P], Result]
 ABSENT: Any = object()
 _MEMOS = ("_remembered", "_shared")
 
-LARGE_BYTES = 16_000_000  # what a tree of 5,000 rows, or large models on four devices, need; training needs more
+LARGE_BYTES = 10_000_000  # what a tree of 5,000 rows, or large models on four devices, need; training needs more
 _KEPT_PART = 0.75  # of LARGE_BYTES, which stays when results are dropped: so it happens rarely
 _GIVE_BACK_BYTES = 2_000_000  # of new results: making them leaves ten times as much free memory
 _FEW = 8  # longer sequences are measured by their first, middle and last item
