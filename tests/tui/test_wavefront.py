@@ -8,6 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.overlays import wavefront_player
 from hwexplorer.tui.overlays.wavefront_player import WavefrontPlayer
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
@@ -24,7 +25,8 @@ async def opened(app: HwExplorer, pilot: Pilot[None], *keys: str) -> WavefrontPl
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_keys_play_pause_and_step(size: tuple[int, int]) -> None:
+async def test_keys_play_pause_and_step(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wavefront_player, "DURATION_S", 1e4)  # so that it still plays on a busy machine
     async with on_screen(STATE, size=size) as (app, pilot):
         player = await opened(app, pilot, "W")
         content = player.content
