@@ -1,10 +1,10 @@
-"""Figures of every verb, of models and architectures of every kind, are those that were recorded (tests/replay.py)."""
+"""Figures of every verb, of models and architectures of every kind, are those that were recorded (lab/replay.py)."""
 
 import copy
 import math
 import re
 
-from tests import replay
+from lab import replay
 
 
 def test_figures_are_those_recorded(capsys) -> None:

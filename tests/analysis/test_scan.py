@@ -1,6 +1,6 @@
-"""A small sample of the scan that `python -m tests.scan` makes by hand."""
+"""A small sample of the scan that `python -m lab.scan` makes by hand."""
 
-from tests.scan import scan
+from lab.scan import scan
 
 
 def test_runs_keep_their_limits_and_better_hardware_is_never_slower() -> None:

@@ -1,4 +1,4 @@
-"""Random configurations against laws of power and monotony, by hand: `nice python -m tests.scan 20000 --seed 1`.
+"""Random configurations against laws of power and monotony, by hand: `nice python -m lab.scan 20000 --seed 1`.
 
 Each draw is a model, batch, format and runtime on a device, and the same on the device with one fact that is better:
 more clock, bandwidth, units or cache, or a higher power limit. The better one is never slower, and both keep the limit
@@ -6,6 +6,7 @@ as their mean, and the electrical limit in each kernel. Not counted as slower: w
 and join."""
 
 import argparse
+import math
 import random
 from collections.abc import Iterator
 
@@ -52,7 +53,7 @@ def added_threads_s(before: Estimate, after: Estimate) -> float:
     """Return what the threads of more cores take at most to fork and join, s: a law of software."""
     if "thread_join_s" not in before.device.facts:
         return 0.0
-    doublings = np.log2(max(after.device.units / before.device.units, 1.0))
+    doublings = math.log2(max(after.device.units / before.device.units, 1.0))
     return before.device.thread_join_s * doublings * 3.0 * before.demand.n_kernels
 
 

@@ -1,11 +1,11 @@
 """Replays thousands of requests of the command line and compares every figure with what was recorded, bit by bit.
 
-    python -m tests.replay record FILE [--count 5000] [--seed 1] [--jobs 2]    on the code to be changed
-    python -m tests.replay compare FILE [--jobs 2] [--count N] [--only WORD] [--strict]    on the changed code
-    python -m tests.replay fixture    rewrites what tests/test_replay.py compares
+    python -m lab.replay record FILE [--count 5000] [--seed 1] [--jobs 2]    on the code to be changed
+    python -m lab.replay compare FILE [--jobs 2] [--count N] [--only WORD] [--strict]    on the changed code
+    python -m lab.replay fixture    rewrites what tests/test_replay.py compares
 
 It knows the command line alone, run in this process, so it survives whatever moves inside. FILE is a gzip of JSON
-lines. The requests of one group (tests/replay_requests.py) share a process and an empty folder, in their order.
+lines. The requests of one group (lab/replay_requests.py) share a process and an empty folder, in their order.
 Requests that write a file print nothing: the next ones of the group read it.
 """
 
@@ -32,7 +32,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-FIXTURE = Path(__file__).with_name("replay_figures.jsonl.gz")
+FIXTURE = Path(__file__).parents[1] / "tests" / "replay_figures.jsonl.gz"
 FIXTURE_FIGURES = 60  # of one request
 CLOSE = 1e-9  # the last bits differ between machines' BLAS
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
@@ -176,7 +176,7 @@ def _alike(path: str) -> str:
 
 def _work(does: Any, group: list[Any], target: str) -> None:
     """Does a group of requests in this process; the results are lines of a file."""
-    from tests.replay_requests import write_files
+    from lab.replay_requests import write_files
 
     with isolated(), gzip.open(target, "wt", compresslevel=3, encoding="utf-8") as file:
         write_files()
@@ -187,7 +187,7 @@ def _work(does: Any, group: list[Any], target: str) -> None:
 def work_in_processes(does: Any, groups: Iterable[list[Any]], jobs: int, folder: Path) -> Iterator[tuple[Path, int]]:
     """Does each group in a new process, `jobs` at once. Yields the file of results and the size of each group, in
     the order in which they end."""
-    context = multiprocessing.get_context(METHOD)
+    context: Any = multiprocessing.get_context(METHOD)  # the types of a platform differ
     running: dict[Any, tuple[Any, Path, int]] = {}
 
     def ended() -> Iterator[tuple[Path, int]]:
@@ -242,7 +242,7 @@ class Progress:
 
 def record(target: Path, count: int, seed: int, jobs: int) -> None:
     """Records what the present code prints."""
-    from tests.replay_requests import list_requests
+    from lab.replay_requests import list_requests
 
     progress = Progress()
     with _workplace() as folder:
@@ -321,7 +321,7 @@ def tell_found(found: list[Entry], strict: bool = False) -> int:
 
 def write_fixture(target: Path, seed: int) -> None:
     """Writes what tests/test_replay.py compares: a few figures of some requests."""
-    from tests.replay_requests import list_short
+    from lab.replay_requests import list_short
 
     with _workplace(), isolated():
         entries = [record_request(request) for request in list_short(seed)]
@@ -337,7 +337,7 @@ def write_fixture(target: Path, seed: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.replay", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m lab.replay", description=__doc__.partition("\n")[0])
     parser.add_argument("does", choices=("record", "compare", "fixture"))
     parser.add_argument("file", nargs="?", type=Path, default=FIXTURE)
     parser.add_argument("--count", type=int, default=0, help="requests (record: 5000; compare: the first N, all)")
@@ -360,5 +360,5 @@ if __name__ == "__main__":
     # The code of the folder one stands in, also where this file is that of another checkout.
     others = [path for path in sys.path if Path(path).resolve() != here.parent]
     sys.path[:] = [os.getcwd(), str(here.parents[1]), *others]
-    sys.modules["tests.replay"] = sys.modules["__main__"]
+    sys.modules["lab.replay"] = sys.modules["__main__"]
     sys.exit(main())

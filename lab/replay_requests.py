@@ -1,4 +1,4 @@
-"""The requests that tests/replay.py records: words of the command line, drawn at random from a seed.
+"""The requests that lab/replay.py records: words of the command line, drawn at random from a seed.
 
 A group is a model with some requests of it, or requests that follow from each other (a file is written, then read).
 Names of models, devices, power modes and nodes are asked of the program.
@@ -10,7 +10,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from tests import replay
+from lab import replay
 
 
 def _options(name: str, values: str) -> list[str]:
@@ -148,8 +148,11 @@ trace trace.json --model conv2d --on epyc_7763 | kernels conv2d?trace=trace.json
 tree conv2d?trace=trace.json --on xeon_8490h | kernels conv2d?trace=trace.json --on t4 |
 trace trace.json --model mlp --on t4
 """
-TRACED = (("conv2d", 900, [[1, 64, 56, 56], [64, 64, 3, 3]]), ("batch_norm", 80, [[1, 64, 56, 56], [64]]))
-TRACED += (("relu", 20, [[1, 64, 56, 56]]),)
+TRACED = (
+    ("conv2d", 900, [[1, 64, 56, 56], [64, 64, 3, 3]]),
+    ("batch_norm", 80, [[1, 64, 56, 56], [64]]),
+    ("relu", 20, [[1, 64, 56, 56]]),
+)
 
 
 def write_files() -> None:
@@ -194,7 +197,8 @@ class Drawing:
     def __getitem__(self, name: str) -> str:
         """Draws by name: `model`, `device` .., or one of a list."""
         if name in ("model", "device", "devices", "node", "other", "rule"):
-            return getattr(self, f"_{name}")()
+            drawn: str = getattr(self, f"_{name}")()
+            return drawn
         return self.random.choice(DRAWN.get(name) or DRAWN[f"{self.family}_{name}"])
 
     def fill(self, template: str) -> list[str]:
@@ -283,7 +287,8 @@ def list_requests(count: int, seed: int) -> list[list[dict[str, Any]]]:
 def list_short(seed: int) -> list[dict[str, Any]]:
     """Lists one request of each kind of a few small models, and some others."""
     d = Drawing(seed)
-    requests = [argv for each in listed(SHORT) for argv in d.of_model(*each.split())]
+    models = (each.split() for each in listed(SHORT))
+    requests = [argv for model, family in models for argv in d.of_model(model, family)]
     requests += [d.fill(each) for each in ["devices {device}"] * 24]
     requests += split(WRONG)[0][::8]
     requests += [argv for argv in split(ONCE)[0] if argv[0] in ("models", "devices", "validate", "design", "rank")][::2]
