@@ -176,21 +176,13 @@ def compare_devices(state: State, on_paper: bool = False) -> comparison.Comparis
     )  # fmt: skip
 
 
-class NodeCosts(msgspec.Struct, frozen=True):
-    """The costs of a node on one device, None if the device does not run it."""
-
-    latency_s: float | None
-    energy_j_per_inference: float | None
-    own_edp_js: float | None
-
-
 class ComparedNode(msgspec.Struct, frozen=True):
-    """A node on every device. `winner` is the existing device with the least by metric, '' in a tie or if a kernel
-    hides the node on one of them."""
+    """A node with its costs by device: latency_s, energy_j_per_inference and own_edp_js, None if it does not run there.
+    `winner` is the existing device with the least by metric, '' in a tie or if a kernel hides the node on one."""
 
     id: str
     type: str
-    devices: dict[str, NodeCosts]
+    devices: dict[str, dict[str, float | None]]
     winner: dict[str, str]
 
 
@@ -207,11 +199,13 @@ def _levels(state: State, level: str) -> Levels:
     tables = {name: _by_node(replace(state, metric=name), level, "graph") for name in ("latency", "energy", "edp")}
     keys = {name: engine.device(name).key for name in with_unchanged(state.devices)}
     columns = [[column.key.partition(":")[2] for column in table.columns] for table in tables.values()]
-    rows = []
+    fields, rows = ("latency_s", "energy_j_per_inference", "own_edp_js"), []
     for same in zip(*(table.rows for table in tables.values()), strict=True):
         costs = [dict(zip(names, row.cells, strict=True)) for names, row in zip(columns, same, strict=True)]
-        figures_of = {name: [None if of[name] is None else float(of[name]) for of in costs] for name in keys}
-        devices = {key: NodeCosts(*figures_of[name]) for name, key in keys.items()}
+        devices = {
+            key: {field: None if of[name] is None else float(of[name]) for field, of in zip(fields, costs, strict=True)}
+            for name, key in keys.items()
+        }
         winner = {metric: keys.get(str(row.cells[-1]), "") for metric, row in zip(tables, same, strict=True)}
         rows.append(ComparedNode(same[0].key, same[0].kind, devices, winner))
     head = figures.head_fields(engine.result(state))

@@ -122,7 +122,10 @@ def _words(search: constrained_search.ConstrainedSearch, state: State) -> plain.
     if search.nearest is not None and search.constraints:
         excess = search.nearest_excess
         amount = f"by {percent(excess - 1)}" if excess < 10 else f"{quantity(excess, 'SI')} times"
-        lines.append(f"nearest miss: {_describe_figures(search.nearest)}; exceeds a limit {amount}")
+        near, names = search.nearest, select_metrics(lambda metric: metric.limit_example)
+        figures = ", ".join(f"{name} {quantity(near.figure(name), METRICS[name].unit)}" for name in names)
+        miss = f"{near.device} at batch {near.batch}, {near.precision} ({figures})"
+        lines.append(f"nearest miss: {miss}; exceeds a limit {amount}")
     return plain.Text("limits", "", (("Limits", tuple(lines)),) if lines else ())
 
 
@@ -135,12 +138,6 @@ def _against_uncapped(best: Point, state: State) -> str:
     energy, latency = (f"{new / old * 100 - 100:+.0f} %" for new, old in zip(capped, free, strict=True))
     now, before_cap = (f"{quantity(joules, 'J')} and {quantity(seconds, 's')}" for joules, seconds in (capped, free))
     return f"{device.operating_words.strip()} {now}; without a cap {before_cap} ({energy} energy, {latency} latency)"
-
-
-def _describe_figures(point: Point) -> str:
-    names = select_metrics(lambda metric: metric.limit_example)
-    figures = ", ".join(f"{name} {quantity(point.figure(name), METRICS[name].unit)}" for name in names)
-    return f"{point.device} at batch {point.batch}, {point.precision} ({figures})"
 
 
 def _plot(search: constrained_search.ConstrainedSearch, state: State) -> plain.Plot | plain.Text:

@@ -120,18 +120,16 @@ def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
     now, new = (make_point(one, settings()) for one in (before, run))
     chances = odds_sentence(odds([run], before)) if before.device.key != run.device.key else ""
 
-    def saved(name: str) -> float:
-        """Return how much less a figure is, as a fraction of now."""
-        value: float = getattr(now, name)
-        return (value - getattr(new, name)) / value if value else 0.0
-
+    fields = {"energy": "energy_j_per_inference", "latency": "latency_s", "memory": "peak_memory_bytes"}
     suggestion = Suggestion(
         kind=other.kind,
         change=other.change,
         after=new,
-        saved_energy_fraction=saved("energy_j_per_inference"),
-        saved_latency_fraction=saved("latency_s"),
-        saved_memory_fraction=saved("peak_memory_bytes"),
+        **{
+            f"saved_{name}_fraction": (before_it - getattr(new, field)) / before_it
+            for name, field in fields.items()
+            if (before_it := getattr(now, field))
+        },
         throughput_ratio=new.throughput_per_s / now.throughput_per_s if now.throughput_per_s else 0.0,
         why=comparison.change_effects(before, run, chances),
         step=comparison.request_of(run),

@@ -45,7 +45,7 @@ def _summary(report: divided_run.FallbackReport, state: State) -> tuple[str, ...
             f"{count_noun(report.pieces, 'piece')} of the model on the unit; {count_noun(report.crossings, 'tensor')} "
             f"({quantity(report.crossing_bytes, 'byte')}) between the sides"
         )
-        lines.extend(_costs(report))
+        lines += _costs(report)
     return (*lines, f"source: {report.source}; limits on sizes are not checked")
 
 

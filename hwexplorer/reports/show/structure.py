@@ -296,19 +296,15 @@ def _operators(result: Estimate) -> tuple[Operator, ...]:
 
 
 def _subgraph_columns(result: Estimate, fused: demand.Demand) -> dict[str, Any]:
-    flops = fused.per_kernel(_flops(result))
-    ingress, egress, weights = (
-        fused.per_kernel(fused.moved_bytes[role]) for role in (demand.READ, demand.WRITE, demand.READ_WEIGHT)
-    )
+    moved, roles = fused.moved_bytes, {"ingress": demand.READ, "egress": demand.WRITE, "weight": demand.READ_WEIGHT}
+    crossing = {f"{name}_bytes": fused.per_kernel(moved[role]) for name, role in roles.items()}
     return {
+        **crossing,
         "macs": fused.per_kernel(fused.macs),
-        "flops": flops,
-        "ingress_bytes": ingress,
-        "egress_bytes": egress,
-        "weight_bytes": weights,
+        "flops": (flops := fused.per_kernel(_flops(result))),
         "internal_bytes": fused.per_kernel(fused.local_bytes),
         "threads": fused.elements[result.partition.head],
-        "intensity": ratio(flops, ingress + egress + weights),
+        "intensity": ratio(flops, np.sum([*crossing.values()], axis=0)),
     }
 
 

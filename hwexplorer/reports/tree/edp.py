@@ -76,7 +76,9 @@ def edp_report(whole: Estimate, path: str = "") -> EdpReport:
     static = float(part.energy_j[causes.STATIC])
     of_kernels = result.run.utilization[result.demand.kernel[members]]
     busy = min(weighted_mean(of_kernels, result.run.latency_s[members]), 1.0)
-    peak_w, peak_kernel = _peak_power(result, path)
+    chosen, kernels = kernel_rows.kernels_of(result, path), kernel_rows.kernels(result)
+    watts = ratio(kernels.energy_j[chosen], result.run.kernel_s[chosen])
+    highest = int(chosen[watts.argmax()]) if len(chosen) else None
     subgraphs = np.unique(parts.subgraph[members])
     shares = figures.subgraphs.share[subgraphs]
     return EdpReport(
@@ -99,8 +101,8 @@ def edp_report(whole: Estimate, path: str = "") -> EdpReport:
             time_fraction=part.time_s / (time or 1.0),
         ),
         average_power_w=energy / time if time else 0.0,
-        peak_power_w=peak_w,
-        peak_power_kernel=peak_kernel,
+        peak_power_w=float(watts.max(initial=0.0)),
+        peak_power_kernel="" if highest is None else kernels.id[highest],
         static_power_w=static / time if time else 0.0,
         power_limit_w=whole.power_limit_w,
         tdp_w=whole.device.tdp_w * whole.workload.devices,
@@ -110,14 +112,6 @@ def edp_report(whole: Estimate, path: str = "") -> EdpReport:
         half_of_edp=tree_figures.count_making(shares / (shares.sum() or 1.0), 0.5),
         fusion_benefit_js=float(tree_figures.fusion_benefit(whole)[members].sum()) * (path != tree_figures.HOST),
     )
-
-
-def _peak_power(result: Estimate, path: str) -> tuple[float, str]:
-    rows_of_node = kernel_rows.kernels_of(result, path)
-    if not len(rows_of_node):
-        return 0.0, ""
-    power = ratio(kernel_rows.kernels(result).energy_j[rows_of_node], result.run.kernel_s[rows_of_node])
-    return float(power.max()), kernel_rows.kernels(result).id[int(rows_of_node[power.argmax()])]
 
 
 # --- the verb ---------------------------------------------------------------------------------------------------------

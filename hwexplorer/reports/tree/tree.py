@@ -109,6 +109,8 @@ def _node(result: Estimate, nodes: Sequence[tuple[int, Branch]], key: str) -> No
         share = float(level.share[i])
         children = tuple(build(child, share) for child in branch.children)
         bound, reason = _reason(figures, branch)
+        is_one = branch.kind == "model" or (branch.kind == "subgraph" and branch.count == 1)
+        is_fused = result.execution == "fused" and len(branch.members) > 1
         values = _columns(level, i, result.scenario.batch) | {"cumulative": float(running[i])}
         values["share_of_parent"] = share / parent_share if parent_share else 0.0
         if branch.kind == "model":
@@ -121,7 +123,7 @@ def _node(result: Estimate, nodes: Sequence[tuple[int, Branch]], key: str) -> No
             kind=branch.kind,
             type=branch.type,
             repeats=branch.count,
-            is_fused=_is_fused(figures, branch),
+            is_fused=is_fused if is_one else bool(figures.fused[branch.members].all()),
             bound=bound,
             reason=reason,
             format=tree_view.format_of(result, branch) or msgspec.UNSET,
@@ -133,12 +135,6 @@ def _node(result: Estimate, nodes: Sequence[tuple[int, Branch]], key: str) -> No
     top = next(i for i, branch in enumerate(branches) if branch.key == key)
     above = next((i for i in range(top, -1, -1) if depths[i] < depths[top]), None)
     return build(branches[top], 1.0 if above is None else float(level.share[above]))
-
-
-def _is_fused(figures: tree_figures.TreeFigures, branch: Branch) -> bool:
-    if branch.kind == "model" or (branch.kind == "subgraph" and branch.count == 1):
-        return figures.estimate.execution == "fused" and len(branch.members) > 1
-    return bool(figures.fused[branch.members].all())
 
 
 def _reason(figures: tree_figures.TreeFigures, branch: Branch) -> tuple[str, str]:
