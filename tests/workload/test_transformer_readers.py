@@ -165,6 +165,9 @@ _MLPS = [f"model.layers.{i}.mlp*" for i in range(4)]
          (3_145_728 - 524_288) * (0.5 + 20 / 8 / 128) + 524_288 * (1 + 20 / 8 / 128) + 2 * _MLP + 2 * _REST),
         ({"quant_method": "fp8", "ignored_layers": ["re:(a+)+b", "re:.*self_attn.*"]},
          _MLP + 2 * 3_145_728 + 2 * _REST),
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"targets": ["Linear"], "weights": {
+            "num_bits": 4, "type": "int", "group_size": 128}}}, "ignore": ["lm_head", "model.layers.0.mlp"]},
+         _LINEAR * (0.5 + 2 / 128) + 2 * _REST),
         ({"quant_method": "exl3", "bits": 4.0, "head_bits": 6}, _LINEAR / 2 + 512_000 * 0.75 + 2 * (_REST - 512_000)),
     ],
 )  # fmt: skip
@@ -179,10 +182,9 @@ def test_weights_have_the_bytes_that_the_checkpoint_states(
     assert json.loads(Path(out).read_text())["weight_bytes"] == pytest.approx(weights, rel=1e-4)
 
 
-def test_the_embedding_of_mlx_is_packed_too(tmp_path: Path) -> None:
+def test_the_embedding_of_mlx_is_packed_too() -> None:
     own = {"group_size": 64, "bits": 4, "model.layers.0.mlp.up_proj": {"group_size": 64, "bits": 6}}
-    (tmp_path / "config.json").write_text(json.dumps(_LLAMA | {"quantization": own}))
-    stored = stored_weights.read(_LLAMA | {"quantization": own}, 4)
+    stored = stored_weights.read(_LLAMA | {"quantization": own, "quantization_config": own | {"mode": "affine"}}, 4)
     assert stored.precision == "w4a16g64s32x6"
     assert ("embed_tokens", QUANTIZED) in stored.parts
     assert ("layers.0.mlp.up_proj", IN_8_BITS) in stored.parts

@@ -37,7 +37,6 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: float = 0.0
     zero: bool = False
     activations: int = 16
-    tables: bool = False
 
     @property
     def precision(self) -> str:
@@ -80,6 +79,12 @@ def part_names() -> dict[str, tuple[str, ...]]:
         for module, leaves in rows["leaves"].items()
         for leaf in leaves
     }
+
+
+@cache
+def _modules() -> frozenset[str]:
+    """Return the last words of the names of modules that hold several layers."""
+    return frozenset(name.rpartition(".")[2] for names in table()["modules"].values() for name in names)
 
 
 class _Rules:
@@ -143,7 +148,7 @@ def _read(section: bytes, layers: int) -> Checkpoint:
         return Checkpoint()
     if not isinstance(stated, dict | NoneType):
         return Checkpoint(notes=(f"{ASSUMED}: it is not a table, so weights count 2 byte a value (bf16)",))
-    is_mlx = stated is not None and stated is raw.get("quantization")
+    is_mlx = raw.get("quantization") is not None  # MLX states it twice
     is_stated, stated = stated is not None, stated or {}
     method = str(stated.get("quant_method", "mlx" if is_mlx else ""))[:40].lower()
     rules, usual = _stated_rules(raw, stated, method)
@@ -178,7 +183,8 @@ def _stated_rules(raw: Raw, stated: Raw, method: str) -> tuple[_Rules, Packing |
     if groups:
         usual = None
     for name in (name for key in keys["wide"] for name in _names(_at(stated, key))):
-        rules.add(name, None)
+        if not groups or name.rpartition(".")[2] not in _modules():  # compressed-tensors ignores layers by whole names
+            rules.add(name, None)
     for name, value in ((str(name), value) for found in maps for name, value in found.items()):
         sign, colon, expression = name.partition(":")
         is_dynamic = bool(colon) and sign in "+-"
@@ -197,7 +203,7 @@ def _stated_rules(raw: Raw, stated: Raw, method: str) -> tuple[_Rules, Packing |
     head = stated.get("head_bits")
     if stated.get(HEAD) is True or isinstance(head, int):
         rules.add(HEAD, msgspec.structs.replace(usual, bits=head or usual.bits) if usual else None)
-    if usual is not None and usual.tables:
+    if usual is not None and method == "mlx":
         for name in (HEAD, EMBEDDING):
             rules.add(name, usual)
     return rules, usual
