@@ -265,7 +265,8 @@ class KnobContent(TreeTable):
             text = f"Sorting the facts by their effect on {METRICS[self.metric].noun} …" if line == 0 else ""
             return [Segment(palettes.plain(text, palette), palette.get("dim"))]
         if not rows:
-            return [Segment(palettes.plain(f"{self.curve.title} …", palette) if line == 0 else "", palette.get("dim"))]
+            text = f"{parameter_words(self.curve.title)} …" if line == 0 else ""
+            return [Segment(palettes.plain(text, palette), palette.get("dim"))]
         if line == 0:
             ends = f"{rows[0].cells[0]} to {rows[-1].cells[0]}"
             title = (
@@ -317,7 +318,7 @@ class KnobsPane(ViewPane):
             for action in waiting if self.state.pane == self.pane else ():
                 self.call_later(action)
         self.content.go(self.state.fact or self.content.curve.title.removesuffix(" turned"))  # the one a key turns
-        self.set_title(views.device_name(self.state.on), "change for +1 %")
+        self.set_title(views.device_name(split_changes(self.state.on)[0]), "change for +1 %")
 
     def _do_when_listed(self, action: Callable[[], None]) -> None:
         """Do an action when the knobs are listed, so that no key means another one than the list will show. Evaluate

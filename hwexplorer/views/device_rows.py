@@ -315,7 +315,7 @@ def device_table(cards: Sequence[plain.Card], metric: str) -> plain.Table:
                 *[card.note] * has_notes,
                 card.bar,
                 plain.Span(*map(place_on_axis, (card.band[0], card.value, card.band[1]))),
-                "paper, unranked" if card.on_paper else card.evidence,
+                f"{card.evidence.removeprefix('on ')}, unranked" if card.on_paper else card.evidence,
             ),
             dim=card.on_paper or card.is_unchanged or not card.fits or bool(card.over),
         )
