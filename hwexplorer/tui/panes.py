@@ -11,6 +11,7 @@ import msgspec
 from rich.segment import Segment
 
 from analysis.estimate.metrics import METRICS
+from analysis.estimate.tree_figures import HOST
 from hardware.base.errors import RequestError
 from hardware.what_if import split_changes
 from hwexplorer import state as states
@@ -261,12 +262,10 @@ class KnobContent(TreeTable):
     def _knob_line(self, line: int, palette: palettes.Palette) -> list[Segment]:
         """Return a line on the selected knob: its metric and range (0), the curve (1), or the marks below the curve."""
         rows, place = self.curve.rows, [column.key for column in self.curve.columns]
-        if not self.table.rows:
-            text = f"Sorting the facts by their effect on {METRICS[self.metric].noun} …" if line == 0 else ""
-            return [Segment(palettes.plain(text, palette), palette.get("dim"))]
-        if not rows:
-            text = f"{parameter_words(self.curve.title)} …" if line == 0 else ""
-            return [Segment(palettes.plain(text, palette), palette.get("dim"))]
+        text = "" if rows else f"{parameter_words(self.curve.title)} …"
+        text = text if self.table.rows else f"Sorting the facts by their effect on {METRICS[self.metric].noun} …"
+        if text:
+            return [Segment(palettes.plain(text if line == 0 else "", palette), palette.get("dim"))]
         if line == 0:
             ends = f"{rows[0].cells[0]} to {rows[-1].cells[0]}"
             title = (
@@ -399,6 +398,8 @@ class PlotPane(ViewPane):
 
 def place_of(state: states.State) -> str:
     """Return the node under the cursor for a title: `layer3.conv2` for `layer3.0-5.conv2`."""
+    if state.at == HOST:
+        return "start of the run"
     return re.sub(r"\.\d+-\d+(?=\.|$)", "", state.at) or state.model
 
 

@@ -158,7 +158,7 @@ COLUMNS = (
 )  # fmt: skip
 FORMAT = Column("format", "Format", role="text", keep=1, help="of its products, if layers have formats of their own")
 MEASURED = (
-    Column("measured", "Measured s", "s", role="quantity", keep=0, short="Measured", help="from the state's trace"),
+    Column("measured", "Measured", "s", keep=0, scale="latency", help="from the state's trace"),
     Column("ratio", "vs predicted", "x", role="quantity", keep=0, help="measured over predicted time"),
     Column("term", "Term", role="text", keep=2, help="cause of the operators with the largest difference"),
 )
