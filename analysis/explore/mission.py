@@ -100,11 +100,9 @@ class Need(msgspec.Struct, frozen=True):
     @property
     def flip(self) -> str:
         """Write what would make the mission possible, or what it has to spare."""
-        if self.kind == "time":
-            return (
-                f"needs {self.over:.2g}x the speed" if self.over > 1.0 else f"{1.0 / self.over:.2g}x the time it needs"
-            )
-        return f"needs {self.over:.2g}x less power" if self.over > 1.0 else f"{1.0 / self.over:.2g}x the power it needs"
+        if self.over > 1.0:
+            return f"needs {self.over:.2g}{'x the speed' if self.kind == 'time' else 'x less power'}"
+        return f"{1.0 / self.over:.2g}x the {self.kind} it needs"
 
 
 class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
