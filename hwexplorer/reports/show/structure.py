@@ -464,6 +464,7 @@ STAGES = (
 )
 
 
+_NEAR = 1.0 + 1e-9
 _BRIEF = columns(Subgraph, "subgraph threads intensity minimum optimal best")
 
 
@@ -484,7 +485,22 @@ def _summary(report: StructureReport, state: State) -> tuple[str, ...]:
         f"FLOPs and {percent(path.time_fraction)} of the {quantity(report.latency_s - report.host_s, 's')} after the "
         f"start of the run: {chain(path.subgraphs, 6)}",
         f"with its branches run at once the model would be {report.parallelism[0].speedup:.2f}x as fast",
+        _checks(report),
     )
+
+
+def _checks(report: StructureReport) -> str:
+    """Say how many speed-ups and times, computed independently, agree with the concurrency."""
+    graph, _, threads, _ = report.parallelism
+    path_s, stages_s = report.critical_path.time_s, sum(stage.time_s for stage in report.stages)
+    names = [f"branches 1 to {graph.most:g}x", f"threads at most {threads.most:,.0f}x"]
+    names.append(" <= ".join(quantity(s, "s") for s in (path_s, stages_s, report.latency_s)) + " of path, stages, run")
+    holds = (
+        1.0 <= graph.speedup * _NEAR <= graph.most * _NEAR**2,
+        threads.speedup <= threads.most * _NEAR,
+        path_s <= stages_s * _NEAR <= report.latency_s * _NEAR**2,
+    )
+    return f"{sum(holds)} of {len(holds)} checks hold: {'; '.join(names)}"
 
 
 VERB = declare.Report(
