@@ -223,7 +223,8 @@ def _with_library_rates(mapping: Mapping, demand: Demand, setup: Setup, elementw
     convert weights at the share `elementwise` of the bandwidth."""
     device, runtime, library = setup.device, setup.runtime, setup.products
     is_attention, is_product = demand.is_attention, demand.op_class == OpClass.GEMM
-    if largest := library.largest_peak_share.get(device.software_class):
+    largest = library.largest_peak_share.get(device.software_class)
+    if largest and setup.plan.operand_bytes >= FORMATS[WIDE].bytes:
         matrix_s = np.maximum(mapping.matrix_s, np.where(is_product, mapping.matrix_ideal_s / largest.value, 0.0))
         mapping = msgspec.structs.replace(mapping, matrix_s=matrix_s)
     converted = _converted_bytes(mapping, demand, setup)
