@@ -118,12 +118,11 @@ _BLOCK_NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+")
 
 class Digest(msgspec.Struct, frozen=True):
     """A rule to shorten a table: keep the rows with most of the column `by`, and add their share in a column `title`.
-    `what` names a row. Rows merge if their rounded cells are equal and `alike` returns the same for their names."""
+    `what` names a row. Rows merge if their rounded cells are equal and only numbers of blocks in their names differ."""
 
     by: str
     what: str
     title: str = "Time %"
-    alike: Callable[[str], str] = lambda name: ""
 
 
 def summarize(table: plain.Table, digest: Digest) -> plain.Table:
@@ -133,8 +132,7 @@ def summarize(table: plain.Table, digest: Digest) -> plain.Table:
     for row in table.rows:
         if not row.depth:
             figures = (float(f"{cell:.3g}") if isinstance(cell, float) else cell for cell in row.cells[1:])
-            alike = (name_pattern(str(row.cells[0])), digest.alike(str(row.cells[0])), *figures)
-            groups.setdefault(alike, []).append(row)
+            groups.setdefault((name_pattern(str(row.cells[0])), *figures), []).append(row)
 
     def amount(rows: Sequence[plain.Row]) -> float:
         """Return the sum of the column over rows."""

@@ -9,7 +9,6 @@ from hardware.base.text import count_noun, percent, quantity
 from hwexplorer import declare, engine
 from hwexplorer.options import option
 from hwexplorer.state import State
-from hwexplorer.views.captions import place_in_words
 
 GROUPS = columns(divided_run.OperatorGroup)
 
@@ -67,17 +66,11 @@ def _costs(report: divided_run.FallbackReport) -> Iterator[str]:
         yield f"it does not fit: the rest takes {quantity(run.rest_bytes, 'byte')}, {report.rest_device} has {room}"
 
 
-def _title(report: divided_run.FallbackReport, state: State) -> str:
-    """Return the title with the format that runs, if the unit lacks the one that is asked for."""
-    title = f"Fallback of {place_in_words(state)}"
-    return title if report.precision_run == report.precision else f"{title}, which runs {report.precision_run}"
-
-
 VERB = declare.Report(
     subject=declare.DEVICE,
     options=(option("--rest", metavar="DEV", help="the device that runs the rest (default: of the same module)"),),
     document=_document,
-    title=_title,
+    title="Fallback",
     parts=(
         declare.summary_text(_summary),
         declare.Rows("groups", "Operators", GROUPS, key="operator", dim=lambda row: row.status == divided_run.RUNS),

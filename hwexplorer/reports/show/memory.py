@@ -1,6 +1,5 @@
 """Show what memory holds: weights, activations, the peak, and what would save some."""
 
-import re
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -280,7 +279,7 @@ VERB = declare.Report(
             brief={
                 "title": "Largest at the peak",
                 "columns": document.columns(LiveValue, "value bytes"),
-                "digest": Digest("bytes", "value", "Share of live", lambda name: re.sub(r"\.\d+\.", ".", name)),
+                "digest": Digest("bytes", "value", "Share of live"),
             },
         ),
         declare.Rows("levels", "What fits where", document.columns(MemoryLevel)),
