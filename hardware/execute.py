@@ -7,7 +7,6 @@ was started for. Energy follows events."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple, cast
 
 import msgspec
@@ -19,7 +18,7 @@ from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped
 from hardware.mapping.kernel_passes import engine_starts
-from hardware.power_limit import KernelNeeds, lower_clocks
+from hardware.power_limit import KernelNeeds, dispatched_s, lower_clocks
 from hardware.setup import Setup
 
 # The values of `Execution.bound`, in order.
@@ -67,7 +66,7 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     overlapped_s, joins_s = _busy(mapping, kernels, setup)
     overhead, floor = _overhead(kernels, setup, _start_s(kernels.starts, setup)[0])
     own_s = overlapped_s + kernels.serial_s.sum(axis=0) + joins_s + overhead + kernels.class_s
-    return _dispatched_s(own_s, np.zeros(demand.n_kernels) + floor, _awaits(kernels.starts, setup))
+    return dispatched_s(own_s, np.zeros(demand.n_kernels) + floor, _awaits(kernels.starts, setup))
 
 
 def execute(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Execution:
@@ -89,12 +88,13 @@ def execute(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Execut
     clocked_s = _clocked_part(kernels, setup, at_full_clock.overlapped_s)
     repeats = np.empty(demand.n_kernels)
     repeats[demand.kernel] = times
-    needs = KernelNeeds._make((*joules, at_full_clock.own_s, *clocked_s, at_full_clock.start_cycles_s, repeats))
     begins = kernels.starts.begins > 0.0
     begins[1:] |= demand.model[1:] != demand.model[:-1]
     begins[:1] = True
-    host_s, awaits = np.zeros(demand.n_kernels) + at_full_clock.dispatch_s, _awaits(kernels.starts, setup)
-    run = lower_clocks(needs, budget, begins, lambda own_s, at: _dispatched_s(own_s, host_s[at], awaits[at]))
+    host = np.zeros(demand.n_kernels) + at_full_clock.dispatch_s, _awaits(kernels.starts, setup)
+    own_s = at_full_clock.own_s
+    needs = KernelNeeds._make((*joules, own_s, *clocked_s, at_full_clock.start_cycles_s, repeats, *host))
+    run = lower_clocks(needs, budget, begins)
     kernel_s, busy_s, dispatch_s = run.kernel_s, at_full_clock.busy_s, at_full_clock.dispatch_s
     # A kernel that waits for the host takes the same time at a lower clock.
     is_waiting = kernel_s > run.own_s
@@ -367,22 +367,6 @@ def _awaits(starts: KernelStarts, setup: Setup) -> Bools:
     """Return whether the host waits for the device before it dispatches a kernel, (k,): always, or, where the runtime
     dispatches ahead, before a call and before an operator that takes several dispatches."""
     return (starts.begins > 0.0) | (starts.dispatched > 1.0) | (not setup.runtime.dispatches_ahead)
-
-
-def _dispatched_s(own_s: Floats, host_s: Floats, awaits: Bools) -> Floats:
-    """Return the seconds of each kernel, (s, k) or (k,), with its wait for the host. It dispatches a kernel during the
-    one before, or, where it does not await the device, ahead of it."""
-    seconds: Floats = np.maximum(own_s, host_s)
-    if awaits.all() or not host_s.any():
-        return seconds
-    calls = awaits.nonzero()[0].tolist()
-    for first, last in pairwise((*calls, len(host_s))):
-        own = own_s[..., first + 1 : last]
-        ahead = host_s[first + 1 : last].cumsum() - own.cumsum(axis=-1) + own
-        latest = np.maximum.accumulate(np.maximum(ahead, 0.0), axis=-1)
-        latest[..., 1:] -= latest[..., :-1]
-        seconds[..., first + 1 : last] = own + latest
-    return seconds
 
 
 def _regions(demand: Demand, setup: Setup) -> Floats:

@@ -7,7 +7,7 @@ share x of its clock it takes `t(x) = fixed + start / x + max(busy, compute / x)
 keeps its clock and its energy. The clock is the largest x whose energy fits into the time: the time is the least that
 keeps the limit, so better hardware is never slower. Below the least clock the chip pauses instead."""
 
-from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -15,7 +15,7 @@ import numpy as np
 
 from hardware.demand import Bools, Floats, Ints
 
-_CLOSE = 1e-13  # relative, at which a clock is found; the limit itself holds exactly
+_CLOSE = 1e-12  # of the clock, at which it is found; the limit itself holds exactly
 _ROUNDS = 60
 
 
@@ -35,20 +35,17 @@ class PowerBudget(msgspec.Struct, frozen=True):
     least_clock: float
     core_clock: float
 
-    def voltage(self, clock: Floats) -> Floats:
-        """Return the voltage at a share of the clock, relative to that at the clock."""
-        return 1.0 - self.slope * (1.0 - clock)
-
-    def idle_w(self, clock: Floats) -> Floats:
-        """Return the power at rest at a share of the clock, W."""
-        follows = 1.0 - self.idle_follows * (1.0 - clock * self.voltage(clock) ** 2)
-        return (self.static_w - self.gated_w) * follows
+    def voltage_and_idle(self, clock: Floats) -> tuple[Floats, Floats]:
+        """Return at a share of the clock the square of the voltage, relative to that at the clock, and the power at
+        rest, W."""
+        squared = (1.0 - self.slope * (1.0 - clock)) ** 2
+        return squared, (self.static_w - self.gated_w) * (1.0 - self.idle_follows * (1.0 - clock * squared))
 
 
 class KernelNeeds(NamedTuple):
     """Kernels take this at the full clock, each (k,): energy of work on chip, by time, and in memory; seconds, the part
-    of them at work, the arithmetic in that part, and the part of a kernel's start that takes cycles; and how often each
-    runs."""
+    of them at work, the arithmetic in that part, and the part of a kernel's start that takes cycles; how often each
+    runs; the seconds of the host to dispatch it, and whether the host awaits the device before it does."""
 
     chip_j: Floats
     timed_j: Floats
@@ -58,6 +55,8 @@ class KernelNeeds(NamedTuple):
     compute_s: Floats
     start_s: Floats
     times: Floats
+    host_s: Floats
+    awaits: Bools
 
 
 class Throttled(NamedTuple):
@@ -71,13 +70,26 @@ class Throttled(NamedTuple):
     idle_scale: Floats
 
 
-Wait = Callable[[Floats, Ints | slice], Floats]  # the seconds of chosen kernels, with their waits for the host
+def dispatched_s(own_s: Floats, host_s: Floats, awaits: Bools) -> Floats:
+    """Return the seconds of each kernel, (s, k) or (k,), with its wait for the host. It dispatches a kernel during the
+    one before, or, where it does not await the device, ahead of it."""
+    seconds: Floats = np.maximum(own_s, host_s)
+    if np.logical_and.reduce(awaits) or not np.maximum.reduce(host_s):
+        return seconds
+    calls = awaits.nonzero()[0].tolist()
+    for first, last in pairwise((*calls, len(host_s))):
+        own = own_s[..., first + 1 : last]
+        ahead = host_s[first + 1 : last].cumsum() - own.cumsum(axis=-1) + own
+        latest = np.maximum.accumulate(np.maximum(ahead, 0.0), axis=-1)
+        latest[..., 1:] -= latest[..., :-1]
+        seconds[..., first + 1 : last] = own + latest
+    return seconds
 
 
-def lower_clocks(needs: KernelNeeds, budget: PowerBudget, begins: Bools, wait: Wait) -> Throttled:
+def lower_clocks(needs: KernelNeeds, budget: PowerBudget, begins: Bools) -> Throttled:
     """Return the kernels at the highest clock of each run that keeps the budget. Calls of the model start where
     `begins`, (k,), holds."""
-    ones, kernel_s = np.ones(len(needs.own_s)), wait(needs.own_s, slice(None))
+    ones, kernel_s = np.ones(len(needs.own_s)), dispatched_s(needs.own_s, needs.host_s, needs.awaits)
     fastest = Throttled(needs.own_s, kernel_s, ones, ones, ones)
     starts = _windows(kernel_s, begins, budget.window_s)
     is_first = np.zeros(len(ones), dtype=np.bool_)
@@ -85,8 +97,8 @@ def lower_clocks(needs: KernelNeeds, budget: PowerBudget, begins: Bools, wait: W
     run_of = is_first.cumsum() - 1
     dynamic_j = needs.chip_j + needs.timed_j + needs.memory_j
     over_j = np.add.reduceat((dynamic_j + (budget.static_w - budget.limit_w) * kernel_s) * needs.times, starts)
-    highest = budget.peak_w - budget.static_w
-    is_burst = dynamic_j > highest * needs.own_s  # a kernel does not draw its energy while it waits
+    # A kernel does not draw its energy while it waits.
+    is_burst = dynamic_j > (budget.peak_w - budget.static_w) * needs.own_s
     is_over = (over_j > 0.0)[run_of] | is_burst
     if not is_over.any():
         return fastest
@@ -95,17 +107,21 @@ def lower_clocks(needs: KernelNeeds, budget: PowerBudget, begins: Bools, wait: W
     is_slower = np.zeros(call_of[-1] + 1, dtype=np.bool_)
     is_slower[call_of[is_over]] = True
     (at,) = is_slower[call_of].nonzero()
+    most, (bursts,) = ones[at], is_burst[at].nonzero()
+    if len(bursts):
+        alone, each = _choose(needs, at[bursts]), np.arange(len(bursts))
+        alone = alone._replace(host_s=np.zeros(len(bursts)))
+        most[bursts] = _Runs(alone, budget, each, each, budget.peak_w, most[bursts]).highest_clock()
     (starts,), run_of = is_first[at].nonzero(), is_first[at].cumsum() - 1
-    needs = KernelNeeds._make(values[at] for values in needs)
-    runs = _Runs(needs, budget, starts, run_of, budget.limit_w, lambda own_s: wait(own_s, at), ones[at])
-    if is_burst.any():
-        alone = np.arange(len(at))
-        bursts = _Runs(needs, budget, alone, alone, budget.peak_w, np.asarray, ones[at]).highest_clock()
-        runs = msgspec.structs.replace(runs, most=bursts)
+    runs = _Runs(_choose(needs, at), budget, starts, run_of, budget.limit_w, most)
     slower = runs.at_clock(runs.highest_clock())
     if len(at) == len(ones):
         return slower
     return Throttled._make(_with_values(values, at, found) for values, found in zip(fastest, slower, strict=True))
+
+
+def _choose(needs: KernelNeeds, at: Ints) -> KernelNeeds:
+    return KernelNeeds._make([values[at] for values in needs])
 
 
 def _with_values(values: Floats, at: Ints, found: Floats) -> Floats:
@@ -126,6 +142,18 @@ def _windows(kernel_s: Floats, begins: Bools, window_s: float) -> Ints:
         starts = np.sort(np.concatenate((starts, (starts + ends)[is_long] // 2)))
 
 
+class _AtClock(NamedTuple):
+    """Kernels at their clocks, each (k,): seconds on the device, and with waits for the host; factor of cycles; square
+    of the voltage; energy on chip, J; power at rest, W."""
+
+    own_s: Floats
+    kernel_s: Floats
+    cycles: Floats
+    squared: Floats
+    chip_j: Floats
+    idle_w: Floats
+
+
 class _Runs(msgspec.Struct, frozen=True):
     """Runs of kernels, which begin at `starts`, (r,), under the same limit, W. `run_of` is the run of each kernel, and
     `most` its highest clock, (k,) each."""
@@ -135,67 +163,62 @@ class _Runs(msgspec.Struct, frozen=True):
     starts: Ints
     run_of: Ints
     limit_w: float
-    wait: Callable[[Floats], Floats]
     most: Floats
 
     def sum_over(self, values: Floats) -> Floats:
         """Return the sum of each run, whose kernels count as often as they run, (r,)."""
         return np.asarray(np.add.reduceat(values * self.needs.times, self.starts), dtype=np.float64)
 
-    def over_j(self, dynamic_j: Floats, kernel_s: Floats, idle_w: Floats | float) -> Floats:
-        """Return the energy of each run beyond what the limit allows, J."""
-        return self.sum_over(dynamic_j + (idle_w - self.limit_w) * kernel_s)
-
-    def spread(self, clock: Floats) -> Floats:
-        """Return the clock of each kernel, from that of its run."""
-        return np.minimum(clock[self.run_of], self.most)
-
-    def run_at(self, clock: Floats) -> tuple[Floats, Floats]:
-        """Return the seconds of kernels and the factors of their cycles, at their clocks."""
-        needs, cycles = self.needs, np.minimum(clock / self.budget.core_clock, 1.0)
-        seconds = needs.own_s - needs.busy_s - needs.start_s + needs.start_s / cycles
-        seconds = seconds + np.maximum(needs.busy_s, needs.compute_s / clock)
-        return seconds, _ratio(cycles * seconds, needs.own_s)
-
-    def chip_j(self, clock: Floats, cycles: Floats) -> Floats:
-        """Return the energy of kernels on chip at their clocks, J."""
-        return (self.needs.chip_j + self.needs.timed_j * cycles) * self.budget.voltage(clock) ** 2
+    def run_at(self, clock: Floats) -> _AtClock:
+        """Return the kernels at the clock of each run, (r,)."""
+        needs, budget, of_kernel = self.needs, self.budget, np.minimum(clock[self.run_of], self.most)
+        cycles, (squared, idle_w) = np.minimum(of_kernel / budget.core_clock, 1.0), budget.voltage_and_idle(of_kernel)
+        own_s = needs.own_s - needs.busy_s - needs.start_s + needs.start_s / cycles
+        own_s += np.maximum(needs.busy_s, needs.compute_s / of_kernel)
+        cycles *= own_s / np.maximum(needs.own_s, 1e-300)
+        chip_j = (needs.chip_j + needs.timed_j * cycles) * squared
+        return _AtClock(own_s, dispatched_s(own_s, needs.host_s, needs.awaits), cycles, squared, chip_j, idle_w)
 
     def excess_j(self, clock: Floats) -> Floats:
-        """Return the energy of each run beyond what the limit allows, if all run at their clocks, J."""
-        of_kernel = self.spread(clock)
-        seconds, cycles = self.run_at(of_kernel)
-        dynamic_j = self.chip_j(of_kernel, cycles) + self.needs.memory_j
-        return self.over_j(dynamic_j, self.wait(seconds), self.budget.idle_w(of_kernel))
+        """Return the energy of each run beyond what the limit allows, at its clock, J."""
+        run = self.run_at(clock)
+        return self.sum_over(run.chip_j + self.needs.memory_j + (run.idle_w - self.limit_w) * run.kernel_s)
 
     def highest_clock(self) -> Floats:
-        """Return the highest clock of each run at which its energy fits into its time, or the least clock, (r,): false
-        position, each run by itself, whatever others are solved with it."""
-        high = np.ones(len(self.starts))
-        low = high * self.budget.least_clock
-        over, under = self.excess_j(high), self.excess_j(low)
-        low, is_open = np.where(over <= 0.0, high, low), (over > 0.0) & (under < 0.0)
-        was_over = np.zeros(len(low), dtype=np.bool_)
-        for step in range(_ROUNDS):
-            if not is_open.any():
+        """Return the highest clock of each run at which its energy fits into its time, or the least clock, (r,), each
+        run by itself, whatever others are solved with it. Interpolate between the ends of what is left and the end that
+        was left last, or halve it where this curve turns (Chandrupatla)."""
+        ends = np.ones((2, len(self.starts)))
+        ends[0] *= self.budget.least_clock
+        # Of the energy times the clock, which is closer to a line. The first end keeps the limit.
+        over = np.array([clock * self.excess_j(clock) for clock in ends])
+        ends[0, over[1] <= 0.0] = 1.0
+        clock, (left,) = ends[0].copy(), ((over[0] < 0.0) & (over[1] > 0.0)).nonzero()
+        new, share = np.zeros(len(left), dtype=np.int64), over[0, left] / (over[0, left] - over[1, left])
+        for _ in range(_ROUNDS):
+            if not len(left):
                 break
-            between = np.where(is_open, (low * over - high * under) / np.maximum(over - under, 1e-300), low)
-            excess = self.excess_j(between)
-            is_over = excess > 0.0
-            # An end that stays twice counts half (Illinois), else the other one alone would move.
-            weight = np.where(is_over == was_over, 0.5 if step else 1.0, 1.0)
-            under, over = np.where(is_over, weight * under, excess), np.where(is_over, excess, weight * over)
-            high, low = np.where(is_open & is_over, between, high), np.where(is_open & ~is_over, between, low)
-            was_over, is_open = is_over, is_open & (high - low > _CLOSE) & (excess != 0.0)
-        return low
+            clock[left] = a = ends[new, left] + share * (ends[1 - new, left] - ends[new, left])
+            over_a = (clock * self.excess_j(clock))[left]
+            new = (over_a > 0.0).astype(np.int64)
+            b, over_b, c, over_c = ends[1 - new, left], over[1 - new, left], ends[new, left], over[new, left]
+            ends[new, left], over[new, left] = a, over_a
+            part, fall = (a - b) / (c - b), (over_a - over_b) / (over_c - over_b)
+            with np.errstate(divide="ignore", invalid="ignore"):  # where both ends were equally far over
+                by_c = (c - a) / (b - a) * over_a / (over_c - over_a) * over_b / (over_c - over_b)
+            curve = over_a / (over_b - over_a) * over_c / (over_b - over_c) + by_c
+            turns = (fall**2 >= part) | ((1.0 - fall) ** 2 >= 1.0 - part)
+            least = _CLOSE / np.abs(b - a)
+            share = np.maximum(np.minimum(np.where(turns, 0.5, curve), 1.0 - least), least)
+            is_left = (least < 0.5) & (over_a != 0.0)
+            left, new, share = left[is_left], new[is_left], share[is_left]
+        return ends[0]
 
     def at_clock(self, clock: Floats) -> Throttled:
         """Return the kernels at the clock of each run. What lacks at the least clock is a pause, and the energy is what
         the limit allows, whatever the last digits of the clock."""
-        of_kernel, budget = self.spread(clock), self.budget
-        own_s, cycles = self.run_at(of_kernel)
-        kernel_s, idle_w = self.wait(own_s), budget.idle_w(of_kernel)
-        chip_j, memory_j = self.chip_j(of_kernel, cycles), self.needs.memory_j
+        budget, memory_j = self.budget, self.needs.memory_j
+        own_s, kernel_s, cycles, squared, chip_j, idle_w = self.run_at(clock)
         drawn_w = (chip_j + memory_j) / np.maximum(kernel_s, 1e-300)
         pause = np.maximum(drawn_w / (budget.peak_w - idle_w), 1.0)
         own_s, kernel_s = own_s * pause, kernel_s * pause
@@ -204,7 +227,7 @@ class _Runs(msgspec.Struct, frozen=True):
         stretch = longer[self.run_of]
         allowed = _ratio(room_j * longer - self.sum_over(memory_j), self.sum_over(chip_j))
         exactly = np.where(clock < 1.0, np.minimum(allowed, 1.0), 1.0)
-        price_scale = budget.voltage(of_kernel) ** 2 * exactly[self.run_of]
+        price_scale = squared * exactly[self.run_of]
         # Where nothing slows down, what the chip switches off at rest is what the limits ask for.
         spare_w = _ratio(room_j - self.sum_over(chip_j + memory_j), self.sum_over(kernel_s))
         added_w = (np.clip(spare_w, 0.0, budget.gated_w) * (clock >= 1.0))[self.run_of]
