@@ -494,10 +494,10 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     times add up. `reduction` says how convolutions run with fewer multiplications. `dispatch_event`, `sampling_event`
     and `instruction_event` are labels of events.
     `has_layouts`: the framework chooses the layout. `places_models`: a whole model is laid out at once.
-    `splits_batches`: compilers run a batch in parts whose activations stay on chip. `saves_energy`: they have
-    schedules of least energy. `unit_bandwidth` is the fact of the bytes that a unit moves in a clock, if that may
-    limit the bandwidth of the memory. `misses` are rates by name: (events missed, all events). `count_instruction`
-    returns the events of one instruction, (e,), of loops in which units wait."""
+    `splits_batches`: compilers run a batch in parts whose activations stay on chip. `unit_bandwidth` is the fact of the
+    bytes that a unit moves in a clock, if that may limit the bandwidth of the memory. `misses` are rates by name:
+    (events missed, all events). `count_instruction` returns the events of one instruction, (e,), of loops in which
+    units wait."""
 
     id: str
     name: str
@@ -519,7 +519,6 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     has_layouts: bool = False
     places_models: bool = False
     splits_batches: bool = False
-    saves_energy: bool = False
     unit_bandwidth: str = ""
     misses: dict[str, tuple[str, str]] = {}
     count_instruction: Callable[[ArchitectureFacts], Floats] | None = None

@@ -136,6 +136,11 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return np.equal(self.op_class, OpClass.ATTENTION)
 
     @cached_property
+    def is_factor(self) -> NDArray[np.bool_]:
+        """True where an operator is a factorisation or a triangular solve, (n,)."""
+        return np.equal(self.op_class, OpClass.FACTOR)
+
+    @cached_property
     def vector_class(self) -> Ints:
         """The class of an operator's vector work, (n,): element-wise beside a product, else its own class."""
         is_product = (self.op_class <= OpClass.ATTENTION) & (self.op_class >= OpClass.GEMM)
@@ -224,18 +229,18 @@ def _sums(place: Ints, values: Floats, count: int) -> Floats:
     return np.asarray(np.bincount(place, values, count), dtype=np.float64)
 
 
-_OF_OPERATORS = ("n", "is_convolution", "is_depthwise", "is_attention", "vector_class", "shapes")
+_OF_OPERATORS = ("n", "is_convolution", "is_depthwise", "is_attention", "is_factor", "vector_class", "shapes")
 _OF_TRANSFERS = ("transfers_by_role",)
 
 
 def distinct_shapes(sizes: Floats, is_tiled: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """Return one operator of each distinct column of `sizes` (r, n), (u,), and each operator's shape number, (n,), from
     1 on; 0 for operators that are not tiled."""
-    taken = np.flatnonzero(is_tiled)
+    (taken,) = is_tiled.nonzero()
     sizes = sizes[:, taken]
     order = np.lexsort(sizes)
-    sizes = sizes[:, order]
-    is_new = np.append(np.ones(min(len(taken), 1), dtype=np.bool_), (sizes[:, 1:] != sizes[:, :-1]).any(axis=0))
+    sizes, is_new = sizes[:, order], np.ones(len(taken), dtype=np.bool_)
+    is_new[1:] = (sizes[:, 1:] != sizes[:, :-1]).any(axis=0)
     shape_of = np.zeros(len(is_tiled), dtype=np.int64)
-    shape_of[taken[order]] = np.cumsum(is_new)
+    shape_of[taken[order]] = is_new.cumsum()
     return taken[order[is_new]], shape_of

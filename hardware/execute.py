@@ -16,9 +16,9 @@ from hardware.architecture_facts import CpuConstants, Efficiency
 from hardware.demand import Bools, Demand, Floats, Ints, KernelStarts
 from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
-from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped
+from hardware.mapping.common import BLOCKS, BY_TILES, PASSES, STARTS, Mapping, Traffic, overlapped
 from hardware.mapping.kernel_passes import engine_starts
-from hardware.power_limit import KernelNeeds, dispatched_s, lower_clocks
+from hardware.power_limit import KernelNeeds, PowerBudget, Throttled, dispatched_s, lower_clocks
 from hardware.setup import Setup
 
 # The values of `Execution.bound`, in order.
@@ -76,25 +76,21 @@ def execute(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Execut
     With the operator's share w of its kernel's busy time and its slowdown r under the limit (1 without), its latency is
     `(w busy + overhead of the operator that the kernel was started for) r`, s. Its energy is that of its events, with
     prices on chip times the square of the voltage, plus the static power times its latency, J."""
-    device, mapping = setup.device, map_demand(demand, setup, setup.efficiency)
-    mapping = msgspec.structs.replace(mapping, counts=mapping.counts.copy())
-    kernels = _sum_kernels(demand, mapping, setup, setup.efficiency)
-    at_full_clock = _time_kernels(mapping, kernels, setup)
-    share = _share(demand, mapping, at_full_clock.resource, kernels.resources[0].max(axis=0))
-    work = _price_work(demand, setup, mapping, kernels, at_full_clock, share)
-    static_w = float(setup.prices.value[device.arch.static_rows].sum())
+    device, arch = setup.device, setup.device.arch
+    static_w = float(setup.prices.value[arch.static_rows].sum())
     budget = device.power_budget(static_w)
-    joules = demand.per_kernel(np.array((work.chip_j, work.timed_j, work.memory_j)))
-    clocked_s = _clocked_part(kernels, setup, at_full_clock.overlapped_s)
     repeats = np.empty(demand.n_kernels)
     repeats[demand.kernel] = times
-    begins = kernels.starts.begins > 0.0
+    begins = demand.starts.begins > 0.0
     begins[1:] |= demand.model[1:] != demand.model[:-1]
     begins[:1] = True
-    host = np.zeros(demand.n_kernels) + at_full_clock.dispatch_s, _awaits(kernels.starts, setup)
-    own_s = at_full_clock.own_s
-    needs = KernelNeeds._make((*joules, own_s, *clocked_s, at_full_clock.start_cycles_s, repeats, *host))
-    run = lower_clocks(needs, budget, begins)
+    mapping = map_demand(demand, setup, setup.efficiency)
+    way = _at_full_clock(demand, setup, mapping, repeats)
+    if mapping.least_energy is None:
+        run = lower_clocks(way.needs, budget, begins)
+    else:
+        way, run = _take_quicker(demand, setup, way, mapping.least_energy, budget, begins)
+    mapping, kernels, at_full_clock, _, share, counts, worked, *joules = way
     kernel_s, busy_s, dispatch_s = run.kernel_s, at_full_clock.busy_s, at_full_clock.dispatch_s
     # A kernel that waits for the host takes the same time at a lower clock.
     is_waiting = kernel_s > run.own_s
@@ -105,11 +101,11 @@ def execute(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Execut
     latency_s = latency_s * slowdown[demand.kernel]
     factors = run.price_scale, run.cycle_scale, run.idle_scale
     price_scale, cycles, idle_scale = (factor[demand.kernel] for factor in factors)
-    counts, worked = work.counts, work.worked
-    counts[device.arch.timed_rows] *= cycles if worked is None else worked + (1.0 - worked) * cycles
-    counts[device.arch.static_rows] = latency_s
+    counts[arch.timed_rows] *= cycles if worked is None else worked + (1.0 - worked) * cycles
+    counts[arch.static_rows] = latency_s
     # The voltage of memory stays.
-    dynamic_j = (work.chip_j + work.timed_j * cycles) * price_scale + work.memory_j
+    chip_j, timed_j, memory_j = joules
+    dynamic_j = (chip_j + timed_j * cycles) * price_scale + memory_j
     pipelined_s = None
     if mapping.fill_s is not None and mapping.is_resident is not None:
         # The chip that works on several layers at once is given the next batch before this one ends.
@@ -184,9 +180,15 @@ def _time_kernels(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> _Kern
     )
 
 
-class _Work(NamedTuple):
-    """The events of operators at the full clock, and their energy, J."""
+class _Way(NamedTuple):
+    """A mapping at the full clock: sums over its kernels, their times, what they need, the share of each operator in
+    its kernel, its events, and their energy, J."""
 
+    mapping: Mapping
+    kernels: _KernelSums
+    times: _KernelTimes
+    needs: KernelNeeds
+    share: Floats  # (n,)
     counts: Floats  # (e, n)
     worked: Floats | None  # (n,): the share of clocked time with work, if units without work are not clocked
     chip_j: Floats  # (n,): of events on chip
@@ -194,13 +196,15 @@ class _Work(NamedTuple):
     memory_j: Floats  # (n,): of memory, which has a clock and a voltage of its own
 
 
-def _price_work(
-    demand: Demand, setup: Setup, mapping: Mapping, kernels: _KernelSums, times: _KernelTimes, share: Floats
-) -> _Work:
-    """Count the events of operators at the full clock, and price them.
+def _at_full_clock(demand: Demand, setup: Setup, mapping: Mapping, repeats: Floats) -> _Way:
+    """Time kernels at the full clock, count the events of their operators, and price them.
 
     Units are clocked while a kernel is busy, for `launch_clocked` of its start, and while the host of a server handles
     its sequences. Cores wait in loops in the cycles that instructions of the work do not take."""
+    mapping = msgspec.structs.replace(mapping, counts=mapping.counts.copy(), least_energy=None)
+    kernels = _sum_kernels(demand, mapping, setup, setup.efficiency)
+    times = _time_kernels(mapping, kernels, setup)
+    share = _share(demand, mapping, times.resource, kernels.resources[0].max(axis=0))
     arch, prices, sequence_s = setup.device.arch, setup.prices, setup.runtime.sequence_s.value
     worked_s = None if mapping.clocked_s is None else np.minimum(mapping.clocked_s, times.busy_s)
     clocked_s = times.busy_s if worked_s is None else worked_s
@@ -215,7 +219,32 @@ def _price_work(
     if worked_s is not None:  # units without work are not clocked: work takes its cycles at any clock
         worked = np.divide(worked_s, clocked_s, out=np.zeros_like(worked_s), where=clocked_s > 0.0)[demand.kernel]
         chip_j, timed_j = chip_j + worked * timed_j, (1.0 - worked) * timed_j
-    return _Work(counts, worked, chip_j, timed_j, memory_j)
+    joules = demand.per_kernel(np.array((chip_j, timed_j, memory_j)))
+    clocked = _clocked_part(kernels, setup, times.overlapped_s)
+    host = np.zeros(demand.n_kernels) + times.dispatch_s, _awaits(kernels.starts, setup)
+    needs = KernelNeeds._make((*joules, times.own_s, *clocked, times.start_cycles_s, repeats, *host))
+    return _Way(mapping, kernels, times, needs, share, counts, worked, chip_j, timed_j, memory_j)
+
+
+def _take_quicker(
+    demand: Demand, setup: Setup, way: _Way, other: Mapping, budget: PowerBudget, begins: Bools
+) -> tuple[_Way, Throttled]:
+    """Return the run of each model under the power limit, with tiles that take less energy where the limit slows it
+    down and these are quicker. Both ways are solved together."""
+    models, repeats, half = demand.model, way.needs.times, len(begins)
+    cooler = msgspec.structs.replace(way.mapping, **{name: getattr(other, name) for name in BY_TILES})
+    lean = _at_full_clock(demand, setup, cooler, repeats)
+    needs = KernelNeeds._make([np.array(pair).ravel() for pair in zip(way.needs, lean.needs, strict=True)])
+    both = lower_clocks(needs, budget, np.array((begins, begins)).ravel())
+    runs = [Throttled._make([values[part] for values in both]) for part in (slice(half), slice(half, None))]
+    is_slowed = np.bincount(models, runs[0].price_scale < 1.0) > 0.0
+    is_quicker = is_slowed & (np.bincount(models, (runs[0].kernel_s - runs[1].kernel_s) * repeats) > 0.0)
+    if is_quicker.all() or not is_quicker.any():
+        return (lean, runs[1]) if is_quicker[0] else (way, runs[0])
+    taken = is_quicker[models]
+    mapping = way.mapping.exchange(other, taken[demand.kernel])
+    run = Throttled._make([np.where(taken, *values) for values in zip(runs[1], runs[0], strict=True)])
+    return _at_full_clock(demand, setup, mapping, repeats), run
 
 
 def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, Demand]:

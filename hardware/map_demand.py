@@ -38,9 +38,13 @@ def architecture_of(device: Device) -> Architecture:
 def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map each operator to the device, at each setting of the efficiencies, as much slower as it was measured."""
     mapping = _map_operators(demand, setup, rates)
-    if setup.slower == 1.0:
-        return mapping
-    times = {name: seconds * setup.slower for name in TIMES if (seconds := getattr(mapping, name)) is not None}
+    return mapping if setup.slower == 1.0 else _slow_down(mapping, setup.slower)
+
+
+def _slow_down(mapping: Mapping, slower: float) -> Mapping:
+    times: dict[str, Any] = {name: each * slower for name in TIMES if (each := getattr(mapping, name)) is not None}
+    if mapping.least_energy is not None:
+        times["least_energy"] = _slow_down(mapping.least_energy, slower)
     return msgspec.structs.replace(mapping, **times)
 
 
@@ -57,10 +61,9 @@ def _map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = _with_library_rates(mapping, demand, setup, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
     mapping = time_attention(mapping, demand, setup, rates)
     mapping = quantise_activations(mapping, demand, setup, rates)
-    is_factor = demand.op_class == OpClass.FACTOR
-    if is_factor.any():
+    if demand.is_factor.any():
         columns_s = demand.gemm[2] * setup.device.arch.constants.dependent_step_s
-        mapping = add_serial(mapping, demand, blocks_s=np.where(is_factor, columns_s, 0.0))
+        mapping = add_serial(mapping, demand, blocks_s=np.where(demand.is_factor, columns_s, 0.0))
     if demand.links is None:
         return mapping
     link_s = link_seconds(demand.links, setup.device, runtime.library_collectives, runtime.collective_s.value)

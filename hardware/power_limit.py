@@ -16,7 +16,6 @@ import numpy as np
 from hardware.demand import Bools, Floats, Ints
 
 _CLOSE = 1e-12  # of the clock, at which it is found; the limit itself holds exactly
-_ROUNDS = 60
 
 
 class PowerBudget(msgspec.Struct, frozen=True):
@@ -34,12 +33,6 @@ class PowerBudget(msgspec.Struct, frozen=True):
     slope: float
     least_clock: float
     core_clock: float
-
-    def voltage_and_idle(self, clock: Floats) -> tuple[Floats, Floats]:
-        """Return at a share of the clock the square of the voltage, relative to that at the clock, and the power at
-        rest, W."""
-        squared = (1.0 - self.slope * (1.0 - clock)) ** 2
-        return squared, (self.static_w - self.gated_w) * (1.0 - self.idle_follows * (1.0 - clock * squared))
 
 
 class KernelNeeds(NamedTuple):
@@ -109,25 +102,14 @@ def lower_clocks(needs: KernelNeeds, budget: PowerBudget, begins: Bools) -> Thro
     (at,) = is_slower[call_of].nonzero()
     most, (bursts,) = ones[at], is_burst[at].nonzero()
     if len(bursts):
-        alone, each = _choose(needs, at[bursts]), np.arange(len(bursts))
-        alone = alone._replace(host_s=np.zeros(len(bursts)))
-        most[bursts] = _Runs(alone, budget, each, each, budget.peak_w, most[bursts]).highest_clock()
+        alone, each = KernelNeeds._make([values[at[bursts]] for values in needs]), np.arange(len(bursts))
+        most[bursts] = _Runs(alone, budget, each, each, budget.peak_w, most[bursts], False).highest_clock()
     (starts,), run_of = is_first[at].nonzero(), is_first[at].cumsum() - 1
-    runs = _Runs(_choose(needs, at), budget, starts, run_of, budget.limit_w, most)
-    slower = runs.at_clock(runs.highest_clock())
-    if len(at) == len(ones):
-        return slower
-    return Throttled._make(_with_values(values, at, found) for values, found in zip(fastest, slower, strict=True))
-
-
-def _choose(needs: KernelNeeds, at: Ints) -> KernelNeeds:
-    return KernelNeeds._make([values[at] for values in needs])
-
-
-def _with_values(values: Floats, at: Ints, found: Floats) -> Floats:
-    changed = values.copy()
-    changed[at] = found
-    return changed
+    needs = KernelNeeds._make([values[at] for values in needs])
+    runs = _Runs(needs, budget, starts, run_of, budget.limit_w, most, bool(np.maximum.reduce(needs.host_s)))
+    found = np.array(fastest)
+    found[:, at] = runs.at_clock(runs.highest_clock())
+    return Throttled._make(found)
 
 
 def _windows(kernel_s: Floats, begins: Bools, window_s: float) -> Ints:
@@ -142,21 +124,9 @@ def _windows(kernel_s: Floats, begins: Bools, window_s: float) -> Ints:
         starts = np.sort(np.concatenate((starts, (starts + ends)[is_long] // 2)))
 
 
-class _AtClock(NamedTuple):
-    """Kernels at their clocks, each (k,): seconds on the device, and with waits for the host; factor of cycles; square
-    of the voltage; energy on chip, J; power at rest, W."""
-
-    own_s: Floats
-    kernel_s: Floats
-    cycles: Floats
-    squared: Floats
-    chip_j: Floats
-    idle_w: Floats
-
-
 class _Runs(msgspec.Struct, frozen=True):
-    """Runs of kernels, which begin at `starts`, (r,), under the same limit, W. `run_of` is the run of each kernel, and
-    `most` its highest clock, (k,) each."""
+    """Runs of kernels, which begin at `starts`, (r,), under the same limit, W, and may wait for the host. `run_of` is
+    the run of each kernel, and `most` its highest clock, (k,) each."""
 
     needs: KernelNeeds
     budget: PowerBudget
@@ -164,55 +134,55 @@ class _Runs(msgspec.Struct, frozen=True):
     run_of: Ints
     limit_w: float
     most: Floats
+    waits: bool
 
-    def sum_over(self, values: Floats) -> Floats:
-        """Return the sum of each run, whose kernels count as often as they run, (r,)."""
-        return np.asarray(np.add.reduceat(values * self.needs.times, self.starts), dtype=np.float64)
-
-    def run_at(self, clock: Floats) -> _AtClock:
-        """Return the kernels at the clock of each run, (r,)."""
+    def run_at(self, clock: Floats) -> tuple[Floats, ...]:
+        """Return of each kernel at the clock of its run, (r,): seconds on the device, and with waits for the host; the
+        factors of cycles and of energy on chip, which is the voltage squared; this energy, J; and power at rest, W."""
         needs, budget, of_kernel = self.needs, self.budget, np.minimum(clock[self.run_of], self.most)
-        cycles, (squared, idle_w) = np.minimum(of_kernel / budget.core_clock, 1.0), budget.voltage_and_idle(of_kernel)
+        cycles, squared = np.minimum(of_kernel / budget.core_clock, 1.0), (1.0 - budget.slope * (1.0 - of_kernel)) ** 2
         own_s = needs.own_s - needs.busy_s - needs.start_s + needs.start_s / cycles
         own_s += np.maximum(needs.busy_s, needs.compute_s / of_kernel)
         cycles *= own_s / np.maximum(needs.own_s, 1e-300)
         chip_j = (needs.chip_j + needs.timed_j * cycles) * squared
-        return _AtClock(own_s, dispatched_s(own_s, needs.host_s, needs.awaits), cycles, squared, chip_j, idle_w)
+        idle_w = (budget.static_w - budget.gated_w) * (1.0 - budget.idle_follows * (1.0 - of_kernel * squared))
+        kernel_s = dispatched_s(own_s, needs.host_s, needs.awaits) if self.waits else own_s
+        return own_s, kernel_s, cycles, squared, chip_j, idle_w
 
     def excess_j(self, clock: Floats) -> Floats:
         """Return the energy of each run beyond what the limit allows, at its clock, J."""
-        run = self.run_at(clock)
-        return self.sum_over(run.chip_j + self.needs.memory_j + (run.idle_w - self.limit_w) * run.kernel_s)
+        _, kernel_s, _, _, chip_j, idle_w = self.run_at(clock)
+        over_j = chip_j + self.needs.memory_j + (idle_w - self.limit_w) * kernel_s
+        return np.asarray(np.add.reduceat(over_j * self.needs.times, self.starts), dtype=np.float64)
 
     def highest_clock(self) -> Floats:
         """Return the highest clock of each run at which its energy fits into its time, or the least clock, (r,), each
         run by itself, whatever others are solved with it. Interpolate between the ends of what is left and the end that
         was left last, or halve it where this curve turns (Chandrupatla)."""
-        ends = np.ones((2, len(self.starts)))
-        ends[0] *= self.budget.least_clock
+        ends = np.zeros((2, len(self.starts)))
+        ends[:] = ((self.budget.least_clock,), (1.0,))
         # Of the energy times the clock, which is closer to a line. The first end keeps the limit.
         over = np.array([clock * self.excess_j(clock) for clock in ends])
         ends[0, over[1] <= 0.0] = 1.0
         clock, (left,) = ends[0].copy(), ((over[0] < 0.0) & (over[1] > 0.0)).nonzero()
         new, share = np.zeros(len(left), dtype=np.int64), over[0, left] / (over[0, left] - over[1, left])
-        for _ in range(_ROUNDS):
-            if not len(left):
-                break
+        while len(left):
             clock[left] = a = ends[new, left] + share * (ends[1 - new, left] - ends[new, left])
             over_a = (clock * self.excess_j(clock))[left]
             new = (over_a > 0.0).astype(np.int64)
             b, over_b, c, over_c = ends[1 - new, left], over[1 - new, left], ends[new, left], over[new, left]
             ends[new, left], over[new, left] = a, over_a
             part, fall = (a - b) / (c - b), (over_a - over_b) / (over_c - over_b)
-            with np.errstate(divide="ignore", invalid="ignore"):  # where both ends were equally far over
-                by_c = (c - a) / (b - a) * over_a / (over_c - over_a) * over_b / (over_c - over_b)
-            curve = over_a / (over_b - over_a) * over_c / (over_b - over_c) + by_c
             turns = (fall**2 >= part) | ((1.0 - fall) ** 2 >= 1.0 - part)
+            over_c[turns] = (over_a - over_b)[turns]  # not used, and no divisor is 0
+            share = over_a / (over_b - over_a) * over_c / (over_b - over_c)
+            share += (c - a) / (b - a) * over_a / (over_c - over_a) * over_b / (over_c - over_b)
+            share[turns] = 0.5
             least = _CLOSE / np.abs(b - a)
-            share = np.maximum(np.minimum(np.where(turns, 0.5, curve), 1.0 - least), least)
+            share = np.maximum(np.minimum(share, 1.0 - least), least)
             is_left = (least < 0.5) & (over_a != 0.0)
             left, new, share = left[is_left], new[is_left], share[is_left]
-        return ends[0]
+        return np.asarray(ends[0], dtype=np.float64)
 
     def at_clock(self, clock: Floats) -> Throttled:
         """Return the kernels at the clock of each run. What lacks at the least clock is a pause, and the energy is what
@@ -222,15 +192,17 @@ class _Runs(msgspec.Struct, frozen=True):
         drawn_w = (chip_j + memory_j) / np.maximum(kernel_s, 1e-300)
         pause = np.maximum(drawn_w / (budget.peak_w - idle_w), 1.0)
         own_s, kernel_s = own_s * pause, kernel_s * pause
-        room_j = self.sum_over((self.limit_w - idle_w) * kernel_s)
-        longer = np.where(clock <= budget.least_clock, np.maximum(self.sum_over(chip_j + memory_j) / room_j, 1.0), 1.0)
-        stretch = longer[self.run_of]
-        allowed = _ratio(room_j * longer - self.sum_over(memory_j), self.sum_over(chip_j))
+        sums = np.array((chip_j, memory_j, kernel_s, idle_w * kernel_s)) * self.needs.times
+        on_chip_j, held_j, run_s, rest_j = np.add.reduceat(sums, self.starts, axis=1)
+        room_j = self.limit_w * run_s - rest_j
+        is_least = clock <= budget.least_clock
+        longer = np.where(is_least, np.maximum((on_chip_j + held_j) / room_j, 1.0), 1.0)
+        allowed = _ratio(room_j * longer - held_j, on_chip_j)
         exactly = np.where(clock < 1.0, np.minimum(allowed, 1.0), 1.0)
-        price_scale = squared * exactly[self.run_of]
+        stretch, price_scale = longer[self.run_of], squared * exactly[self.run_of]
         # Where nothing slows down, what the chip switches off at rest is what the limits ask for.
-        spare_w = _ratio(room_j - self.sum_over(chip_j + memory_j), self.sum_over(kernel_s))
-        added_w = (np.clip(spare_w, 0.0, budget.gated_w) * (clock >= 1.0))[self.run_of]
+        spare_w = _ratio(room_j - on_chip_j - held_j, run_s)
+        added_w = (np.minimum(np.maximum(spare_w, 0.0), budget.gated_w) * (clock >= 1.0))[self.run_of]
         idle_w = idle_w + np.minimum(added_w, np.maximum(budget.peak_w - idle_w - drawn_w, 0.0))
         at_rest = _ratio(idle_w, np.full(len(own_s), budget.static_w))
         return Throttled(own_s * stretch, kernel_s * stretch, price_scale, cycles, at_rest)

@@ -103,14 +103,12 @@ T = TypeVar("T")
 
 
 class Setup(msgspec.Struct, frozen=True, dict=True):
-    """Everything that decides how a device serves a demand. `layout` of images is one of LAYOUTS or 'blocked'.
-    Schedules are the fastest, or those that save energy."""
+    """Everything that decides how a device serves a demand. `layout` of images is one of LAYOUTS or 'blocked'."""
 
     device: Device
     plan: Plan
     runtime: Runtime
     layout: str
-    saves_energy: bool = False
 
     @cached_property
     def joins(self) -> Joining:
@@ -136,13 +134,10 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         return Setup(self.device, make_plan(self.device, self.plan.stored, self.runtime), self.runtime, self.layout)
 
     @cached_property
-    def cooler(self) -> tuple[Setup, ...]:
-        """Other ways to run that take less power: what was added switched off, and schedules of least energy."""
-        device, others = self.device.without_added, (self.plan, self.runtime, self.layout)
-        if self.saves_energy:
-            return ()
-        lean = () if device is None else (Setup(device, *others),)
-        return (*lean, Setup(self.device, *others, saves_energy=True)) if self.device.arch.saves_energy else lean
+    def cooler(self) -> Setup | None:
+        """The setup in which what was added to the device is switched off, and takes no power."""
+        device = self.device.without_added
+        return None if device is None else Setup(device, self.plan, self.runtime, self.layout)
 
     @property
     def is_synchronous(self) -> bool:

@@ -7,8 +7,8 @@ totals of its part. A single estimate is a bundle of one.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -25,7 +25,7 @@ from analysis.model.ir.workload import Coverage, Floats, Workload, check_batch, 
 from analysis.model.training.step import at_width
 from hardware import precision
 from hardware.architecture_facts import Event
-from hardware.base.records import group_by, memoize
+from hardware.base.records import memoize
 from hardware.demand import READ_WEIGHT, Calls, Demand, Transfers
 from hardware.device import Device
 from hardware.engines.runtime import Runtime
@@ -133,6 +133,9 @@ class Bundle(msgspec.Struct, frozen=True):
     mostly_convolution: tuple[bool | None, ...]
     devices: int
     batches: tuple[int, ...]
+
+
+_BundleAt = Callable[[tuple[int, ...]], Bundle]  # the bundle of some workloads at these batches
 
 
 def make_bundle(workloads: Sequence[Workload], batches: Sequence[int], widths: Widths, execution: str) -> Bundle:
@@ -243,8 +246,8 @@ class Evaluation(msgspec.Struct, frozen=True):
 
 
 def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
-    """Execute a bundle on a device, in so many waves, one after another. Runs that wait for the power limit take the
-    quickest of the ways to do so."""
+    """Execute a bundle on a device, in so many waves, one after another. Runs that wait for the power limit leave
+    switched off what was added to the device, where this is quicker."""
     demand, times = bundle.demand, 1.0 if bundle.repeats is None else bundle.repeats
     run = execute(demand, setup, times=times)
     if bundle.repeats is not None:
@@ -252,33 +255,35 @@ def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
     if (devices := bundle.devices) > 1:
         run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
     evaluation = Evaluation(bundle, setup, demand, run, totals(run, *bundle.ends))
-    for way in setup.cooler if (run.price_scale < 1.0).any() else ():
-        other = evaluate(bundle, way, waves)
-        quicker = np.flatnonzero(other.totals.latency_s < evaluation.totals.latency_s).tolist()
-        evaluation = evaluation.take({place: (other, place) for place in quicker})
-    return evaluation
+    if setup.cooler is None or not (run.price_scale < 1.0).any():
+        return evaluation
+    other = evaluate(bundle, setup.cooler, waves)
+    (quicker,) = (other.totals.latency_s < evaluation.totals.latency_s).nonzero()
+    return evaluation.take({place: (other, place) for place in quicker.tolist()})
 
 
-def split_batches(whole: Evaluation, workloads: Sequence[Workload], batches: Sequence[int], setup: Setup) -> Evaluation:
-    """Return the evaluation with batches that a compiler runs in parts, one after another, where this is quicker."""
+def split_batches(whole: Evaluation, workloads: Sequence[Workload], setup: Setup, bundle_at: _BundleAt) -> Evaluation:
+    """Return the evaluation with batches that a compiler runs in parts, one after another, where this is quicker.
+    `bundle_at` returns the bundle of the workloads, which are joined alike, at other batches."""
     if not setup.device.arch.splits_batches or setup.runtime.mode != "fused":  # without a compiler of the whole model
         return whole
-    estimates = [(workload, batch) for batch in batches for workload in workloads]
+    batches, parts = whole.bundle.batches, dict[int, tuple[Workload, int, int]]()
+    estimates = [(workloads[place % len(workloads)], batch) for place, batch in enumerate(batches)]
     places = [p for p, (one, batch) in enumerate(estimates) if batch > 1 and one.kind not in ("request", "training")]
-    sizes, others = sorted({size for batch in batches for size in _sizes(batch)}), dict[int, tuple[Evaluation, int]]()
-    for joins, alike in group_by(places, lambda place: usual_joins(estimates[place][0], setup.joins)).items():
-        seconds, parts = _part_seconds([estimates[place][0] for place in alike], joins, sizes, setup), {}
-        for place in alike:
-            workload, batch = estimates[place]
-            if (size := _best_size(seconds[id(workload)], batch)) != batch:
-                parts[place] = workload, batch, size
-        if parts:
-            evaluation = evaluate(_bundle_parts([*parts.values()], joins, setup), setup)
-            for i, (place, (workload, batch, size)) in enumerate(parts.items()):
-                each_s = seconds[id(workload)]
-                # Its start may keep the whole batch below a power limit that parts meet.
-                if each_s[batch] < each_s[size] or evaluation.totals.latency_s[i] < whole.totals.latency_s[place]:
-                    others[place] = evaluation, i
+    seconds = _part_seconds(whole, workloads, setup, bundle_at) if places else {}
+    for place in places:
+        workload, batch = estimates[place]
+        if (size := _best_size(seconds[id(workload)], batch)) != batch:
+            parts[place] = workload, batch, size
+    if not parts:
+        return whole
+    evaluation = evaluate(_bundle_parts([*parts.values()], usual_joins(workloads[0], setup.joins), setup), setup)
+    others = dict[int, tuple[Evaluation, int]]()
+    for i, (place, (workload, batch, size)) in enumerate(parts.items()):
+        each_s = seconds[id(workload)]
+        # Its start may keep the whole batch below a power limit that parts meet.
+        if each_s[batch] < each_s[size] or evaluation.totals.latency_s[i] < whole.totals.latency_s[place]:
+            others[place] = evaluation, i
     return whole.take(others)
 
 
@@ -301,20 +306,26 @@ def _best_size(each_s: dict[int, float], batch: int) -> int:
 
 
 def _part_seconds(
-    workloads: Sequence[Workload], joins: str, sizes: Sequence[int], setup: Setup
+    whole: Evaluation, workloads: Sequence[Workload], setup: Setup, bundle_at: _BundleAt
 ) -> dict[int, dict[int, float]]:
     """Return the seconds of an inference in parts that follow each other, without the start of a call, by the identity
     of a workload and the size of its parts. Workloads keep them, since the parts of every batch are the same."""
-    kept, asked = dict[int, dict[int, float]](), {id(each): each for each in workloads}
-    for key, each in asked.items():
+    kept, batches = dict[int, dict[int, float]](), whole.bundle.batches
+    for each in workloads:
         own = _kept_seconds(each)
-        _, kept[key] = own.setdefault(id(setup), (setup, {}))
+        _, kept[id(each)] = own.setdefault(id(setup), (setup, {}))
         if len(own) > _SETUPS_KEPT:
             own.pop(next(iter(own)))
+    # A whole batch that no limit slows down takes the start of its call longer.
+    is_free = np.minimum.reduceat(whole.run.price_scale, np.array((0, *whole.bundle.ends[1][:-1]))) == 1.0
+    follows_s = (whole.totals.latency_s - setup.call_s) / batches
+    for place in is_free.nonzero()[0].tolist():
+        kept[id(workloads[place % len(workloads)])].setdefault(batches[place], float(follows_s[place]))
+    sizes = sorted({size for batch in set(batches) for size in _sizes(batch)})
     lacking = [size for size in sizes if any(size not in each_s for each_s in kept.values())]
-    at_once = max(_OPERATORS_AT_ONCE // max(sum(each.n_operators for each in asked.values()), 1), 1)
-    for some in (lacking[first : first + at_once] for first in range(0, len(lacking), at_once)):
-        bundle = make_bundle([*asked.values()], some, setup.plan.widths, joins)
+    at_once = max(_OPERATORS_AT_ONCE // max(sum(each.n_operators for each in workloads), 1), 1)
+    for some in (tuple(lacking[first : first + at_once]) for first in range(0, len(lacking), at_once)):
+        bundle = bundle_at(some)
         calls = msgspec.structs.replace(bundle.demand.calls, begins=np.zeros(bundle.demand.n))
         bundle = msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls))
         seconds = evaluate(bundle, setup).totals.latency_s.reshape(len(some), -1).T / some
@@ -599,7 +610,9 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
     else:
         waves, (bundle, memories) = 1, _at_batches(workload, batches, widths, joins, block)
     whole = evaluate(bundle, setup, waves)
-    whole = split_batches(whole, [workload], batches, setup) if waves == 1 else whole
+    if waves == 1:
+        bundle_at = partial(make_bundle, [workload], widths=widths, execution=joins)
+        whole = split_batches(whole, [workload], setup, bundle_at)
     for place, (batch, memory) in enumerate(zip(batches, memories, strict=True)):
         scenario = base if batch == base.batch else msgspec.structs.replace(base, batch=batch)
         evaluation, i = whole.locate(place)

@@ -156,9 +156,10 @@ def _cost_writer(models: Sequence[str], form: str) -> Callable[[Setup, tuple[int
 
     def write_costs(setup: Setup, batches: tuple[int, ...]) -> list[str]:
         """Return the cost of each run as text, batch by batch."""
-        shared = batches, setup.plan.widths, usual_joins(workloads[0], setup.runtime.joins(setup.device))
-        evaluation = split_batches(evaluate(bundle(*shared), setup), workloads, batches, setup)
-        held = peak_bytes(*shared, block_channels(setup.device, setup.runtime.mode))
+        shared = setup.plan.widths, usual_joins(workloads[0], setup.runtime.joins(setup.device))
+        whole = evaluate(bundle(batches, *shared), setup)
+        evaluation = split_batches(whole, workloads, setup, lambda parts: bundle(parts, *shared))
+        held = peak_bytes(batches, *shared, block_channels(setup.device, setup.runtime.mode))
         return list(map(write, _costs(np.repeat(batches, len(models)).tolist(), setup, evaluation, held)))
 
     return write_costs

@@ -9,6 +9,7 @@ import numpy as np
 
 from hardware.architecture import Architecture
 from hardware.architecture_facts import UNITS, ChipLevel, Efficiency, KpuConstants
+from hardware.base.records import memoize
 from hardware.base.text import count_noun, whole
 from hardware.demand import Bools, Demand, Floats, Ints, OpClass, distinct_shapes
 from hardware.device import Device
@@ -51,8 +52,9 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     device, fabric = setup.device, fabric_of(setup)
     on_array = common.on_matrix_unit(demand, setup.plan)
     vector = vector_tiling(demand, setup, elsewhere=on_array)
-    array = fastest_schedule(_schedules(demand, setup, fabric)).take(demand.shapes[1])
-    is_factor = demand.op_class == OpClass.FACTOR
+    every = _schedules(demand, setup, fabric)
+    array = fastest_schedule(every).take(demand.shapes[1])
+    is_factor = demand.is_factor
     if demand.is_depthwise.any():
         array = choose(demand.is_depthwise, windows(demand, fabric), array)
     if is_factor.any():
@@ -61,13 +63,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     flow = common.traffic(demand, device)
     mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, partial(_counts, fabric))
     mapping = _leave_through_banks(demand, setup, _reduce_on_fabric(demand, setup, fabric, rates, mapping))
-    waits_for_links = mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device) > mapping.matrix_s[0]
-    which = on_array & ~(demand.is_depthwise | is_factor)
-    mapping = _take_schedules(demand, setup, fabric, mapping, which & waits_for_links, by_energy=False)
-    if setup.saves_energy:
-        mapping = _take_schedules(demand, setup, fabric, mapping, which, by_energy=True)
-    hops_s = mapping.counts[device.arch.row[_HOP]] / _hops_per_s(device)
-    return msgspec.structs.replace(mapping, chip_s=np.maximum(mapping.chip_s, hops_s))
+    return _choose_schedules(demand, setup, fabric, mapping, every, on_array & ~(demand.is_depthwise | is_factor))
 
 
 def _hops_per_s(device: Device) -> float:
@@ -75,9 +71,11 @@ def _hops_per_s(device: Device) -> float:
     return 2.0 * device.units * device.link_bytes_per_clock * device.clock_hz
 
 
+@memoize()
 def fabric_of(setup: Setup) -> Fabric:
     """Return the fabric of the device for the format of its products: the tiles of a checkerboard that multiply it."""
     device, plan, units = setup.device, setup.plan, common.total_units(setup)
+    assumed = cast(KpuConstants, device.arch.constants)
     edge_bytes = min(_width(device, "tile_memory"), _width(device, "stream_buffer"))
     return Fabric(
         rows=device.array_rows,
@@ -89,9 +87,9 @@ def fabric_of(setup: Setup) -> Fabric:
         buffer_bytes=device.values.get("tile_memory_bytes") or device.stream_buffer_bytes,
         operand_bytes=FORMATS[plan.matrix].bits / 8.0,
         result_bytes=plan.element_bytes,
-        latency=_hops(device),
+        latency=math.sqrt(device.units) * assumed.hops_per_side,  # of the mean way on a square mesh
         has_barriers=device.barriers > 0.0,
-        divide_cycles=cast(KpuConstants, device.arch.constants).divide_cycles,
+        divide_cycles=assumed.divide_cycles,
         edge_bytes=edge_bytes,
     )
 
@@ -101,15 +99,11 @@ def _width(device: Device, level: str) -> float:
     return device.values.get(f"{level}_width", math.inf)
 
 
-def _hops(device: Device) -> float:
-    """Return the mean hops of a byte between a memory tile and the tile that uses it, on a square mesh."""
-    return math.sqrt(device.units) * cast(KpuConstants, device.arch.constants).hops_per_side
-
-
 def _schedules(demand: Demand, setup: Setup, fabric: Fabric) -> Tiling:
     """Return every schedule of each distinct shape of a demand's contractions, (c, u + 1), after a column of zeros."""
     menu, operators = setup.device.arch.data.tiles["matrix"], demand.shapes[0]
-    sizes = np.hstack([np.zeros((4, 1)), demand.gemm[:, operators]])
+    sizes = np.zeros((4, len(operators) + 1))
+    sizes[:, 1:] = demand.gemm[:, operators]
     return schedules(sizes, fabric, menu.stretches, menu.splits)
 
 
@@ -146,35 +140,42 @@ def _leave_through_banks(demand: Demand, setup: Setup, mapping: Mapping) -> Mapp
     return msgspec.structs.replace(mapping, vector_s=np.where(products & (special > 0), quicker, mapping.vector_s))
 
 
-def _take_schedules(
-    demand: Demand, setup: Setup, fabric: Fabric, mapping: Mapping, which: Bools, by_energy: bool
+def _choose_schedules(
+    demand: Demand, setup: Setup, fabric: Fabric, mapping: Mapping, every: Tiling, which: Bools
 ) -> Mapping:
-    """Return the mapping with other schedules for the products `which`, (n,): of all schedules those with which a
-    product and its hops end first, or those that take the least energy."""
-    if not which.any():
-        return mapping
-    device, price, every = setup.device, setup.prices.value, _schedules(demand, setup, fabric)
+    """Return the mapping with the schedules with which the products `which`, (n,), and their hops end first. Beside
+    them are those that take the least energy."""
+    device, price = setup.device, setup.prices.value
     own = (mapping.traffic.chip_read, mapping.traffic.chip_write, demand.macs, demand.elements, demand.head)
-    distinct, number = distinct_shapes(np.vstack([demand.gemm, *own, mapping.matrix_s[0]]), which)
+    distinct, number = distinct_shapes(np.array([*demand.gemm, *own, mapping.matrix_s[0]]), which)
     tiles = every.take(np.arange(len(every.seconds))[:, None], demand.shapes[1][distinct])
     least_s = mapping.tiling.seconds[distinct]
     longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
     moved = _by_tiles(fabric, demand, setup, mapping.traffic, tiles, mapping.on_matrix, distinct)
-    cost = np.maximum(mapping.matrix_s[0, distinct] * longer, moved[_HOP] / _hops_per_s(device))
-    if by_energy:
-        clocked_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
-        cost = cost * clocked_w  # not at rest: the order of schedules must not depend on clock and voltage
-        cost = cost + sum(count * price[device.arch.row[label]] for label, count in moved.items())
-    at = np.flatnonzero(which)
-    best = cost.argmin(axis=0)[number[at] - 1], number[at] - 1
-    matrix_s, counts, units = mapping.matrix_s.copy(), mapping.counts.copy(), mapping.units.copy()
-    matrix_s[:, at] *= longer[best]
+    hops_s = moved[_HOP] / _hops_per_s(device)
+    seconds = np.maximum(mapping.matrix_s[0, distinct] * longer, hops_s)
+    # Not the energy at rest: the order of schedules must not depend on clock and voltage.
+    clocked_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
+    moved_j: Floats | float = 0.0
     for label, count in moved.items():
-        counts[device.arch.row[label], at] = count[best]
-    tiles = tiles.take(*best)
-    units[at] = np.maximum(tiles.units, 1.0)
-    tiling = mapping.tiling.exchange(at, tiles)
-    return msgspec.structs.replace(mapping, matrix_s=matrix_s, counts=counts, units=units, tiling=tiling)
+        moved_j = moved_j + count * price[device.arch.row[label]]
+    energy_j, (at,) = seconds * clocked_w + moved_j, which.nonzero()
+
+    def take(cost: Floats) -> Mapping:
+        """Return the mapping with the schedules of least cost. Links work beside the shared memory."""
+        shape = number[at] - 1
+        best = cost.argmin(axis=0)[shape], shape
+        matrix_s, counts, units = mapping.matrix_s.copy(), mapping.counts.copy(), mapping.units.copy()
+        matrix_s[:, at] *= longer[best]
+        for label, count in moved.items():
+            counts[device.arch.row[label], at] = count[best]
+        chosen = tiles.take(*best)
+        units[at], tiling = np.maximum(chosen.units, 1.0), mapping.tiling.exchange(at, chosen)
+        chip_s = np.maximum(mapping.chip_s, counts[device.arch.row[_HOP]] / _hops_per_s(device))
+        changed = {"counts": counts, "units": units, "tiling": tiling}
+        return msgspec.structs.replace(mapping, matrix_s=matrix_s, chip_s=chip_s, **changed)
+
+    return msgspec.structs.replace(take(seconds), least_energy=take(energy_j))
 
 
 class _Streams(NamedTuple):
@@ -199,7 +200,8 @@ def _stream_operands(
     device, plan = setup.device, setup.plan
     on_array, chip_read = (demand.macs[at] > 0) & on_matrix[at], flow.chip_read[at]
     g, m, n, k = demand.gemm[:, at]
-    left, right = plan.element_bytes, np.broadcast_to(demand.right_bytes, demand.n)[at]
+    left, right = plan.element_bytes, demand.right_bytes
+    right = right[at] if isinstance(right, np.ndarray) else right
     inputs = g * m * k * np.ceil(n / np.maximum(tiling.tile_n, 1.0)) * on_array
     weights = g * k * n * np.ceil(m / np.maximum(tiling.tile_m, 1.0)) * on_array
     window = np.minimum(demand.windows[4, at] ** 2, np.maximum(k, 1.0))
@@ -233,21 +235,21 @@ def _by_tiles(
     streamed, fetched = streams.streamed * streams.narrow, streams.read * streams.narrow
     sums = macs + elements * np.maximum(tiling.split, 1.0)
     is_large = np.multiply.reduce(demand.gemm[:3, at]) > setup.device.units * fabric.cells
-    waits = (demand.op_class[at] == OpClass.FACTOR) & is_large
-    waiting = np.where(waits, macs / np.maximum(tiling.tile_m, 1.0) * setup.plan.element_bytes, 0.0)
+    waits = demand.is_factor[at] & is_large
+    waiting = macs / np.maximum(tiling.tile_m, 1.0) * setup.plan.element_bytes * waits
     # Cells of tiles at work that do not multiply: beyond the edge of a result, or while a tile fills and drains.
     edge = np.maximum(tiling.blocks * tiling.tile_m * tiling.tile_n * depth - macs, 0.0)
     filling = filling_cycles(demand.gemm[:, at], tiling) * fabric.macs_per_clock
     counts = {
-        "tile.partial_sum": np.where(on_array, sums * assumed.accumulator_bytes, 0.0),
-        "tile.idle_cell": np.where(on_array, edge + filling, 0.0),
+        "tile.partial_sum": sums * assumed.accumulator_bytes * on_array,
+        "tile.idle_cell": (edge + filling) * on_array,
         "tile_memory.read": streamed + waiting,
         "tile_memory.write": fetched + waiting,
         "stream_buffer.read": streamed,
         "stream_buffer.write": streamed,
         "shared_memory.read": streams.read,
         "network_on_chip.hop": np.maximum(streams.operands, flow.chip_read[at]) * streams.narrow
-        + (fetched + chip_write) * _hops(setup.device),
+        + (fetched + chip_write) * fabric.latency,
         "network_on_chip.token_injection": fetched + chip_write,
         "network_on_chip.token_extraction": fetched + chip_write,
         "orchestration.mover_command": 2.0 * streams.chunks,
@@ -343,6 +345,5 @@ ARCHITECTURE = Architecture(
     sentence=_sentence,
     execution="fused",
     divide_stages=_divide_stages,
-    saves_energy=True,
     chain=lambda first, second, setup: chain_products(first, second, fabric_of(setup)),
 )

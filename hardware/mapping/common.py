@@ -230,6 +230,9 @@ BLOCKS, PASSES, STARTS = range(3)  # rows of `Mapping.serial_s`
 TIMES = ("matrix_s", "vector_s", "dram_s", "chip_s", "busy_s", "fill_s", "serial_s", "staged_s", "clocked_s")
 
 
+BY_TILES = ("matrix_s", "chip_s", "units", "counts", "tiling")  # what follows from tiles, without engines
+
+
 class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     """The mapping of each operator to a device, before operators are joined into kernels, at s settings of the
     efficiencies.
@@ -240,7 +243,8 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     pipeline fills, while the batch before runs if the kernel `is_resident`. Nothing hides `serial_s` (3, n): waiting of
     units while blocks fill and drain, memory passes of auxiliary kernels, and their starts. `staged_s` (n,) are memory
     passes within `vector_s` or `busy_s`, which no clock makes quicker. `clocked_s` (k,) is the time in which all units
-    are clocked, if those without work are not. `mark` says what a search left out."""
+    are clocked, if those without work are not. Tiles of `least_energy` take less of it. `mark` says what a search left
+    out."""
 
     matrix_s: Floats
     vector_s: Floats
@@ -260,7 +264,13 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     serial_s: Floats | None = None
     staged_s: Floats | None = None
     clocked_s: Floats | None = None
+    least_energy: Mapping | None = None
     mark: str = ""
+
+    def exchange(self, other: Mapping, taken: Bools) -> Mapping:
+        """Return the mapping with the tiles of another, and what follows from them, where `taken`, (n,), holds."""
+        changed = {name: np.where(taken, getattr(other, name), getattr(self, name)) for name in BY_TILES[:-1]}
+        return msgspec.structs.replace(self, tiling=choose(taken, other.tiling, self.tiling), **changed)
 
 
 def add_serial(

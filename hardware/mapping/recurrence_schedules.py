@@ -9,10 +9,12 @@ Blocks that keep their results follow each other without a gap: the wavefront fi
 that keep an operand load it, fill and drain one by one, and add up their sums outside."""
 
 import math
+from functools import cached_property
 
 import msgspec
 import numpy as np
 
+from hardware.base.records import memoize
 from hardware.demand import Demand, Floats
 from hardware.mapping.common import Tiling
 
@@ -23,7 +25,7 @@ _FIELDS = Tiling.__struct_fields__
 _SUM_BYTES = 4.0  # of a sum that is not complete
 
 
-class Fabric(msgspec.Struct, frozen=True):
+class Fabric(msgspec.Struct, frozen=True, dict=True):
     """Equal tiles of `rows` x `columns` cells, which multiply `macs_per_clock` in all. Through its edges a tile takes a
     value for each row and column in a cycle. DMA engine, block mover and streamer of a tile move `bus_bytes` a cycle
     each; blocks of operands of `operand_bytes` are buffered twice in `buffer_bytes`. Results leave with `result_bytes`.
@@ -45,16 +47,17 @@ class Fabric(msgspec.Struct, frozen=True):
     divide_cycles: float = 0.0
     edge_bytes: float = math.inf
 
-    @property
+    @cached_property
     def cells(self) -> float:
         """Cells of a tile."""
         return self.rows * self.columns
 
-    @property
+    @cached_property
     def side(self) -> float:
         """The side of the largest square block of operands: two pairs of them are buffered."""
         return max(math.floor(math.sqrt(self.buffer_bytes / (4.0 * self.operand_bytes))), 1)
 
+    @memoize()
     def shape_rows(self, stretches: tuple[float, ...]) -> list[float]:
         """Return the rows of the shapes that a domain may take on a tile: the fabric folds."""
         ways = {*stretches, *(1.0 / each for each in stretches), self.columns, 1.0 / self.rows}
@@ -96,8 +99,8 @@ def _fold_last_round(blocks: Floats, fabric: Fabric, depth: Floats, most_folds: 
     `most_folds` and one for each step; 1 if it is the only round, or full."""
     rest = blocks - np.floor(blocks / fabric.units) * fabric.units
     ways = np.floor(fabric.units / np.maximum(rest, 1.0))
-    folds: Floats = np.where((rest > 0) & (blocks > fabric.units), np.clip(ways, 1.0, most_folds), 1.0)
-    return np.minimum(folds, np.maximum(depth, 1.0))
+    folds = np.maximum(np.minimum(ways, most_folds) * ((rest > 0) & (blocks > fabric.units)), 1.0)
+    return np.asarray(np.minimum(folds, np.maximum(depth, 1.0)))
 
 
 def keep_results(
@@ -111,7 +114,7 @@ def keep_results(
     blocks, waves = results * split, np.ceil(results * split / fabric.units)
     folds = _fold_last_round(blocks, fabric, depth, most_folds)
     high, wide = np.minimum(rows, m), np.minimum(columns, n)
-    skew = (high + wide - 2.0) * np.where(np.greater(split, 1) | (folds > 1), 2.0, 1.0)
+    skew = (high + wide - 2.0) * (1.0 + (np.greater(split, 1) | (folds > 1)))
     together, chunk = _buffered(fabric, (rows, columns), (high, wide), waves, depth)
     groups = np.ceil(waves / np.maximum(together, 1.0))
     load = np.maximum(high, wide) * np.sqrt(together) * chunk * fabric.operand_bytes / fabric.bus_bytes
@@ -119,7 +122,7 @@ def keep_results(
     # A chunk hides the latency of the next one if it takes as long. Less than a step in the buffer is waited for.
     beat = fabric.beat(rows, columns) * np.maximum(1.0 / np.maximum(chunk, 1e-9), 1.0)
     beat = np.maximum(beat, fabric.latency / np.maximum(together * chunk, 1e-9))
-    steady = (waves * depth - depth + np.ceil(depth / folds)) * np.where(waves > 0, beat, 0.0)
+    steady = (waves * depth - depth + np.ceil(depth / folds)) * beat * (waves > 0)
     if fabric.has_barriers:
         cycles = _cycles_with_barriers(steady, groups, np.ceil(depth / np.maximum(chunk, 1.0)), load, drain)
     else:
@@ -144,7 +147,8 @@ def _buffered(
     together = np.minimum(waves, np.maximum(np.floor(side / rows) * np.floor(side / columns), 1.0))
     step_bytes = 2.0 * (high + wide) * np.sqrt(together) * fabric.operand_bytes
     held = fabric.buffer_bytes / np.maximum(step_bytes, 1e-9)
-    return together, np.minimum(np.minimum(depth, side), np.where(held >= 1.0, np.floor(held), held))
+    whole = np.maximum(np.floor(held), np.minimum(held, 1.0))  # a part of a step is not rounded
+    return together, np.minimum(np.minimum(depth, side), whole)
 
 
 def movements(gemm: Floats, tiling: Tiling, fabric: Fabric) -> tuple[Floats, Floats]:
@@ -157,7 +161,7 @@ def movements(gemm: Floats, tiling: Tiling, fabric: Fabric) -> tuple[Floats, Flo
     together, chunk = _buffered(fabric, shape, block, tiling.waves, depth)
     together = np.where(keeps_results, np.maximum(together, 1.0), 1.0)
     chunks = np.where(keeps_results, np.ceil(depth / np.maximum(chunk, 1e-9)), 1.0)
-    return together, np.where(tiling.blocks > 0, np.ceil(tiling.blocks / together) * chunks, 0.0)
+    return together, np.ceil(tiling.blocks / together) * chunks
 
 
 def keep_operand(
@@ -242,7 +246,7 @@ def filling_cycles(gemm: Floats, tiling: Tiling) -> Floats:
     _, m, n, k = gemm
     depth = np.minimum(k / np.maximum(tiling.split, 1.0), k)
     high, wide = np.minimum(tiling.tile_m, m), np.minimum(tiling.tile_n, n)
-    once = tiling.units * (high + wide - 2.0) * np.where(tiling.split > 1, 2.0, 1.0)
+    once = tiling.units * (high + wide - 2.0) * (1.0 + (tiling.split > 1))
     each = tiling.blocks * (2.0 * depth + np.where(np.equal(tiling.stationary, WEIGHTS), wide, high) - 2.0)
     cycles: Floats = np.maximum(np.where(np.equal(tiling.stationary, RESULTS), once, each), 0.0)
     return cycles

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -45,10 +46,11 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     loaded = [workload(name) for name in SOME]
     setup = make_setup(device(on), precision, runtime_of_mode(device(on), execution))
     widths = setup.plan.widths
-    asked = make_bundle(loaded, (batch,), widths, setup.joins)
+    bundle_at = partial(make_bundle, loaded, widths=widths, execution=setup.joins)
+    asked = bundle_at((batch,))
     block = block_channels(device(on), execution)
     held = [peak_memory(one, batch, widths, setup.joins, block).peak_bytes for one in loaded]
-    found = split_batches(evaluate(asked, setup), loaded, (batch,), setup).totals
+    found = split_batches(evaluate(asked, setup), loaded, setup, bundle_at).totals
     formats = [precision_run(setup.plan, mostly) for mostly in asked.mostly_convolution]
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
