@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from hashlib import sha256
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from hwexplorer.options import name_list
 from hwexplorer.process import output
 from hwexplorer.version import VERSION
 
-SUFFIXES = {".csv": "csv", ".jsonl": "jsonl"}
+SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet"}
 _FORMATS = {"csv": "csv", "json": "jsonl"}  # of --format, which prints lines
 Run = Callable[[Sequence[catalogue_sweep.Chunk]], Iterator[str]]
 
@@ -37,6 +38,8 @@ def sweep_all(arguments: argparse.Namespace, lists: dict[str, Any]) -> None:
     if target is not None:
         files.check(target, overwrite=output.may_overwrite())
         form = files.format_of(target, SUFFIXES)
+        if form == "parquet" and find_spec("pyarrow") is None:
+            raise RequestError("a .parquet file needs pyarrow: pip install 'hwexplorer[parquet]'")
     elif (asked := arguments.format or "csv") in _FORMATS:
         form = _FORMATS[asked]
     else:
@@ -52,7 +55,7 @@ def sweep_all(arguments: argparse.Namespace, lists: dict[str, Any]) -> None:
         tuple(dict.fromkeys(keys)),
         Scenario(execution=arguments.execution or "auto", layout=arguments.layout or "nchw"),
         engine.folders(),
-        form,
+        "csv" if form == "parquet" else form,
     )
     with _executor(arguments, len(work)) as executor:
 
@@ -115,9 +118,26 @@ def write_parts(target: Path, work: Sequence[catalogue_sweep.Chunk], run: Run) -
             with closing(_rows([*left.values()], run, done)) as rows:
                 for name, text in zip(left, rows, strict=True):
                     file_access.write(folder / name, (text.encode(),))
-            file_access.write(target, chain((head,), ((folder / name).read_bytes() for name in names)))
+            content = chain((head,), ((folder / name).read_bytes() for name in names))
+            is_table = target.suffix.lower() == ".parquet"
+            file_access.write(target, (_parquet(b"".join(content)),) if is_table else content)
             shutil.rmtree(folder)
     except BlockingIOError:
         raise RequestError(f"another run is writing {target.name}: wait, or name another file") from None
     except OSError as error:
         raise RequestError(f"cannot write {target}: {error.strerror or error}") from None
+
+
+def _parquet(rows: bytes) -> bytes:
+    """Return rows of CSV as a Parquet file."""
+    import pyarrow
+    from pyarrow import csv, parquet
+
+    texts = ("model", "device", "precision", "precision_run", "execution", "bound")
+    types = {name: pyarrow.string() if name in texts else pyarrow.float64() for name in catalogue_sweep.COLUMNS}
+    types |= {"batch": pyarrow.int64(), "fits": pyarrow.bool_(), "silicon": pyarrow.bool_()}
+    table = csv.read_csv(pyarrow.BufferReader(rows), convert_options=csv.ConvertOptions(column_types=types))
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(table, sink)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
