@@ -34,6 +34,7 @@ LANGUAGE_GROUP = ("source", "device", "device_mode", "runtime", "weights_format"
 OFFLINE_BATCH = 64  # MLPerf Offline does not state its batch; larger batches have the same throughput
 MANY_STREAMS = ("offline", "throughput")  # scenarios that reach this throughput with any number of streams
 REPEATS_DIFFER = 2.0  # least ratio of repeats at which one of them must be another measurement
+_MODES = tables.SHIPPED / "modes.toml"
 _MOST_MEMORY = 1.3  # of the device: what was measured may free tensors earlier
 LARGE = 10  # least rows of a group from which a figure follows
 Ends = tuple[float, float, float]  # nominal, low, high
@@ -42,9 +43,8 @@ Ends = tuple[float, float, float]  # nominal, low, high
 class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row as a request and its measured figures: `latency_s` of the batch, `energy_j` of an inference. `lengths`
     are lengths of a language model by symbolic dimension. `answer` is the tokens among which the energy of a prompt is
-    divided, if that of decoding has it. `is_rate` is True if the latency follows from a stated throughput. `light` has
-    the facts of the device while it ran calls shorter than `below_s`. `others` are the row with other ends of what it
-    does not state."""
+    divided, if that of decoding has it. `is_rate` is True if the latency follows from a stated throughput,
+    `is_governed` if a governor lowered clocks. `others` are the row with other ends of what it does not state."""
 
     group: tuple[str, ...]
     model: str
@@ -58,7 +58,7 @@ class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
     lengths: dict[str, int] = {}
     answer: int = 0
     is_rate: bool = False
-    light: dict[str, float] = {}
+    is_governed: bool = False
     others: tuple["MeasuredRow", ...] = ()
 
     @property
@@ -129,7 +129,7 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
         raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
     is_nchw = ("nchw" in framework or "eager" in framework) and "channels_last" not in framework
     sequence = row.count("sequence") or tables.row_rules()["sequence_unstated"].get(row["model"])
-    return MeasuredRow(
+    read = MeasuredRow(
         group=tuple(row[name] for name in GROUP),
         model=(f"{row['model']}:sequence={int(sequence)}" if sequence else row["model"])
         + f"*{count}" * (work == "training" and count > 1),
@@ -142,8 +142,13 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
         copies_input="incl. transfers" in row["note"] and (is_module or kind in ("dynamic", "training step")),
         decodes_input="incl. input pipeline" in row["note"],
         is_rate=is_rate,
-        light=_light_clock(device, row["source"]) if (batch, execution) == (1, "tensorrt_enqueue") else {},
     )
+    if not device.software.shares_host_memory or (batch, execution) != (1, "tensorrt_enqueue"):
+        return read
+    lowered = msgspec.structs.replace(read, is_governed=True)
+    is_known = row["source"].startswith(tuple(file_access.shipped(_MODES)["governor"]["sources"]))
+    usual, other = (lowered, read) if is_known else (read, lowered)
+    return msgspec.structs.replace(usual, others=(other,))
 
 
 def _devices(row: Cells, folders: tuple[Path, ...]) -> tuple[Device, int]:
@@ -182,12 +187,6 @@ def _vision_precision(row: Cells) -> str:
     text = (row["precision"] or unstated).lower()
     rule = tables.first_rule(tables.row_rules()["ran"], row | {"precision": text})
     return str(rule.get("is")) if rule else text.split()[0].strip("(),")
-
-
-def _light_clock(device: Device, source: str) -> dict[str, float]:
-    """Return the device's facts in short calls of a source, and `below_s`, their longest time, else {}."""
-    clocks = file_access.shipped(tables.SHIPPED / "modes.toml").get(device.id, {}).get("light", {})
-    return next((light for begin, light in clocks.items() if source.startswith(begin)), {})
 
 
 def _prompts(row: Cells) -> list[int]:
@@ -324,11 +323,12 @@ def estimate_row(row: MeasuredRow) -> Estimate:
     result = estimate(workload, row.device, row.scenario)
     if result.memory.peak_bytes > _MOST_MEMORY * row.device.memory_bytes:
         raise Unpredictable("the model does not fit into the memory of the device")
-    if not row.light or result.latency_s > row.light["below_s"]:
+    governor = file_access.shipped(_MODES)["governor"]
+    if not row.is_governed or result.latency_s > governor["below_s"]:
         return result
-    clocks = ",".join(f"{name}={value}" for name, value in row.light.items() if name != "below_s")
-    slow = load_device(f"{row.device.key}{{{clocks}}}")
-    return estimate(workload, slow, row.scenario)
+    bandwidth = row.device.values["memory_bus_bits"] / 8.0 * governor["memory_transfer_rate"]
+    low = f"clock_hz={governor['clock_hz']},memory_bandwidth={min(bandwidth, row.device.memory_bandwidth)}"
+    return estimate(workload, load_device(f"{row.device.key}{{{low}}}"), row.scenario)
 
 
 def predict_row(row: MeasuredRow) -> list[RowPoint]:

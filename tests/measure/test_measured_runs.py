@@ -20,7 +20,7 @@ def test_each_predictable_row_is_found_by_its_estimate() -> None:
             result = predictions.estimate_row(known)
         except (Unpredictable, RequestError):
             continue
-        if known.light:  # estimated at the clocks of short calls
+        if known.is_governed:  # estimated at the clocks of short calls
             continue
         runs = measured_runs(result)
         times = [run.latency_s for run in runs if run.source == row["source"]]
