@@ -118,7 +118,9 @@ def find_field(device: Device, name: str) -> tuple[str, str]:
         return name, "count"
     if (fact := match_name(name, facts)) is not None:
         return fact, facts[fact].unit
-    if rates.get(unit):
+    if (
+        rates.get(unit) and name.partition(":")[0] not in events
+    ):  # an event of the unit, such as vector.flop, has a price
         if format_ and format_ not in rates[unit]:
             raise unknown(f"format of its {unit} unit", format_, rates[unit])
         return name, next(iter(rates[unit].values())).unit
@@ -230,7 +232,7 @@ class _DeviceEditor:
             is_switched = name in ("units", *self.device.arch.data.matrix_follows) or of_field == "Hz"
             is_switched = is_switched or name in [level.fact for level in self.device.arch.levels]
             self.adds |= is_switched and old is not None and value > old.value
-        elif unit in self.fma:
+        elif unit in self.fma and not of_field.startswith("J/"):
             for each in [format_] if format_ else list(self.fma[unit]):
                 rate = self.fma[unit][each]
                 self.fma[unit][each] = _fact(rate, _new(change, rate.unit, rate.value), rate.unit, str(change))

@@ -102,6 +102,8 @@ def test_energies_are_facts_too() -> None:
     assert designer == pytest.approx(scale * _price("kpu_t256:designer", "tile.mac"))
     assert 3 * designer < silicon < _price("kpu_t256", "tile.mac")
     assert _run("kpu_t256{tile.mac*2}").energy_j > _run("kpu_t256").energy_j
+    vector = _price("tpu_v4", "vector.flop")  # an event, no format of the unit
+    assert _price("tpu_v4{vector.flop*2}", "vector.flop") == pytest.approx(2 * vector)
 
 
 def test_a_higher_clock_takes_a_higher_voltage() -> None:
