@@ -359,7 +359,8 @@ def _start_s(starts: KernelStarts, setup: Setup) -> tuple[Floats, Floats]:
 def _overhead(kernels: _KernelSums, setup: Setup, start_s: Floats) -> tuple[Floats, Floats | float]:
     """Return the seconds added to each kernel, and those that the host takes to dispatch it beside the device."""
     device, runtime, starts = setup.device, setup.runtime, kernels.starts
-    launch, dispatch_s = start_s, device.dispatch_s * setup.slower
+    launch, host_s, least_s = start_s, device.dispatch_s, runtime.least_dispatch_s.value
+    dispatch_s = (host_s if host_s > least_s else least_s) * setup.slower
     if setup.call_s:
         launch = launch + setup.call_s * starts.begins
     if runtime.sequence_s.value:
