@@ -93,4 +93,4 @@ def test_against_a_pin_the_difference_is_of_the_node() -> None:
     before, now = (run.energy_j[m].sum() / b * run.latency_s[m].sum() for run, b, m in (
         (there.run, 1, operators_of(there, "layer3")), (here.run, 8, operators_of(here, "layer3"))
     ))  # fmt: skip
-    assert f"takes {quantity(before / now, 'x')} the EDP" in section
+    assert f"takes {quantity(before / now, 'x')} less EDP" in section

@@ -15,7 +15,7 @@ from hardware.base.records import memoize
 from hardware.base.text import percent
 from hwexplorer import declare, engine
 from hwexplorer.reports import why
-from hwexplorer.state import State, pinned
+from hwexplorer.state import State, pinned, replace
 from hwexplorer.views import captions, plain
 from hwexplorer.views.tables import keep_columns, rows
 
@@ -155,7 +155,9 @@ def document(state: State) -> EventReport:
 def view(state: State) -> plain.Table:
     """Return the events of the state in the families that all architectures share, the largest energy first. With a
     pin, more columns have the energy of the pinned state and the change."""
-    report, there = document(state), _pinned_report(state)
+    report, there, base = document(state), None, pinned(state)
+    with suppress(RequestError):  # the model of the pin may not have the node
+        there = None if base is None else document(replace(base, at=state.at))
     groups: dict[str, list[EventRow]] = defaultdict(list)
     for row in sorted(report.events, key=lambda row: -row.energy_j):
         groups[row.family].append(row)
@@ -188,14 +190,6 @@ def view(state: State) -> plain.Table:
     table_rows = rows(columns, families, key=_key, kind="component", children=lambda group: group.events)
     place_in_words = captions.place_in_words(state)
     return captions.name_work(plain.Table("events", place_in_words, columns, table_rows, (", ".join(rates),)), result)
-
-
-def _pinned_report(state: State) -> EventReport | None:
-    """Return the events of the pinned state; None without a pin, or if its model does not have the node."""
-    base = pinned(state)
-    with suppress(RequestError):
-        return event_report(engine.result(base), state.at) if base is not None else None
-    return None
 
 
 def _columns_of_pin(energies: dict[str, float], name: str) -> tuple[Column, Column]:
