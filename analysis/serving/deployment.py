@@ -386,8 +386,7 @@ def command_lines(server: Server, longest: int, drafts: int = 0) -> tuple[Comman
 
 def _command(name: str, flags: ServerFlags, server: Server, longest: int, drafts: int) -> str:
     layout, scheduler, precision = server.layout, server.scheduler, server.first.scenario.precision
-    spreads, shares = layout.copies > 1, schedulers()[name].divides_tokens
-    each = 1 if shares else layout.copies
+    spreads, each = layout.copies > 1, 1 if schedulers()[name].divides_tokens else layout.copies
     degrees = {name: value for name in ("tp", "pp", "ep") if (value := getattr(layout, name)) > 1}
     words = [flags.command, flags.formats.get(precision, f"# a checkpoint in {precision}")]
     words += [getattr(flags, name) for name in degrees if not (name == "ep" and spreads)]

@@ -1,6 +1,6 @@
 """Serve a load: percentiles of requests, throughput, watts, joules and dollars per token, and what a report says.
 
-Bands are from published runs, with devices and models left out: `python -m lab.serving_fit` writes load_trust.json.
+Bands are from published runs: `python -m lab.judge --write` writes load_trust.json.
 `ServedOutcome` is the outcome of a load on devices that share it; the report names the best device, the load that fits
 within limits, and the knee.
 """

@@ -114,8 +114,6 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def host_seconds(self, tokens: int) -> tuple[float, float]:
         """Return the seconds in which the host starts the kernels of a step with prompts, the same for any number of
         tokens, and those of a step of so many in which the device waits for it."""
-        if self.started is None:
-            return 0.0, 0.0
         waits_s = self.without_attention(tokens, True)[0] - self.without_attention(tokens)[0]
         return self.without_attention(SHORT, True)[0], waits_s
 

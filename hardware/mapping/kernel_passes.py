@@ -114,11 +114,10 @@ def serving_experts(demand: Demand, setup: Setup) -> ExpertLibrary:
 
 def engine_starts(demand: Demand, setup: Setup) -> KernelStarts:
     """Return the starts of each kernel. Fused experts are one call, which an interpreter starts as any other."""
-    starts = demand.starts
     if not setup.runtime.is_llm_engine or demand.expert_rows is None or not serving_experts(demand, setup).is_fused:
-        return starts
-    interpreted = demand.head * demand.calls.interpreted * ~demand.is_expert
-    return starts._replace(interpreted=demand.per_kernel(interpreted))
+        return demand.starts
+    interpreted = demand.per_kernel(demand.head * demand.calls.interpreted * ~demand.is_expert)
+    return demand.starts._replace(interpreted=interpreted)
 
 
 def move_expert_rows(demand: Demand, setup: Setup) -> Demand:
