@@ -113,7 +113,7 @@ def _remarks(document: tuning.KnobReport, state: State) -> Iterator[str]:
             f"the clock and move the energy little. From {free} on it does not bind, and a price moves it by its share."
         )
     if any(knob.name == "clock_hz" and (knob.energy or 0.0) < 0.0 for knob in document.knobs):
-        yield "A higher clock saves energy as the run, with its power at rest or at the limit, ends sooner."
+        yield "A higher clock saves energy: power at rest, or at the limit, is drawn for less time."
 
 
 # Brief text has the metrics that changed, few points of the curve, and the earlier values if a knob is turned.
