@@ -65,6 +65,15 @@ class Coefficients(msgspec.Struct, frozen=True, dict=True):
         rows = (np.flatnonzero(kind & (self.value != 0.0)) for kind in (chip, self.by_time, memory))
         return tuple((each, self.value[each]) for each in rows)
 
+    def spreads_j(self, energy_j: NDArray[np.float64]) -> list[tuple[float, float]]:
+        """Return by how much the energy of events (e,) may be lower and higher, for each group of prices, which vary
+        together."""
+        each, groups = np.where(self.value > 0.0, self.value, 1.0), [row.group for row in self.rows]
+        sides = energy_j * (1.0 - self.low / each), energy_j * (self.high / each - 1.0)
+        place = [groups.index(group) for group in groups]
+        down, up = (np.bincount(place, side)[sorted(set(place))].tolist() for side in sides)
+        return list(zip(down, up, strict=True))
+
 
 def _scale(value: Triple, factor: float) -> Triple:
     return value[0] * factor, value[1] * factor, value[2] * factor

@@ -214,7 +214,7 @@ def _at_full_clock(demand: Demand, setup: Setup, mapping: Mapping, repeats: Floa
     counts = _timed_counts(demand, setup, mapping, clocked_s, share)
     if demand.mean_work is not None:  # the busiest device was timed, the mean one is paid
         counts *= demand.mean_work
-    chip_j, timed_j, memory_j = [_operator_energy_j(price, counts[rows]) for rows, price in prices.kinds]
+    chip_j, timed_j, memory_j = [_operator_energy_j(price, counts, rows) for rows, price in prices.kinds]
     worked = None
     if worked_s is not None:  # units without work are not clocked: work takes its cycles at any clock
         worked = np.divide(worked_s, clocked_s, out=np.zeros_like(worked_s), where=clocked_s > 0.0)[demand.kernel]
@@ -277,17 +277,17 @@ def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execu
     )
 
 
-def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
-    """Return the energy per operator, (n,). The order of summation does not depend on n: a matrix product, or numpy's
-    sum of a single column, would round differently for one model alone."""
+def _operator_energy_j(price: Floats, counts: Floats, rows: Ints) -> Floats:
+    """Return the energy per operator, (n,), of the events in some rows. The order of summation does not depend on n: a
+    matrix product, or numpy's sum of a single column, would round differently for one model alone."""
     n = counts.shape[1]
     total: Floats = np.zeros(n)
     if 1 < n <= _FEW:
-        return np.add.reduce(counts * price[:, None], axis=0, out=total)
+        return np.add.reduce(counts[rows] * price[:, None], axis=0, out=total)
     part = np.empty(n)
-    for each, row in zip(price.tolist(), counts, strict=True):
+    for each, row in zip(price.tolist(), rows.tolist(), strict=True):
         if each:
-            total += np.multiply(row, each, out=part)
+            total += np.multiply(counts[row], each, out=part)
     return total
 
 

@@ -47,6 +47,7 @@ _BY_KERNEL = (  # of an execution
 _BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale", "idle_scale")  # of an execution
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
+_Part = tuple[Workload, int, int]  # with its batch, and the size of the parts
 _SETUPS_KEPT = 32  # of which a workload keeps the seconds of parts
 # Operators that one execution takes of a workload at all batches: it needs one to five kilobytes for each.
 _OPERATORS_AT_ONCE = 6_000
@@ -246,8 +247,7 @@ class Evaluation(msgspec.Struct, frozen=True):
 
 
 def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
-    """Execute a bundle on a device, in so many waves, one after another. Runs that wait for the power limit leave
-    switched off what was added to the device, where this is quicker."""
+    """Execute a bundle in waves, one by one. Runs at the power limit leave off what was added, if this is quicker."""
     demand, times = bundle.demand, 1.0 if bundle.repeats is None else bundle.repeats
     run = execute(demand, setup, times=times)
     if bundle.repeats is not None:
@@ -267,10 +267,9 @@ def split_batches(whole: Evaluation, workloads: Sequence[Workload], setup: Setup
     `bundle_at` returns the bundle of the workloads, which are joined alike, at other batches."""
     if not setup.device.arch.splits_batches or setup.runtime.mode != "fused":  # without a compiler of the whole model
         return whole
-    batches, parts = whole.bundle.batches, dict[int, tuple[Workload, int, int]]()
-    estimates = [(workloads[place % len(workloads)], batch) for place, batch in enumerate(batches)]
+    estimates = [(workloads[place % len(workloads)], batch) for place, batch in enumerate(whole.bundle.batches)]
     places = [p for p, (one, batch) in enumerate(estimates) if batch > 1 and one.kind not in ("request", "training")]
-    seconds = _part_seconds(whole, workloads, setup, bundle_at) if places else {}
+    seconds, parts = _part_seconds(whole, workloads, setup, bundle_at) if places else {}, dict[int, _Part]()
     for place in places:
         workload, batch = estimates[place]
         if (size := _best_size(seconds[id(workload)], batch)) != batch:
@@ -340,7 +339,7 @@ def _kept_seconds(workload: Workload) -> dict[int, tuple[Setup, dict[int, float]
     return {}
 
 
-def _bundle_parts(parts: Sequence[tuple[Workload, int, int]], joins: str, setup: Setup) -> Bundle:
+def _bundle_parts(parts: Sequence[_Part], joins: str, setup: Setup) -> Bundle:
     """Return the bundle of a part of each workload and batch, of a size, as often as it runs, with its share of the
     start of the call."""
     bundle = bundle_pairs([(workload, size) for workload, _, size in parts], setup.plan.widths, joins)
@@ -547,21 +546,11 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         the time moves the static energy and counts as one more group."""
         if self.energy_factors is not None:
             return self.energy_j * self.energy_factors[0], self.energy_j * self.energy_factors[1]
-        prices, energy_j = self.run.prices, self.event_j
-        each = np.where(prices.value > 0.0, prices.value, 1.0)
-        groups: dict[str, list[float]] = {}
-        for row, down, up in zip(
-            prices.rows, energy_j * (1.0 - prices.low / each), energy_j * (prices.high / each - 1.0), strict=True
-        ):
-            entry = groups.setdefault(row.group, [0.0, 0.0])
-            entry[0] += float(down)
-            entry[1] += float(up)
-        static_w = self.static_w * self.workload.devices
-        fast, slow = self.latency_band_s
-        groups["time"] = [static_w * max(self.latency_s - fast, 0.0), static_w * max(slow - self.latency_s, 0.0)]
-        down = sum(entry[0] ** 2 for entry in groups.values()) ** 0.5
-        up = sum(entry[1] ** 2 for entry in groups.values()) ** 0.5
-        return max(self.energy_j - float(down), 0.0), self.energy_j + float(up)
+        static_w, (fast, slow) = self.static_w * self.workload.devices, self.latency_band_s
+        by_time = static_w * max(self.latency_s - fast, 0.0), static_w * max(slow - self.latency_s, 0.0)
+        sides = zip(*self.run.prices.spreads_j(self.event_j), by_time, strict=True)
+        down, up = (sum(each**2 for each in side) ** 0.5 for side in sides)
+        return max(self.energy_j - down, 0.0), self.energy_j + up
 
     @property
     def static_w(self) -> float:
@@ -702,13 +691,6 @@ def _waves(workload: Workload, batch: int, setup: Setup, joins: str, block: floa
     fitting = bisect_right(range(1, batch), capacity, key=lambda size: peak(size).peak_bytes)
     waves = -(-batch // fitting)
     return waves, peak(-(-batch // waves))
-
-
-def largest_batch(memory: Memory, batch: int, room: float) -> int:
-    """Return how many inferences fit into `room` bytes: weights stay, the rest of the peak (caches, activations) grows
-    with the batch."""
-    each = (memory.peak_bytes - memory.weight_bytes) / batch
-    return max(int((room - memory.weight_bytes) / each), 0) if each > 0 else 0
 
 
 def precision_run(plan: Plan, mostly_convolution: bool | None) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from analysis.document import YES_NO, column, record
-from analysis.estimate.estimate import Estimate, largest_batch
+from analysis.estimate.estimate import Estimate
 from analysis.estimate.measured_runs import MeasuredRun, measured_runs
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.trust import Trust
@@ -163,7 +163,7 @@ def serving(result: Estimate) -> Serving | None:
         time_per_output_token_s=later_s / result.waves / steps(output) if output > 1 else 0.0,
         tokens_per_s=tokens / result.latency_s,
         energy_j_per_token=result.energy_j / tokens,
-        largest_batch=largest_batch(result.memory, result.wave_batch, result.device.memory_bytes),
+        largest_batch=result.memory.largest_batch(result.wave_batch, result.device.memory_bytes),
     )
 
 

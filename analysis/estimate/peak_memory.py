@@ -110,6 +110,12 @@ class Memory(msgspec.Struct, frozen=True):
         less = {name: getattr(self, name) - saved_bytes for name in ("peak_bytes", "weight_bytes")}
         return msgspec.structs.replace(self, **less)
 
+    def largest_batch(self, batch: int, room: float) -> int:
+        """Return how many inferences fit into `room` bytes, with this memory of a batch: weights stay, the rest of the
+        peak (caches, activations) grows with the batch."""
+        each = (self.peak_bytes - self.weight_bytes) / batch
+        return max(int((room - self.weight_bytes) / each), 0) if each > 0 else 0
+
 
 class Lifetimes(msgspec.Struct, frozen=True):
     """Allocations, shape (a,): each is a tensor and all that share its storage. `first` and `last` are the kernels that

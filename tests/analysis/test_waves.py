@@ -6,7 +6,7 @@ import grid
 import numpy as np
 import pytest
 
-from analysis.estimate.estimate import estimate, largest_batch
+from analysis.estimate.estimate import estimate
 from analysis.estimate.figures import describe_deviations, serving
 from analysis.estimate.peak_memory import Memory
 from analysis.estimate.scenario import Scenario
@@ -85,5 +85,5 @@ def test_caches_and_activations_grow_with_the_batch_and_weights_do_not() -> None
         peak_bytes=10.0, weight_bytes=4.0, activation_peak_bytes=6.0, workspace_peak_bytes=0.0, peak_at=0,
         timeline=none, workspace=none,
     )  # fmt: skip
-    assert largest_batch(held, 2, 19.0) == 5
-    assert largest_batch(held, 2, 3.0) == 0
+    assert held.largest_batch(2, 19.0) == 5
+    assert held.largest_batch(2, 3.0) == 0
