@@ -315,11 +315,12 @@ def _part_seconds(
         _, kept[id(each)] = own.setdefault(id(setup), (setup, {}))
         if len(own) > _SETUPS_KEPT:
             own.pop(next(iter(own)))
-    # A whole batch that no limit slows down takes the start of its call longer.
+    # A whole batch that no limit slows down, with the start of its call or without, takes that start longer.
     is_free = np.minimum.reduceat(whole.run.price_scale, np.array((0, *whole.bundle.ends[1][:-1]))) == 1.0
-    follows_s = (whole.totals.latency_s - setup.call_s) / batches
+    follows_s = whole.totals.latency_s - setup.call_s
+    is_free &= whole.totals.energy_j <= setup.device.power_limit_w * follows_s
     for place in is_free.nonzero()[0].tolist():
-        kept[id(workloads[place % len(workloads)])].setdefault(batches[place], float(follows_s[place]))
+        kept[id(workloads[place % len(workloads)])].setdefault(batches[place], float(follows_s[place] / batches[place]))
     sizes = sorted({size for batch in set(batches) for size in _sizes(batch)})
     lacking = [size for size in sizes if any(size not in each_s for each_s in kept.values())]
     at_once = max(_OPERATORS_AT_ONCE // max(sum(each.n_operators for each in workloads), 1), 1)

@@ -20,7 +20,7 @@ from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.explore.divided_run import refusal
 from analysis.explore.frame_schedule import FrameRun, Task, schedule
-from analysis.explore.grid import Ranking, Tick, try_each
+from analysis.explore.grid import Ranking, try_each
 from analysis.explore.odds import describe_odds, odds_below
 from analysis.wording import EVIDENCE
 from hardware.base import file_access
@@ -469,17 +469,12 @@ def _bound_of_scale(mission: Mission, answer: ModuleAnswer) -> float:
 
 
 def try_modules(
-    mission: Mission,
-    modules: Iterable[Sequence[Device]],
-    find: Find,
-    tick: Tick | None = None,
-    *,
-    is_any: bool = False,
+    mission: Mission, modules: Iterable[Sequence[Device]], find: Find, *, is_any: bool = False
 ) -> tuple[Ranking[ModuleAnswer], str]:
     """Return the mission on each module that can run it, the best first: likely possible, possible as estimated, else
     the nearest; and the most common reason why others cannot. `is_any`: stop at the first possible one."""
     answers, reasons = try_each(
-        modules, lambda units: divide_tasks(mission, units, find), tick, lambda one: is_any and one.is_possible
+        modules, lambda units: divide_tasks(mission, units, find), until=lambda one: is_any and one.is_possible
     )
     ranking = Ranking(answers).order("power").first(lambda one: one.odds >= 0.5).first(lambda one: one.is_possible)
     return ranking, next((reason for reason, _ in reasons.most_common(1)), "")
@@ -516,11 +511,10 @@ def answer_mission(
     modules: Sequence[Sequence[Device]],
     find: Find,
     on_paper: Iterable[Sequence[Device]] = (),
-    tick: Tick | None = None,
 ) -> MissionAnswer:
     """Answer a mission on modules; devices `on_paper` are tried if none of these can do it. Modules that a model does
     not fit, or that no known software runs it on, are left out. Raises RequestError if that leaves none."""
-    answers, reason = try_modules(mission, modules, find, tick)
+    answers, reason = try_modules(mission, modules, find)
     if not answers:
         raise RequestError(f"{name}: {reason or 'no device'}")
     best, possible = answers[0], sum(answer.is_possible for answer in answers)

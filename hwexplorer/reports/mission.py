@@ -1,7 +1,7 @@
 """Run several models at their rates on one module, within a power budget or from a battery."""
 
 import string
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -59,13 +59,7 @@ def _modules(asked: mission.Mission, names: Sequence[str], on_paper: bool) -> Se
     return [*(units for units in listed if units[0].key not in replaced), *in_modes]
 
 
-def _document(
-    state: State,
-    file: tuple[Path, ...],
-    candidates: tuple[str, ...] | None,
-    on_paper: bool,
-    tick: Callable[[int, int], None] | None = None,
-) -> _Answer:
+def _document(state: State, file: tuple[Path, ...], candidates: tuple[str, ...] | None, on_paper: bool) -> _Answer:
     batches = dict[str, dict[int, None]]()  # of each model: they are evaluated together
 
     def find(task: frame_schedule.Task, key: str) -> Estimate:
@@ -83,11 +77,11 @@ def _document(
         cases.append((path.stem, asked, _modules(asked, names, on_paper)))
     if len(cases) > 1:
         return mission.compare_missions(
-            [(name, *mission.try_modules(asked, units, find, tick)) for name, asked, units in cases]
+            [(name, *mission.try_modules(asked, units, find)) for name, asked, units in cases]
         )
     every = () if names else catalogue_devices(engine.folders())
     paper = [(device,) for device in every if not (device.silicon or on_paper)]
-    return mission.answer_mission(*cases[0], find, paper, tick)
+    return mission.answer_mission(*cases[0], find, paper)
 
 
 def _best(answer: _Answer) -> mission.ModuleAnswer | None:
@@ -170,7 +164,6 @@ VERB = declare.Report(
                      optional=True, of=lambda answer: getattr(answer, "cells", ())),
     ),
     main="modules",
-    ticks="modules",
     on_screen=False,
     shown=("drone.toml",),
 )  # fmt: skip
