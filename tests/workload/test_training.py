@@ -87,6 +87,22 @@ def test_devices_that_share_a_batch_take_longer_than_one_with_its_share(model: s
     assert times[2] < 1.2 * times[0]  # 7 to 7.8 times the rate of one, as published
 
 
+@pytest.mark.parametrize("stage", [0, 1, 3])
+def test_experts_on_several_devices_exchange_tokens_and_no_gradients(stage: int) -> None:
+    """Tokens go to the experts of others and back, in both directions; the other weights are alike on all devices."""
+    step = _step("mixtral_8x7b:sequence=64,layers=1", "ep=8", f"zero={stage}")
+    ops, numel = step.operators, step.tensors.numel @ step.value_at(batch=8)
+    reads = np.split(ops.in_tensor, ops.in_ptr[1:-1])
+    sums = [i for i, path in enumerate(ops.path) if ".exchange" in path]
+    exchanged = sum(numel[tensor] for i in sums for tensor in reads[i])
+    is_expert = [".experts." in name for name in step.tensors.name]
+    experts = numel[(step.tensors.role == WEIGHT) & is_expert].sum()
+    assert ops.kind.count("all_to_all") == 4
+    assert experts == pytest.approx(3 * 4096 * 14336)
+    whole = _step("mixtral_8x7b:sequence=64,layers=1", "ep=8").parameters
+    assert exchanged == pytest.approx(whole - experts, rel=0.01)
+
+
 def test_the_host_starts_one_call_for_each_operator_and_one_node_for_its_gradients() -> None:
     step = at_width(_step("densenet121"), 4.0)
     calls = dispatches(step, awaits=False)

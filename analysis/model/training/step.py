@@ -43,6 +43,8 @@ def _table() -> dict[str, Any]:
 def training_step(forward: Workload, training: Training, is_narrow: bool) -> Workload:
     """Return the training step of a forward pass. `is_narrow`: values have fewer than 32 bits. Raises ModelSpecError
     for a model without weights that training would change."""
+    if forward.parallel and "all_to_all" in forward.operators.kind:  # each device has experts of its own
+        training = msgspec.structs.replace(training, devices=max(training.devices, forward.parallel.degree))
     is_plain = (training.attention or PLAIN.get(forward.family)) == "plain"
     whole = with_scores(forward) if is_plain else forward
     writer = _Writer(_share(whole, training.parts), training, is_narrow)
@@ -162,9 +164,11 @@ class _Writer(Tape):
         self.adapters: dict[int, tuple[int, int, Floats, Floats]] = {}  # of operator i: weights, result, product, work
         self.trained = self._find_trained()
         self.blocks = self._find_blocks()
+        is_spread = "all_to_all" in ops.kind  # experts, of which each device has others
+        self.own = {t for t, each in enumerate(self.tensors) if is_spread and ".experts." in each.name}
         if training.zero == 3:
             for t, each in enumerate(self.tensors):
-                if each.role == WEIGHT:
+                if each.role == WEIGHT and t not in self.own:
                     self.whole[t], each.numel = each.numel, each.numel / training.devices
 
     # --- forward -----------------------------------------------------------------------------------------------
@@ -428,7 +432,7 @@ class _Writer(Tape):
             grad = self.cast(grad, f"{path}.cast", FP32)
             self.grads[t] = [(grad, self.whole.get(t, self.tensors[t].numel))]
         self.of_weight[t] = grad
-        if self.training.devices > 1:
+        if self.training.devices > 1 and t not in self.own:
             self.bucket.append(t)
             elements = sum((self.whole.get(w, self.tensors[w].numel) for w in self.bucket), self.zero)
             if self.training.zero < 3 and self.size(elements) * FP32 >= BUCKET_BYTES:
@@ -606,7 +610,6 @@ class _Writer(Tape):
         passes = 1 if update["is_fused"] else rule["passes"]
         has_masters = self.is_narrow and not self.autocast
         weights = list(self.of_weight)
-        parts = self.training.devices if self.training.zero in (1, 2) else 1
         for place in range(0, len(weights), update["together"]):
             group, path = weights[place : place + update["together"]], f"{UPDATE}.{name}.{place // update['together']}"
             kept = [(w, *self._states(w, rule, has_masters)) for w in group]
@@ -614,15 +617,24 @@ class _Writer(Tape):
             for k in range(passes):
                 held = [each if passes == 1 else each[k % len(each) :][:1] for each in kept]
                 reads = [*grads, *(t for each in held for t in each)]
-                share = {w: self.tensors[w].numel / parts for w in (*group, *grads)}
+                share = {t: self._part(w, t) for w in group for t in (w, self.of_weight[w])}
                 changes = [(t, each[0]) for each, changed in zip(kept, held, strict=True) for t in changed]
                 written = [self._in_place_of(t, w, path, share) for t, w in changes]
                 flops = sum((share[w] for w in group), self.zero) * (rule["flops"] / passes)
                 self.add(f"{path}.{k}", "elementwise", reads, written, flops=flops, target=f"hwexplorer.{name}.default")
                 self.ops[-1].reads = [(t, share.get(t, self.tensors[t].numel)) for t in dict.fromkeys(reads)]
-            if parts > 1:
-                self.add(f"{path}.gather", "all_gather", group, [self._in_place_of(w, w, path, {}) for w in group])
-                self.ops[-1].reads = [(w, share[w]) for w in group]
+            shared = [w for w in group if self._is_shared(w)]
+            if shared:
+                self.add(f"{path}.gather", "all_gather", shared, [self._in_place_of(w, w, path, {}) for w in shared])
+                self.ops[-1].reads = [(w, share[w]) for w in shared]
+
+    def _is_shared(self, weight: int) -> bool:
+        """Return True if each device updates a part of a weight, which others then gather."""
+        return self.training.zero in (1, 2) and self.training.devices > 1 and weight not in self.own
+
+    def _part(self, weight: int, tensor: int) -> Floats:
+        """Return the elements of a tensor beside a weight that one device updates."""
+        return self.tensors[tensor].numel / (self.training.devices if self._is_shared(weight) else 1)
 
     def _in_place_of(self, t: int, weight: int, path: str, share: dict[int, Floats]) -> int:
         """Return a new value of tensor t, or of a device's share; it takes no memory beside the gradient."""
@@ -633,7 +645,7 @@ class _Writer(Tape):
         """Add what the optimizer keeps of a weight; a fraction of bytes counts as more elements of one byte."""
         each, name = self.tensors[weight], f"{self.tensors[weight].name}.state"
         whole = FP32 if rule["state_bytes"] >= FP32 else 1
-        numel = each.numel / (self.training.devices if self.training.zero in (1, 2) else 1)
+        numel = self._part(weight, weight)
         states = [
             self.tensor(numel * (rule["state_bytes"] / whole), name, whole, role=BUFFER) for _ in range(rule["states"])
         ]
