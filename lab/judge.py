@@ -155,8 +155,9 @@ def judge(points: Points, given: Sequence[PredictionPoint] = (), by: str = "name
 
 
 def write() -> None:
-    """Write trust.json and load_trust.json, whose bands and errors are those of held rows."""
-    loads, _ = services.predict_served(tables.shipped_rows((services.TABLE,), held=True))
+    """Write trust.json and load_trust.json, whose errors are those of held rows and bands those of the others."""
+    rows = (tables.shipped_rows((services.TABLE,), held) for held in (True, False))
+    loads, given = (services.predict_served(each)[0] for each in rows)
     engines = [
         msgspec.structs.replace(
             point, name=trust.SERVED, device=load.row.deployment.device.id, runtime=load.row.deployment.runtime
@@ -167,7 +168,8 @@ def write() -> None:
     ]
     table = trust_bands.trust_table(predict_models(held=True)[0], predict_models(held=False)[0], engines)
     file_access.write(trust.PATH, [trust_bands.encode_trust(table)])
-    evidence = trust_bands.served_evidence([point for load in loads for point in load.points])
+    held_points, given_points = ([point for load in each for point in load.points] for each in (loads, given))
+    evidence = trust_bands.served_evidence(held_points, given_points)
     file_access.write(served_load.EVIDENCE, ["[\n", trust_bands.encode_rows(evidence), "\n]\n"])
 
 

@@ -132,11 +132,14 @@ def class_evidence(
     )
 
 
-def served_evidence(points: Sequence[PredictionPoint]) -> list[ClassEvidence]:
-    """Return the evidence of each figure of services."""
-    groups = group_by(points, lambda point: point.quantity)
+def served_evidence(held: Sequence[PredictionPoint], given: Sequence[PredictionPoint]) -> list[ClassEvidence]:
+    """Return the evidence of each figure of services: errors of held rows, and bands of those given to fits."""
+    groups, others = (group_by(points, lambda point: point.quantity) for points in (held, given))
     spread = spread_between_devices(groups.values())
-    return [class_evidence(those[0].name, quantity, those, spread=spread) for quantity, those in sorted(groups.items())]
+    return [
+        class_evidence(those[0].name, quantity, those, spread=spread, given=others.get(quantity, ()))
+        for quantity, those in sorted(groups.items())
+    ]
 
 
 def trust_table(
