@@ -103,8 +103,7 @@ def lower_clocks(needs: KernelNeeds, budget: PowerBudget, begins: Bools) -> Thro
     most, (bursts,) = ones[at], is_burst[at].nonzero()
     if len(bursts):
         alone, each = KernelNeeds._make([values[at[bursts]] for values in needs]), np.arange(len(bursts))
-        unpaused = msgspec.structs.replace(budget, peak_w=np.inf)
-        most[bursts] = _Runs(alone, unpaused, each, each, budget.peak_w, most[bursts], False).highest_clock()
+        most[bursts] = _Runs(alone, budget, each, each, budget.peak_w, most[bursts], False).highest_clock()
     (starts,), run_of = is_first[at].nonzero(), is_first[at].cumsum() - 1
     needs = KernelNeeds._make([values[at] for values in needs])
     runs = _Runs(needs, budget, starts, run_of, budget.limit_w, most, bool(np.maximum.reduce(needs.host_s)))
@@ -139,8 +138,7 @@ class _Runs(msgspec.Struct, frozen=True):
 
     def run_at(self, clock: Floats) -> tuple[Floats, ...]:
         """Return of each kernel at the clock of its run, (r,): seconds on the device, and with waits for the host; the
-        factors of cycles and of energy on chip, which is the voltage squared; this energy, J; and power at rest, W. A
-        kernel that draws more than the peak pauses."""
+        factors of cycles and of energy on chip, which is the voltage squared; this energy, J; and power at rest, W."""
         needs, budget, of_kernel = self.needs, self.budget, np.minimum(clock[self.run_of], self.most)
         cycles, squared = np.minimum(of_kernel / budget.core_clock, 1.0), (1.0 - budget.slope * (1.0 - of_kernel)) ** 2
         own_s = needs.own_s - needs.busy_s - needs.start_s + needs.start_s / cycles
@@ -149,9 +147,6 @@ class _Runs(msgspec.Struct, frozen=True):
         chip_j = (needs.chip_j + needs.timed_j * cycles) * squared
         idle_w = (budget.static_w - budget.gated_w) * (1.0 - budget.idle_follows * (1.0 - of_kernel * squared))
         kernel_s = dispatched_s(own_s, needs.host_s, needs.awaits) if self.waits else own_s
-        drawn_w = (chip_j + needs.memory_j) / np.maximum(kernel_s, 1e-300)
-        pause = np.maximum(drawn_w / (budget.peak_w - idle_w), 1.0)
-        own_s, kernel_s = own_s * pause, kernel_s * pause
         return own_s, kernel_s, cycles, squared, chip_j, idle_w
 
     def excess_j(self, clock: Floats) -> Floats:
@@ -194,6 +189,9 @@ class _Runs(msgspec.Struct, frozen=True):
         the limit allows, whatever the last digits of the clock."""
         budget, memory_j = self.budget, self.needs.memory_j
         own_s, kernel_s, cycles, squared, chip_j, idle_w = self.run_at(clock)
+        drawn_w = (chip_j + memory_j) / np.maximum(kernel_s, 1e-300)
+        pause = np.maximum(drawn_w / (budget.peak_w - idle_w), 1.0)
+        own_s, kernel_s = own_s * pause, kernel_s * pause
         sums = np.array((chip_j, memory_j, kernel_s, idle_w * kernel_s)) * self.needs.times
         on_chip_j, held_j, run_s, rest_j = np.add.reduceat(sums, self.starts, axis=1)
         room_j = self.limit_w * run_s - rest_j
@@ -205,8 +203,7 @@ class _Runs(msgspec.Struct, frozen=True):
         # Where nothing slows down, what the chip switches off at rest is what the limits ask for.
         spare_w = _ratio(room_j - on_chip_j - held_j, run_s)
         added_w = (np.minimum(np.maximum(spare_w, 0.0), budget.gated_w) * (clock >= 1.0))[self.run_of]
-        drawn_w = idle_w + (chip_j + memory_j) / np.maximum(kernel_s, 1e-300)
-        idle_w = idle_w + np.minimum(added_w, np.maximum(budget.peak_w - drawn_w, 0.0))
+        idle_w = idle_w + np.minimum(added_w, np.maximum(budget.peak_w - idle_w - drawn_w, 0.0))
         at_rest = _ratio(idle_w, np.full(len(own_s), budget.static_w))
         return Throttled(own_s * stretch, kernel_s * stretch, price_scale, cycles, at_rest)
 

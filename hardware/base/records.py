@@ -1,6 +1,6 @@
 """Memoized results, stored in the record they depend on (a frozen struct with `dict=True`, or any object) and freed
 with it. Records share (`share_memos`) the `shared` results that do not depend on how they differ. The `large` results
-of all records together are at most LARGE_BYTES. And items grouped."""
+of all records together are at most LARGE_BYTES, and work that needs many is done in slices. And items grouped."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
 from itertools import count, repeat
+from time import thread_time
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 from weakref import ReferenceType, ref
 
@@ -98,6 +99,29 @@ def measure_bytes(result: Any) -> int:
     return total + sum(arrays.values())
 
 
+class Paused(Exception):
+    """A slice of work is over. Its large results are kept, so that the work goes on from there if it is begun again."""
+
+
+class Slices:
+    """A context that pauses work after SLICE_S of processor time, before it computes another large result. While
+    `is_paused`, it is to be begun again in the same context, whose slices grow: it ends even if results are dropped."""
+
+    SLICE_S: ClassVar[float] = 0.03
+    end_s: ClassVar[float] = 0.0  # of the slice, by the clock of its thread; 0 outside
+
+    def __init__(self) -> None:
+        self.is_paused, self._length_s = False, Slices.SLICE_S
+
+    def __enter__(self) -> None:
+        Slices.end_s = thread_time() + self._length_s
+        self._length_s *= 1.1
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        Slices.end_s, self.is_paused = 0.0, kind is Paused
+        return self.is_paused
+
+
 def memoize(
     *, keep: int | None = None, shared: bool = False, large: bool = False
 ) -> Callable[[Function[Record, P, Result]], Function[Record, P, Result]]:
@@ -119,6 +143,8 @@ def memoize(
             if large and stored is not ABSENT:
                 result = stored.use()
             if result is ABSENT:
+                if large and Slices.end_s and thread_time() > Slices.end_s:
+                    raise Paused
                 result = function(record, *args, **kwargs)
                 if keep is not None and len(results) >= keep:
                     results.pop(next(iter(results)))

@@ -263,7 +263,7 @@ def _brief(state: State, level: str, on_paper: bool, **costs: Any) -> plain.Tabl
         devices = [row for _, row in paid]
         table = by_device(state, devices, (*_brief_columns(devices)[:3], *cost_columns(bill, is_whole=False)))
         return _page(state, on_paper, replace(table, title=f"Per {unit_of(bill.counted)}"), bill)
-    table = pane_table(state)
+    table = pane_table(state, state.devices)
     return _page(state, on_paper, replace(table, title="Devices", footer=(*table.footer, MORE)))
 
 
@@ -297,14 +297,15 @@ def by_device(state: State, devices: Sequence[device_rows.DeviceRow], columns: t
     return plain.Table("compare", captions.headline_of_state(state), all_columns, table_rows, is_stacked=True)
 
 
-def pane_table(state: State) -> plain.Table:
-    """Return a row and a line for each device of a state, with the keys of `state.devices`, sorted by `state.rank`.
-    Each line begins with the name of its device."""
+def pane_table(state: State, described: Sequence[str] = ()) -> plain.Table:
+    """Return a row for each device of a state, with the keys of `state.devices`, sorted by `state.rank`, and a line for
+    each that is to be described, by default the one under the cursor. Lines begin with the names of devices."""
     devices = sorted(device_rows.device_rows(state, state.baseline), key=lambda row: row.order)
     # A narrow pane drops these columns before the columns of figures and bands.
     extra = (replace(column, keep=5) for column in COLUMNS if column.key in ("power", "utilization", "memory"))
     table = by_device(state, device_rows.sort_rows(devices, state), (*_brief_columns(devices), *extra))
-    lines = tuple(comparison.device_sentence(row.run, row.phrase, row.reference) for row in devices)
+    shown = (row for row in devices if row.key in (described or (state.on,)))
+    lines = tuple(comparison.device_sentence(row.run, row.phrase, row.reference) for row in shown)
     # The notes are without their reasons, and without what the lines of devices say.
     notes = (note for note in _deviation_notes([row.run for row in devices]) if FITS_NOT not in note)
     return replace(table, footer=lines, notes=tuple(re.sub(r" \([^()]*\)$", "", note) for note in notes))

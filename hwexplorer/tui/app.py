@@ -121,10 +121,7 @@ class HwExplorer(App[None]):
         """Start prefetching after the first frame, and collect garbage again, but not among the objects made so far."""
         explorer = self.explorer
         explorer.prefetch = Prefetch(
-            self.session,
-            explorer.outline,
-            explorer.set_timer,
-            lambda: explorer.is_running and explorer.prompt is None,
+            self.session, explorer.outline, explorer.set_timer, lambda: explorer.is_running and explorer.prompt is None
         )
         explorer.prefetch.wake()
         if not gc.isenabled():

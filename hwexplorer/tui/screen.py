@@ -18,7 +18,7 @@ from hardware.base.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.tui import keys, palette
 from hwexplorer.tui.panes import load_panes
-from hwexplorer.tui.prefetch import Prefetch
+from hwexplorer.tui.prefetch import PAUSE_S, Prefetch
 from hwexplorer.tui.session import session as sessions
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets import framed_pane, status_lines
@@ -51,6 +51,7 @@ class ExplorerScreen(Screen[None]):
         self.strip = CardStrip(colours)
         self.bars = {name: framed_pane.StatusLine(name, colours) for name in ("head", "tabs", "foot")}
         self.prefetch: Prefetch | None = None
+        self._typed = list[tuple[str, str | None]]()  # keys that wait with a state for its views
         self._message_timer: Timer | None = None
         self._poll_timer: Timer | None = None
         self._is_dimmed = False
@@ -181,6 +182,13 @@ class ExplorerScreen(Screen[None]):
         self.show_lines()
         self.panes["why"].redraw()
 
+    def _go_on(self) -> None:
+        """Go on with the state that waits; once it is shown, press the keys of meanwhile."""
+        if self.session.waiting is not None:
+            self.session.apply(*self.session.waiting)
+        while self._typed and self.session.waiting is None:
+            self.press_key(*self._typed.pop(0))
+
     def show_lines(self) -> None:
         """Draw the lines around the panes."""
         session, state, colours = self.session, self.state, self.colours
@@ -202,7 +210,9 @@ class ExplorerScreen(Screen[None]):
         if self._message_timer is not None:
             self._message_timer.stop()
         if self.is_running:
-            if self.session.message is not None:
+            if self.session.waiting is not None:
+                self.set_timer(PAUSE_S, self._go_on)
+            elif self.session.message is not None:
                 self._message_timer = self.set_timer(MESSAGE_SECONDS, self.session.clear_message)
             self.show_lines()
 
@@ -251,6 +261,12 @@ class ExplorerScreen(Screen[None]):
     def press_key(self, key: str, character: str | None) -> bool:
         """Pass a key to what has the keys. Return True if it did something."""
         self._wake_prefetch()
+        if self.session.waiting is not None and self._top.prompt is None:
+            action = self.keymap.action_of(key, character, self.state.pane)
+            if action is None or action.id not in ("back", "quit"):
+                self._typed.append((key, character))
+                return True
+            self._typed.clear()
         if key.startswith("alt+") and self.keymap.find(key, self.state.pane) is None:
             self.press_key("escape", None)  # a terminal sends escape and a letter right after it as one key
             key = key.removeprefix("alt+")

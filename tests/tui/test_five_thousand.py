@@ -18,7 +18,7 @@ MOST_CALLS = 150_000  # of functions without a turn for others, 20 to 50 ms; wit
 async def test_no_key_blocks_the_loop(keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"block{i}.attention.projection" for i in range(5000)]
     monkeypatch.setattr(fake, "subgraphs", lambda model: names)
-    monkeypatch.setattr(Prefetch, "_begin", lambda self: None)  # what the stand-in computes is not the program's time
+    monkeypatch.setattr(Prefetch, "_go_on", lambda self: None)  # what the stand-in computes is not the program's time
     async with on_screen("resnet50?pane=tree", fake.Fake()) as (app, pilot):
         assert len(app.explorer.outline.visible) > 5000
         await pilot.press(*keys)  # what is made once, is made

@@ -80,7 +80,9 @@ async def test_what_the_next_key_asks_for_is_computed_while_idle(
     app = HwExplorer(parse("resnet50@b8"), provider)
     async with app.run_test(size=GRID) as pilot:
         for key in keys:
-            await settle_until(pilot, lambda: app.explorer.prefetch is not None and app.explorer.prefetch.is_finished())
+            await settle_until(
+                pilot, lambda: app.explorer.prefetch is not None and app.explorer.prefetch.done == app.state
+            )
             assert app.explorer.prefetch is not None
             with monkeypatch.context() as still:
                 still.setattr(app.explorer.prefetch, "wake", lambda: None)

@@ -26,7 +26,7 @@ def on(changes: Changes) -> State:
 
 async def known(app: HwExplorer, pilot: Pilot[None]) -> None:
     """Until everything around the state is computed."""
-    await settle_until(pilot, lambda: app.explorer.prefetch is not None and app.explorer.prefetch.is_finished())
+    await settle_until(pilot, lambda: app.explorer.prefetch is not None and app.explorer.prefetch.done == app.state)
 
 
 def test_every_place_of_every_knob_is_a_device_that_reads_back() -> None:

@@ -7,7 +7,7 @@ parses limits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
+from time import thread_time
 from typing import TYPE_CHECKING
 
 from analysis.document import Cell, Column
@@ -93,13 +93,13 @@ class DeviceLimits:
         if devices is None:
             devices = [row.key for row in self._cache.view("devices", state).rows]
         missing = [device for device in devices if device not in self._points]
-        end = perf_counter() + SLICE_S
+        end = thread_time() + SLICE_S
         for device in missing:
             try:
                 self._points[device] = self._provider.point(state, device)
             except RequestError:  # the device cannot run the model, so it passes no limit
                 self._points[device] = None
-            if perf_counter() > end:
+            if thread_time() > end:
                 break
         return len(missing) > 0
 
@@ -108,6 +108,8 @@ class DeviceLimits:
         if any(METRICS[limit.figure].is_of_load for limit in parse_limits(state.limits)):
             return f"limits {state.limits}"
         self._forget_other_scenario(state)
+        if len(self._points) < (count := len(self._cache.view("devices", state).rows)):
+            return f"limits {state.limits}: counting {len(self._points)} of {count}"
         key = (state.limits, state.devices, len(self._points), id(self._state))
         if key != self._summary[0]:
             table = self.apply(state, self._cache.view("devices", state), state.limits)

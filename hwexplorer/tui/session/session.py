@@ -15,6 +15,7 @@ import msgspec
 
 from analysis.model.names.model_ref import phases_to_turn
 from hardware.base.errors import RequestError
+from hardware.base.records import Slices
 from hardware.what_if import with_unchanged
 from hwexplorer import state as states
 from hwexplorer.settings import default_precision
@@ -94,6 +95,8 @@ class Session:
         self.split = 0  # cells that the tree is wider than usual
         self.jobs: list[BackgroundJob] = []
         self.views: view_cache.Views | None = None
+        self.waiting: tuple[states.State, state_changes.History | None] | None = None  # what `apply` is to go on with
+        self._slices = Slices()
         self.event_count = 0  # events other than changes of the state
         self._listeners: list[Listener] = []
         self._is_at_start = opens_heaviest and not (state.at or state.open)  # its branches were not asked for
@@ -145,7 +148,11 @@ class Session:
         return tuple(name for name, box in view_cache.SHOWN_LATER.items() if box in boxes)
 
     def apply(self, state: states.State, history: state_changes.History | None = None) -> bool:
-        """Make another state present and return True; else show why not or capture it. Undo and redo pass `history`."""
+        """Make another state present and return True; else show why not or capture it. Undo and redo pass `history`.
+        If its views take long, it is `waiting`: apply it again, for another slice of them."""
+        asked = state, history
+        is_new, self.waiting = asked != self.waiting, None
+        self._slices = Slices() if is_new else self._slices
         if state == self.state and history is None:
             return False
         try:
@@ -157,14 +164,21 @@ class Session:
             if not is_shown and not self.provider.ready(state):
                 self.capture(state)
                 return False
-            state, views = self._reveal_cursor(state, self.cache.views(state))
-            views.make(self.visible_views(state))
+            with self._slices:
+                state, views = self._reveal_cursor(state, self.cache.views(state))
+                views.make(self.visible_views(state))
+            if self._slices.is_paused:
+                self.waiting = asked
+                self.say(f"computing {state.model}: esc stops it", "dim")
+                return True
         except RequestError as error:
             self.say(str(error), "bad")
             return False
         except Exception as error:  # our own bug: the screen stays as it was and reports it
             self.report_failure(error)
             return False
+        if not is_new:
+            self.clear_message()
         is_undo = history is not None and len(history.past) < len(self.history.past)
         summarize = summarize_undo if is_undo else summarize_change
         shown = self.views
@@ -268,8 +282,9 @@ class Session:
         names = phases_to_turn(self.state.model)
         order = [*names]
         following = order[(order.index("serve" if self.state.load else order[0]) + 1) % len(order)]
-        if self.apply(self.with_model(names[following])) and not self.state.load:
-            lengths = self.provider.length_words(self.state)
+        state = self.with_model(names[following])
+        if self.apply(state) and not state.load:
+            lengths = self.provider.length_words(state)
             self.say(f"{following}: {lengths}" if lengths else following)
 
     def do_try_it(self) -> None:
@@ -368,7 +383,11 @@ class Session:
         self.emit(Changed("jobs"))
 
     def stop_job(self) -> bool:
-        """Cancel the job whose progress is shown. Return False if there is none."""
+        """Cancel the state that waits, else the job whose progress is shown. Return False if there is none."""
+        if self.waiting is not None:
+            self.waiting = None
+            self.say("stopped", "warn")
+            return True
         if not self.jobs:
             return False
         job = self.jobs[0]

@@ -135,7 +135,10 @@ class ViewCache:
         fields = tuple(sorted(reads))
         if fields not in self._reads.setdefault(name, []):
             self._reads[name].append(fields)
-        return self._keep(self._key(name, state, fields), view)
+        self._kept[self._key(name, state, fields)] = Large(view)
+        if len(self._kept) > VIEWS_MAX:
+            self._kept.popitem(last=False)
+        return view
 
     def _make(self, name: str, state: states.State) -> Any:
         if name == "plot":
@@ -158,9 +161,3 @@ class ViewCache:
 
     def _key(self, name: str, state: states.State, fields: tuple[str, ...]) -> tuple[Any, ...]:
         return (name, self.provider.revision(), fields, attrgetter("model", *fields)(state))
-
-    def _keep(self, key: tuple[Any, ...], view: Any) -> Any:
-        self._kept[key] = Large(view)
-        if len(self._kept) > VIEWS_MAX:
-            self._kept.popitem(last=False)
-        return view

@@ -1,0 +1,26 @@
+"""Work in slices: keys are read between them, and pressed once the state that they follow is shown."""
+
+import pytest
+
+from hardware.base.records import Slices
+from tests.tui.opened import on_screen
+from tests.tui.test_app import screen_text
+from tests.waiting import settle_until
+
+
+async def test_keys_that_follow_a_state_in_work_are_pressed_after_it_and_escape_stops_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with on_screen("resnet18/h100_sxm,tpu_v4,kpu_t256?pane=compare") as (app, pilot):
+        monkeypatch.setattr(Slices, "SLICE_S", 1e-3)
+        for key in "]]k":
+            app.explorer.press_key(key, key)
+        assert app.state.batch == 1
+        await settle_until(pilot, lambda: "computing resnet18: esc stops it" in screen_text(app))
+        await settle_until(pilot, lambda: app.state.batch == 4 and app.session.waiting is None)
+        before = app.state
+        for key in "]]":
+            app.explorer.press_key(key, key)
+        app.explorer.press_key("escape", None)
+        await settle_until(pilot, lambda: "stopped" in screen_text(app))
+        assert app.state == before
