@@ -210,19 +210,18 @@ def _untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, LibraryTimes
     rows = np.where(demand.op_class == OpClass.ROW_NORM, demand.special, 0.0)  # a root for each
     operations = demand.vector_flops / np.maximum(demand.elements, 1.0)
     row_cycles = assumed.norm_latency_cycles + assumed.norm_value_cycles * demand.elements / np.maximum(rows, 1.0)
-    casts = np.where(is_norm, assumed.norm_casts, 0.0)
     demand, rearranged = _choose_convolutions(demand, setup)
     times = LibraryTimes(
         least_s=np.where(rows > 0.0, row_cycles / device.clock_hz, np.maximum(values / rate / cycles, sectors_s)),
         rows_s=rows * operations * assumed.norm_row_cycles / cycles,
-        starts_s=(casts + 2.0 * rearranged) * device.light_start_s,
+        starts_s=(assumed.norm_casts * is_norm + 2.0 * rearranged) * device.light_start_s,
     )
-    elements = np.where(rows > 0.0, demand.elements, values)
     # A warp keeps a row of 32 values a lane of a softmax, and reads it as other operators do; blocks wait.
     sums = (demand.special - demand.elements) * (demand.op_class == OpClass.SOFTMAX)
     in_warp = (sums > 0.0) & (demand.elements <= sums * assumed.warp_threads**2)
     op_class = np.where(in_warp, OpClass.ELEMENTWISE, demand.op_class)
-    return demand.with_values(op_class=op_class, address_ops=elements * assumed.address_ops), times
+    address_ops = assumed.address_ops * np.where(rows > 0.0, demand.elements, values)
+    return demand.with_values(op_class=op_class, address_ops=address_ops), times
 
 
 def _pack_images(demand: Demand, setup: Setup) -> tuple[Demand, LibraryTimes]:
@@ -266,9 +265,8 @@ def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     if device.has_bulk_instructions:
         rate = rate * assumed.rule_kernels_rate
     is_suited = _is_suited(demand, setup) & (setup.plan.operand_bytes <= FORMATS[WIDE].bytes)
-    by_width = assumed.grouped_tf32_rate * np.maximum(columns, assumed.matrix_warp_tile)
-    by_width = np.where(setup.is_narrow, assumed.grouped_rate, by_width)
-    grouped = np.where(is_suited, assumed.grouped_suited_rate, by_width)
+    of_tile = assumed.grouped_tf32_rate * np.maximum(columns, assumed.matrix_warp_tile)
+    grouped = np.where(is_suited, assumed.grouped_suited_rate, assumed.grouped_rate if setup.is_narrow else of_tile)
     grouped = grouped * device.matrix_clock_hz / device.mac_rate(*setup.plan.convolution)
     rate = np.where(demand.gemm[0] > 1.0, np.minimum(grouped, 1.0), rate)
     rate = np.where(is_dense, rate, 1.0)
