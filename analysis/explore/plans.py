@@ -87,10 +87,12 @@ def _modelopt_rows(path: Path, layers: Sequence[str]) -> list[dict[str, str]]:
     tools, scores = file_access.shipped(TOOLS), defaultdict[tuple[str, str], float](float)
     try:
         state = json.loads(_text(path))
-        for key, found in state.get("candidate_stats", state.get("layer_sensitivity", state)).items():
-            head, _, last = key.removesuffix(".quant_recipe").rpartition(".")
+        stats = state.get("candidate_stats", state.get("layer_sensitivity", state))
+        stats = {key.removesuffix(".quant_recipe"): found for key, found in stats.items()}
+        for module, found in stats.items():
+            head, _, last = module.rpartition(".")
             others = [f"{head}.{name}" for name in tools["together"].get(last, ())]
-            named = found.get("module_names") or [f"{head}.{last}".lstrip("."), *others]
+            named = found.get("module_names") or [module, *(name for name in others if name not in stats)]
             found_layers = list(dict.fromkeys(_own_layer(name, layers) for name in named))
             own = [layer for layer in found_layers if layer in layers] or found_layers
             for recipe, score in zip(found["formats"], found["scores"], strict=True):
