@@ -180,6 +180,9 @@ def plan_formats(
         for name in ("latency_s", "energy_j")
     )
     loss = np.array([[table.get((name, form), 0.0) for form in formats] for name in names])
+    known = {formats[0], *(form for _, form in table)}
+    if len(known) > 1:  # a format without any loss in the file is not known to lose none
+        loss[:, [form not in known for form in formats]] = np.inf
     for name in keep:
         kept = [i for i, own in enumerate(names) if mixed_formats.is_part(own, name)]
         if not kept:

@@ -76,7 +76,8 @@ def _summary(plan: object, state: State) -> Iterator[str]:
             f"{quantity(plan.latency_s, 's')}, {less} than all in {plan.formats[0]}{bound}"
         )
         for form, (seconds, joules, loss) in plan.uniform.items():
-            lost = "" if plan.most is None else f", loss {loss:.4g}"
+            known = f"{loss:.4g}" if loss or form == plan.formats[0] else "unknown"
+            lost = "" if plan.most is None else f", loss {known}"
             yield f"all in {form}: {quantity(joules, 'J')}, {quantity(seconds, 's')}{lost}"
         mixed = plans.mixed_precision([(row.layer, row.format) for row in plan.layers])
         if len(mixed) <= _MOST_LETTERS:
