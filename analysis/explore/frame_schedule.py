@@ -64,7 +64,7 @@ class Frames(msgspec.Struct, frozen=True):
 def schedule(tasks: tuple[Task, ...], seconds: tuple[float, ...], horizon_s: float) -> Frames:
     """Simulate tasks that take `seconds` each on one unit. The unit runs one frame at a time, the earliest deadline
     first, and drops a frame that cannot end in time. A task without a rate is due when its last frame began plus the
-    time of all tasks, so it takes turns with its like. The simulation ends early where the schedule repeats."""
+    time of all tasks, so it takes turns with its like. With its frames recorded it ends where the schedule repeats."""
     n, now, busy, turn_s = len(tasks), 0.0, 0.0, sum(seconds)
     recorded: list[FrameRun] = []
     frames, ended, dropped, total_s, longest_s = ([0.0] * n for _ in range(5))  # NumPy's items are slow
@@ -80,7 +80,7 @@ def schedule(tasks: tuple[Task, ...], seconds: tuple[float, ...], horizon_s: flo
             heapq.heappush(arrivals, (round((frame + 1) * periods_s[i], _DIGITS), i, frame + 1))
         if not queue:
             now = arrivals[0][0]
-            if len(arrivals) == n and all(arrival[0] == now for arrival in arrivals):
+            if len(recorded) == _RECORDED and len(arrivals) == n and all(arrival[0] == now for arrival in arrivals):
                 break  # what follows repeats what has been
             continue
         due, i, arrival_s = heapq.heappop(queue)
