@@ -120,10 +120,13 @@ def test_four_bits_of_bitsandbytes_save_energy_in_large_models_alone() -> None:
 
 
 def test_every_kernel_of_the_project_is_predicted() -> None:
-    """128 operators of PyTorch on an H100, most of them chosen for what no model here asks for."""
+    """128 operators of PyTorch on an H100, most of them chosen for what no model here asks for. A copy that reads a
+    sector for each value takes 2.5 times as long as one of rows."""
     points, skipped = predict_kernels(read_rows([SHIPPED / "own_kernels.csv.gz"], ("op",)))
     assert (len(points), skipped.total()) == (128, 0)
-    assert np.median([abs(point.predicted / point.measured - 1.0) for point in points]) < 0.25
+    errors = {point: abs(point.predicted / point.measured - 1.0) for point in points}
+    assert np.median([*errors.values()]) < 0.15
+    assert max(error for point, error in errors.items() if point.family.startswith(("transpose", "layout"))) < 0.4
 
 
 def test_each_kernel_that_python_runs_is_started() -> None:
