@@ -132,6 +132,14 @@ class Terminal(LinuxDriver):
         super().__init__(app, *arguments, **keywords)
         self._file: Any = _Output(self._file, getattr(app, "ascii", False))
 
+    # A handler of a signal runs inside any call, and would wait for the queue of output that it interrupts.
+
+    def _sigtstp_application(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(super()._sigtstp_application)
+
+    def _sigcont_application(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(super()._sigcont_application)
+
     def run_input_thread(self) -> None:
         """Read keys until the screen ends or the terminal is gone."""
         keys = Keys()

@@ -1,6 +1,7 @@
 """What comes in from a terminal: keys that follow each other in one read, sizes and answers that make no sense."""
 
 import asyncio
+import signal
 
 import pytest
 from textual import events
@@ -8,7 +9,7 @@ from textual.message import Message
 
 from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.terminal_driver import SIZE_MAX, TICK_S, Keys
+from hwexplorer.tui.terminal_driver import SIZE_MAX, TICK_S, Keys, Terminal
 from tests.tui.fake import Fake
 from tests.tui.opened import on_screen
 
@@ -98,3 +99,20 @@ def test_many_characters_in_one_read_are_a_paste() -> None:
         assert [type(event) for event in found] == [events.Paste]
         assert isinstance(found[0], events.Paste)
         assert len(found[0].text) == size
+
+
+async def test_the_program_is_suspended_between_two_events() -> None:
+    """The handler of a signal interrupts calls that hold the queue of output, and writes to it."""
+    app, told = HwExplorer(State(model="resnet18"), Fake()), list[str]()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
+    try:
+        driver = Terminal(app)
+        driver.resume_application_mode = lambda: told.append("resumes")  # type: ignore[method-assign]
+        driver._auto_restart = True
+        driver._sigcont_application()
+        assert not told
+        await asyncio.sleep(0)
+        assert told == ["resumes"]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
