@@ -23,7 +23,8 @@ Function = Callable[Concatenate[Record, P], Result]
 ABSENT: Any = object()
 _MEMOS = ("_remembered", "_shared")
 
-LARGE_BYTES = 10_000_000  # what a tree of 5,000 rows, or large models on four devices, need; training needs more
+LARGE_BYTES = 10_000_000  # what large models on four devices need
+_LATEST = 8  # results that stay however large they are: the present views, as a tree of 5,000 rows
 _KEPT_PART = 0.75  # of LARGE_BYTES, which stays when results are dropped: so it happens rarely
 _GIVE_BACK_BYTES = 2_000_000  # of new results: making them leaves ten times as much free memory
 _FEW = 8  # longer sequences are measured by their first, middle and last item
@@ -69,7 +70,7 @@ class Large:
     def _drop_others(self) -> None:
         found = {other.used: each for each in [*self._all] if (other := each()) is not None}
         other = None  # what a dropped result held is freed at once, and counts
-        for used in sorted(found):
+        for used in sorted(found)[:-_LATEST]:
             if (other := found[used]()) is not None and other is not self:
                 other._drop()
             if Large._total <= _KEPT_PART * LARGE_BYTES:

@@ -49,6 +49,7 @@ def array(record: Record, place: int) -> tuple[np.ndarray, int]:
 
 
 def test_large_results_of_all_records_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hardware.base.records._LATEST", 1)
     monkeypatch.setattr(Large, "_all", set())  # results of other tests would go first
     monkeypatch.setattr(Large, "_total", 0)
     CALLS.clear()
