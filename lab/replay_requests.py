@@ -215,7 +215,8 @@ class Drawing:
             self.random.shuffle(self.turn)
         name = self.turn.pop()
         mode = self.random.choice(["", *(f":{mode}" for mode in self.modes[name])])
-        changes = self["kpu_what_if" if name.startswith("kpu") else "what_if"]
+        own = f"{name.partition('_')[0]}_what_if"  # of a class of devices
+        changes = self[own if own in DRAWN else "what_if"]
         return name + mode + (f"{{{changes}}}" if self.random.random() < 0.12 else "")
 
     def _devices(self) -> str:

@@ -25,7 +25,7 @@ MODELS = (
     "attention_head", "llama3_8b:decode,layers=2,kv=512", "llama3_8b:prefill,layers=1,sequence=256",
     "mixtral_8x7b:decode,layers=1", "llama3_8b:request,layers=2,in=128,out=16",
 )  # fmt: skip
-ARCHITECTURES = ("cpu", "gpu", "tpu", "kpu")
+ARCHITECTURES = "cpu gpu tpu kpu".split()
 FACTS = {
     "clock": ("clock_hz", "vector_clock_hz"),
     "bandwidth": ("memory_bandwidth", "last_level_bandwidth"),
