@@ -45,6 +45,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Bytes of a value that matrix units read, without the scales of blocks."""
         return FORMATS[self.operand].bits / 8.0
 
+    def precision_run(self, mostly_convolution: bool | None) -> str:
+        """Return the format that most multiply-accumulates run in; without any (None), the format of the tensors."""
+        if mostly_convolution is None:
+            return self.stored
+        return self.convolution[1] if mostly_convolution else self.contraction[1]
+
 
 def _unit_and_format(device: Device, precision: str, work: str) -> tuple[str, str] | None:
     stated = device.file.runs.get(precision, {}).get(work)

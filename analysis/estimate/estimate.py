@@ -619,7 +619,7 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
             memory=memory,
             energy_factors=energy_factors,
             **_totals_of_run(evaluation.totals, i, batch, trust),
-            precision_run=precision_run(setup.plan, bundle.mostly_convolution[place]),
+            precision_run=setup.plan.precision_run(bundle.mostly_convolution[place]),
             work_class=work,
             trust=trust,
             waves=waves,
@@ -692,10 +692,3 @@ def _waves(workload: Workload, batch: int, setup: Setup, joins: str, block: floa
     fitting = bisect_right(range(1, batch), capacity, key=lambda size: peak(size).peak_bytes)
     waves = -(-batch // fitting)
     return waves, peak(-(-batch // waves))
-
-
-def precision_run(plan: Plan, mostly_convolution: bool | None) -> str:
-    """Return the format that most multiply-accumulates run in; without any, the format of the tensors."""
-    if mostly_convolution is None:
-        return plan.stored
-    return plan.convolution[1] if mostly_convolution else plan.contraction[1]

@@ -26,7 +26,6 @@ from analysis.estimate.estimate import (
     Evaluation,
     evaluate,
     make_bundle,
-    precision_run,
     rates,
     split_batches,
 )
@@ -182,7 +181,7 @@ def _costs(batches: Sequence[int], setup: Setup, evaluation: Evaluation, held: F
     """Yield the cost of each run, in the order of the columns."""
     device, execution, totals = setup.device, setup.runtime.mode, evaluation.totals
     of_convolution = evaluation.bundle.mostly_convolution
-    formats = [precision_run(setup.plan, is_most) for is_most in of_convolution]
+    formats = [setup.plan.precision_run(is_most) for is_most in of_convolution]
     room, silicon = device.memory_bytes, device.silicon
     for batch, latency, pipelined, energy, peak, utilization, bound, form in zip(
         batches, totals.latency_s.tolist(), totals.pipelined_s.tolist(), totals.energy_j.tolist(), held.tolist(),

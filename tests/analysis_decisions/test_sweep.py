@@ -17,7 +17,6 @@ from analysis.estimate.estimate import (
     estimate_batches,
     evaluate,
     make_bundle,
-    precision_run,
     split_batches,
 )
 from analysis.estimate.figures import figures
@@ -51,7 +50,7 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     block = block_channels(device(on), execution)
     held = [peak_memory(one, batch, widths, setup.joins, block).peak_bytes for one in loaded]
     found = split_batches(evaluate(asked, setup), loaded, setup, bundle_at).totals
-    formats = [precision_run(setup.plan, mostly) for mostly in asked.mostly_convolution]
+    formats = [setup.plan.precision_run(mostly) for mostly in asked.mostly_convolution]
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
         assert (found.latency_s[i], found.energy_j[i]) == (alone.latency_s, alone.energy_j), one.name
