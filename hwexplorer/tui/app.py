@@ -248,10 +248,12 @@ def theme_for_terminal(theme: str) -> str:
 
 
 def _driver() -> tuple[type[Driver] | None, bool]:
-    """Return the driver class, and whether the screen takes more than ASCII. The class is None in a browser and without
+    """Return the driver class, and whether the screen takes more than ASCII. The class is None without
     termios: then Textual chooses it."""
     if "TEXTUAL_DRIVER" in os.environ:
-        return None, True
+        from hwexplorer.tui.browser_driver import Browser
+
+        return Browser, True
     try:
         from hwexplorer.tui.terminal_driver import Terminal, takes_unicode
     except ImportError:  # no termios

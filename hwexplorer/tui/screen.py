@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, cast
 from rich.segment import Segment
 from textual import events
 from textual.layout import Layout
-from textual.screen import Screen
 from textual.timer import Timer
 
 from analysis import wording
@@ -21,6 +20,7 @@ from hwexplorer.tui.panes import load_panes
 from hwexplorer.tui.prefetch import PAUSE_S, Prefetch
 from hwexplorer.tui.session import session as sessions
 from hwexplorer.tui.session.view_cache import Views
+from hwexplorer.tui.sized_screen import SizedScreen
 from hwexplorer.tui.widgets import framed_pane, status_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip
 from hwexplorer.tui.widgets.tree_table import TreeTable
@@ -34,7 +34,7 @@ MESSAGE_SECONDS = 6.0
 POLL_SECONDS = 0.1  # between two polls of the jobs
 
 
-class ExplorerScreen(Screen[None]):
+class ExplorerScreen(SizedScreen):
     """The screen of a session. Keys are looked up in the table of actions, not in Textual's bindings: users can remap
     them, an action knows its panes, and help, footer and KEYS.md are written from the table."""
 

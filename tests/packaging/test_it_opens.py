@@ -2,10 +2,13 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from threading import Timer
+
+import pytest
 
 from tests.terminal import Program
 from tests.waiting import LIMIT_S
@@ -33,8 +36,10 @@ def test_it_opens_answers_and_leaves(tmp_path: Path) -> None:
         program.end()
 
 
-def test_it_opens_in_a_browser_and_sends_exports_there(tmp_path: Path) -> None:
-    """`textual serve` starts the program with this driver and exchanges packets with it: a kind, a length, the data."""
+@pytest.mark.parametrize(("last", "code"), [(b'{"type": "quit"}', 0), (b"", 128 + signal.SIGTERM)])
+def test_it_opens_in_a_browser_sends_exports_there_and_ends_with_it(tmp_path: Path, last: bytes, code: int) -> None:
+    """`textual serve` starts the program with this driver and exchanges packets with it: a kind, a length, the data.
+    The last one closes the page; without it the server is gone, and the input with it."""
     driver = {"TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver", "COLUMNS": "120", "ROWS": "40"}
     folders = {"HOME": str(tmp_path / "home"), "HWEXPLORER_CACHE_DIR": str(tmp_path / "home")}
     (tmp_path / "here").mkdir()
@@ -54,15 +59,16 @@ def test_it_opens_in_a_browser_and_sends_exports_there(tmp_path: Path) -> None:
             seen = b""
             for wanted, kind, answer in (
                 (b"resnet18", b"D", b":export tree.json\r"),
-                (b"deliver_file_start", b"M", b'{"type": "quit"}'),
+                (b"deliver_file_start", b"M", last),
             ):
                 while wanted not in seen and (read := os.read(program.stdout.fileno(), 1 << 16)):
                     seen += read
                 assert wanted in seen
-                program.stdin.write(kind + len(answer).to_bytes(4, "big") + answer)
+                if answer:
+                    program.stdin.write(kind + len(answer).to_bytes(4, "big") + answer)
                 program.stdin.flush()
             program.communicate()
-            assert program.returncode == 0
+            assert program.returncode == code
         finally:
             program.kill()
             limit.cancel()

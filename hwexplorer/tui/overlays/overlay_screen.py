@@ -23,6 +23,7 @@ from hwexplorer.tui.keys import Keymap, help_lines, key_sign
 from hwexplorer.tui.prompts import ExportPrompt, FindPrompt
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session import Session, SheetOpened
+from hwexplorer.tui.sized_screen import SizedScreen
 from hwexplorer.tui.widgets import framed_pane, status_lines
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TableHeads, TreeTable
@@ -62,7 +63,7 @@ def _sign(keys: str) -> str:
     return key_sign({"slash": "/", "colon": ":"}.get(first, first))
 
 
-class OverlayScreen(ModalScreen[None]):
+class OverlayScreen(SizedScreen, ModalScreen[None]):
     """`BINDINGS` are its own keys, each with its word in the footer. Cursor keys work as in every pane. `words` of the
     `:` line print what it shows: it can be exported."""
 

@@ -1,0 +1,13 @@
+"""A screen that has the size of its terminal, whatever size its messages tell."""
+
+from textual.geometry import Size
+from textual.screen import Screen
+
+
+class SizedScreen(Screen[None]):
+    """Textual's screen, which lays itself out for the present size of the terminal alone."""
+
+    def _screen_resized(self, size: Size) -> None:
+        # Each layout sends the screen the size that it had. Two sizes in a row, each overtaken by the message of the
+        # other, would be laid out by turns for ever.
+        super()._screen_resized(self.app.size)
