@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.measured.tables import FITTED_ON, shipped_rows
 from hardware.base.records import group_by
 from hwexplorer_annexes.calibration.device_fit import find_move
 from hwexplorer_annexes.calibration.rate_fit import FitRow
 from lab import efficiency_fit, load_superseded_runtimes
+from lab.measured_rows import FITTED_ON, shipped_rows
 
 LEAST_ROWS = 5
 DRAWS = 40

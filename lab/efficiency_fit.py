@@ -25,7 +25,7 @@ from hardware.base import file_access
 from hardware.demand import OpClass
 from hwexplorer_annexes.calibration import rate_fit
 from hwexplorer_annexes.calibration.rate_fit import FitRow, FittedRate, Progress, RateFit
-from lab import load_superseded_runtimes, trust_bands
+from lab import load_superseded_runtimes, measured_rows, trust_bands
 
 CROSS_VALIDATION = Path(__file__).with_name("cross_validation.json")
 
@@ -133,7 +133,7 @@ def main() -> None:
     load_superseded_runtimes()
     progress: Progress = partial(print, file=sys.stderr)
     validations: list[CrossValidation] = []
-    for software, rows in fit_rows_by_software(tables.shipped_rows(tables.FITTED_ON, held=False)).items():
+    for software, rows in fit_rows_by_software(measured_rows.shipped_rows(measured_rows.FITTED_ON, held=False)).items():
         full = fit_software(software, rows, progress)
         validations.append(cross_validate_fit(software, rows, full, progress)[0])
         error = rate_fit.mean_error(full.error, full.weight)

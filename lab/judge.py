@@ -26,7 +26,7 @@ from hardware.base.text import count_noun
 from hwexplorer.export import render
 from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows as table_rows
-from lab import load_superseded_runtimes, served_choices, timed_kernels, trust_bands
+from lab import load_superseded_runtimes, measured_rows, served_choices, timed_kernels, trust_bands
 
 KERNELS = ("gpu_kernels_fp32.csv.gz", "kernels.csv.gz")
 OWN = ("own_models.csv.gz", "own_llm.csv.gz")  # of one H100 and one H200: judged apart, and in no band
@@ -70,8 +70,8 @@ class Points(msgspec.Struct, frozen=True):
 def predict_models(held: bool) -> tuple[list[PredictionPoint], Counter[str]]:
     """Return the predictions of shipped rows of models and kernels, the held ones or the others, and the numbers of
     skipped rows by reason."""
-    models, skipped = predictions.predict_rows(tables.shipped_rows(held=held))
-    kernels, skipped_kernels = timed_kernels.predict_kernels(tables.shipped_rows(KERNELS, held))
+    models, skipped = predictions.predict_rows(measured_rows.shipped_rows(held=held))
+    kernels, skipped_kernels = timed_kernels.predict_kernels(measured_rows.shipped_rows(KERNELS, held))
     points = [point for point in (*models, *kernels) if point.quantity in QUANTITIES]
     return points, skipped + skipped_kernels
 
@@ -79,9 +79,9 @@ def predict_models(held: bool) -> tuple[list[PredictionPoint], Counter[str]]:
 def predict(held: bool) -> Points:
     """Return the predictions of all shipped rows, the held ones or the others."""
     points, skipped = predict_models(held)
-    own, skipped_own = predictions.predict_rows(tables.shipped_rows(OWN, held))
-    own_kernels, skipped_own_kernels = timed_kernels.predict_kernels(tables.shipped_rows(OWN_KERNELS, held))
-    loads, skipped_loads = services.predict_served(tables.shipped_rows((services.TABLE,), held))
+    own, skipped_own = predictions.predict_rows(measured_rows.shipped_rows(OWN, held))
+    own_kernels, skipped_own_kernels = timed_kernels.predict_kernels(measured_rows.shipped_rows(OWN_KERNELS, held))
+    loads, skipped_loads = services.predict_served(measured_rows.shipped_rows((services.TABLE,), held))
     own_points: list[tuple[str, PredictionPoint]] = [
         (point.name, point) for point in own if point.quantity in QUANTITIES
     ]
@@ -156,7 +156,7 @@ def judge(points: Points, given: Sequence[PredictionPoint] = (), by: str = "name
 
 def write() -> None:
     """Write trust.json and load_trust.json, whose errors are those of held rows and bands those of the others."""
-    rows = (tables.shipped_rows((services.TABLE,), held) for held in (True, False))
+    rows = (measured_rows.shipped_rows((services.TABLE,), held) for held in (True, False))
     loads, given = (services.predict_served(each)[0] for each in rows)
     engines = [
         msgspec.structs.replace(

@@ -13,8 +13,9 @@ from analysis.measured import predictions, tables
 from analysis.measured.tables import Unpredictable
 from hardware.base.errors import RequestError
 from hardware.base.records import group_by
+from lab import measured_rows
 
-TABLES = (*tables.MODELS, "own_models.csv.gz", "own_llm.csv.gz")
+TABLES = (*measured_rows.MODELS, "own_models.csv.gz", "own_llm.csv.gz")
 _YEARS = Path(__file__).with_name("source_years.csv")
 
 
@@ -34,7 +35,7 @@ def main() -> None:
     with _YEARS.open(encoding="utf-8") as file:
         years = list(csv.DictReader(file))
     runs = set[MeasuredRun]()
-    for row in tables.shipped_rows(TABLES):
+    for row in measured_rows.shipped_rows(TABLES):
         try:
             known = predictions.interpret_row(row)
             asked: dict[str, Any] = dict(zip(ASKED, asked_of(predictions.estimate_row(known)), strict=True))

@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,20 +27,9 @@ SHIPPED = Path(__file__).with_name("tables")
 _TOOLS = Path(__file__).with_name("tool_results.toml")
 _RESULTS_MAX = 10_000  # rows of a result of a tool
 _HEAD = 64_000  # characters of a text that say what wrote it
-NOT_INSTALLED = "measured tables are in the repository alone: `pip install -e .` in a clone of it, or name a file"
 LEAST, MOST = 1e-9, 1e12  # range of latencies in ms, energies in mJ, rates and batches; other values are invalid
 DATA_MAX, CELLS_MAX = 1 << 26, 4_000_000  # most bytes of an unpacked table; most cells, 50 times those of a shipped one
-FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # tables that the efficiencies are fitted to
-MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz", "training.csv.gz")
 ANSWERS = ("reason", "is", "why")  # fields of a rule that name no cell
-# One row of HELD of each source is held: no fit, flag, rule, table or band may follow from it. Its columns decide, but
-# for those of what was measured and of remarks.
-HELD = 5
-_MEASURED = re.compile(
-    "latency|energy|power|tpot|ttft|itl_|e2e|seconds|tflops|throughput|tokens_per_s|requests_per_s|running_batch|mhz|^pj"
-    "|points|note|origin|licence|flag|measured_on|repeats|pipelined|^path$",
-    re.IGNORECASE,
-)
 _STORED = re.compile(r"[-.](I?Q\d\w*|F16|BF16|F32)\.gguf$|\.gguf$", re.IGNORECASE)
 # The model in the path of a folder: of the cache of a hub (models--OWNER--NAME/snapshots/HASH), or its last part.
 _CACHED_MODEL = re.compile(r"^(?:[/.~]|\w:).*?(?:models--([^/]+)|([^/]+)/?$)")
@@ -160,23 +148,9 @@ def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")
             if next(reader, None) is not None:  # short rows are filled to all columns
                 raise RequestError(f"{path.name}: has more than {CELLS_MAX:,} cells")
         except (OSError, csv.Error) as error:
-            if isinstance(error, FileNotFoundError) and path.parent == SHIPPED:
-                raise RequestError(NOT_INSTALLED) from None
             reason = getattr(error, "strerror", None) or error
             raise RequestError(f"{path.name or path}: cannot be read ({reason})") from None
     return rows
-
-
-def is_held(row: Mapping[str, str]) -> bool:
-    """Return True for the fifth of rows, by a hash of what they state, that only judges predictions."""
-    stated = "|".join(f"{name}={row[name]}" for name in sorted(row) if row[name] and not _MEASURED.search(name))
-    return int(sha256(stated.encode()).hexdigest()[:8], 16) % HELD == 0
-
-
-def shipped_rows(tables: Sequence[str] = MODELS, held: bool | None = None) -> list[dict[str, str]]:
-    """Return the rows of the shipped tables, by default those of whole models: all, the held ones, or the others."""
-    rows = read_rows([SHIPPED / name for name in tables], needed=("device",))
-    return rows if held is None else [row for row in rows if is_held(row) == held]
 
 
 @lru_cache(maxsize=512)

@@ -12,7 +12,6 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.measured import predictions
 from analysis.measured.predictions import interpret_row
-from analysis.measured.tables import FITTED_ON, shipped_rows
 from analysis.model.store import ready
 from hardware.demand import OpClass
 from hardware.device import Device
@@ -20,6 +19,7 @@ from hardware.device_catalog import load_device
 from hardware.engines.runtime import runtimes
 from hardware.execute import execute
 from hardware.setup import make_setup
+from lab.measured_rows import FITTED_ON, shipped_rows
 from tests.sampling import for_each
 
 

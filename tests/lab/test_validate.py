@@ -18,14 +18,14 @@ from hardware.base.records import group_by
 from hwexplorer.cli import main
 from hwexplorer_annexes.calibration import rate_fit
 from hwexplorer_annexes.calibration.rate_fit import FitRow, RateFit
-from lab import efficiency_fit, judge, timed_kernels
+from lab import efficiency_fit, judge, measured_rows, timed_kernels
 from lab.efficiency_fit import fit_rows_by_software, fit_software, left_out_latency
 from lab.timed_kernels import predict_kernels
 from lab.trust_bands import row_weights
 from tests.command import document
 from tests.sampling import for_each, slow
 
-ROWS = tables.shipped_rows(tables.FITTED_ON, held=False)
+ROWS = measured_rows.shipped_rows(measured_rows.FITTED_ON, held=False)
 
 
 @pytest.fixture(scope="module")
@@ -39,19 +39,21 @@ def fitted(observed: dict[str, list[FitRow]]) -> Callable[[str], RateFit]:
 
 
 def test_a_fifth_of_each_source_is_held_whatever_was_measured() -> None:
-    rows = tables.shipped_rows()
-    held = [row for row in rows if tables.is_held(row)]
+    rows = measured_rows.shipped_rows()
+    held = [row for row in rows if measured_rows.is_held(row)]
     assert 0.18 < len(held) / len(rows) < 0.22
     for source, members in group_by(rows, lambda row: row["source"]).items():
         if len(members) > 400:
-            assert 0.15 < sum(map(tables.is_held, members)) / len(members) < 0.25, source
+            assert 0.15 < sum(map(measured_rows.is_held, members)) / len(members) < 0.25, source
     measured = {"latency_ms": "7", "throughput_per_s": "9", "latency_s": "3", "note": "other", "tpot_s": "2"}
-    assert all(tables.is_held(row | {name: measured[name] for name in measured if name in row}) for row in held[:500])
-    assert all(tables.is_held(row) for row in tables.shipped_rows(held=True))
+    assert all(
+        measured_rows.is_held(row | {name: measured[name] for name in measured if name in row}) for row in held[:500]
+    )
+    assert all(measured_rows.is_held(row) for row in measured_rows.shipped_rows(held=True))
 
 
 def test_held_rows_are_judged_beside_what_is_claimed() -> None:
-    points, skipped = predictions.predict_rows(tables.shipped_rows(tables.FITTED_ON, held=True)[::4])
+    points, skipped = predictions.predict_rows(measured_rows.shipped_rows(measured_rows.FITTED_ON, held=True)[::4])
     judged = judge.judge(judge.Points(points, [], skipped)).classes
     assert sum(each.rows for each in judged) == len(points)
     large = [each for each in judged if each.rows >= predictions.LARGE and each.claimed is not None]
