@@ -16,7 +16,7 @@ from analysis.model.ir.workload import WORK_KINDS
 from hardware import precision
 from hardware.device import CATALOG
 from hardware.engines.runtime import MODES, runtimes
-from lab import judge
+from lab import judge, measured_rows
 from lab.single_kernels import KERNEL_KINDS
 from lab.timed_kernels import predict_kernels
 from tests.models import load_once
@@ -191,8 +191,10 @@ def test_a_class_is_of_kinds_of_work_and_software_that_exist() -> None:
 
 def test_kernels_of_both_tables() -> None:
     fp32, narrow_table = judge.KERNELS
-    assert {point.name for point in predict_kernels(tables.shipped_rows((fp32,), held=True))[0]} == {"kernel, fp32"}
-    rows = tables.shipped_rows((narrow_table,))
+    assert {point.name for point in predict_kernels(measured_rows.shipped_rows((fp32,), held=True))[0]} == {
+        "kernel, fp32"
+    }
+    rows = measured_rows.shipped_rows((narrow_table,))
     narrow, skipped = predict_kernels(rows)
     assert len(narrow) + skipped.total() == len(rows)
     assert {point.device for point in narrow} == {

@@ -5,14 +5,15 @@ import random
 import pytest
 
 from analysis.estimate.measured_runs import measured_runs, nearest_runs
-from analysis.measured import predictions, tables
+from analysis.measured import predictions
 from analysis.measured.tables import Unpredictable
 from hardware.base.errors import RequestError
 from hwexplorer import engine, state
+from lab import measured_rows
 
 
 def test_each_predictable_row_is_found_by_its_estimate() -> None:
-    rows = random.Random(7).sample(tables.shipped_rows((*tables.MODELS, "own_models.csv.gz")), 120)
+    rows = random.Random(7).sample(measured_rows.shipped_rows((*measured_rows.MODELS, "own_models.csv.gz")), 120)
     found = 0
     for row in rows:
         try:
