@@ -187,5 +187,5 @@ async def test_a_line_of_the_shell_runs_on_the_model_that_it_names() -> None:
     async with HwExplorer(parse("resnet18"), ScreenQueries()).run_test(size=GRID) as pilot:
         app = await typed(pilot, "hwexplorer show fallback vit_b_16 --on jetson_orin_dla")
         await settle_until(pilot, lambda: not app.session.jobs)
-        assert "Fallback of vit_b_16" in screen_text(app)
+        assert "vit_b_16, batch 1" in screen_text(app)
         assert app.state.model == "resnet18"

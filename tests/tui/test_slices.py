@@ -3,6 +3,7 @@
 import pytest
 
 from hardware.base.records import Slices
+from hwexplorer.tui.prefetch import Prefetch
 from tests.tui.opened import on_screen
 from tests.tui.test_app import screen_text
 from tests.waiting import settle_until
@@ -11,6 +12,7 @@ from tests.waiting import settle_until
 async def test_keys_that_follow_a_state_in_work_are_pressed_after_it_and_escape_stops_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(Prefetch, "wake", lambda _: None)  # it would know the next batch
     async with on_screen("resnet18/h100_sxm,tpu_v4,kpu_t256?pane=compare") as (app, pilot):
         monkeypatch.setattr(Slices, "SLICE_S", 1e-3)
         for key in "]]k":
