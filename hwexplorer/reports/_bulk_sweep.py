@@ -125,7 +125,7 @@ def write_parts(target: Path, work: Sequence[catalogue_sweep.Chunk], run: Run) -
     except BlockingIOError:
         raise RequestError(f"another run is writing {target.name}: wait, or name another file") from None
     except OSError as error:
-        raise RequestError(f"cannot write {target}: {error.strerror or error}") from None
+        raise RequestError(f"cannot write {error.filename or target}: {error.strerror or error}") from None
 
 
 def _parquet(rows: bytes) -> bytes:
