@@ -94,7 +94,7 @@ class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     energy_band: Factors | None = None
     in_band: Annotated[
         float | None,
-        column("In band", "%", keep=1, help="share of rows inside a band taken from other devices; empty: too few"),
+        column("In band", "%", keep=1, help="share of held rows inside the band of the others; empty: too few"),
     ] = None
 
 

@@ -190,8 +190,8 @@ VERB = declare.Report(
             footer=(
                 "All rows are of the fifth of measurements that no constant, rule or table follows from",
                 "Band: where a measured figure is expected, relative to the estimate",
-                "In band: rows inside a band that was taken from other devices (aim: 80 to 90 %); a band without it is "
-                "that of one or two devices",
+                "In band: held rows inside the band, which follows from the other rows (aim: 80 to 90 %); a band "
+                "without it is that of one or two devices",
                 "`hwexplorer validate FILE` compares your own measurements",
             ),
         ),
