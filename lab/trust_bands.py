@@ -135,7 +135,7 @@ def class_evidence(
 def served_evidence(held: Sequence[PredictionPoint], given: Sequence[PredictionPoint]) -> list[ClassEvidence]:
     """Return the evidence of each figure of services: errors of held rows, and bands of those given to fits."""
     groups, others = (group_by(points, lambda point: point.quantity) for points in (held, given))
-    spread = spread_between_devices(groups.values())
+    spread = spread_between_devices(others.values())
     return [
         class_evidence(those[0].name, quantity, those, spread=spread, given=others.get(quantity, ()))
         for quantity, those in sorted(groups.items())
@@ -153,7 +153,7 @@ def trust_table(
     of_given = group_by(given, lambda point: (point.quantity, point.name))
     by_class = group_by(held, lambda point: (point.quantity, point.name))
     spreads = {
-        quantity: spread_between_devices(points for (kind, _), points in by_class.items() if kind == quantity)
+        quantity: spread_between_devices(points for (kind, _), points in of_given.items() if kind == quantity)
         for quantity, _ in by_class
     }
     classes = [

@@ -145,10 +145,7 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
     )
     if not device.software.shares_host_memory or (batch, execution) != (1, "tensorrt_enqueue"):
         return read
-    lowered = msgspec.structs.replace(read, is_governed=True)
-    is_known = row["source"].startswith(tuple(file_access.shipped(_MODES)["governor"]["sources"]))
-    usual, other = (lowered, read) if is_known else (read, lowered)
-    return msgspec.structs.replace(usual, others=(other,))
+    return msgspec.structs.replace(read, is_governed=True, others=(read,))
 
 
 def _devices(row: Cells, folders: tuple[Path, ...]) -> tuple[Device, int]:
