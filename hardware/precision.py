@@ -3,7 +3,9 @@ The formats that units multiply follow from the precision and the device (hardwa
 
 import re
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -52,8 +54,8 @@ ACTIVATION, QUANTIZED, KEPT, CACHE, EXCLUDED, IN_8_BITS = range(6)  # the roles 
 
 class Widths(msgspec.Struct, frozen=True):
     """Bytes of a value in memory by the role of its tensor; `kept` are parameters that stay wide, `excluded` those that
-    stay wide if the others have 4 bits, `in_8_bits` those that have 8 bits then. Before a value can be multiplied it
-    takes `unpack_weights` or `unpack_cache` vector operations."""
+    stay wide if the others have 4 bits, `in_8_bits` those that have 8 bits then; `parts` are by place in FILE_ROLES.
+    Before a value can be multiplied it takes `unpack_weights` or `unpack_cache` vector operations."""
 
     activations: float
     weights: float
@@ -61,18 +63,19 @@ class Widths(msgspec.Struct, frozen=True):
     cache: float
     excluded: float
     in_8_bits: float
+    parts: tuple[float, ...] = ()
     unpack_weights: float = 0.0
     unpack_cache: float = 0.0
 
     @property
     def by_role(self) -> tuple[float, ...]:
-        """The bytes in the order of the roles."""
-        return self.activations, self.weights, self.kept, self.cache, self.excluded, self.in_8_bits
+        """The bytes in the order of the roles, then of the parts of files."""
+        return self.activations, self.weights, self.kept, self.cache, self.excluded, self.in_8_bits, *self.parts
 
 
 def uniform(value_bytes: float) -> Widths:
     """Return widths with the same bytes for every role and nothing to unpack."""
-    return Widths(*(value_bytes,) * 6)
+    return Widths(*(value_bytes,) * 6, parts=(value_bytes,) * len(FILE_ROLES))
 
 
 class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,6 +122,8 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     narrower: tuple[str, ...]
     gguf: dict[str, str]
     caches: dict[str, str]
+    parts: tuple[str, ...]
+    mixes: dict[str, tuple[float, ...]]
     formats: dict[str, Format]
     precisions: dict[str, Precision]
 
@@ -147,9 +152,12 @@ FORMATS = _Formats({name: msgspec.structs.replace(row, name=name) for name, row 
 UNIT_FORMATS = tuple(name for name, row in FORMATS.items() if row.is_unit)  # those that arithmetic units may take
 DEFAULT, BASE = _TABLE.default, _TABLE.base
 WIDE = _TABLE.kept  # what stays wide where weights are narrow
+# The roles of weights in a file of llama.cpp: by the name of their layer, and whether rows are whole blocks.
+FILE_ROLES = {(part, odd): IN_8_BITS + 1 + i for i, (odd, part) in enumerate(product((False, True), _TABLE.parts))}
 SWEEP = _TABLE.sweep
 KEYS = _TABLE.keys
 NARROWER = _TABLE.narrower
+TABLES = ("embed_tokens", "lm_head")
 _HEADLINE = 40  # letters
 _PACKED = re.compile(
     r"w([1-8](?:[.][0-9]{1,3})?)a(8|16)(?:g([0-9]{1,5})(?:s([0-9]{1,2}(?:[.][0-9]{1,3})?))?)?(?:x([1-8]))?",
@@ -162,7 +170,11 @@ def make_widths(activations: str, weights: str, kept: str, cache: str) -> Widths
     """Return the bytes of values in these formats."""
     form = FORMATS[weights]
     wide = (kept, form.beside) if form.bits <= FORMATS["fp4"].bits else (weights, weights)
-    return Widths(*(FORMATS[name].bytes for name in (activations, weights, kept, cache, *wide)))
+    parts = tuple(bits / 8.0 for bits in _TABLE.mixes.get(weights, ()))
+    parts = parts or tuple(FORMATS[kept if part in TABLES else weights].bytes for part, _ in FILE_ROLES)
+    values: list[Any] = [FORMATS[name].bytes for name in (activations, weights, kept, cache, *wide)]
+    values.append(parts)
+    return Widths(*values)
 
 
 def _complete(name: str, row: Precision) -> Precision:

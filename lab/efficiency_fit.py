@@ -115,7 +115,7 @@ def cross_validate_fit(
         "runtime": [row.setup.runtime.id for row in rows],
     }
     latency_s = {"fitted": np.exp(full.error) * np.array([row.measured_s for row in rows])}
-    latency_s["shipped"] = rate_fit.shipped_latency(rows, full.shipped)
+    latency_s["shipped"] = rate_fit.predict_latency(rows, full.shipped, (), np.zeros((1, 0)))[0]
     for axis, of_rows in labels.items():
         progress(f"leaving each {axis} out of {software}")
         latency_s[axis] = left_out_latency(rows, full, of_rows)

@@ -25,7 +25,7 @@ from torch.utils import _pytree as pytree
 from hardware.known_architectures import TORCH_HOST
 
 _OURS = str(Path(__file__).resolve().parents[1])
-_folders: list[str] = []  # folders of the user's model: an error is located in these files if possible
+user_folders: list[str] = []  # folders of the user's model: an error is located in these files if possible
 _DETAIL = 220
 NO_GRADIENTS = "gradients inside forward cannot be captured; capture the module whose gradient it takes"
 SPARSE = "sparse tensors cannot be captured; give a dense one, or its indices and values with index_add"
@@ -39,11 +39,6 @@ _ADVICE = {
     rf"not require grad|\b(jacrev|jacfwd|hessian|vjp|jvp|grad|backward)\(|{NO_GRADIENTS}": NO_GRADIENTS,
 }
 _TEXT_MAX, _LINE_MAX = 20_000, 500  # limits on a message: patterns below take time quadratic in the line length
-
-
-def add_user_folder(folder: Path) -> None:
-    """Treat lines of files in this folder as the user's."""
-    _folders.append(str(folder))
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
@@ -195,7 +190,7 @@ def _source_line(error: BaseException) -> str:
 
 def _frame(error: BaseException) -> tuple[str, int, str] | None:
     frames = [frame for link in chain(error) for frame in _frames(link)]
-    mine = [frame for frame in frames if any(frame[0].startswith(folder) for folder in _folders)]
+    mine = [frame for frame in frames if any(frame[0].startswith(folder) for folder in user_folders)]
     mine = [frame for frame in mine if "site-packages" not in frame[0]] or mine
     return mine[-1] if mine else (frames[-1] if frames else None)
 

@@ -32,7 +32,7 @@ UNWATCHED = "captured from its code; data files and environment variables are no
 def capture_target(target: targets.Target, progress: Progress) -> Workload:
     """Return the workload of a factory. Raises a `CaptureError` that says in one line what went wrong and where."""
     file = targets.source(target)
-    torch_settings.add_user_folder(file.parent)
+    torch_settings.user_folders.append(str(file.parent))
     model_factory.start()
     progress("build", 0.3)
     with suppress(Exception):  # else the user's code cannot import it if its operators do not load

@@ -19,7 +19,7 @@ from analysis.estimate.operator_facts import Values
 from analysis.model.ir.workload import BUFFER, KINDS, WEIGHT, Bools, Floats, Ints, Workload
 from hardware.base.records import memoize
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers, distinct_shapes
-from hardware.precision import CACHE, EXCLUDED, IN_8_BITS, QUANTIZED, Widths, uniform
+from hardware.precision import CACHE, EXCLUDED, FILE_ROLES, IN_8_BITS, QUANTIZED, TABLES, Widths, uniform
 
 _Move = tuple[int, int, int, int, int, int, bool]  # op, role, row of numel, tensor, kernel, previous, wraps
 _SMOOTH = {"silu", "sigmoid", "hardswish", "hardsigmoid", "tanh"}  # activations that do not only clamp
@@ -250,7 +250,7 @@ def structure(workload: Workload, execution: str) -> Structure:
             op=np.array([i for i, _, _ in walk.local], dtype=np.intp),
             numel=numel[np.array([row for _, _, row in walk.local], dtype=np.int64)],
             fixed_bytes=tensors.fixed_bytes[inside],
-            precision_role=facts.roles(workload)[inside],
+            precision_role=facts.width_roles(workload)[inside],
         ),
         weights=facts.select_values(
             workload, np.flatnonzero(np.bincount(moves.tensor[moves.is_weight])).astype(np.int32)
@@ -287,7 +287,7 @@ def _moves(workload: Workload, rows: list[_Move], numel: Floats) -> Moves:
         wraps=np.array(wraps, dtype=np.bool_),
         numel=numel[np.array(row, dtype=np.int64)],
         fixed_bytes=workload.tensors.fixed_bytes[tensor],
-        precision_role=facts.roles(workload)[tensor],
+        precision_role=facts.width_roles(workload)[tensor],
     )
 
 
@@ -414,6 +414,7 @@ def _unpack_ops(moves: Moves, point: Floats, widths: Widths, n: int) -> Floats |
         return None
     each = np.zeros(len(widths.by_role))
     each[[QUANTIZED, CACHE]] = widths.unpack_weights, widths.unpack_cache
+    each[[role for (part, _), role in FILE_ROLES.items() if part not in TABLES]] = widths.unpack_weights
     for role in (EXCLUDED, IN_8_BITS):
         each[role] = widths.unpack_weights * (widths.by_role[role] == widths.weights)
     is_fixed = (moves.fixed_bytes > 0) | (moves.role == WRITE)

@@ -27,11 +27,12 @@ from analysis.model.transformer import stored_weights
 from analysis.model.transformer.graph_writer import FIXED_FP32
 from hardware.base.records import memoize
 from hardware.demand import Ints, OpClass
-from hardware.precision import ACTIVATION, CACHE, EXCLUDED, IN_8_BITS, KEPT, QUANTIZED, Widths
+from hardware.precision import ACTIVATION, CACHE, EXCLUDED, FILE_ROLES, IN_8_BITS, KEPT, QUANTIZED, TABLES, Widths
 
 # The host waits until the device has the value of a mask, then starts two products, its copy, the mask and its sum, a
 # softmax and a copy: transformers 4.28, modeling_gpt_neox.py, GPTNeoXAttention._attn.
 _AWAITED = 7.0
+_BLOCK = 256  # values of a row that the blocks of llama.cpp hold
 HEAD = "lm_head"  # the layer that makes logits, in every language model here
 # Heights and widths, plain first: the first that fits is taken. If results share no inputs, 1 x 1 fits as well.
 _SIDES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 31, 32)
@@ -59,6 +60,21 @@ def roles(workload: Workload) -> Ints:
         if (role == INPUT and name.endswith("_cache")) or producer in appends:
             role_of[t] = CACHE
     return role_of
+
+
+@memoize(shared=True)
+def width_roles(workload: Workload) -> Ints:
+    """Return the role of each tensor for its bytes, (t,): in place of weights and tables those of FILE_ROLES."""
+    ops, of_tensor = workload.operators, roles(workload).copy()
+    leaves = [(path.rpartition(".")[2], kind) for path, kind in zip(ops.path, ops.kind, strict=True)]
+    parts = ["embed_tokens" if kind == "embedding" else leaf for leaf, kind in leaves]
+    is_odd = (ops.gemm[:, 3].max(axis=1) % _BLOCK).astype(bool).tolist()
+    reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
+    for place in np.flatnonzero(np.isin(of_tensor[ops.in_tensor], (QUANTIZED, KEPT))).tolist():
+        i, t = reader[place], ops.in_tensor[place]
+        if roles(workload)[t] == QUANTIZED or parts[i] in TABLES:
+            of_tensor[t] = FILE_ROLES.get((parts[i], is_odd[i]), FILE_ROLES["other", is_odd[i]])
+    return of_tensor
 
 
 def _weight_role(path: str, workload: Workload) -> int:
@@ -118,7 +134,7 @@ def select_values(workload: Workload, which: Ints | Bools) -> Values:
     """Return the values of some tensors, each once and whole."""
     tensors = workload.tensors
     return Values(
-        numel=tensors.numel[which], fixed_bytes=tensors.fixed_bytes[which], precision_role=roles(workload)[which]
+        numel=tensors.numel[which], fixed_bytes=tensors.fixed_bytes[which], precision_role=width_roles(workload)[which]
     )
 
 
@@ -134,7 +150,7 @@ def _bytes_of_values(values: Values, widths: Widths) -> Floats:
 
 def tensor_bytes(workload: Workload, widths: Widths) -> Floats:
     """Return the bytes of one value of each tensor, shape (t,)."""
-    return value_bytes(workload.tensors.fixed_bytes, roles(workload), widths)
+    return value_bytes(workload.tensors.fixed_bytes, width_roles(workload), widths)
 
 
 @memoize(shared=True)

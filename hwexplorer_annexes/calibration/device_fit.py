@@ -126,7 +126,7 @@ def fit_rows(
 
 def _time_row(row: predictions.MeasuredRow, fit_row: rate_fit.FitRow, base: Device) -> TimingRow:
     on_base = rate_fit.make_fit_row(msgspec.structs.replace(row, device=base))
-    before_s = float(rate_fit.shipped_latency([on_base], base.software.efficiency)[0])
+    before_s = float(rate_fit.predict_latency([on_base], base.software.efficiency, (), np.zeros((1, 0)))[0, 0])
     return TimingRow(
         name=row.model,
         batch=row.scenario.batch,

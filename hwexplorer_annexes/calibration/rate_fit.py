@@ -118,12 +118,6 @@ def predict_latency(rows: Sequence[FitRow], shipped: Efficiency, rates: Sequence
     return latency
 
 
-def shipped_latency(rows: Sequence[FitRow], shipped: Efficiency) -> Floats:
-    """Return the latency of each row with all rates as shipped, (rows,)."""
-    latency: Floats = predict_latency(rows, shipped, (), np.zeros((1, 0)))[0]
-    return latency
-
-
 def fit_rates(
     name: str,
     rows: Sequence[FitRow],

@@ -99,12 +99,6 @@ def shapes_of(
     return symbols, [_shape(info, given, symbols, batch, batch_axis) for info, given in pairs]
 
 
-def value_of(info: ValueInfo, inputs: Sequence[Input]) -> int | None:
-    """Return the value of a scalar input that was given as `name=value`, else None."""
-    given = next((item.shape for item in inputs if item.name == info.name and info.shape == ()), None)
-    return given[0] if given else None
-
-
 def batch_names(inputs: Sequence[ValueInfo], batch_axis: int) -> set[str]:
     """Return the names of open sizes that are the batch: those that contain `batch`, else those named b, n or bs, else
     those at the batch axis."""
@@ -342,7 +336,8 @@ class GraphWalk:
         declared = [info for info in top.graph.inputs if info.name not in stored]
         self.symbols, shapes = shapes_of(declared, inputs, self.batch, self.batch_axis)
         for info, shape in zip(declared, shapes, strict=True):
-            value = value_of(info, inputs)  # sizes may depend on this number
+            # Sizes may depend on a number that was given as `name=value`.
+            value = next((item.shape[0] for item in inputs if item.name == info.name and info.shape == ()), None)
             known = None if value is None else (np.array(value, info.dtype if info.dtype in COMPUTED else "int64"),)
             top.values[info.name] = self._source(info.name, INPUT, self._new(info.name, shape, info.dtype, known))
         written = [tuple(size.label for size in shape) for shape in shapes]

@@ -39,17 +39,6 @@ def identity(op: OnnxOp) -> list[NodeResult]:
     return [NodeResult(op.shape(), op.dtype(), op.value().strides)]
 
 
-def dequantized_view(op: OnnxOp) -> list[NodeResult]:
-    """Return a view of the first input in the type of the second."""
-    return [NodeResult(op.shape(), op.dtype(1), op.value().strides)]
-
-
-def row_view(op: OnnxOp) -> list[NodeResult]:
-    """Return the view of one row along the attribute `axis`."""
-    shape, strides = ((*each[: op.axis()], *each[op.axis() + 1 :]) for each in (op.shape(), op.value().strides))
-    return [NodeResult(shape, op.dtype(), strides)]
-
-
 def normalization_shapes(op: OnnxOp) -> list[NodeResult]:
     """Return the result of a normalisation, and the statistics of its groups if the node has such outputs."""
     axis = op.axis(default=-1)
@@ -374,7 +363,7 @@ def _quantize(op: OnnxOp) -> TableRow:
 def _dequantize(op: OnnxOp) -> TableRow:
     """Return a view for weights, which are dequantized while they are read, else a call."""
     if op.value().is_weight:
-        return TableRow(results=dequantized_view)
+        return TableRow(results=lambda op: [NodeResult(op.shape(), op.dtype(1), op.value().strides)])
     return TableRow("quantized_decomposed.dequantize_per_tensor", RESULTS["same_shape"], "input", "1")
 
 
@@ -449,7 +438,8 @@ def _resize(op: OnnxOp) -> TableRow:
 
 def _gather(op: OnnxOp) -> TableRow:
     if isinstance(op.number(1), int) and not op.shape(1):
-        return TableRow("", row_view)
+        shape, strides = ((*each[: op.axis()], *each[op.axis() + 1 :]) for each in (op.shape(), op.value().strides))
+        return TableRow("", lambda op: [NodeResult(shape, op.dtype(), strides)])  # a view of one row
     is_table = op.value().is_weight and op.axis() == 0 and op.rank == 2
     return TableRow("aten.embedding" if is_table else "aten.index_select", names="0 1")
 

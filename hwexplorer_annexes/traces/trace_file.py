@@ -342,7 +342,10 @@ def read_trace(path: Path) -> Trace:
     """Read the trace in a file. Raises TraceError, in one line, if the file is unreadable or not one of `FORMATS`."""
     data = _unpacked_bytes(path)
     if data.startswith(b"SQLite format 3\x00"):
-        return _read_sqlite(data, path)
+        with tempfile.TemporaryDirectory(prefix="hwexplorer-trace-") as folder:
+            plain = Path(folder) / path.name.removesuffix(".gz")
+            plain.write_bytes(data)
+            return read_nsight_sqlite(plain)
     text = file_access.text(data, "replace")
     del data
     try:
@@ -372,13 +375,6 @@ def _unpacked_bytes(path: Path) -> bytes:
     except OSError as error:
         hint = "; trace fewer runs" if error.errno == errno.EFBIG else ""
         raise TraceError(f"{path.name}: cannot be read ({error.strerror}{hint})") from None
-
-
-def _read_sqlite(data: bytes, path: Path) -> Trace:
-    with tempfile.TemporaryDirectory(prefix="hwexplorer-trace-") as folder:
-        plain = Path(folder) / path.name.removesuffix(".gz")
-        plain.write_bytes(data)
-        return read_nsight_sqlite(plain)
 
 
 def _read_text(text: str) -> Trace | None:

@@ -113,7 +113,7 @@ def test_workspace_by_hand() -> None:
     assert memory_report(grid.run("resnet18", "gpu", 4)).workspace_rule == ""
 
 
-@for_each("precision", ["fp32", "int4", "w4a16kv8", "q4_k_m"])
+@for_each("precision", ["fp32", "int4", "w4a16kv8", "nvfp4"])
 @for_each("model", ["resnet18", "mobilenet_v2", "llama3_8b:decode,layers=2,kv=300", "gpt_oss_20b:decode,kv=300"])
 @for_each("on", ["xeon_8490h", "h100_sxm"])
 @for_each("mode", ["eager", "fused"])

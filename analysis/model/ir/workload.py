@@ -66,12 +66,14 @@ SHARE = "share"  # sequences of the batch for which one of several devices compu
 
 class Routing(msgspec.Struct, frozen=True):
     """The routing of tokens: each chooses `active` of `experts` independently; each of `devices` holds an equal number
-    of experts. Popularity differs: the log-odds of a choice have the standard deviation `spread` over experts."""
+    of experts. Popularity differs: the log-odds of a choice have the standard deviation `spread` over experts. A batch
+    runs in `parts`, one after the other."""
 
     experts: int
     active: int
     devices: int = 1
     spread: float = 0.0
+    parts: int = 1
 
     def mean_load(self, tokens: float) -> float:
         """Return the ratio of experts read by the average device to those read by the busiest."""
@@ -140,8 +142,9 @@ def derived(values: Mapping[str, float], windows: Sequence[int], routing: Routin
     """Return the dimensions that follow from `values` (`batch`, `sequence`, and `kv` or `output`), by name: tokens seen
     through each window and cached for it, experts touched and tokens at each. Names for decoding have its suffix."""
     sequence, lengths = values.get("sequence", 1.0), dict[str, float]()
+    batch = values["batch"] / (routing.parts if routing else 1)
     if routing is not None and routing.devices > 1:
-        lengths[SHARE] = math.ceil(values["batch"] / routing.devices)
+        lengths[SHARE] = math.ceil(batch / routing.devices)
     # Suffix, new tokens to average windows over, tokens before them, new tokens in one step.
     phases = [("", sequence, values.get("kv", 0.0), sequence)]
     if "output" in values:
@@ -151,7 +154,7 @@ def derived(values: Mapping[str, float], windows: Sequence[int], routing: Routin
             lengths[attended_dim(window, suffix)] = through_window(window, new, before)
             lengths[cached_dim(window, suffix)] = min(before + (new - 1.0) / 2.0 if suffix else before, float(window))
         if routing is not None:
-            experts, rows = routing.expert_load(values["batch"] * at_once)
+            experts, rows = routing.expert_load(batch * at_once)
             lengths |= {EXPERTS + suffix: experts, EXPERT_ROWS + suffix: rows}
     return lengths
 

@@ -53,6 +53,7 @@ def training_step(forward: Workload, training: Training, is_narrow: bool) -> Wor
     writer.write_update()
     return msgspec.structs.replace(
         writer.workload(forward, writer.of_weight.values()),
+        routing=writer.forward.routing,
         repeats=writer.repeats() if training.accumulate > 1 else None,
         parallel=ir.Parallel(training.devices, 0.0) if training.devices > 1 else forward.parallel,
         training=ir.TrainedModel(forward, training, is_narrow),
@@ -93,13 +94,14 @@ def _share(forward: Workload, parts: int) -> Workload:
         return forward
     at = forward.dims.index("batch")
     scale = np.array([float(parts) ** -row[at] for row in forward.monomials])
-    ops, tensors = forward.operators, forward.tensors
+    ops, tensors, routing = forward.operators, forward.tensors, forward.routing
     names = ("macs", "flops", "special", "gemm", "in_numel")
     return msgspec.structs.replace(
         forward,
         operators=msgspec.structs.replace(ops, **{name: getattr(ops, name) * scale for name in names}),
         tensors=msgspec.structs.replace(tensors, numel=tensors.numel * scale),
         scratch=None if forward.scratch is None else forward.scratch * scale,
+        routing=routing and msgspec.structs.replace(routing, parts=parts // routing.devices),
     )
 
 

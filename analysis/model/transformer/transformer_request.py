@@ -387,7 +387,7 @@ def transformer_info(name: str) -> TransformerInfo:
     """Return the entry of a transformer in the list of models."""
     size, (sequence, kv, _) = file_access.shipped(_SIZES_FILE)[name], DEFAULTS["prefill"]
     lengths = {"sequence": sequence} | ({} if size["family"] == "encoder" else {"kv": kv})
-    source = preset_source(name) if name not in GENERIC else "a configuration of your own"
+    source = "a configuration of your own" if name in GENERIC else file_access.shipped(FAMILIES)[name]["source"]
     return TransformerInfo(name, size["family"], size["parameters"], size["macs"], lengths, source)
 
 
@@ -406,12 +406,6 @@ class Preset(msgspec.Struct, frozen=True):
 def preset_names() -> list[str]:
     """Return the names of all presets."""
     return [name for name in file_access.shipped(FAMILIES) if name not in _NOT_MODELS]
-
-
-def preset_source(name: str) -> str:
-    """Return the source of a preset."""
-    text: str = file_access.shipped(FAMILIES)[name]["source"]
-    return text
 
 
 @cache
