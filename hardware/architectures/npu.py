@@ -163,7 +163,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     chip_s = beside.chip_bytes / device.last_level_bandwidth
     dram_s = _memory_seconds(demand, device, rates, beside)
     if blocks is not None:
-        dram_s = np.maximum(dram_s, result_blocks.read_seconds(demand, device, beside))
+        read_s, chip_s = result_blocks.memory_seconds(demand, device, beside, blocks)
+        dram_s = np.maximum(dram_s, read_s)
     # While layers stream to each other, images enter and results leave: the link then limits all layers together.
     link_s = dram_s * _streams(device)
     matrix_ideal_s = 2.0 * demand.macs * on_matrix / setup.matrix_flops
@@ -185,7 +186,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     least_s = np.maximum(demand.per_kernel(matrix_ideal_s), demand.per_kernel(vector_ideal_s))
     least_s = np.maximum(least_s, demand.per_kernel(link_s + change.handed_s))
     pace_s, taken_s = _share_context(placed, steps, least_s)
-    fill_s = pace_s[:, demand.kernel] * _lag(demand, device) if blocks is None else (blocks.last_s + blocks.sum_s)[None]
+    fill_s = pace_s[:, demand.kernel] * _lag(demand, device) if blocks is None else (blocks.ends_s + blocks.sum_s)[None]
     paced = _pace_units(placed, steps, usable, unit_work_s, pace_s, taken_s)[:, demand.kernel]
     idle = on_matrix * (padded - demand.macs)
     if _streams(device):
@@ -393,6 +394,7 @@ def _streamed_traffic(demand: Demand, setup: Setup) -> Traffic:
     new = np.where((demand.transfers.previous < 0) & (demand.transfers.role != READ_WEIGHT), size, 0.0)
     if result_blocks.has_blocks(device):  # stripes of images pass from layer to layer on chip
         weights = demand.moved_bytes[READ_WEIGHT]
+        new = new + result_blocks.spilled(demand, device)
         entering = demand.per_op(new, READ) + weights
         return Traffic(entering, demand.per_op(new, WRITE), demand.read_bytes, demand.written_bytes, weights)
     # A layer whose weights alone are more than the chip holds runs part by part, over its input each time.

@@ -3,35 +3,48 @@ few products a clock. Weights are decoded, and results scaled and written, at ra
 
 `results_per_clock` of a device says that its arrays do so. `block_rows`, `block_columns` and `array_columns` are the
 sides of a block; channels are padded to `depth_step`, or a window is taken four values at once (always with
-`taps_first`). `weights_per_clock` are decoded, `sums_per_clock` of two tensors are made, `block_results` are under way.
-Channels of memory read `weight_bytes_per_clock` and `scale_bytes_per_clock`, scales again for each block of
-`block_pixels`, and what lies in memory again for each `block_channels`. What a device does not state is no limit.
+`taps_first`). `weights_per_clock` are decoded, `sums_per_clock` of two tensors are made. Channels of memory read
+`weight_bytes_per_clock`, `scale_bytes_per_clock` and `input_bytes_per_clock`. What a device does not state is no limit.
 
-A block of results is finished while the next is multiplied, so a layer takes the longer of both, and once the shorter
-for its last block.
+The compiler takes the block that fetches the least of those whose inputs fit twice into `block_bytes`, and whose sums
+into `accumulator_bytes`, or into what inputs leave of it where a core has one memory for both. Weights are fetched for
+each block of pixels, the input, with what windows of two blocks share, for each block of channels. A block of results
+is finished while the next is multiplied, so a layer takes the longer of both, and both ends of the shorter.
 """
 
 from __future__ import annotations
 
-import msgspec
+from typing import NamedTuple
+
 import numpy as np
 
-from hardware.demand import READ, Demand, Floats, OpClass
+from hardware.demand import READ, READ_WEIGHT, WRITE, Bools, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.mapping.common import Traffic
 
 _TAPS = 4  # of a window, multiplied in turn by the cells that otherwise take channels
-_WINDOW_PIXELS = 4.0  # times those of a product without a window: fewer channels are taken at once
+_WINDOW_CHANNELS = 16.0  # of the input under a block whose windows are taken by taps
+_LEAST_TAPS = 2.0  # of a window, that a compiler counts which takes windows first
+_SUM_BYTES = 4.0
+# Blocks that are tried: the parts of a side, and channels in steps.
+_PARTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 28, 56], dtype=np.float64)
+_CHANNELS = 16.0 * np.array([1, 2, 3, 4, 6, 8, 16], dtype=np.float64)
 _SCALE_BYTES = 10.0  # bias, scale and shift of a channel
 
 
-class Blocks(msgspec.Struct, frozen=True):
-    """The seconds of operators on an array of blocks, (n,) each: of its cells (with those that lack work: `padded`
-    multiply-accumulates), of its output, of the last block, and of sums of two tensors that nothing hides."""
+class Blocks(NamedTuple):
+    """Operators on an array of blocks, (n,) each: results and inputs of a block, channels of these, how often inputs
+    are read, and for how many blocks of pixels weights are; multiply-accumulates of all cells, `padded`; and the
+    seconds of the output, of the first and last block, and of sums of two tensors that nothing hides."""
 
+    results: Floats
+    inputs: Floats
+    depth: Floats
+    input_reads: Floats
+    weight_reads: Floats
     padded: Floats
     output_s: Floats
-    last_s: Floats
+    ends_s: Floats
     sum_s: Floats
 
 
@@ -43,18 +56,12 @@ def has_blocks(device: Device) -> bool:
 def divide(demand: Demand, device: Device) -> Blocks:
     """Return the work of operators on an array of blocks."""
     rows, columns, given = device.array_rows, device.array_columns, device.values.get
-    high, wide, step = given("block_rows", 1.0), given("block_columns", 1.0), given("depth_step", 1.0)
+    high, wide = given("block_rows", 1.0), given("block_columns", 1.0)
     g, m, n, k = demand.gemm
-    taps = demand.windows[2] * demand.windows[3]
-    images = np.maximum(demand.batch.astype(np.float64), 1.0)
-    side = np.sqrt(np.maximum(m / images, 1.0))
-    of_images = images * np.ceil(side / high) * np.ceil(side / wide)
-    blocks = np.where(demand.is_convolution, of_images, np.ceil(m / (high * wide)))
-    channels = k / taps
-    along = taps * np.ceil(channels / step) * step
-    across = np.ceil(taps / _TAPS) * _TAPS * np.ceil(channels / rows) * rows
-    best = np.where(given("taps_first", 0.0) * taps > 1, across, np.minimum(along, across))
-    deep = np.where(demand.is_convolution, best, along)
+    images, side = _images(demand)
+    blocks = images * np.ceil(side / high) * np.ceil(side / wide)
+    blocks = np.where(demand.is_convolution, blocks, np.ceil(m / (high * wide)))
+    takes_taps, deep = _depths(demand, device)
     deep = np.where(demand.is_depthwise, np.ceil(k / _TAPS) * _TAPS * rows, deep)
     beside = columns * np.where(demand.is_depthwise, np.ceil(g * n / columns), g * np.ceil(n / columns))
     cells = high * wide
@@ -64,13 +71,38 @@ def divide(demand: Demand, device: Device) -> Blocks:
     clocks = padded / (rows * columns * cells)
     is_written = demand.head & (demand.op_class != OpClass.MOVEMENT)  # parts of a joined tensor are written in place
     written = np.where(is_written, demand.elements, 0.0) / device.values["results_per_clock"]
-    count = np.maximum(demand.elements / given("block_results", np.inf), 1.0)
+    results, inputs, *of_block = _choose_blocks(demand, device, takes_taps)
+    count = np.maximum(demand.elements / results, 1.0)
     joins = (demand.op_class == OpClass.ELEMENTWISE) & (demand.moved_bytes[READ] > 0)
     joins &= ~demand.head | (demand.moved_bytes[READ] > 1.5 * demand.elements * demand.element_bytes)
     sums = np.where(joins, demand.elements, 0.0) / given("sums_per_clock", np.inf)
     output = np.where(joins & demand.head, 0.0, written)
-    each = output, np.minimum(clocks, output) / count, sums
-    return Blocks(np.maximum(padded, demand.macs), *(clocks / device.clock_hz for clocks in each))
+    # The first block waits for its inputs, and the last is stored when all else is done.
+    first = np.where(demand.macs > 0, inputs * demand.element_bytes, device.values["block_bytes"])
+    moved = np.minimum(first, demand.moved_bytes[READ]) + np.minimum(results, demand.elements)
+    ends = np.minimum(clocks, output) / count + moved / device.last_level_bandwidth * device.clock_hz
+    each = output, np.where(is_written, ends, 0.0), sums
+    seconds = (clocks / device.clock_hz for clocks in each)
+    return Blocks._make((results, inputs, *of_block, np.maximum(padded, demand.macs), *seconds))
+
+
+def _images(demand: Demand) -> tuple[Floats, Floats]:
+    """Return the images of a product and the side of one, (n,) each. Rows without a window are those of one."""
+    images = np.where(demand.is_convolution, np.maximum(demand.batch, 1), 1.0)
+    return images, np.sqrt(np.maximum(demand.gemm[1] / images, 1.0))
+
+
+def _depths(demand: Demand, device: Device) -> tuple[Bools, Floats]:
+    """Return whether cells take a window four values at once, and the products of a result, (n,) each."""
+    step, taps = device.values.get("depth_step", 1.0), demand.windows[2] * demand.windows[3]
+    channels = demand.gemm[3] / taps
+    along = taps * np.ceil(channels / step) * step
+    across = np.ceil(taps / _TAPS) * _TAPS * np.ceil(channels / device.array_rows) * device.array_rows
+    counted = across
+    if device.values.get("taps_first", 0.0) > 0:  # the compiler takes a window first unless that is no use
+        counted = np.maximum(taps, _LEAST_TAPS) * np.ceil(channels / _WINDOW_CHANNELS) * _WINDOW_CHANNELS - 1.0
+    takes_taps: Bools = demand.is_convolution & (counted < along)
+    return takes_taps, np.where(takes_taps, across, along)
 
 
 def left_to_lanes(demand: Demand) -> Floats:
@@ -79,18 +111,69 @@ def left_to_lanes(demand: Demand) -> Floats:
     return np.where(passing | (demand.macs > 0), 0.0, 1.0)
 
 
-def read_seconds(demand: Demand, device: Device, traffic: Traffic) -> Floats:
-    """Return the seconds in which the channels of memory read weights, scales (once for each block of pixels) and the
-    model's input, (n,)."""
+def _choose_blocks(demand: Demand, device: Device, takes_taps: Bools) -> list[Floats]:
+    """Return the first five of Blocks for those that fetch the least of what the memory of the core holds twice."""
     given = device.values.get
+    high, wide = given("block_rows", 1.0), given("block_columns", 1.0)
+    g, _, n, k = np.maximum(demand.gemm, 1.0)
+    is_depthwise, window = demand.is_depthwise, demand.windows[2:4]
+    channels, (images, side) = k / window.prod(axis=0), _images(demand)
+    limit = np.where(takes_taps, _WINDOW_CHANNELS, given("depth_step", np.inf))
+    least = np.where(given("taps_first", 0.0) > 0, limit, np.ceil(channels / device.array_rows) * device.array_rows)
+    sizes = np.stack([
+        np.ceil(side), np.where(is_depthwise, g, n), *window, demand.windows[4],
+        np.where(is_depthwise, 0.0, channels), np.minimum(limit, least), images,
+    ])  # fmt: skip
+    distinct, which = np.unique(sizes, axis=1, return_inverse=True)
+    side, results, height, width, stride, channels, depth, images = distinct
+    of_depth = channels <= 0  # each channel of a block reads one of the input
+    shape = (len(_PARTS), len(_PARTS), len(_CHANNELS), distinct.shape[1])
+    h = np.ceil(side / _PARTS[:, None, None, None] / high) * high
+    w = np.ceil(side / _PARTS[:, None, None] / wide) * wide
+    d = np.minimum(_CHANNELS[:, None], np.ceil(results / _CHANNELS[0]) * _CHANNELS[0])
+    under = ((h - 1.0) * stride + height) * ((w - 1.0) * stride + width)
+    inputs = 2.0 * under * np.where(of_depth, d, depth) * demand.element_bytes
+    sums = 2.0 * h * w * d * _SUM_BYTES
+    room, apart = device.values["block_bytes"], given("accumulator_bytes")
+    fits = inputs + sums <= room if apart is None else (inputs <= room) & (sums <= apart)
+    of_image = np.ceil(side / h) * np.ceil(side / w)  # blocks of an image
+    read = under * side**2 / (h * w) * np.where(of_depth, results, channels * np.ceil(results / d))
+    fetched = read + height * width * np.maximum(channels, 1.0) * results * of_image
+    cost = np.broadcast_to(np.where(fits, fetched, 1e30 * (inputs + sums)), shape).reshape(-1, shape[-1])
+    best = np.arange(shape[-1]) + cost.argmin(axis=0) * shape[-1]
+    taken, pixels, under, of_image = (
+        np.broadcast_to(each, shape).ravel()[best] for each in (d, h * w, under, of_image)
+    )
+    reads = under * of_image / (side * stride) ** 2 * np.where(of_depth, 1.0, np.ceil(results / taken))
+    inputs = under * np.where(of_depth, taken, depth)
+    return [each[which] for each in (pixels * taken, inputs, depth, np.maximum(reads, 1.0), images * of_image)]
+
+
+def memory_seconds(demand: Demand, device: Device, traffic: Traffic, block: Blocks) -> tuple[Floats, Floats]:
+    """Return the seconds, (n,) each, in which the channels of memory read weights, scales and what lies there of the
+    input, and in which the memory of the chip hands on inputs and weights, as often as blocks read them."""
+    given, is_product = device.values.get, demand.macs > 0
+    again, blocks = (np.where(is_product, each, 1.0) for each in (block.input_reads, block.weight_reads))
+    # A burst reads the channels of a block of one pixel of the model's input, whose layout is not the compiler's.
+    wasted = np.maximum(given("burst_bytes", 1.0) / (block.depth * demand.element_bytes), 1.0) - 1.0
+    is_input = (demand.transfers.previous < 0) & (demand.transfers.role == READ)
+    image = demand.per_op(demand.transfers.size_bytes * is_input)
+    images = (traffic.dram_read - traffic.weight_read + image * wasted) * again / device.input_bytes_per_clock
     weights = traffic.weight_read / given("weight_bytes_per_clock", np.inf)
-    # Rows under the windows of two blocks are read for both.
-    _, m, n, _ = demand.gemm
-    again = np.where(demand.is_convolution, np.maximum(demand.windows[2] / demand.windows[4], 1.0), demand.macs > 0)
-    again = again * np.maximum(np.ceil(n / given("block_channels", np.inf)), 1.0)
-    images = (traffic.dram_read - traffic.weight_read) * again / device.input_bytes_per_clock
-    channels = np.where(demand.is_depthwise, demand.gemm[0], n)
-    pixels = given("block_pixels", np.inf) * np.where(demand.windows[2] > 1, _WINDOW_PIXELS, 1.0)
-    scales = _SCALE_BYTES * channels * np.ceil(m / pixels) / given("scale_bytes_per_clock", np.inf)
-    seconds: Floats = np.maximum(np.maximum(weights, scales), images) / device.clock_hz
-    return seconds
+    channels = np.where(demand.is_depthwise, demand.gemm[0], demand.gemm[2])
+    scales = _SCALE_BYTES * channels * blocks / given("scale_bytes_per_clock", np.inf)
+    held = np.where(is_product, demand.moved_bytes[READ_WEIGHT], 0.0)
+    moved = np.where(demand.op_class == OpClass.MOVEMENT, 0.0, traffic.chip_bytes)  # tensors are joined in place
+    chip = moved + (traffic.chip_read - held) * (again - 1.0) + held * (blocks - 1.0)
+    return np.maximum(np.maximum(weights, scales), images) / device.clock_hz, chip / device.last_level_bandwidth
+
+
+def spilled(demand: Demand, device: Device) -> Floats:
+    """Return the bytes of transfers that go to memory, (t,): of tensors whose reader comes after more traffic than the
+    chip holds, or that several layers write and that leave no room. Stripes of others pass from layer to layer."""
+    moves, is_joined = demand.transfers, np.zeros(demand.n_kernels + 1, dtype=np.bool_)
+    is_joined[demand.kernel[demand.op_class == OpClass.MOVEMENT]] = True
+    writer = np.where(moves.role == WRITE, demand.kernel[moves.op], moves.previous)
+    held = np.where(is_joined[writer], 2.0 * moves.size_bytes, moves.distance)
+    is_far = (moves.role != READ_WEIGHT) & (moves.previous >= 0) & (held > device.scratchpad_bytes)
+    return np.where(is_far, moves.size_bytes, 0.0)
