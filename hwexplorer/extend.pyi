@@ -18,7 +18,7 @@ from analysis.estimate.metrics import METRICS as METRICS
 from analysis.estimate.scenario import Scenario as Scenario
 from analysis.explore.outcome import Constraint as Constraint
 from analysis.explore.grid import Ranking as Ranking, try_each as try_each
-from analysis.explore import frame_schedule as frame_schedule, mission as mission, tuning as tuning
+from analysis.explore import mission as mission, tuning as tuning
 
 # Measurements, and their predictions.
 from analysis.measured import predictions as predictions, tables as tables

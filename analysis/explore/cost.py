@@ -6,7 +6,7 @@ time x purchase / (lifetime x duty). For a model divided among a group of device
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import exp, hypot, log
+from math import exp, hypot, inf, log
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -151,15 +151,12 @@ def settings(
     """Return the defaults with given values in their place. Raises RequestError for an invalid value."""
     values = {name: float(entry["value"]) for name, entry in defaults().items()}
     values |= given or {}
-    for name in ("electricity", "carbon"):
-        if values[name] < 0:
-            raise RequestError(f"{name} {values[name]:g}: expected 0 or more")
-    if values["overhead"] < 1:
-        raise RequestError(f"overhead {values['overhead']:g}: expected 1 or more (1 is the device's own energy)")
-    if values["lifetime"] <= 0:
-        raise RequestError(f"lifetime {values['lifetime']:g}: expected more than 0 years")
-    if not 0 < values["duty"] <= 1:
-        raise RequestError(f"duty {values['duty']:g}: expected more than 0 and at most 1")
+    for name, least in {"electricity": 0.0, "carbon": 0.0, "overhead": 1.0}.items():  # an overhead of 1 is none
+        if values[name] < least:
+            raise RequestError(f"{name} {values[name]:g}: expected {least:g} or more")
+    for name, most in {"lifetime": inf, "duty": 1.0}.items():
+        if not 0 < values[name] <= most:
+            raise RequestError(f"{name} {values[name]:g}: expected more than 0" + " and at most 1" * (most == 1.0))
     for what, table in (("hourly price", hourly), ("purchase price", purchase)):
         for device, price in (table or {}).items():
             if price < 0:

@@ -3,12 +3,15 @@ power budget, a battery, a surface that sheds heat, a mass.
 
 Units share the memory of their module: a kernel waits for memory while other units use it, so its time at the
 memory grows by `1 / (1 - share of the time in which others use the memory)`. docs/missions.md compares that with
-measurements. A load in TOPS takes the energy per operation of a reference model; as many chips share it as it needs,
+measurements. A unit runs one frame at a time, the earliest deadline first; a frame that cannot end before its deadline
+is dropped. A load in TOPS takes the energy per operation of a reference model; as many chips share it as it needs,
 all at work, and they draw nothing else.
 """
 
+import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,14 +22,15 @@ import numpy as np
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.explore.divided_run import refusal
-from analysis.explore.frame_schedule import FrameRun, Task, schedule
 from analysis.explore.grid import Ranking, try_each
 from analysis.explore.odds import describe_odds, odds_below
 from analysis.wording import EVIDENCE
 from hardware.base import file_access
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import percent, quantity
+from hardware.demand import Floats
 from hardware.device import Device
+from hardware.precision import DEFAULT
 
 MODULES = Path(__file__).with_name("mission.toml")
 WHICH = "which"  # instead of a device: search the catalogue
@@ -37,10 +41,33 @@ _MOST_FRAMES = 20_000.0  # of all tasks together
 _RATES_HZ = (1e-6, 1e6)
 _MOST_TASKS = 32
 _TURNS = 20.0  # of all tasks in a simulated schedule, if none has a rate
-_PERIODS = 4.0  # of all tasks in a timeline, if none has a rate
 _DIVISIONS = 256  # ways to divide tasks among units that are tried
-_STEPS = 12  # of a search for the largest rates
+_STEPS, _NEAREST = 12, 16  # of a search for the largest rates: halvings, and modules
+_REPEATS = 200  # frames after which a schedule ends where all tasks begin anew
+_DIGITS = 9  # of times in a schedule: frames that are due together run in the order of the tasks
 _MOST_RUNS = 10_000  # of tasks on devices, in a search for ways
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model that runs `rate_hz` times a second, each time within `deadline_s` (by default until the next frame); 0:
+    again and again. `unit` is a device or an architecture of the module, by default any."""
+
+    model: str
+    rate_hz: float = 0.0
+    deadline_s: float = 0.0
+    unit: str = ""
+    precision: str = DEFAULT
+    batch: int = 1
+
+    @property
+    def period_s(self) -> float:
+        """The seconds between frames; infinite for a task without a rate."""
+        return 1.0 / self.rate_hz if self.rate_hz else np.inf
+
+    @property
+    def due_s(self) -> float:
+        """The seconds in which a frame has to be done."""
+        return self.deadline_s or self.period_s
 
 
 class Mission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,16 +168,13 @@ class MissionChange(msgspec.Struct, frozen=True):
 
 class MissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The document of `hwexplorer mission`: the module asked for, or the one that takes least power; `modules` are all
-    that were tried, `ways` what would make an impossible mission possible. `frames` are the first of
-    each task of `best`, until `frames_s`."""
+    that were tried, `ways` what would make an impossible mission possible."""
 
     mission: str
     verdict: str
     best: ModuleAnswer
     modules: tuple[ModuleAnswer, ...]
     ways: tuple[MissionChange, ...]
-    frames: tuple[FrameRun, ...]
-    frames_s: float
 
 
 Find = Callable[[Task, str], Estimate]  # the estimate of a task on a device, by its key
@@ -443,13 +467,12 @@ def _first_of_alike(places: Sequence[int], units: Sequence[Device]) -> tuple[int
 
 
 def _largest_scale(mission: Mission, tried: Sequence[Tried], find: Find) -> tuple[float, str]:
-    """Return the largest part of all rates, in whole percent, at which the mission is possible on any module, and the
-    module; 0 if it never is. Modules follow by the part that their power and the loads of their units would allow."""
+    """Return the largest part of all rates, in whole percent, at which the mission is possible on one of the nearest
+    modules, and the module; 0 if it never is."""
     best, device = 0.0, ""
-    bounds = [(_bound_of_scale(mission, answer), units) for units, answer in tried]
-    for bound, units in sorted(bounds, key=lambda one: -one[0]):
+    for units, _ in tried[:_NEAREST]:
         low, high = best, 1.0
-        for _ in range(_STEPS if bound > best else 0):
+        for _ in range(_STEPS):
             middle = (low + high) / 2.0
             slower = tuple(msgspec.structs.replace(task, rate_hz=task.rate_hz * middle) for task in mission.task)
             is_possible = divide_tasks(msgspec.structs.replace(mission, task=slower), units, find).is_possible
@@ -459,13 +482,6 @@ def _largest_scale(mission: Mission, tried: Sequence[Tried], find: Find) -> tupl
         if math.floor(low * 100.0) > math.floor(best * 100.0):
             best, device = low, units[0].key
     return math.floor(best * 100.0) / 100.0, device
-
-
-def _bound_of_scale(mission: Mission, answer: ModuleAnswer) -> float:
-    work_w = sum(task.energy_j * task.rate_hz for task in answer.tasks)
-    loads = [sum(t.rate_hz * t.busy_s for t in answer.tasks if t.place == one.place) for one in answer.tasks]
-    of_power = (mission.power_w - answer.rest_w - answer.host_w) / (work_w or 1.0)
-    return min(of_power, 1.0 / max(max(loads), 1e-12))
 
 
 def try_modules(
@@ -527,14 +543,9 @@ def answer_mission(
             for design in designs
             if design.is_possible
         )
-    periods_s = [task.period_s for task in mission.task if task.rate_hz]
-    frames_s = max(periods_s) if periods_s else _PERIODS * sum(task.busy_s for task in best.tasks)
     left_out = f"; {len(modules) - len(answers)} more cannot run it, mainly because {reason}" if reason else ""
-    return MissionAnswer(
-        mission=name, verdict=_verdict(best, possible, len(answers)) + left_out, best=best,
-        modules=answers, ways=ways,
-        frames=_first_frames(mission.task, best.tasks[: len(mission.task)], frames_s), frames_s=frames_s,
-    )  # fmt: skip
+    verdict = _verdict(best, possible, len(answers)) + left_out
+    return MissionAnswer(mission=name, verdict=verdict, best=best, modules=answers, ways=ways)
 
 
 class MissionCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -583,17 +594,6 @@ def compare_missions(answers: Sequence[tuple[str, Sequence[ModuleAnswer], str]])
     )
 
 
-def _first_frames(asked: Sequence[Task], tasks: Sequence[TaskAnswer], end_s: float) -> tuple[FrameRun, ...]:
-    """Return the frames that begin before `end_s`, unit by unit."""
-    runs: list[FrameRun] = []
-    end_s = min(end_s, _horizon_s(asked, [task.busy_s for task in tasks]))
-    for place in sorted({task.place for task in tasks}):
-        members = [i for i, task in enumerate(tasks) if task.place == place]
-        frames = schedule(tuple(asked[i] for i in members), tuple(tasks[i].busy_s for i in members), end_s)
-        runs += [msgspec.structs.replace(run, task=members[run.task]) for run in frames.recorded if run.begin_s < end_s]
-    return tuple(runs)
-
-
 def _verdict(best: ModuleAnswer, possible: int, tried: int) -> str:
     device = f"{best.device} ({', '.join(dict.fromkeys(task.precision_run for task in best.tasks))})"
     watts, odds = quantity(best.power_w, "W"), describe_odds(best.odds)
@@ -602,3 +602,57 @@ def _verdict(best: ModuleAnswer, possible: int, tried: int) -> str:
     if possible:
         return f"Possible on {possible} of {tried} modules; {device} takes least power, {watts}, {odds}: {best.why}"
     return f"Impossible on all {tried} modules; nearest is {device}, {watts}: {best.why}"
+
+
+class Frames(msgspec.Struct, frozen=True):
+    """The frames of tasks on one unit, (n,) by task: done in a second, the share dropped, and their mean and longest
+    seconds from arrival to end. `busy` is the share of time in which the unit works."""
+
+    rates_hz: Floats
+    missed_share: Floats
+    mean_s: Floats
+    longest_s: Floats
+    busy: float
+
+
+@lru_cache(maxsize=512)
+def schedule(tasks: tuple[Task, ...], seconds: tuple[float, ...], horizon_s: float) -> Frames:
+    """Simulate tasks that take `seconds` each on one unit. The unit runs one frame at a time, the earliest deadline
+    first, and drops a frame that cannot end in time. A task without a rate is due when its last frame began plus the
+    time of all tasks, so it takes turns with its like."""
+    n, now, busy, turn_s = len(tasks), 0.0, 0.0, sum(seconds)
+    frames, ended, dropped, total_s, longest_s = ([0.0] * n for _ in range(5))  # NumPy's items are slow
+    periods_s, dues_s = [task.period_s for task in tasks], [task.due_s for task in tasks]
+    queue = [(round(dues_s[i], _DIGITS) if task.rate_hz else turn_s, i, 0.0) for i, task in enumerate(tasks)]
+    arrivals = [(round(periods_s[i], _DIGITS), i, 1) for i, task in enumerate(tasks) if task.rate_hz]
+    heapq.heapify(queue)
+    heapq.heapify(arrivals)
+    while now < horizon_s:
+        while arrivals and arrivals[0][0] <= now:
+            arrival_s, i, frame = heapq.heappop(arrivals)
+            heapq.heappush(queue, (round(arrival_s + dues_s[i], _DIGITS), i, arrival_s))
+            heapq.heappush(arrivals, (round((frame + 1) * periods_s[i], _DIGITS), i, frame + 1))
+        if not queue:
+            now = arrivals[0][0]
+            if sum(frames) >= _REPEATS and len(arrivals) == n and all(arrival[0] == now for arrival in arrivals):
+                break  # what follows repeats what has been
+            continue
+        due, i, arrival_s = heapq.heappop(queue)
+        frames[i] += 1.0
+        is_late = bool(tasks[i].rate_hz) and now + seconds[i] > due + 10.0**-_DIGITS
+        dropped[i] += is_late
+        if is_late:
+            continue
+        now, busy = round(now + seconds[i], _DIGITS), busy + seconds[i]
+        taken_s = now - arrival_s
+        ended[i], total_s[i], longest_s[i] = ended[i] + 1.0, total_s[i] + taken_s, max(longest_s[i], taken_s)
+        if not tasks[i].rate_hz:
+            heapq.heappush(queue, (now + turn_s, i, now))
+    done = np.array(ended)
+    return Frames(
+        done / now,
+        np.divide(dropped, np.maximum(frames, 1.0)),
+        np.divide(total_s, done, out=np.full(n, np.nan), where=done > 0.0),
+        np.array(longest_s),
+        min(busy / now, 1.0),
+    )

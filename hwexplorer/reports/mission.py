@@ -1,6 +1,5 @@
 """Run several models at their rates on one module, within a power budget or from a battery."""
 
-import string
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -8,8 +7,8 @@ import msgspec
 
 from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
-from analysis.explore import frame_schedule, mission
-from hardware.base.text import percent, quantity
+from analysis.explore import mission
+from hardware.base.text import percent
 from hardware.device import Device
 from hardware.device_catalog import catalogue_devices
 from hwexplorer import declare, engine
@@ -18,9 +17,7 @@ from hwexplorer.options import OWN_MODEL, name_list, option
 from hwexplorer.state import State
 from hwexplorer.views import plain
 
-_CELLS, _DROPPED = 44, "!"  # of a timeline
 _SHOWN = 30  # devices in a table of missions
-_LETTERS = string.ascii_uppercase + string.ascii_lowercase
 DEVICES = columns(
     mission.ModuleAnswer,
     "device is_possible odds power hours flip missed_share busy rest host chips evidence why",
@@ -31,7 +28,7 @@ _Answer = mission.MissionAnswer | mission.MissionTable
 WAYS = columns(mission.MissionChange)
 
 
-def _state_of(state: State, task: frame_schedule.Task) -> State:
+def _state_of(state: State, task: mission.Task) -> State:
     return msgspec.structs.replace(state, model=task.model, precision=task.precision, batch=task.batch)
 
 
@@ -60,18 +57,13 @@ def _modules(asked: mission.Mission, names: Sequence[str], on_paper: bool) -> Se
 
 
 def _document(state: State, file: tuple[Path, ...], candidates: tuple[str, ...] | None, on_paper: bool) -> _Answer:
-    batches = dict[str, dict[int, None]]()  # of each model: they are evaluated together
-
-    def find(task: frame_schedule.Task, key: str) -> Estimate:
+    def find(task: mission.Task, key: str) -> Estimate:
         """Return the estimate of a task on a device."""
-        own = batches.get(task.model) or {task.batch: None}
-        return engine.results(_state_of(state, task), key, tuple(own))[task.batch]
+        return engine.result(_state_of(state, task), key)
 
     cases = []
     for path in file:
         asked = mission.read_mission(path)
-        for task in asked.task:
-            batches.setdefault(task.model, {})[task.batch] = None
         named = (asked.device,) if isinstance(asked.device, str) else asked.device
         names = candidates or (() if named == (mission.WHICH,) else named)
         cases.append((path.stem, asked, _modules(asked, names, on_paper)))
@@ -116,25 +108,6 @@ def _power(answer: _Answer, state: State) -> tuple[str, ...]:
     )
 
 
-def _timeline(answer: _Answer, state: State) -> plain.Text:
-    """Return a line for each unit: the task that it works on, by letter, where any begins or most of the time."""
-    if not isinstance(answer, mission.MissionAnswer) or not answer.frames:
-        return plain.Text("timeline", "", ())
-    tasks, cell_s = answer.best.tasks, answer.frames_s / _CELLS
-    units = {(task.place, task.unit): ["."] * _CELLS for task in sorted(tasks, key=lambda task: task.place)}
-    for run in answer.frames:
-        begin, letter = int(run.begin_s / cell_s), _DROPPED if run.is_dropped else _LETTERS[run.task]
-        count = max(round(run.end_s / cell_s) - begin, 1)
-        units[tasks[run.task].place, tasks[run.task].unit][begin : begin + count] = letter * count
-    longest = max(len(name) for _, name in units)
-    lines = (f"{name.ljust(longest)}  {''.join(cells[:_CELLS])}" for (_, name), cells in units.items())
-    letters = ", ".join(f"{letter} {task.model}" for letter, task in zip(_LETTERS, tasks, strict=False))
-    title = f"Units of {answer.best.device} for {quantity(answer.frames_s, 's')}"
-    return plain.Text(
-        "timeline", title, (("", (*lines, f"{letters}, {_DROPPED} a frame that is dropped, . idle")),), is_drawing=True
-    )
-
-
 VERB = declare.Report(
     subject=declare.Subject(options=OWN_MODEL),
     options=(
@@ -155,7 +128,6 @@ VERB = declare.Report(
         declare.Rows("tasks", lambda answer: f"Tasks on {best.device}" if (best := _best(answer)) else "",
                      columns(mission.TaskAnswer), of=lambda answer: best.tasks if (best := _best(answer)) else (),
                      key="model", footer=_power, optional=True),
-        _timeline,
         declare.Rows("ways", "Ways to make it possible", WAYS, key="change", optional=True,
                      of=lambda answer: getattr(answer, "ways", ())),
         declare.Rows("modules", "Devices", DEVICES, key="device", first=10, optional=True,

@@ -25,7 +25,6 @@ from hwexplorer.extend import (
     document,
     engine,
     execute,
-    frame_schedule,
     mission,
     options,
     try_each,
@@ -66,7 +65,7 @@ class DesignStudy(msgspec.Struct, frozen=True, kw_only=True):
 
     base: Device
     knobs: tuple[DesignKnob, ...]
-    tasks: tuple[frame_schedule.Task, ...]
+    tasks: tuple[mission.Task, ...]
     weights: tuple[float, ...] = ()
     asked: mission.Mission | None = None
     find: mission.Find
@@ -265,13 +264,13 @@ def _model_and_weight(workload: str) -> tuple[str, float]:
     return (model, options.parse_amount(weight.removesuffix("/s"), "")) if star else (workload, 1.0)
 
 
-def _state_of(state: states.State, task: frame_schedule.Task) -> states.State:
+def _state_of(state: states.State, task: mission.Task) -> states.State:
     return states.replace(state, model=task.model, precision=task.precision, batch=task.batch)
 
 
 def _tasks(
     state: states.State, workload: tuple[str, ...] | None, mission_file: Path | None
-) -> tuple[tuple[frame_schedule.Task, ...], tuple[float, ...], mission.Mission | None]:
+) -> tuple[tuple[mission.Task, ...], tuple[float, ...], mission.Mission | None]:
     """Return the tasks that the options name, and either their weights or the mission of tasks at rates."""
     if mission_file is not None and not workload:
         asked = mission.read_mission(mission_file)
@@ -286,7 +285,7 @@ def _tasks(
         raise RequestError("either all models have a rate, e.g. resnet50*30/s, or none has")
     rates_hz = amounts if True in at_rates else [0.0] * len(amounts)
     tasks = tuple(
-        frame_schedule.Task(model=model, rate_hz=rate_hz, precision=state.precision, batch=state.batch)
+        mission.Task(model=model, rate_hz=rate_hz, precision=state.precision, batch=state.batch)
         for model, rate_hz in zip(models, rates_hz, strict=True)
     )
     return tasks, amounts, mission.Mission(task=tasks) if True in at_rates else None

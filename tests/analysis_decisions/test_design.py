@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.frame_schedule import Task
-from analysis.explore.mission import Mission, divide_tasks
+from analysis.explore.mission import Mission, Task, divide_tasks
 from analysis.explore.outcome import Constraint
 from analysis.explore.tuning import KNOB_METRICS
 from analysis.model.names import model_ref

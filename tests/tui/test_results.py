@@ -261,7 +261,7 @@ async def test_the_wheel_scrolls_a_table_of_results() -> None:
 async def test_a_mission_is_shown_and_exported(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Tasks, power and the timeline of units stand in the overlay; e writes the whole answer."""
+    """Tasks and power stand in the overlay; e writes the whole answer."""
     monkeypatch.chdir(tmp_path)
     example = Path(__file__).parents[2] / "examples" / "missions" / "robot.toml"
     Path("robot.toml").write_text(example.read_text())
@@ -271,7 +271,6 @@ async def test_a_mission_is_shown_and_exported(
         await pilot.press("pagedown" if size[1] < 40 else "g")
         shown = screen_text(app)
         assert "7.71 W = 5 W at rest" in shown
-        assert re.search(r"jetson_orin_dla:30w +B+\.+B", shown)
         await pilot.press("e", "ctrl+u", *"answer.json", "enter")
         await settle_until(pilot, lambda: not app.session.jobs)
         assert json.loads(Path("answer.json").read_text())["best"]["is_possible"]
