@@ -444,9 +444,8 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def of_copies(self, copies: int) -> Scheduler:
         """Return the scheduler of all devices that compute attention, each for its sequences."""
-        each = 1 if self.divides_tokens else copies
-        limits = {"max_sequences": self.max_sequences * copies, "max_tokens": self.max_tokens * each}
-        return msgspec.structs.replace(self, **limits)
+        most = self.max_sequences * copies
+        return msgspec.structs.replace(self, max_sequences=most, max_tokens=self.max_tokens * copies)
 
 
 schedulers = lru_cache(partial(read_records, PATH, "schedulers", Scheduler))  # returns all by name

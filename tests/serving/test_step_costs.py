@@ -135,10 +135,9 @@ def test_devices_that_attend_to_their_sequences_hold_caches_and_prompts_of_their
     assert lone[1] > spread[1]
 
 
-def test_limits_of_a_step_are_those_of_each_device_or_of_all() -> None:
-    vllm, sglang = (find_scheduler(name, 141e9) for name in ("vllm", "sglang"))
+def test_limits_of_a_step_are_those_of_each_device() -> None:
+    vllm = find_scheduler("vllm", 141e9)
     assert vllm.of_copies(8).max_tokens == 8 * vllm.max_tokens
-    assert sglang.of_copies(8) == msgspec.structs.replace(sglang, max_sequences=8 * sglang.max_sequences)
     assert [find_scheduler("sglang", size * 2.0**30).max_tokens for size in (24, 80, 180)] == [2048, 8192, 16384]
 
 
