@@ -16,6 +16,7 @@ from hardware import known_architectures
 from hardware.architectures.kpu_products import SUFFIXES, read_product
 from hardware.base import file_access
 from hardware.base.errors import RequestError, fold_name, match_name, nearest, unknown
+from hardware.base.records import Slices
 from hardware.device import (
     CATALOG,
     DESIGNER,
@@ -87,6 +88,7 @@ def product_name(name: str) -> ProductName:
 
 @lru_cache(maxsize=4096)
 def _read_cached(path: Path, _stamp: tuple[int, int]) -> DeviceFile:
+    Slices.pause()
     return read_device_file(path)
 
 

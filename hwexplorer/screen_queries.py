@@ -79,13 +79,6 @@ class ScreenQueries:
         baseline = f"baseline {state.baseline}" if len(state.devices) > 1 else ""
         return "; ".join(filter(None, (length_words(state), note, examples, baseline)))
 
-    def evaluate_knob(self, state: State) -> bool | None:
-        """Evaluate one more knob, in some milliseconds. Return True if there is something new to show, None if nothing
-        was left."""
-        from hwexplorer.reports.tune import tune
-
-        return tune.evaluate_next_knob(state)
-
     def turn_knob(self, state: State, by: int) -> State:
         """Step the knob up (1), down (-1), or to what the device has (0). Raises RequestError at the end."""
         from hwexplorer.reports.tune import tune

@@ -20,7 +20,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from hardware.base.errors import RequestError
-from hardware.base.records import memoize
+from hardware.base.records import Slices, memoize
 from hardware.device import Device
 from hardware.execute import BOUNDS
 from hardware.what_if import ARRAY, Change, apply_changes, parse_changes, value_limits
@@ -260,46 +260,35 @@ class KnobTable:
         self.slopes: dict[str, dict[str, float] | None] = {}
         self.costs: dict[Changes, ModelCost | None] = {}
 
-    def curve_changes(self, changes: Changes, name: str) -> list[tuple[KnobPosition, Changes]]:
-        """List the positions of a knob, each with all changes of the device there."""
-        rest = _drop_change(changes, name)
-        positions = knob_positions(self.unchanged, name)
-        return [(position, (*rest, position.change) if position.change else rest) for position in positions]
-
-    def missing_costs(self, changes: Changes, name: str) -> list[Changes]:
-        """List the devices on a knob's curve that are not evaluated yet."""
-        return [changed_to for _, changed_to in self.curve_changes(changes, name) if changed_to not in self.costs]
-
-    def missing_slopes(self) -> list[str]:
-        """List the knobs whose elasticities are not evaluated yet."""
-        return [name for name in self.names if name not in self.slopes]
-
     def sorted_names(self, metric: str) -> tuple[str, ...]:
         """Return the knobs by their effect on a metric, the largest first. Evaluate the effects that are missing."""
-        for name in self.missing_slopes():
-            self.slopes[name] = slopes(self.unchanged, name)
+        for name in self.names:
+            if name not in self.slopes:
+                Slices.pause()
+                self.slopes[name] = slopes(self.unchanged, name)
         return tuple(sorted(self.names, key=lambda name: -abs((self.slopes[name] or {}).get(metric, 0.0))))
 
-    def evaluate(self, changes: Changes) -> None:
-        """Cache the cost of the device with changes, None for an invalid one."""
-        if len(self.costs) >= _COSTS_MAX:
-            self.costs.clear()
-        try:
-            device = apply_changes(self.unchanged.device, parse_changes(",".join(changes)))
-            self.costs[changes] = model_cost(estimate(self.unchanged.workload, device, self.unchanged.scenario))
-        except RequestError:
-            self.costs[changes] = None
+    def cost(self, changes: Changes) -> ModelCost | None:
+        """Return the cost of the device with changes, None for an invalid one."""
+        if changes not in self.costs:
+            Slices.pause()
+            if len(self.costs) >= _COSTS_MAX:
+                self.costs.clear()
+            try:
+                device = apply_changes(self.unchanged.device, parse_changes(",".join(changes)))
+                self.costs[changes] = model_cost(estimate(self.unchanged.workload, device, self.unchanged.scenario))
+            except RequestError:
+                self.costs[changes] = None
+        return self.costs[changes]
 
-    def curve(self, changes: Changes, name: str) -> tuple[CurvePoint, ...]:
-        """Return the valid points of a knob's curve; empty until all are evaluated."""
-        if self.missing_costs(changes, name):
-            return ()
-        value = knob_value(self.unchanged, name).value
-        return tuple(
+    def curve(self, changes: Changes, name: str) -> list[CurvePoint]:
+        """Return the valid points of a knob's curve."""
+        value, rest = knob_value(self.unchanged, name).value, _drop_change(changes, name)
+        return [
             record(CurvePoint, cost, factor=position.factor, value=value * position.factor)
-            for position, changed_to in self.curve_changes(changes, name)
-            if (cost := self.costs[changed_to]) is not None
-        )
+            for position in knob_positions(self.unchanged, name)
+            if (cost := self.cost((*rest, position.change) if position.change else rest)) is not None
+        ]
 
     def find_step(
         self, changes: Changes, name: str, metric: str, ends: tuple[CurvePoint, CurvePoint]
@@ -316,9 +305,7 @@ class KnobTable:
                 if not low.factor < factor < high.factor:
                     break
             change = f"{name}={count * factor:g}" if count else f"{name}*{factor:.5g}"
-            changed_to = (*_drop_change(changes, name), change)
-            self.evaluate(changed_to)
-            if (cost := self.costs[changed_to]) is None:
+            if (cost := self.cost((*_drop_change(changes, name), change))) is None:
                 return None
             middle = record(CurvePoint, cost, factor=factor, value=knob_value(self.unchanged, name).value * factor)
             sides = (abs(_log_ratio((figure(a), figure(b)))) for a, b in ((low, middle), (middle, high)))
@@ -349,38 +336,19 @@ def knob_table(unchanged: Estimate) -> KnobTable:
     return KnobTable(unchanged)
 
 
-def evaluate_next(now: Estimate, unchanged: Estimate, name: str, metric: str) -> bool | None:
-    """Evaluate a missing piece of `knobs`. Return True if that completes a part, None if nothing was missing."""
-    table, changes = knob_table(unchanged), changes_since(now.device, unchanged.device)
-    names = table.missing_slopes()
-    is_selected = not names or name in table.names
-    if is_selected and (missing := table.missing_costs(changes, select_knob(unchanged, name, metric))):
-        table.evaluate(missing[0])
-        return len(missing) == 1
-    if not names:
-        return None
-    table.slopes[names[0]] = slopes(unchanged, names[0])
-    return len(names) == 1
-
-
 def select_knob(unchanged: Estimate, name: str, metric: str) -> str:
     """Return the knob of a name, else the one with the largest effect."""
     table = knob_table(unchanged)
     return name if name in table.names else table.sorted_names(metric)[0]
 
 
-def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once: bool = False) -> KnobReport:
-    """Report the knobs of a device and the curve of one. `at_once` leaves out what needs further evaluations: the
-    knobs until all effects are known, so that they are listed in one order, and points of the curve."""
-    table = knob_table(unchanged)
-    while not at_once and evaluate_next(now, unchanged, name, metric) is not None:
-        pass
-    is_unsorted = bool(table.missing_slopes())
-    name = table.names[0] if is_unsorted and name not in table.names else select_knob(unchanged, name, metric)
+def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str) -> KnobReport:
+    """Report the knobs of a device and the curve of one."""
+    table, name = knob_table(unchanged), select_knob(unchanged, name, metric)
     changes = changes_since(now.device, unchanged.device)
-    curve = list(table.curve(changes, name))
+    curve = table.curve(changes, name)
     knee = find_knee([(point.value, METRICS[metric].figure(point)) for point in curve])
-    for before, after in pairwise(table.curve(changes, name)):
+    for before, after in pairwise(curve[:]):
         if after.value == knee and (step := table.find_step(changes, name, metric, (before, after))):
             knee = step.value
             insort(curve, step, key=lambda point: point.value)
@@ -396,8 +364,8 @@ def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once
         curve=tuple(curve),
         power_limit_w=now.device.power_limit_w,
         limited_share=now.bound_s[BOUNDS.index("power")] / (now.latency_s or 1.0),
-        free_limit_w=None if at_once else find_free_limit_w(now),
-        knobs=() if is_unsorted else tuple(_row(table, now, name) for name in table.sorted_names(metric)),
+        free_limit_w=find_free_limit_w(now),
+        knobs=tuple(_row(table, now, name) for name in table.sorted_names(metric)),
     )
 
 

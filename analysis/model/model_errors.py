@@ -8,11 +8,7 @@ class ModelError(RequestError):
 
 
 class UnknownModelError(ModelError, LookupError):
-    """The name matches no model or building block. Arguments after the first write the rest of the message when it is
-    read: to find the nearest names takes 10 ms."""
-
-    def __str__(self) -> str:
-        return "".join((str(self.args[0]), *(write() for write in self.args[1:])))
+    """The name matches no model or building block."""
 
 
 class ModelSpecError(ModelError):

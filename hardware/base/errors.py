@@ -4,6 +4,7 @@ case, hyphens, underscores, blanks and dots do not matter. Every list of names i
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
+from typing import Any
 
 from hardware.base.records import group_by
 
@@ -11,7 +12,14 @@ MOST = 14  # names that are listed in addition to a suggestion
 
 
 class RequestError(ValueError):
-    """The request was wrong. The message is one line: what, what is allowed, the nearest match."""
+    """The request was wrong. The message is one line: what, what is allowed, the nearest match. Arguments after the
+    first write the rest of it when it is read."""
+
+    def __str__(self) -> str:
+        return "".join((*map(str, self.args[:1]), *(write() for write in self.args[1:])))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # from a process of a sweep
+        return type(self), (str(self),)
 
 
 def unknown(what: str, given: object, allowed: Iterable[str], *, listing: str = "") -> RequestError:
@@ -19,11 +27,16 @@ def unknown(what: str, given: object, allowed: Iterable[str], *, listing: str = 
     Without `listing`, list the allowed values: all, or the first MOST if one is near or there are very many."""
     names = [*dict.fromkeys(name for name in allowed if name)]  # the root of a tree has no name
     text = str(given)[:80]
-    near = hint(text, names)
-    shown = names[:MOST] if near or len(names) > 4 * MOST else names
-    more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
-    listed = listing or f"allowed: {', '.join(shown)}{more}"
-    return RequestError(f"unknown {what} {text!r}{': ' if near else ''}{near} ({listed})")
+
+    def advise() -> str:
+        """Return the nearest names, and those allowed: of thousands of names, that takes 0.2 s."""
+        near = hint(text, names)
+        shown = names[:MOST] if near or len(names) > 4 * MOST else names
+        more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
+        listed = listing or f"allowed: {', '.join(shown)}{more}"
+        return f"{': ' if near else ''}{near} ({listed})"
+
+    return RequestError(f"unknown {what} {text!r}", advise)
 
 
 ONE_MARK = str.maketrans("-. ", "___")

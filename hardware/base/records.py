@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
 from itertools import count, repeat
+from threading import local
 from time import thread_time
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 from weakref import ReferenceType, ref
@@ -27,6 +28,8 @@ LARGE_BYTES = 10_000_000  # what large models on four devices need
 _LATEST = 8  # results that stay however large they are: the present views, as a tree of 5,000 rows
 _KEPT_PART = 0.75  # of LARGE_BYTES, which stays when results are dropped: so it happens rarely
 _GIVE_BACK_BYTES = 2_000_000  # of new results: making them leaves ten times as much free memory
+_APART_BYTES = 32_768
+_M_MMAP_THRESHOLD = -3  # of mallopt
 _FEW = 8  # longer sequences are measured by their first, middle and last item
 _OBJECT_BYTES = 48
 _uses = count()
@@ -83,6 +86,12 @@ def give_memory_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def map_arrays_apart() -> None:
+    """Let glibc give back each array of _APART_BYTES when it is freed: among others, it leaves a gap. It is slower."""
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _APART_BYTES)
+
+
 def measure_bytes(result: Any) -> int:
     """Return about how many bytes a result takes, without parts that keep results of their own: others share them."""
     total, left, arrays = 0, [(result, 1)], dict[int, int]()
@@ -100,27 +109,40 @@ def measure_bytes(result: Any) -> int:
     return total + sum(arrays.values())
 
 
-class Paused(Exception):
+class Paused(BaseException):
     """A slice of work is over. Its large results are kept, so that the work goes on from there if it is begun again."""
 
 
+class _Slice(local):
+    """The slice of work of a thread: when it is over, by the clock of the thread; 0 without one."""
+
+    end_s = 0.0
+
+
 class Slices:
-    """A context that pauses work after SLICE_S of processor time, before it computes another large result. While
-    `is_paused`, it is to be begun again in the same context, whose slices grow: it ends even if results are dropped."""
+    """A context that pauses work after SLICE_S of processor time, before it computes another large result (`pause`).
+    While `is_paused`, it is to be begun again in the same context, whose slices grow: it ends even if results are
+    dropped."""
 
     SLICE_S: ClassVar[float] = 0.03
-    end_s: ClassVar[float] = 0.0  # of the slice, by the clock of its thread; 0 outside
+    now: ClassVar[_Slice] = _Slice()
 
     def __init__(self) -> None:
         self.is_paused, self._length_s = False, Slices.SLICE_S
 
     def __enter__(self) -> None:
-        Slices.end_s = thread_time() + self._length_s
+        Slices.now.end_s = thread_time() + self._length_s
         self._length_s *= 1.1
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        Slices.end_s, self.is_paused = 0.0, kind is Paused
+        Slices.now.end_s, self.is_paused = 0.0, kind is Paused
         return self.is_paused
+
+    @staticmethod
+    def pause() -> None:
+        """Raise Paused if a slice is over. Called before something long whose result is kept."""
+        if Slices.now.end_s and thread_time() > Slices.now.end_s:
+            raise Paused
 
 
 def memoize(
@@ -144,8 +166,8 @@ def memoize(
             if large and stored is not ABSENT:
                 result = stored.use()
             if result is ABSENT:
-                if large and Slices.end_s and thread_time() > Slices.end_s:
-                    raise Paused
+                if large:
+                    Slices.pause()
                 result = function(record, *args, **kwargs)
                 if keep is not None and len(results) >= keep:
                     results.pop(next(iter(results)))

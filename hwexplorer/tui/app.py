@@ -16,6 +16,7 @@ from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES, Theme
 
 from hardware.base.errors import RequestError, unknown
+from hardware.base.records import map_arrays_apart
 from hardware.base.text import safe
 from hwexplorer.process import signals
 from hwexplorer.state import State
@@ -205,6 +206,7 @@ def run(
     any internal error that ended it. Collecting garbage during the start would take a sixth of its time and find none.
     """
     gc.disable()
+    map_arrays_apart()
     kept = False
     try:
         settings, wrong = read(settings_file())

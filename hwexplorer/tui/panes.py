@@ -1,10 +1,8 @@
 """The panes: the base class of those that show a view of the session, and a class NamePane for each name of PANES."""
 
 import re
-from collections.abc import Callable
-from functools import partial, partialmethod
+from functools import partialmethod
 from math import log
-from time import thread_time
 from typing import Any, ClassVar
 
 import msgspec
@@ -262,10 +260,8 @@ class KnobContent(TreeTable):
     def _knob_line(self, line: int, palette: palettes.Palette) -> list[Segment]:
         """Return a line on the selected knob: its metric and range (0), the curve (1), or the marks below the curve."""
         rows, place = self.curve.rows, [column.key for column in self.curve.columns]
-        text = "" if rows else f"{parameter_words(self.curve.title)} …"
-        text = text if self.table.rows else f"Sorting the facts by their effect on {METRICS[self.metric].noun} …"
-        if text:
-            return [Segment(palettes.plain(text if line == 0 else "", palette), palette.get("dim"))]
+        if not rows:
+            return []
         if line == 0:
             ends = f"{rows[0].cells[0]} to {rows[-1].cells[0]}"
             title = (
@@ -295,9 +291,6 @@ class KnobContent(TreeTable):
         ]
 
 
-LIST_S = 0.1  # at most, in which a key waits for the list of knobs
-
-
 class KnobsPane(ViewPane):
     """The knobs: facts of the device that the user can change, the curve of one, and the cost of the device."""
 
@@ -305,45 +298,11 @@ class KnobsPane(ViewPane):
     cursor = "fact"
     make_content = KnobContent
 
-    def __init__(self, session: Session, name: str, palette: palettes.Palette) -> None:
-        super().__init__(session, name, palette)
-        self._waiting: list[Callable[[], None]] = []  # what keys do once the knobs are listed
-
     def fill(self, views: Views) -> None:
         """Take the knobs, with the cursor on the one that a key turns."""
         self.content.show(views.knobs, self.state.metric, split_changes(self.state.on)[0])
-        if self.content.table.rows:
-            waiting, self._waiting = self._waiting, []
-            for action in waiting if self.state.pane == self.pane else ():
-                self.call_later(action)
         self.content.go(self.state.fact or self.content.curve.title.removesuffix(" turned"))  # the one a key turns
         self.set_title(views.device_name(split_changes(self.state.on)[0]), "change for +1 %")
-
-    def _do_when_listed(self, action: Callable[[], None]) -> None:
-        """Do an action when the knobs are listed, so that no key means another one than the list will show. Evaluate
-        them for LIST_S; the rest is evaluated while no key is pressed (prefetch.py)."""
-        until_s = thread_time() + LIST_S
-        is_new: bool | None = False
-        while not self.content.table.rows and is_new is not None and thread_time() < until_s:
-            is_new = self.session.provider.evaluate_knob(self.state)
-            if is_new is not False:  # something is complete, or was already
-                self.session.refresh_view("knobs")
-        if self.content.table.rows:
-            action()
-        else:
-            self._waiting.append(action)
-
-    def do_turn(self, by: int) -> None:
-        """Turn the knob under the cursor up (1) or down (-1), or put it back (0)."""
-        self._do_when_listed(partial(self.session.do_turn, by))
-
-    def do_move(self, by: int) -> None:
-        """Move by rows."""
-        self._do_when_listed(partial(super().do_move, by))
-
-    def do_find(self, step: int) -> None:
-        """Go to the next match."""
-        self._do_when_listed(partial(super().do_find, step))
 
     def pick(self, at: FramedPane.Clicked) -> bool:
         """Turn the knob under the cursor if its row is clicked: down on the left half, up on the right."""

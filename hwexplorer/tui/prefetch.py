@@ -59,13 +59,6 @@ class Prefetch:
             return
         yield from self._compute(self._row_states())
         yield SETTINGS_DELAY_S - ROWS_DELAY_S
-        with suppress(RequestError):  # the user sees the error on asking for the knobs
-            while "knobs" in session.visible_views(session.state):
-                if (is_new := session.provider.evaluate_knob(session.state)) is None:
-                    break
-                if is_new:
-                    session.refresh_view("knobs")
-                yield PAUSE_S
         if len(self._rows.table.rows) * len(session.state.devices) <= ROWS_MAX:
             yield from self._compute(self._setting_states())
         self.done = session.state

@@ -5,6 +5,7 @@ A key becomes an action and an action changes the session. The session emits eve
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from rich.segment import Segment
@@ -14,6 +15,7 @@ from textual.timer import Timer
 
 from analysis import wording
 from hardware.base.errors import RequestError
+from hardware.base.records import Slices
 from hwexplorer import state as states
 from hwexplorer.tui import keys, palette
 from hwexplorer.tui.panes import load_panes
@@ -51,7 +53,7 @@ class ExplorerScreen(SizedScreen):
         self.strip = CardStrip(colours)
         self.bars = {name: framed_pane.StatusLine(name, colours) for name in ("head", "tabs", "foot")}
         self.prefetch: Prefetch | None = None
-        self._typed = list[tuple[str, str | None]]()  # keys that wait with a state for its views
+        self._typed = list[tuple[str, str | None]]()  # keys that wait until an action is done
         self._message_timer: Timer | None = None
         self._poll_timer: Timer | None = None
         self._is_dimmed = False
@@ -130,7 +132,7 @@ class ExplorerScreen(SizedScreen):
             else:
                 self.strip.show(views.cards, state.on, state.metric, self.strip.answer)
                 self.panes["why"].caption = []
-                self.call_after_refresh(self._show_later)
+                self.call_after_refresh(self._show_later, views, Slices())
             for name in session.visible_views(state):
                 if name in self.panes:
                     self.panes[name].fill(views)
@@ -168,13 +170,17 @@ class ExplorerScreen(SizedScreen):
             self._fill_later(views, ("answer",))
         self.show_lines()
 
-    def _show_later(self) -> None:
-        """Compute and draw what is shown after the first drawing of a state."""
-        views, later = self.session.views, self.session.later_views(self.state)
-        if views is None or not self.is_running:
+    def _show_later(self, views: Views, slices: Slices) -> None:
+        """Compute, in slices, what is shown after the first drawing of a state, and draw it unless there is another."""
+        later = self.session.later_views(self.state)
+        if views is not self.session.views or not self.is_running:
             return
         try:
-            views.make(later)
+            with slices:
+                views.make(later)
+            if slices.is_paused:
+                self.set_timer(PAUSE_S, partial(self._show_later, views, slices))
+                return
         except Exception as error:  # our own bug: the rest of the screen is still right
             self.session.report_failure(error)
             return
@@ -183,11 +189,13 @@ class ExplorerScreen(SizedScreen):
         self.panes["why"].redraw()
 
     def _go_on(self) -> None:
-        """Go on with the state that waits; once it is shown, press the keys of meanwhile."""
+        """Go on with the action that waits; once it is done, press the keys of meanwhile, one at a time."""
         if self.session.waiting is not None:
-            self.session.apply(*self.session.waiting)
-        while self._typed and self.session.waiting is None:
-            self.press_key(*self._typed.pop(0))
+            self.session.attempt(self.session.waiting)
+        elif self._typed:
+            self._press(*self._typed.pop(0))
+        if self._typed and self.session.waiting is None:
+            self.set_timer(PAUSE_S, self._go_on)
 
     def show_lines(self) -> None:
         """Draw the lines around the panes."""
@@ -261,14 +269,19 @@ class ExplorerScreen(SizedScreen):
     def press_key(self, key: str, character: str | None) -> bool:
         """Pass a key to what has the keys. Return True if it did something."""
         self._wake_prefetch()
-        if self.session.waiting is not None and self._top.prompt is None:
+        if self._typed or (self.session.waiting is not None and self._top.prompt is None):
             action = self.keymap.action_of(key, character, self.state.pane)
             if action is None or action.id not in ("back", "quit"):
                 self._typed.append((key, character))
                 return True
             self._typed.clear()
+            if action.id == "back" and self.session.waiting is not None:
+                return self.session.stop_job()
+        return self._press(key, character)
+
+    def _press(self, key: str, character: str | None) -> bool:
         if key.startswith("alt+") and self.keymap.find(key, self.state.pane) is None:
-            self.press_key("escape", None)  # a terminal sends escape and a letter right after it as one key
+            self._press("escape", None)  # a terminal sends escape and a letter right after it as one key
             key = key.removeprefix("alt+")
         if (prompt := self._top.prompt) is not None:
             self._press_prompt(prompt, key, character)
@@ -297,11 +310,13 @@ class ExplorerScreen(SizedScreen):
         if argument:
             getattr(self, f"do_{id}")(argument)
             return
-        action = self.keymap.by_id[id]
+        self.session.attempt(partial(self._do, self.keymap.by_id[id]))
+
+    def _do(self, action: keys.Action) -> None:
         if action.change is not None:
             state = action.change(self.state)
             if state == self.state and action.group != "Panes":
-                is_batch = id in ("batch_down", "batch_up") and not state.load
+                is_batch = action.id in ("batch_down", "batch_up") and not state.load
                 says = f"the batch is {state.batch} already" if is_batch else f"no change: {action.help.lower()}"
                 self.session.say(says, "dim")
             self.session.apply(state)
@@ -422,7 +437,7 @@ class ExplorerScreen(SizedScreen):
     def _press_prompt(self, prompt: status_lines.Prompt, key: str, character: str | None) -> None:
         if prompt.ends_prompt(key, character):
             self.ask(None)  # closed first, so that an exported picture does not show it
-            prompt.end(key, character)
+            self.session.attempt(partial(prompt.end, key, character))
             self.show()
         else:
             prompt.edit(key, character)

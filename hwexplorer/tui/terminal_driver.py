@@ -132,6 +132,10 @@ class Terminal(LinuxDriver):
         super().__init__(app, *arguments, **keywords)
         self._file: Any = _Output(self._file, getattr(app, "ascii", False))
 
+    def send_message(self, message: Message) -> None:
+        """Send an event to the app, without the task and the future of each that Textual would leave behind."""
+        self._loop.call_soon_threadsafe(self._app.post_message, message)
+
     # A handler of a signal runs inside any call, and would wait for the queue of output that it interrupts.
 
     def _sigtstp_application(self, *_: object) -> None:

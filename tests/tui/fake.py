@@ -287,9 +287,6 @@ class Fake(ScreenQueries):
         tables = (before, Table("curve", "fact0 turned", columns, curve), Table("knobs", "", (told, value), rows))
         return Page("knobs", "Knobs", tables)
 
-    def evaluate_knob(self, state: State) -> bool | None:
-        return None
-
     def turn_knob(self, state: State, by: int) -> State:
         raise RequestError("a chip of the fake has no knobs")
 

@@ -33,7 +33,7 @@ def test_every_place_of_every_knob_is_a_device_that_reads_back() -> None:
     for device in ("h100_sxm", "kpu_t256"):
         state = State(model="resnet18", devices=(device,), on=device)
         before = engine.result(state)
-        for knob in knobs(before, before, "", "edp", at_once=True).knobs:
+        for knob in knobs(before, before, "", "edp").knobs:
             way = knob_positions(before, knob.name)
             assert [p.factor for p in way] == sorted({p.factor for p in way})
             assert sum(p.change == "" for p in way) == 1

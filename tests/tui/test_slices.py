@@ -20,7 +20,7 @@ async def test_keys_that_follow_a_state_in_work_are_pressed_after_it_and_escape_
         for key in "]]k":
             app.explorer.press_key(key, key)
         assert app.state.batch == 1
-        await settle_until(pilot, lambda: "computing resnet18: esc stops it" in screen_text(app))
+        await settle_until(pilot, lambda: "computing: esc stops it" in screen_text(app))
         await settle_until(pilot, lambda: app.state.batch == 4 and app.session.waiting is None)
         before = app.state
         for key in "]]":

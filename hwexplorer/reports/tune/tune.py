@@ -26,11 +26,6 @@ def estimate_unchanged(state: State) -> Estimate:
     return engine.result(State(state.model, **{name: getattr(state, name) for name in NAMES}), base)
 
 
-def evaluate_next_knob(state: State) -> bool | None:
-    """Evaluate one missing piece of the report. Return True if it completes a part, None if nothing was missing."""
-    return tuning.evaluate_next(engine.result(state), estimate_unchanged(state), state.fact, state.metric)
-
-
 def step_selected_knob(state: State, by: int) -> State:
     """Return the state with its knob one step up (1) or down (-1), or reset (0). Raises RequestError."""
     knob = select_state_knob(state)
@@ -47,14 +42,14 @@ def select_state_knob(state: State) -> str:
     return tuning.select_knob(estimate_unchanged(state), state.fact, state.metric)
 
 
-def _document(state: State, at_once: bool = False) -> tuning.KnobReport:
-    if not at_once and state.fact and state.fact != select_state_knob(state):
+def _document(state: State) -> tuning.KnobReport:
+    if state.fact and state.fact != select_state_knob(state):
         raise unknown(
             f"knob of {what_if.split_changes(state.on)[0]}",
             state.fact,
             tuning.knob_table(estimate_unchanged(state)).names,
         )
-    return tuning.knobs(engine.result(state), estimate_unchanged(state), state.fact, state.metric, at_once=at_once)
+    return tuning.knobs(engine.result(state), estimate_unchanged(state), state.fact, state.metric)
 
 
 def _short_amount(value: float, unit: str) -> str:
@@ -144,7 +139,7 @@ VERB = Report(
         ),
     ),
     title="Knobs",
-    pane=lambda state: Answer("tune", state, at_once=True).view(),  # without evaluations
+    pane=lambda state: Answer("tune", replace(state, fact=select_state_knob(state))).view(),
     on_screen=False,
     examples={"tune": "conv2d --on kpu_t256{clock_hz*0.8} --knob clock_hz"},
 )  # fmt: skip

@@ -42,8 +42,8 @@ class Host(Protocol):
     keymap: Keymap
     colours: palette.Palette
 
-    def press_key(self, key: str, character: str | None) -> bool:
-        """Do what a key means in the uppermost layer."""
+    def on_key(self, event: events.Key) -> None:
+        """Pass a key to the uppermost layer."""
 
     def paste(self, text: str) -> None:
         """Insert text into the open prompt."""
@@ -130,9 +130,7 @@ class OverlayScreen(SizedScreen, ModalScreen[None]):
 
     def on_key(self, event: events.Key) -> None:
         """Pass a key to the host, which gives it to the uppermost layer."""
-        if self.host.press_key(event.key, event.character):  # it may have opened another screen by now
-            event.stop()
-            event.prevent_default()
+        self.host.on_key(event)  # it may open another screen
 
     def on_paste(self, event: events.Paste) -> None:
         """Paste into the line that is typed."""
@@ -147,7 +145,7 @@ class OverlayScreen(SizedScreen, ModalScreen[None]):
         of_key = (b.action for b in self.keys if key in b.key.split(","))
         name = next(of_key, "") or next((b.action for b in self.keys if id == b.action), "")
         if name:
-            getattr(self, f"action_{name}")()
+            self.session.attempt(getattr(self, f"action_{name}"))
         elif id == "palette":
             self.session.request(id)
         return bool(name) or self.pane.step(id)
@@ -476,7 +474,7 @@ class DevicePicker(OverlayScreen):
             self.content.move(-framed_pane.FAR)
         elif (key := self.content.key_at(at.y)) is not None:
             self.content.go(key, still=True)
-            self.pick()
+            self.session.attempt(self.pick)
 
 
 class DevicesPrompt(status_lines.Prompt):
@@ -520,7 +518,7 @@ class DevicesPrompt(status_lines.Prompt):
         if key == "space" and (state_changes.ends_in_condition(self.text) or not self._picker.picks):
             super().edit(key, " ")  # another word or limit follows
         elif key == "space":
-            self._picker.pick()
+            self.session.attempt(self._picker.pick)
         else:
             self._picker.is_pointed = self._picker.is_pointed or key in ("up", "down", "pageup", "pagedown")
             super().edit(key, character)

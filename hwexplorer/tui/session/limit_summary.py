@@ -90,9 +90,8 @@ class DeviceLimits:
     def compute_some(self, state: State, devices: Sequence[str] | None = None) -> bool:
         """Compute missing figures for SLICE_S, by default of the whole catalogue. Return True if any were missing."""
         self._forget_other_scenario(state)
-        if devices is None:
-            devices = [row.key for row in self._cache.view("devices", state).rows]
-        missing = [device for device in devices if device not in self._points]
+        names = self._provider.device_names(state) if devices is None else devices
+        missing = [device for device in names if device not in self._points]
         end = thread_time() + SLICE_S
         for device in missing:
             try:
@@ -108,7 +107,7 @@ class DeviceLimits:
         if any(METRICS[limit.figure].is_of_load for limit in parse_limits(state.limits)):
             return f"limits {state.limits}"
         self._forget_other_scenario(state)
-        if len(self._points) < (count := len(self._cache.view("devices", state).rows)):
+        if len(self._points) < (count := len(self._provider.device_names(state))):
             return f"limits {state.limits}: counting {len(self._points)} of {count}"
         key = (state.limits, state.devices, len(self._points), id(self._state))
         if key != self._summary[0]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -68,6 +68,7 @@ class ActionRequested(SessionEvent, frozen=True):
 
 
 Listener = Callable[[SessionEvent], None]
+COMPUTING = ("computing: esc stops it", "dim")  # the message while an action waits
 
 
 class Session:
@@ -95,7 +96,7 @@ class Session:
         self.split = 0  # cells that the tree is wider than usual
         self.jobs: list[BackgroundJob] = []
         self.views: view_cache.Views | None = None
-        self.waiting: tuple[states.State, state_changes.History | None] | None = None  # what `apply` is to go on with
+        self.waiting: Callable[[], Any] | None = None  # an action that `attempt` is to go on with
         self._slices = Slices()
         self.event_count = 0  # events other than changes of the state
         self._listeners: list[Listener] = []
@@ -112,7 +113,8 @@ class Session:
         self._listeners.append(listener)
 
     def emit(self, event: SessionEvent) -> None:
-        """Tell all subscribers of an event."""
+        """Tell all subscribers of an event. What has told something is not begun again: it goes on without a pause."""
+        Slices.now.end_s = 0.0
         self.event_count += event != Changed("state")
         for listener in self._listeners:
             listener(event)
@@ -147,12 +149,28 @@ class Session:
         boxes = self.visible_boxes(state)
         return tuple(name for name, box in view_cache.SHOWN_LATER.items() if box in boxes)
 
+    def attempt(self, action: Callable[[], Any]) -> Any:
+        """Return what an action returns. If it takes long, return True: it is `waiting`, to be attempted again for
+        another slice, until it tells something. An action within another has no slices of its own."""
+        if Slices.now.end_s:
+            return action()
+        slices = self._slices if action is self.waiting else Slices()
+        self.waiting, self._slices = None, slices
+        with slices:
+            result = action()
+        if slices.is_paused:
+            self.waiting = action
+            self.say(*COMPUTING)
+            return True
+        if self.message == COMPUTING:
+            self.clear_message()
+        return result
+
     def apply(self, state: states.State, history: state_changes.History | None = None) -> bool:
-        """Make another state present and return True; else show why not or capture it. Undo and redo pass `history`.
-        If its views take long, it is `waiting`: apply it again, for another slice of them."""
-        asked = state, history
-        is_new, self.waiting = asked != self.waiting, None
-        self._slices = Slices() if is_new else self._slices
+        """Make another state present and return True; else show why not or capture it. Undo and redo pass `history`."""
+        return bool(self.attempt(partial(self._apply, state, history)))
+
+    def _apply(self, state: states.State, history: state_changes.History | None) -> bool:
         if state == self.state and history is None:
             return False
         try:
@@ -164,21 +182,14 @@ class Session:
             if not is_shown and not self.provider.ready(state):
                 self.capture(state)
                 return False
-            with self._slices:
-                state, views = self._reveal_cursor(state, self.cache.views(state))
-                views.make(self.visible_views(state))
-            if self._slices.is_paused:
-                self.waiting = asked
-                self.say(f"computing {state.model}: esc stops it", "dim")
-                return True
+            state, views = self._reveal_cursor(state, self.cache.views(state))
+            views.make(self.visible_views(state))
         except RequestError as error:
             self.say(str(error), "bad")
             return False
         except Exception as error:  # our own bug: the screen stays as it was and reports it
             self.report_failure(error)
             return False
-        if not is_new:
-            self.clear_message()
         is_undo = history is not None and len(history.past) < len(self.history.past)
         summarize = summarize_undo if is_undo else summarize_change
         shown = self.views
@@ -211,12 +222,6 @@ class Session:
         if self.views is not None and self._is_at_start:
             self.history = state_changes.History(present=self._at_heaviest(self.state))
             self.views = self.cache.views(self.state)
-
-    def refresh_view(self, name: str) -> None:
-        """Compute a view of the present state again, since more is known now."""
-        self.cache.forget(name)
-        self.views = self.cache.views(self.state)
-        self.emit(Changed("state"))
 
     def count_limits(self) -> bool:
         """Check more devices against the limits of the state. Return False if all are known."""
@@ -383,7 +388,7 @@ class Session:
         self.emit(Changed("jobs"))
 
     def stop_job(self) -> bool:
-        """Cancel the state that waits, else the job whose progress is shown. Return False if there is none."""
+        """Cancel the action that waits, else the job whose progress is shown. Return False if there is none."""
         if self.waiting is not None:
             self.waiting = None
             self.say("stopped", "warn")
@@ -406,7 +411,7 @@ class Session:
                 if self.views is None and self.provider.ready(self.state):  # only the trace cannot be read
                     self.apply(self.state, self.history)
             else:
-                job.finish(job)
+                self.attempt(partial(job.finish, job))
         self.emit(Changed("jobs"))
         return bool(self.jobs)
 

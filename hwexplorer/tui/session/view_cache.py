@@ -146,11 +146,6 @@ class ViewCache:
         make = getattr(self.provider, name, None)
         return make(state) if make is not None else self.provider.report(name, state)
 
-    def forget(self, name: str) -> None:
-        """Drop the views of a name, since more is known now."""
-        for key in [key for key in self._kept if key[0] == name]:
-            del self._kept[key]
-
     def has(self, name: str, state: states.State) -> bool:
         """Return True if the view is kept, so that nothing must be computed."""
         return self._find(name, state) is not None

@@ -7,7 +7,7 @@ the first frame, and does not drop keys by importance.
 
 import re
 from collections.abc import Collection, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import monotonic
 from typing import ClassVar
 
@@ -261,7 +261,7 @@ class Prompt:
         """Replace the line; if its text changes, follow it."""
         is_other, self.line = line.text != self.line.text, line
         if is_other:
-            self.follow(line.text)
+            self.session.attempt(partial(self.follow, line.text))
 
     def follow(self, text: str) -> None:
         """Show what the text means so far."""
