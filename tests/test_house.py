@@ -26,6 +26,8 @@ VERBLESS = re.compile(r"(What|Of|Those|By|As|Its|Whether|How|Where|That)\b")
 # The first word of a commit's subject: capitalised, and neither a past form nor a participle.
 SUBJECT = re.compile(r"(?!\w*([^e]ed|ing) )[A-Z][a-z]+ .{1,70}")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+# One process parses all files once.
+pytestmark = pytest.mark.xdist_group("house")
 
 
 def lines(paths: Iterable[Path]) -> int:

@@ -53,7 +53,7 @@ def check_sums(result: Estimate) -> None:
 
 
 @for_each("name", grid.DEFAULTS)
-@for_each("model", [*grid.MODELS, *grid.BLOCKS])
+@for_each("model", [*grid.MODELS[::2], *grid.BLOCKS])
 def test_sums_add_up_within_physics(model: str, name: str) -> None:
     """In each precision and mode; batches take turns, so that each meets each model, device, precision and mode."""
     turn = [*grid.MODELS, *grid.BLOCKS].index(model) + grid.DEFAULTS.index(name)

@@ -32,7 +32,7 @@ def elements(work: Workload, role: int) -> float:
     return float((work.tensors.numel @ work.value_at(batch=1))[work.tensors.role == role].sum())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(MODELS), st.sampled_from(DEVICES), precisions, st.sampled_from(grid.ALL_MODES), st.integers(1, 64)
 )

@@ -19,7 +19,7 @@ from hwexplorer.reports.tree.tree import node
 from tests.models import load_once
 from tests.sampling import for_each
 
-MODELS = ("resnet18", "mobilenet_v2", "swin_t", "convnext_tiny", "inception_v3", *grid.BLOCKS)
+MODELS = ("mobilenet_v2", "swin_t", *grid.BLOCKS)
 
 
 @for_each("mode", grid.MODES)

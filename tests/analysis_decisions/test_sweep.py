@@ -58,7 +58,7 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
         assert (formats[i], held[i]) == (alone.precision_run, alone.memory.peak_bytes)
 
 
-@every(9)
+@every(18)
 @for_each("name", (*SOME, "llama3_8b:request,in=64,out=8,layers=2"))
 def test_batches_at_once_have_the_figures_of_each_alone(nth: int, name: str) -> None:
     batches, model = (1, 6, 64), workload(name)

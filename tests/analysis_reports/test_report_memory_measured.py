@@ -20,10 +20,10 @@ from tests.sampling import first, slow
 BATCH = 4
 TOLERANCE = 0.05
 LIMIT_S = 300  # half a minute on two slow cores
-QUICK = ("squeezenet1_1", "mobilenet_v2", "shufflenet_v2_x1_0", "googlenet")
+QUICK = ("squeezenet1_1", "mobilenet_v2", "shufflenet_v2_x1_0")
 MODELS = (
-    *QUICK, "resnet18", "vgg11", "densenet121", "efficientnet_b0", "mobilenet_v3_large", "regnet_y_400mf",
-    "convnext_tiny", "vit_b_16",
+    *QUICK, "googlenet", "resnet18", "vgg11", "densenet121", "efficientnet_b0", "mobilenet_v3_large",
+    "regnet_y_400mf", "convnext_tiny", "vit_b_16",
 )  # fmt: skip
 DETECTORS = (
     "ssdlite320_mobilenet_v3_large", "ssd300_vgg16", "fasterrcnn_mobilenet_v3_large_320_fpn", "fasterrcnn_resnet50_fpn",

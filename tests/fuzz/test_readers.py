@@ -278,7 +278,7 @@ def command_lines(draw: st.DrawFn) -> list[str]:
     return [word.replace("\0", "").encode("utf-8", "replace").decode() for word in words]
 
 
-@examples(60)
+@examples(30)
 @given(command_lines())
 def test_command_lines(words: list[str]) -> None:
     assume(not {"--all", "--workers", "--cluster", "capture", "validate", "calibrate", "tune"} & set(words))
@@ -294,7 +294,7 @@ def results() -> list[bytes]:
 RESULT_WORDS = ("energy_j", "children", "rows", "tree", "compare", "-1", "1e999", '""', "[]", "NaN", "\\ud800")
 
 
-@examples(60)
+@examples(30)
 @given(st.deferred(lambda: strategies.files(results(), RESULT_WORDS)))
 def test_results_of_before(data: bytes) -> None:
     Path("base.json").write_bytes(data)
@@ -378,7 +378,7 @@ def check_workload(workload: Workload) -> None:
     assert all(name.isprintable() for name in operators.kind)
 
 
-@examples(150)
+@examples(80)
 @given(
     strategies.messages(SEEDS, ONNX_WORDS)
     | strategies.flips([onnx_files.chain(5), *(seed.SerializeToString() for seed in SEEDS)])

@@ -112,7 +112,7 @@ def cost(steps: Steps, handed: Handed, room: Room, begins: tuple[int, ...], batc
 
 
 @given(chips())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_no_way_to_cut_is_quicker(chip: tuple[Steps, Handed, Room]) -> None:
     steps, handed, room = chip
     n = len(steps.need_s)

@@ -14,8 +14,8 @@ from tests.waiting import CallCount
 MOST_CALLS = 150_000  # of functions without a turn for others, 20 to 50 ms; with a view made anew over a million
 
 
-@pytest.mark.parametrize("keys", [("j", "k", "pagedown", "pageup"), ("end", "home", "."), ("z", "z"), ("3", "4", "3")])
-async def test_no_key_blocks_the_loop(keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_key_blocks_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = ("j", "pagedown", "end", "home", ".", "z", "z")
     names = [f"block{i}.attention.projection" for i in range(5000)]
     monkeypatch.setattr(fake, "subgraphs", lambda model: names)
     monkeypatch.setattr(Prefetch, "_go_on", lambda self: None)  # what the stand-in computes is not the program's time
