@@ -173,7 +173,7 @@ class GpuConstants(Constants, frozen=True, kw_only=True):
     warp_bytes: float  # byte
     divergent: float  # fraction
     padding_price: float  # x a MAC
-    sampled_on_device: float  # fraction
+    sampled_bytes: float  # byte/s
     expert_rows: float  # row
     decoding_rows: float  # row
     bulk_decoding_rows: float  # row

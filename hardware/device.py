@@ -523,14 +523,9 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         return 1.0 - slope * (1.0 - clock_hz / nominal_hz)
 
     @property
-    def relative_clock(self) -> float:
-        """The clock over that of the device file, which a power mode, a lock or a change may have replaced."""
-        return self.clock_hz / self.file.facts["clock_hz"].value
-
-    @property
     def least_clock_hz(self) -> float:
         """The clock below which neither a lock nor the power limit sets it."""
-        return min(LEAST_CLOCK / self.relative_clock, 1.0) * self.clock_hz
+        return min(LEAST_CLOCK * self.file.facts["clock_hz"].value, self.clock_hz)
 
     def power_budget(self, static_w: float) -> PowerBudget:
         """Return the power that the device may draw, `static_w` of it at rest, and how voltage follows the clock."""

@@ -62,14 +62,11 @@ def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tup
     gemm = np.stack([np.full(demand.n, PRODUCTS), many, n, k])
     spread = PRODUCTS * (many * (n + k) + n * k) * demand.element_bytes  # transformed input, weights and result
     staged_s = last_level_seconds(device, 2.0 * spread)
-    # The library chooses by shape: at the clock of the device file, whatever a lock or the power limit leaves of it.
-    chosen_by_s = staged_s * device.relative_clock
     if not device.arch.is_host:  # CPUs transform block by block: patches stay in the cache, weights are stored so
         bandwidth = float(rates.bandwidth[0, OpClass.MOVEMENT])
-        chosen_by_s = np.maximum(2.0 * spread / (device.memory_bandwidth * bandwidth), chosen_by_s)
         staged_s = np.maximum(memory_seconds_of(device, 2.0 * spread, bandwidth), staged_s)
     saved_s = _seconds(demand, demand.gemm, setup, rates) - _seconds(demand, gemm * (many > 0), setup, rates)
-    take = (many > 0) & (chosen_by_s < saved_s * device.relative_clock)
+    take = (many > 0) & (staged_s < saved_s)
     if not take.any():
         return demand, np.zeros(demand.n)
     changed = demand.with_values(
