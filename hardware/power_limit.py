@@ -2,11 +2,11 @@
 
 A limit holds for the mean of a run that repeats, over a window: that of a call of the model, or of the largest of its
 halves, quarters .. that fits into the window. A kernel may draw more, up to the electrical limit of the board. At a
-share x of its clock it takes `t(x) = fixed + start / x + max(busy, compute / x)` seconds, and software that divides work
-among threads takes up to 1 / x times as many, which fork and join. Its events on chip take
-`v(x)^2` of their energy, with `v(x) = 1 - slope (1 - x)`. What units take by time follows the cycles, x t(x). Memory
-keeps its clock and its energy. The clock is the largest x whose energy fits into the time: the time is the least that
-keeps the limit, so better hardware is never slower. Below the least clock the chip pauses instead."""
+share x of its clock it takes `t(x) = fixed + start / x + max(busy, compute / x)` seconds, and software that divides
+work among threads takes up to 1 / x times as many, which fork and join. Its events on chip take `v(x)^2` of their
+energy, with `v(x) = 1 - slope (1 - x)`. What units take by time follows the cycles, x t(x). Memory keeps its clock and
+its energy. The clock is the largest x whose energy fits into the time: the time is the least that keeps the limit, so
+better hardware is never slower. Below the least clock the chip pauses instead."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -38,8 +38,9 @@ class PowerBudget(msgspec.Struct, frozen=True):
 
 class KernelNeeds(NamedTuple):
     """Kernels take this at the full clock, each (k,): energy of work on chip, by time, and in memory; seconds, the part
-    of them at work, the arithmetic in that part, and the part of a kernel's start that takes cycles; the seconds that
-    twice as many threads add, and those that all cores' threads would; how often each runs; the seconds of the host to dispatch it, and whether the host awaits the device before it does."""
+    of them at work, the arithmetic in that part, and the part of a kernel's start that takes cycles; the seconds
+    that twice as many threads add, and those that all cores' threads would; how often each runs; the seconds of the
+    host to dispatch it, and whether the host awaits the device before it does."""
 
     chip_j: Floats
     timed_j: Floats
