@@ -315,8 +315,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["memory.dram_read"]] = flow.dram_read
     counts[row["memory.dram_write"]] = flow.dram_write
     counts[row["memory.dram_controller"]] = flow.dram_bytes
-    sequences_s = demand.calls.sequences * setup.runtime.sequence_s.value
-    counts[row["memory.sampling"]] = sequences_s * assumed.sampled_bytes
+    counts[row["memory.sampling"]] = demand.calls.sequences * setup.runtime.sequence_s.value * assumed.sampled_bytes
     counts[row["memory.l2_far"]] = flow.dram_bytes * (1.0 - 1.0 / device.l2_partitions)
     counts[row["simt_control.divergence"]] = issued.warps * assumed.divergent
     counts[row["simt_control.coalescing"]] = lines
