@@ -72,7 +72,7 @@ def width_roles(workload: Workload) -> Ints:
     reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
     for place in np.flatnonzero(np.isin(of_tensor[ops.in_tensor], (QUANTIZED, KEPT))).tolist():
         i, t = reader[place], ops.in_tensor[place]
-        if roles(workload)[t] == QUANTIZED or parts[i] in TABLES:
+        if roles(workload)[t] == (KEPT if parts[i] in TABLES else QUANTIZED):
             of_tensor[t] = FILE_ROLES.get((parts[i], is_odd[i]), FILE_ROLES["other", is_odd[i]])
     return of_tensor
 

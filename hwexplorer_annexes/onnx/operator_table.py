@@ -398,19 +398,24 @@ def _transposable_product(op: OnnxOp) -> TableRow:
     return TableRow("onnx.Gemm", f"{left}, {right} -> m n", "self other bias", work=StatedWork("linear", "1 m n k"))
 
 
-def _convolution_of_rows(op: OnnxOp) -> TableRow:
-    """Return the row of a convolution of images whose channels come last."""
+def _windows_of_rows(op: OnnxOp) -> TableRow:
+    """Return the row of a convolution or pooling of images whose channels come last."""
     sides = len(op.shape()) - 2
     pads, steps = op.int_list("pads", [0] * 2 * sides), op.int_list("strides", [1] * sides)
     gaps, groups = op.int_list("dilations", [1] * sides), op.int_attr("group", 1)
-    rows, windows = ([f"{name}{i}" for i in range(sides)] for name in "sk")
+    rows = [f"s{i}" for i in range(sides)]
+    pooled = op.int_list("kernel_shape") if op.node.op.endswith("Pool") else []
+    windows = [str(size) for size in pooled] or [f"k{i}" for i in range(sides)]
     if str(op.attr("auto_pad", "")).startswith("SAME"):
         sizes = [f"(s{i}+{step - 1})//{step}" for i, step in enumerate(steps)]
     else:
         sizes = [
-            f"(s{i}+{pads[i] + pads[i + sides] + gap - 1 + step}-{gap}*k{i})//{step}"
+            f"(s{i}+{pads[i] + pads[i + sides] + gap - 1 + step}-{gap}*{windows[i]})//{step}"
             for i, (gap, step) in enumerate(zip(gaps, steps, strict=True))
         ]
+    if pooled:
+        pattern = f"n {' '.join(rows)} c -> n {' '.join(sizes)} c"
+        return TableRow("aten.max_pool{n}d", pattern, "input", given={"kernel_size": ("kernel_shape", [])})
     pattern = f"n {' '.join(rows)} _, m g {' '.join(windows)} -> n {' '.join(sizes)} m"
     work = StatedWork("conv", f"{groups} out//m m//{groups} {'*'.join(['g', *windows])}")
     return TableRow("onnx.Product", pattern, "input weight bias", work=work)
@@ -442,11 +447,6 @@ def _gather(op: OnnxOp) -> TableRow:
         return TableRow("", lambda op: [NodeResult(shape, op.dtype(), strides)])  # a view of one row
     is_table = op.value().is_weight and op.axis() == 0 and op.rank == 2
     return TableRow("aten.embedding" if is_table else "aten.index_select", names="0 1")
-
-
-def _scatter(op: OnnxOp) -> TableRow:
-    is_plain = op.attr("reduction", "none") == "none"
-    return TableRow("aten.scatter" if is_plain else "aten.scatter_reduce", RESULTS["same_shape"], "0 1 2")
 
 
 def _top_k(op: OnnxOp) -> TableRow:
@@ -498,11 +498,13 @@ _ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
     "variadic": _variadic,
     "normalization": _normalization,
     "transposable_product": _transposable_product,
-    "convolution_of_rows": _convolution_of_rows,
+    "windows_of_rows": _windows_of_rows,
     "einsum": _einsum,
     "resize": _resize,
     "gather": _gather,
-    "scatter": _scatter,
+    "scatter": lambda op: TableRow(
+        f"aten.scatter{'_reduce' * (op.attr('reduction', 'none') != 'none')}", RESULTS["same_shape"], "0 1 2"
+    ),
     "fill": lambda op: TableRow("aten.full", names=""),
     "top_k": _top_k,
     "dft": _dft,

@@ -411,16 +411,13 @@ def _read_json(text: str) -> Trace | None:
 
 def _read_object(document: dict[str, Any]) -> Trace | None:
     if isinstance(document.get("traceEvents"), list):
-        return None if _is_jax(document["traceEvents"]) else read_kineto(document)
+        arguments = [event.get("args") for event in document["traceEvents"] if isinstance(event, dict)]
+        named = [one for one in arguments if isinstance(one, dict)]  # jax.profiler names XLA operations, not calls
+        is_jax = any("hlo_op" in one or one.get("name") == "XLA Ops" for one in named)
+        return None if is_jax else read_kineto(document)
     if "Layers" in document:
         raise TraceError("layers of TensorRT without times: give the file of --exportProfile")
     return None
-
-
-def _is_jax(events: list[Any]) -> bool:
-    """Return True for events of jax.profiler, which name XLA operations instead of framework calls."""
-    arguments = [event.get("args") for event in events if isinstance(event, dict)]
-    return any("hlo_op" in args or args.get("name") == "XLA Ops" for args in arguments if isinstance(args, dict))
 
 
 def _read_array(items: list[Any]) -> Trace | None:

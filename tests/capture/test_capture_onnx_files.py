@@ -537,6 +537,7 @@ _CONTRIB = {  # operators of ONNX Runtime with products: inputs, the node's attr
         {"x": [1, 9, 9, 8], "w": [16, 4, 3, 3]}, {"group": 2, "strides": [2, 2], "pads": [1, 1, 1, 1]},
         5 * 5 * 16 * 4 * 9,
     ),
+    "NhwcMaxPool": ({"x": [1, 9, 9, 8]}, {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}, 0),
     "GatedRelativePositionBias": (
         {"q": [1, 12, 32], "qb": [32], "r": [1, 4, 12, 12], "w": [8, 8], "b": [8], "e": [1, 4, 1, 1]},
         {"num_heads": 4}, 12 * 4 * 8 * 8,

@@ -168,6 +168,8 @@ _MLPS = [f"model.layers.{i}.mlp*" for i in range(4)]
         ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"targets": ["Linear"], "weights": {
             "num_bits": 4, "type": "int", "group_size": 128}}}, "ignore": ["lm_head", "model.layers.0.mlp"]},
          _LINEAR * (0.5 + 2 / 128) + 2 * _REST),
+        ({"quant_method": "mlx", "bits": 8, "group_size": 64},
+         (_LINEAR + 1_024_000) * (1 + 4 / 64) + 2 * (_REST - 1_024_000)),
         ({"quant_method": "exl3", "bits": 4.0, "head_bits": 6}, _LINEAR / 2 + 512_000 * 0.75 + 2 * (_REST - 512_000)),
     ],
 )  # fmt: skip
@@ -180,6 +182,12 @@ def test_weights_have_the_bytes_that_the_checkpoint_states(
     name, out = f"hf:{folder}:decode", str(folder / "memory.json")
     assert main(["show", "memory", name, "--on", "h200", "--format", "json", "-o", out]) == 0
     assert json.loads(Path(out).read_text())["weight_bytes"] == pytest.approx(weights, rel=1e-4)
+
+
+def test_a_packing_stated_beside_the_configuration_is_read(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(_LLAMA))
+    (tmp_path / "quantize_config.json").write_text(json.dumps({"bits": 4, "group_size": 32}))
+    assert hf_config.stored_precision(str(tmp_path)) == "w4a16g32s20"
 
 
 def test_the_embedding_of_mlx_is_packed_too() -> None:

@@ -412,9 +412,11 @@ def _unsupported(kind: str, raw: Raw, nearest: str, unread: list[str]) -> str:
 
 def _read_at(where: str) -> Raw:
     path = file(where.strip())
-    raw, quantization = _read_json(path), path.with_name("hf_quant_config.json")  # of ModelOpt
-    if raw.get("quantization_config") is None and quantization.is_file():
-        raw["quantization_config"] = {"quant_method": "modelopt"} | (_read_json(quantization).get("quantization") or {})
+    raw = _read_json(path)
+    for name, (method, key) in TABLE["beside"].items():
+        beside = path.with_name(name)
+        if raw.get("quantization_config") is None and beside.is_file() and key in (stated := _read_json(beside)):
+            raw["quantization_config"] = {"quant_method": method} | (stated.get("quantization") or stated)
     # A model with several parts (vision and text) states the language model's sizes in `text_config`.
     text = raw.get("text_config")
     if not isinstance(text, dict) or "hidden_size" in raw or "n_embd" in raw:
