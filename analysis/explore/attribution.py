@@ -414,8 +414,8 @@ def _figures(side: Estimate) -> SimpleNamespace:
         f"{quantity(device.memory_bandwidth, 'byte/s')}",
         static_power=quantity(static_power_w(side), "W"),
         time=quantity(side.latency_s / batch, "s"),
-        compute=f"{short_name(device)} reaches {share} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"
-        f"{_rows_per_weight(side)}",
+        compute=f"{short_name(device)} reaches {share} of {quantity(peak, rate_unit(side.precision_run))} "
+        f"{side.precision_run}{_rows_per_weight(side)}",
         vector=f"{short_name(device)} for {quantity(vector_s, 's')}",
         limit=quantity(side.power_limit_w, "W"),
     )

@@ -22,11 +22,11 @@ from analysis.model.names.model_ref import refer
 from analysis.model.training.training_request import Step
 from analysis.model.transformer import transformer_request
 from hardware.architecture_facts import input_constant
-from hardware.base import file_access
 from hardware.base.errors import RequestError, match_name
 from hardware.base.records import group_by
 from hardware.device import Device
 from hardware.device_catalog import load_device
+from hardware.engines.runtime import runtimes
 
 # Columns by which rows are grouped, of tables of vision models and encoders, and of language models.
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
@@ -34,7 +34,6 @@ LANGUAGE_GROUP = ("source", "device", "device_mode", "runtime", "weights_format"
 OFFLINE_BATCH = 64  # MLPerf Offline does not state its batch; larger batches have the same throughput
 MANY_STREAMS = ("offline", "throughput")  # scenarios that reach this throughput with any number of streams
 REPEATS_DIFFER = 2.0  # least ratio of repeats at which one of them must be another measurement
-_MODES = tables.SHIPPED / "modes.toml"
 _MOST_MEMORY = 1.3  # of the device: what was measured may free tensors earlier
 LARGE = 10  # least rows of a group from which a figure follows
 Ends = tuple[float, float, float]  # nominal, low, high
@@ -143,7 +142,7 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
         decodes_input="incl. input pipeline" in row["note"],
         is_rate=is_rate,
     )
-    if not device.software.shares_host_memory or (batch, execution) != (1, "tensorrt_enqueue"):
+    if batch > 1 or not is_module or execution not in runtimes() or not runtimes()[execution].short_calls:
         return read
     return msgspec.structs.replace(read, is_governed=True, others=(read,))
 
@@ -320,7 +319,7 @@ def estimate_row(row: MeasuredRow) -> Estimate:
     result = estimate(workload, row.device, row.scenario)
     if result.memory.peak_bytes > _MOST_MEMORY * row.device.memory_bytes:
         raise Unpredictable("the model does not fit into the memory of the device")
-    governor = file_access.shipped(_MODES)["governor"]
+    governor = result.runtime.short_calls
     if not row.is_governed or result.latency_s > governor["below_s"]:
         return result
     bandwidth = row.device.values["memory_bus_bits"] / 8.0 * governor["memory_transfer_rate"]
