@@ -196,9 +196,7 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
         )
     gaps = runtime.short_calls if device.software.shares_host_memory and result.scenario.batch == 1 else {}
     if result.latency_s < gaps.get("below_s", 0.0) and (slower := device.clock_hz / gaps["clock_hz"]) > 1.0:
-        phrases.append(
-            f"its clocks are pinned (jetson_clocks); a governor lowers them up to {slower:.2g}x between calls"
-        )
+        phrases.append(f"clocks are pinned (jetson_clocks): a governor lowers them up to {slower:.2g}x between calls")
     if result.part:
         phrases.append(f"the compiler runs the batch in parts of {result.part}: activations stay on chip")
     elif result.waves > 1:
