@@ -610,10 +610,10 @@ class _Writer(Tape):
         name = optimizer_name(self.training, self.forward)
         rule, update = _table()["optimizers"][name], _table()["updates"][self.training.update]
         passes = 1 if update["is_fused"] else rule["passes"]
-        has_masters = self.is_narrow and not self.autocast
+        has_masters, together = self.is_narrow and not self.autocast, rule.get("together", update["together"])
         weights = list(self.of_weight)
-        for place in range(0, len(weights), update["together"]):
-            group, path = weights[place : place + update["together"]], f"{UPDATE}.{name}.{place // update['together']}"
+        for place in range(0, len(weights), together):
+            group, path = weights[place : place + together], f"{UPDATE}.{name}.{place // together}"
             kept = [(w, *self._states(w, rule, has_masters)) for w in group]
             grads = [self.of_weight[w] for w in group]
             for k in range(passes):
@@ -646,11 +646,9 @@ class _Writer(Tape):
     def _states(self, weight: int, rule: dict[str, Any], has_master: bool) -> list[int]:
         """Add what the optimizer keeps of a weight; a fraction of bytes counts as more elements of one byte."""
         each, name = self.tensors[weight], f"{self.tensors[weight].name}.state"
-        whole = FP32 if rule["state_bytes"] >= FP32 else 1
-        numel = self._part(weight, weight)
-        states = [
-            self.tensor(numel * (rule["state_bytes"] / whole), name, whole, role=BUFFER) for _ in range(rule["states"])
-        ]
+        state_bytes = FP32 if self.size(each.numel) < rule.get("least", 0) else rule["state_bytes"]
+        whole, numel = FP32 if state_bytes >= FP32 else 1, self._part(weight, weight)
+        states = [self.tensor(numel * (state_bytes / whole), name, whole, role=BUFFER) for _ in range(rule["states"])]
         if has_master:
             states.append(self.tensor(numel, f"{each.name}.master", FP32, role=BUFFER))
         return states
