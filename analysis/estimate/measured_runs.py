@@ -80,7 +80,7 @@ def _runs() -> dict[str, msgspec.Raw]:
     return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _runs_by_asked(model: str) -> dict[tuple[str | int, ...], list[MeasuredRun]]:
     runs = msgspec.json.decode(_runs().get(model, b"[]"), type=list[MeasuredRun])
     return group_by(runs, attrgetter(*ASKED))
