@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 MESSAGE_SECONDS = 6.0
 POLL_SECONDS = 0.1  # between two polls of the jobs
+_LINES = ("prompt", "palette", "models", "devices")  # effects that open a line, in which q is a letter
 
 
 class ExplorerScreen(SizedScreen):
@@ -269,9 +270,11 @@ class ExplorerScreen(SizedScreen):
     def press_key(self, key: str, character: str | None) -> bool:
         """Pass a key to what has the keys. Return True if it did something."""
         self._wake_prefetch()
-        if self._typed or (self.session.waiting is not None and self._top.prompt is None):
-            action = self.keymap.action_of(key, character, self.state.pane)
-            if action is None or action.id not in ("back", "quit"):
+        if self._typed or self.session.waiting is not None:
+            action, *typed = (self.keymap.action_of(*one, self.state.pane) for one in ((key, character), *self._typed))
+            opens_line = self._top.prompt is not None or any(one is not None and one.effect in _LINES for one in typed)
+            is_letter = opens_line and key == character
+            if action is None or action.id not in ("back", "quit") or is_letter:
                 self._typed.append((key, character))
                 return True
             self._typed.clear()

@@ -403,7 +403,7 @@ class Session:
     def poll_jobs(self) -> bool:
         """Finish the jobs that are done. Return True if any job is left."""
         for job in list(self.jobs):
-            if not job.is_done():
+            if self.waiting is not None or not job.is_done():
                 continue
             self.jobs.remove(job)
             if error := job.error():
