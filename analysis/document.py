@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from hardware.base.arrays import NDArray
 from hardware.base.text import Unit
 
 Cell = str | float | int | bool | None

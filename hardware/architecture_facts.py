@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from hardware.base import file_access
+from hardware.base.arrays import NDArray
 from hardware.base.file_access import convert_record
 from hardware.base.records import SourcedValue
 from hardware.demand import Floats, OpClass

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+
+from hardware.base.arrays import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]

@@ -10,7 +10,6 @@ from typing import cast
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from hardware.architecture_facts import (
     COEFFICIENTS,
@@ -23,6 +22,7 @@ from hardware.architecture_facts import (
     price_table,
 )
 from hardware.area import level_mm2
+from hardware.base.arrays import NDArray
 from hardware.base.errors import unknown
 from hardware.base.file_access import read_records
 from hardware.base.records import SourcedValue, memoize

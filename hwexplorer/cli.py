@@ -8,8 +8,8 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise, takewhile
 from typing import Any, NoReturn
@@ -18,9 +18,9 @@ from hardware.base.errors import RequestError, nearest, unknown
 from hwexplorer import registry
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.process import output, signals
+from hwexplorer.process.unused_modules import import_without_unused
 from hwexplorer.version import VERSION
 
-THREADS = "OPENBLAS_NUM_THREADS"
 # Flags that stand for a verb or for its first word. Other spellings of flags are in analysis/model/names/zoo.py.
 _MODEL, _DEVICES, _LIST, _EXPLAIN = "--model", "--on", "--list-", "--explain-difference"
 _LISTS = ("models", "devices")
@@ -70,6 +70,7 @@ def parse(words: list[str]) -> argparse.Namespace:
         if words != ["--version"]:  # the version needs no list of verbs
             _overview().parse_args(words)
         return argparse.Namespace(verb="version", run=lambda _: output.put(f"hwexplorer {VERSION}\n"))
+    import_without_unused("numpy")
     from hwexplorer import answer, engine, options
     from hwexplorer.declare import Group, Verb, takes_model
 
@@ -267,25 +268,12 @@ def _run(words: list[str]) -> None:
     """Run a command, without garbage collection while modules are imported and until the first frame of the screen."""
     gc.disable()
     try:
-        with _one_thread():
-            arguments = parse(words)
+        arguments = parse(words)
         if arguments.verb != "open":
             gc.enable()
         arguments.run(arguments)
     finally:
         gc.enable()
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let NumPy start no threads when it is imported, unless their number is set: they take a tenth of the start."""
-    is_told = THREADS in os.environ
-    os.environ.setdefault(THREADS, "1")
-    try:
-        yield
-    finally:
-        if not is_told:
-            del os.environ[THREADS]
 
 
 def _discard_output() -> None:

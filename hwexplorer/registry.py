@@ -84,9 +84,9 @@ def is_verb(word: str) -> bool:
 
 def _may_be_verb(word: str) -> bool:
     """Return False for a word that needs no look at the entry points: the name of a model, or no name at all."""
-    from analysis.model.names.model_ref import names as models
+    from analysis.model.names import model_ref, zoo
 
-    return word.isidentifier() and word not in models()
+    return word.isidentifier() and zoo.find_name(word) is None and word not in model_ref.names()
 
 
 def full_name(name: str) -> str:

@@ -20,11 +20,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.model.ir.workload import INPUT, KINDS, WEIGHT, Bools, Floats, Workload
+from analysis.model.ir.workload import FIXED_FP32, INPUT, KINDS, WEIGHT, Bools, Floats, Workload
 from analysis.model.ir.workload import Ints as Places
 from analysis.model.training import step as training_step
 from analysis.model.transformer import stored_weights
-from analysis.model.transformer.graph_writer import FIXED_FP32
 from hardware.base.records import memoize
 from hardware.demand import Ints, OpClass
 from hardware.precision import ACTIVATION, CACHE, EXCLUDED, FILE_ROLES, IN_8_BITS, KEPT, QUANTIZED, TABLES, Widths

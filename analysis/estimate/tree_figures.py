@@ -22,13 +22,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.estimate import operator_facts
 from analysis.estimate.causes import LIMITS, divide_host_work, limits
 from analysis.estimate.estimate import Estimate, ratio
 from analysis.estimate.operator_facts import Partition, partition
 from analysis.model.ir.workload import Floats, Ints, Workload
+from hardware.base.arrays import NDArray
 from hardware.base.errors import unknown
 from hardware.base.records import memoize
 from hardware.demand import READ_WEIGHT

@@ -28,8 +28,7 @@ from analysis.estimate.causes import divide_host_work
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.operator_facts import HEAD, operator_graph, roles, select_values
-from analysis.model.ir.operator_graph import base_name
-from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints
+from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Ints, base_name
 from hardware.base.errors import RequestError
 from hardware.base.file_access import read_records
 from hardware.base.records import memoize

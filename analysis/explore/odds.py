@@ -8,24 +8,28 @@ The verdict says which device leads by one metric, how sure that is, and what wo
 a fact, from 70 % as probable, below as too close to call; a device known from data sheets alone is named as such.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from analysis import wording
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.model.transformer import transformer_request
-from analysis.model.transformer.transformer_request import LoadSpec
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.text import percent
 from hardware.precision import runs_wider
+
+if TYPE_CHECKING:
+    from analysis.model.transformer.transformer_request import LoadSpec
 
 _PATH = Path(__file__).with_name("measurement_tools.toml")
 _ANSWER = 128  # tokens that a tool generates to time one
@@ -72,6 +76,8 @@ def describe_measurement(result: Estimate, figure: str, load: LoadSpec | None = 
 
 def _fields(tool: Tool, result: Estimate, load: LoadSpec | None) -> dict[str, object]:
     """Return the fields of a command. Decoding is timed behind as many tokens as the estimate has in its cache."""
+    from analysis.model.transformer import transformer_request  # not needed to start the screen
+
     workload, batch, precision = result.workload, result.scenario.batch, result.format_name
     lengths, name = workload.defaults, workload.name.partition(":")[0]
     depth = lengths.get("kv", 0)

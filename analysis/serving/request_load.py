@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.explore import outcome
 from analysis.model.ir.workload import Floats
 from analysis.model.request_bounds import TOKENS
 from analysis.model.transformer.transformer_request import LoadSpec, Request
 from hardware.base import file_access
+from hardware.base.arrays import NDArray
 from hardware.base.errors import RequestError
 from hardware.base.text import quantity
 

@@ -10,6 +10,7 @@ import sys
 from hwexplorer import answer, engine, options
 from hwexplorer.declare import DEVICES, Subject, Verb
 from hwexplorer.process import output
+from hwexplorer.process.unused_modules import import_without_unused
 from hwexplorer.state import State, parse, reading_note
 
 _SUBJECT = Subject(options=(options.or_default(options.MODEL, None), *DEVICES.options[1:]), several=True)
@@ -31,12 +32,7 @@ def _run(arguments: argparse.Namespace) -> None:
         engine.captured_model(state)
     else:
         engine.capture_job(state)  # also reports that it may not be captured; starts nothing
-    # The screen opens no connection: without `ssl`, which asyncio imports if it can, it starts with 4 MB less.
-    if "ssl" not in sys.modules:
-        sys.modules["ssl"] = None  # type: ignore[assignment]
-        import asyncio  # noqa: F401
-
-        del sys.modules["ssl"]
+    import_without_unused("textual.app")
     from hwexplorer.screen_queries import ScreenQueries
     from hwexplorer.tui.app import run as run_screen
 

@@ -7,13 +7,13 @@ import gc
 import os
 from contextlib import suppress
 from os import environ
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from textual import events
 from textual.app import App
 from textual.screen import Screen
-from textual.theme import BUILTIN_THEMES, Theme
+from textual.theme import Theme
 
 from hardware.base.errors import RequestError, unknown
 from hardware.base.records import map_arrays_apart
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hwexplorer.screen_queries import ScreenQueries
 
 
-class HwExplorer(App[None]):
+class HwExplorer(App[None], inherit_css=False):
     """The explorer on a provider."""
 
     CSS_PATH = "app.tcss"
@@ -63,7 +63,9 @@ class HwExplorer(App[None]):
         super().__init__(ansi_color=True if plain else None)
         self._disable_tooltips = self._disable_notifications = True  # the footer shows messages
         for name in palette.THEMES:
-            self.register_theme(_textual_theme(name))
+            colours = palette.COLOURS[name]
+            ansi = colours.ground == "default"  # the terminal keeps its colours
+            self.register_theme(Theme(f"hw-{name}", colours.accent, dark=colours.dark, ansi=ansi))
         self.theme = f"hw-{theme}"
         self.stylesheet.set_variables(self.get_css_variables())
         self.ascii = ascii
@@ -84,7 +86,9 @@ class HwExplorer(App[None]):
 
     def get_css_variables(self) -> dict[str, str]:
         """Return the colours of the theme; none for the theme that Textual begins with, which is never drawn."""
-        return super().get_css_variables() if self.theme.startswith("hw-") else {}
+        colours = palette.COLOURS.get(self.theme.removeprefix("hw-"))
+        ansi = "ansi_" * self.current_theme.ansi
+        return {"background": ansi + colours.ground, "foreground": ansi + colours.text} if colours else {}
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return Textual's filters for NO_COLOR, else none: palettes have no colours that need to be converted."""
@@ -172,22 +176,6 @@ class HwExplorer(App[None]):
             self.session.say(f"copied through {route}: {short}", "good")
 
         self.run_worker(work, thread=True, exit_on_error=False)
-
-
-def _textual_theme(name: str) -> Theme:
-    """Return a theme for what Textual itself draws: the ground of screens."""
-    c = palette.COLOURS[name]
-    ansi = c.ground == "default"
-    colours: dict[str, Any] = {
-        "primary": c.accent,
-        "foreground": c.text,
-        **dict.fromkeys(("background", "surface", "panel"), c.ground),
-    }
-    if ansi:
-        colours = {key: f"ansi_{value}" for key, value in colours.items()}
-    # Textual's own style sheets use a few more variables if the terminal keeps its colours.
-    variables = dict(BUILTIN_THEMES["ansi-dark"].variables) if ansi else {}
-    return Theme(f"hw-{name}", **colours, dark=c.dark, ansi=ansi, variables=variables)
 
 
 def run(

@@ -4,7 +4,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 
-class SizedScreen(Screen[None]):
+class SizedScreen(Screen[None], inherit_css=False):
     """Textual's screen, which lays itself out for the present size of the terminal alone."""
 
     def _screen_resized(self, size: Size) -> None:

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.document import Cell, Column
 from analysis.estimate import causes, tree_figures
@@ -20,6 +19,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.model.ir.workload import Floats, Ints
 from analysis.wording import SAME, describe_change
 from hardware.base import plugins
+from hardware.base.arrays import NDArray
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import count_noun, quantity
 from hardware.what_if import split_changes, with_unchanged

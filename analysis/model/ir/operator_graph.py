@@ -1,7 +1,6 @@
 """The graph that exporters and readers pass to `lower_graph`: ATen calls as plain data, without torch."""
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from analysis.model.ir.poly import Poly, SizeError, is_negative, poly, product
@@ -93,16 +92,6 @@ def _check(name: str, *tensors: Meta) -> None:
 def meta(shape: tuple[Poly | int, ...], storage: int, dtype: str = "float32") -> Meta:
     """Return a tensor description from sizes, numbers or polynomials, for graphs written without an exporter."""
     return Meta(tuple(poly(size) for size in shape), dtype, storage)
-
-
-@lru_cache(1024)
-def base_name(target: str) -> tuple[str, bool]:
-    """Split `aten.relu_.default` into (`relu`, is in place). Other namespaces keep theirs: `torchvision.nms`."""
-    parts = target.split(".")
-    name = parts[1] if len(parts) > 1 else parts[0]
-    in_place = name.endswith("_") and not name.endswith("__")
-    name = name.rstrip("_") if in_place else name
-    return (name if parts[0] in ("aten", "prims") or len(parts) == 1 else f"{parts[0]}.{name}"), in_place
 
 
 def references(value: Any) -> list[Ref]:

@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.model import request_bounds
 from hardware.base import file_access
+from hardware.base.arrays import NDArray
 from hardware.base.errors import RequestError
 from hardware.base.records import memoize, share_memos
 from hardware.base.text import percent
@@ -175,6 +175,7 @@ _FACTORISATIONS = frozenset(("lu", "cholesky", "solve"))
 
 # Tensor roles.
 ACTIVATION, INPUT, WEIGHT, BUFFER = range(4)
+FIXED_FP32 = "float32 fixed"  # the type of values that stay in fp32 at any precision
 
 
 class InputSpec(msgspec.Struct, frozen=True):
@@ -373,6 +374,16 @@ def _enc_hook(obj: Any) -> Any:
 def encode(workload: Workload) -> bytes:
     """Return the workload as msgpack bytes (uncompressed)."""
     return msgspec.msgpack.Encoder(enc_hook=_enc_hook).encode((SCHEMA, workload))
+
+
+@lru_cache(1024)
+def base_name(target: str) -> tuple[str, bool]:
+    """Split `aten.relu_.default` into (`relu`, is in place). Other namespaces keep theirs: `torchvision.nms`."""
+    parts = target.split(".")
+    name = parts[1] if len(parts) > 1 else parts[0]
+    in_place = name.endswith("_") and not name.endswith("__")
+    name = name.rstrip("_") if in_place else name
+    return (name if parts[0] in ("aten", "prims") or len(parts) == 1 else f"{parts[0]}.{name}"), in_place
 
 
 def csr(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:

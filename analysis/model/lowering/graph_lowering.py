@@ -8,9 +8,20 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Scope, Source, base_name, references
+from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Scope, Source, references
 from analysis.model.ir.poly import Monomial, Poly, SizeError, is_negative, poly, product, smaller
-from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Floats, Operators, Tensors, Workload, csr
+from analysis.model.ir.workload import (
+    ACTIVATION,
+    BUFFER,
+    INPUT,
+    WEIGHT,
+    Floats,
+    Operators,
+    Tensors,
+    Workload,
+    base_name,
+    csr,
+)
 from analysis.model.model_errors import EmptyModelError
 from analysis.model.operators import contractions
 from analysis.model.operators.contractions import OperatorCall, OperatorCost

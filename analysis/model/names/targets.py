@@ -19,7 +19,6 @@ import msgspec
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import zoo
-from analysis.model.transformer import transformer_request
 from hardware.base import file_access, plugins
 from hardware.base.errors import hint, nearest, split_list
 
@@ -282,6 +281,8 @@ def source(target: Target) -> Path:
                 return path.absolute()
     if target.is_library:
         raise UnknownModelError(f"{target.path} is not installed: pip install {target.path}{_missing_captures()}")
+    from analysis.model.transformer import transformer_request
+
     near = [
         *nearest(target.path, [*zoo.names(), *transformer_request.preset_names(), *zoo.other_names()]),
         "a file, as net.py:make",

@@ -18,8 +18,7 @@ import msgspec
 import numpy as np
 
 from analysis.model.ir import workload as ir
-from analysis.model.ir.operator_graph import base_name
-from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Floats, Workload
+from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Floats, Workload, base_name
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.training.tape import FP32, INDEX, Op, Tape, with_scores
 from analysis.model.training.training_request import PATH, Training

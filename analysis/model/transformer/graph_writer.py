@@ -9,11 +9,10 @@ from typing import Any
 
 from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Scope, Source, meta
 from analysis.model.ir.poly import Poly, dim
-from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec, attended_dim, cached_dim
+from analysis.model.ir.workload import BUFFER, FIXED_FP32, INPUT, WEIGHT, InputSpec, attended_dim, cached_dim
 from analysis.model.transformer.config import Config, StepSettings
 
 Shape = Sequence[Poly | int]
-FIXED_FP32 = "float32 fixed"  # the type of values that stay in fp32 at any precision
 
 
 @dataclass(frozen=True, slots=True)

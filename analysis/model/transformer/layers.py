@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 from analysis.model.ir.poly import Poly, dim, product
-from analysis.model.ir.workload import EXPERT_ROWS, EXPERTS
+from analysis.model.ir.workload import EXPERT_ROWS, EXPERTS, FIXED_FP32
 from analysis.model.operators.contractions import ZERO, OperatorCall, OperatorCost
 from analysis.model.operators.cost_rules import register
 from analysis.model.transformer.config import TRAIN, Mixer
-from analysis.model.transformer.graph_writer import FIXED_FP32, StepWriter, Tensor
+from analysis.model.transformer.graph_writer import StepWriter, Tensor
 
 SCORE_FLOPS = 3  # ReLU, multiply by the weight of the head, add
 COMPRESS_FLOPS = 6  # add the bias, largest, subtract, sum, multiply, add

@@ -15,7 +15,6 @@ import msgspec
 from analysis.document import Column
 from analysis.explore.outcome import COMPARISONS
 from analysis.model.names.model_ref import phases
-from analysis.model.transformer.transformer_request import read_load
 from hardware.base import errors
 from hardware.base.records import memoize
 from hardware.base.text import parse_amount, percent
@@ -229,6 +228,8 @@ def next_plot(state: State) -> State:
 def scale_batch(state: State, double: bool) -> State:
     """Double or halve the batch within its limits. For a load, scale its clients or take the next rate instead."""
     if state.load:
+        from analysis.model.transformer.transformer_request import read_load  # not needed to start the screen
+
         return replace(state, load=",".join(read_load(state.load).scaled(double).words))
     batch = min(settings.BATCH_MAX, state.batch * 2) if double else max(1, state.batch // 2)
     return replace(state, batch=batch)

@@ -27,7 +27,7 @@ class DeviceTable(TreeTable):
         return f"  {first + 1}-{first + count} of {total}"
 
 
-class CardStrip(Widget, can_focus=False):
+class CardStrip(Widget, can_focus=False, inherit_css=False):
     """Draws the answer and the devices; a click on a device posts `Chosen`, on the head of a column `Sorted`."""
 
     class Chosen(Message):

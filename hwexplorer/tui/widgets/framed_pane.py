@@ -72,7 +72,7 @@ class Hovered(Message):
         self.text = text
 
 
-class FramedPane(Widget, can_focus=False):
+class FramedPane(Widget, can_focus=False, inherit_css=False):
     """Draws its own frame: one line of title, a mark for the scroll position, thick lines if the pane has the keys."""
 
     class Clicked(Message):
@@ -281,7 +281,7 @@ class PaneLayout(Layout):
         ]
 
 
-class StatusLine(Widget, can_focus=False):
+class StatusLine(Widget, can_focus=False, inherit_css=False):
     """One line of text in segments: the header, the tabs, the footer."""
 
     class Pressed(Message):
