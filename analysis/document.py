@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 import msgspec
 import numpy as np
 
-from hardware.base.arrays import NDArray
 from hardware.base.text import Unit
+from hardware.demand import NDArray
 
 Cell = str | float | int | bool | None
 Role = Literal["text", "number", "quantity", "bar", "delta"]

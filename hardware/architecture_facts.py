@@ -3,8 +3,6 @@ software reaches on it. The rest of the product uses these fields and never asks
 prices between process nodes and capacities are in coefficients.toml.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache, cached_property, lru_cache
@@ -16,10 +14,9 @@ import msgspec
 import numpy as np
 
 from hardware.base import file_access
-from hardware.base.arrays import NDArray
 from hardware.base.file_access import convert_record
 from hardware.base.records import SourcedValue
-from hardware.demand import Floats, OpClass
+from hardware.demand import Floats, NDArray, OpClass
 
 COEFFICIENTS = Path(__file__).parent / "coefficients.toml"
 Triple = tuple[float, float, float]
@@ -521,7 +518,7 @@ class ArchitectureFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     splits_batches: bool = False
     unit_bandwidth: str = ""
     misses: dict[str, tuple[str, str]] = {}
-    count_instruction: Callable[[ArchitectureFacts], Floats] | None = None
+    count_instruction: Callable[["ArchitectureFacts"], Floats] | None = None
     constants_type: type[Constants] = Constants
 
     @cached_property

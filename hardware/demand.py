@@ -1,17 +1,15 @@
 """The demand of operators on a device, as arrays; a mapping sees nothing else of a model."""
 
-from __future__ import annotations
-
 import math
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
-from hardware.base.arrays import NDArray
-
+Scalar = TypeVar("Scalar", bound=np.generic)
+NDArray = np.ndarray[tuple[Any, ...], np.dtype[Scalar]]  # without numpy.typing, which takes a fortieth of the start
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
@@ -164,14 +162,14 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Properties that hold for the same operators and transfers at any batch, for `with_values` to keep."""
         return {name: getattr(self, name) for name in (*_OF_OPERATORS, *_OF_TRANSFERS)}
 
-    def with_values(self, **values: Any) -> Demand:
+    def with_values(self, **values: Any) -> "Demand":
         """Return the demand with other values. Operators keep their classes, shapes and cached properties."""
         names = _OF_OPERATORS if "transfers" in values else (*_OF_OPERATORS, *_OF_TRANSFERS, "moved_bytes")
         other = msgspec.structs.replace(self, **values)
         vars(other).update({name: vars(self)[name] for name in names if name in vars(self)})
         return other
 
-    def with_transfers(self, **values: Any) -> Demand:
+    def with_transfers(self, **values: Any) -> "Demand":
         """Return the demand with other values of its transfers, which keep their operators."""
         other = self.with_values(transfers=msgspec.structs.replace(self.transfers, **values))
         names = _OF_TRANSFERS if "size_bytes" in values else (*_OF_TRANSFERS, "moved_bytes")

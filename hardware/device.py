@@ -3,8 +3,6 @@ one power mode; and what a user sets through its driver, as `nvidia-smi -pl` and
 lock, `h100_sxm@400W@1400MHz`. With these the chip stays what it is: evidence, prices and power at rest are unchanged.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -376,7 +374,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     operating_point: tuple[str, ...] = ()  # its power cap and clock lock: `400W`, `1400MHz`
     clock_share: float = 1.0  # of the clock of its matrix units, under a clock lock
     added_idle_w: float = 0.0  # of its power at rest, from silicon that changes added, which it can switch off
-    without_added: Device | None = None  # with units, memory on chip and clock that changes added switched off
+    without_added: "Device | None" = None  # with units, memory on chip and clock that changes added switched off
 
     def __getattr__(self, name: str) -> float:
         """The value of a fact by its name, in its SI unit: `device.tdp_w`. It is an attribute from then on."""
@@ -460,7 +458,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         return self.file.rates or self.arch.data.software[self.software_class]
 
     @cached_property
-    def divided_equally(self) -> Device:
+    def divided_equally(self) -> "Device":
         """The device with the units that loops reach whose threads get equal parts and wait for the slowest core."""
         units, share = self.facts["units"], self.values.get("equal_share", 1.0)
         units = msgspec.structs.replace(units, value=units.value * share)

@@ -1,8 +1,6 @@
 """Devices by name: which file of the catalogue or of the user's folders is meant, and its device in a power mode. Data
 sheets, drivers and clouds write names of products in other ways: the words that distinguish them count."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import re
@@ -54,12 +52,12 @@ class ProductName(NamedTuple):
         """Return the words in their order, without blanks and `ignored` words."""
         return "".join(word for word in self.text.split() if word not in ignored)
 
-    def is_like(self, own: ProductName) -> bool:
+    def is_like(self, own: "ProductName") -> bool:
         """Return True if both names share a line or the first digits of a number, or if this one has no long number."""
         pairs = ((a, b) for a in self.words for b in own.words if len(a) > 1 and len(b) > 1)
         return not re.search("[0-9]{2}", self.text) or any(a.startswith(b) or b.startswith(a) for a, b in pairs)
 
-    def omitted(self, own: ProductName, kind: ProductName, facts: ProductName) -> int | None:
+    def omitted(self, own: "ProductName", kind: "ProductName", facts: "ProductName") -> int | None:
         """Return how many parts of a product's `own` name this one leaves out. None if it is another product's: it
         has a word that is neither there nor in `kind` (vendor, architecture) or `facts`, or lacks a distinctive one."""
         rest, common = own.words - self.words, self.words & own.words - kind.words

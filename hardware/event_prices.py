@@ -22,11 +22,11 @@ from hardware.architecture_facts import (
     price_table,
 )
 from hardware.area import level_mm2
-from hardware.base.arrays import NDArray
 from hardware.base.errors import unknown
 from hardware.base.file_access import read_records
 from hardware.base.records import SourcedValue, memoize
 from hardware.base.text import percent
+from hardware.demand import NDArray
 from hardware.device import DESIGN_TARGET, DESIGNER, Device, Fact
 from hardware.plan import Plan
 from hardware.precision import BASE, FORMATS

@@ -1,8 +1,6 @@
 """What a workload runs on: a device with its plan of formats, its runtime, and the layout of tensors. The runtime is
 the one that is named, that of a mode, or the one usually deployed on the device."""
 
-from __future__ import annotations
-
 from functools import cached_property, lru_cache
 from typing import TypeVar
 
@@ -129,12 +127,12 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         return self.runtime.product_library
 
     @cached_property
-    def wide_setup(self) -> Setup:
+    def wide_setup(self) -> "Setup":
         """The setup of products whose weights stay as wide as activations where the others are narrow."""
         return Setup(self.device, make_plan(self.device, self.plan.stored, self.runtime), self.runtime, self.layout)
 
     @cached_property
-    def cooler(self) -> Setup | None:
+    def cooler(self) -> "Setup | None":
         """The setup in which what was added to the device is switched off, and takes no power."""
         device = self.device.without_added
         return None if device is None else Setup(device, self.plan, self.runtime, self.layout)
@@ -182,7 +180,7 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         return (self.runtime.call_s.value + request_s) * self.runtime.starts_calls * self.slower
 
     @memoize(keep=4)
-    def in_mode(self, mode: str) -> Setup:
+    def in_mode(self, mode: str) -> "Setup":
         """Return the same setup with operators joined into kernels as in `mode`."""
         runtime = msgspec.structs.replace(self.runtime, mode=mode)
         return Setup(self.device, self.plan, runtime, self.layout)

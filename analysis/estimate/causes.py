@@ -11,8 +11,6 @@ The host works once per step apart from the operators: the call, a scheduler, sa
 first kernel of each call, and `divide_host_work` divides an estimate in two that add up to it.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import msgspec
@@ -216,7 +214,7 @@ class Causes(msgspec.Struct, frozen=True):
     energy_j: Floats
     ideal_s: Floats
 
-    def sum_over(self, members: Ints | slice, weights: Floats | float = 1.0) -> Causes:
+    def sum_over(self, members: Ints | slice, weights: Floats | float = 1.0) -> "Causes":
         """Return the sums over some operators, each (6,). Each operator counts `weights` times."""
         return Causes(*((getattr(self, name)[:, members] * weights).sum(axis=1) for name in self.__struct_fields__))
 

@@ -4,8 +4,6 @@ Workloads at several batches become one demand, end to end (a bundle), which is 
 totals of its part. A single estimate is a bundle of one.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
@@ -215,9 +213,9 @@ class Evaluation(msgspec.Struct, frozen=True):
     demand: Demand
     run: Execution
     totals: Totals
-    instead: dict[int, tuple[Evaluation, int]] = {}
+    instead: dict[int, tuple["Evaluation", int]] = {}
 
-    def take(self, taken: dict[int, tuple[Evaluation, int]]) -> Evaluation:
+    def take(self, taken: dict[int, tuple["Evaluation", int]]) -> "Evaluation":
         """Return the evaluation with estimates of others, by their place here."""
         totals = msgspec.structs.asdict(self.totals)
         for name, values in totals.items():
@@ -227,7 +225,7 @@ class Evaluation(msgspec.Struct, frozen=True):
             totals[name] = tuple(changed_values) if isinstance(values, tuple) else np.array(changed_values)
         return msgspec.structs.replace(self, totals=Totals(**totals), instead=self.instead | taken)
 
-    def locate(self, place: int) -> tuple[Evaluation, int]:
+    def locate(self, place: int) -> tuple["Evaluation", int]:
         """Return the evaluation that has an estimate, and its place there."""
         if (found := self.instead.get(place)) is not None:
             return found[0].locate(found[1])
@@ -434,7 +432,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         """The mode of the runtime: 'eager', 'compiled' or 'fused'."""
         return self.setup.runtime.mode
 
-    def in_mode(self, mode: str) -> Estimate:
+    def in_mode(self, mode: str) -> "Estimate":
         """Return the estimate with the same software, but with kernels grouped as in a mode, e.g. 'fused'."""
         if self.execution == mode:
             return self

@@ -13,8 +13,6 @@ its own, below 1 where it is hidden in another's. `fusion_benefit_js` is the EDP
 less its EDP with each subgraph run as one kernel.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -28,10 +26,9 @@ from analysis.estimate.causes import LIMITS, divide_host_work, limits
 from analysis.estimate.estimate import Estimate, ratio
 from analysis.estimate.operator_facts import Partition, partition
 from analysis.model.ir.workload import Floats, Ints, Workload
-from hardware.base.arrays import NDArray
 from hardware.base.errors import unknown
 from hardware.base.records import memoize
-from hardware.demand import READ_WEIGHT
+from hardware.demand import READ_WEIGHT, NDArray
 
 BYS = ("module", "subgraph", "kind")
 KIND = "kind:"
@@ -55,16 +52,16 @@ class Branch(msgspec.Struct, frozen=True):
     members: Ints
     type: str
     count: int = 1
-    children: tuple[Branch, ...] = ()
+    children: tuple["Branch", ...] = ()
     part: int = 0
 
-    def walk(self, depth: int = 0) -> Iterator[tuple[int, Branch]]:
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, "Branch"]]:
         """Yield the branch and all below it in order, each with its depth."""
         yield depth, self
         for child in self.children:
             yield from child.walk(depth + 1)
 
-    def divide(self, share: Callable[[Branch], float]) -> Iterator[Branch]:
+    def divide(self, share: Callable[["Branch"], float]) -> Iterator["Branch"]:
         """Yield the branches below. A branch that is LARGE and has blocks in it is replaced by its parts."""
         for child in self.children:
             has_blocks = any(part.kind == "group" for part in child.children)

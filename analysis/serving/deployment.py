@@ -2,8 +2,6 @@
 and replicas behind one queue (dp). Write the command lines that start these servers, by hardware/engines/runtimes.toml.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import lru_cache
@@ -80,7 +78,7 @@ class ParallelDegrees(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def worker(self) -> ParallelDegrees:
+    def worker(self) -> "ParallelDegrees":
         """The degrees that say how the devices of a stage share each operator."""
         return ParallelDegrees(tp=self.tp, ep=self.ep)
 

@@ -16,9 +16,9 @@ from analysis.model.ir.workload import Floats
 from analysis.model.request_bounds import TOKENS
 from analysis.model.transformer.transformer_request import LoadSpec, Request
 from hardware.base import file_access
-from hardware.base.arrays import NDArray
 from hardware.base.errors import RequestError
 from hardware.base.text import quantity
+from hardware.demand import NDArray
 
 Counts = NDArray[np.int64]
 REQUESTS = 400  # least requests of an open load, so that the slowest four are above the 99th percentile

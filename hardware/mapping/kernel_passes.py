@@ -20,8 +20,6 @@ rows, as in decoding, leave multiprocessors idle: then the keys are divided amon
 their results (FlashDecoding).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, cast
 
 import msgspec
@@ -352,7 +350,7 @@ class _Blocks(NamedTuple):
     is_step: Bools
 
 
-def _divide_blocks(g: Floats, rows: Floats, seen: Floats, kernels: _Kernels, device: Device) -> _Blocks:
+def _divide_blocks(g: Floats, rows: Floats, seen: Floats, kernels: "_Kernels", device: Device) -> _Blocks:
     """Divide `g` products of so many rows, which see so many keys, into blocks, (a,) each."""
     assumed = cast(GpuConstants, device.arch.constants)
     tile_rows = np.minimum(np.ceil(rows / kernels.instruction_rows) * kernels.instruction_rows, kernels.rows)
@@ -368,7 +366,7 @@ def _divide_blocks(g: Floats, rows: Floats, seen: Floats, kernels: _Kernels, dev
 
 
 def _tile_seconds(
-    demand: Demand, index: Ints, values: Floats, kernels: _Kernels, setup: Setup, rates: Efficiency
+    demand: Demand, index: Ints, values: Floats, kernels: "_Kernels", setup: Setup, rates: Efficiency
 ) -> Floats:
     """Return the seconds of products and softmax on all units without padding, (s, a)."""
     device = setup.device
@@ -388,7 +386,7 @@ def _start_seconds(
     index: Ints,
     lengths: tuple[Floats, Floats, Floats],
     blocks: _Blocks,
-    kernels: _Kernels,
+    kernels: "_Kernels",
     setup: Setup,
 ) -> tuple[Floats, Floats]:
     """Return the seconds in which a block starts and in which all start, (a,) each. `lengths` are the keys that a row

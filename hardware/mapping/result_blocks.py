@@ -12,8 +12,6 @@ each block of pixels, the input, with what windows of two blocks share, for each
 is finished while the next is multiplied, so a layer takes the longer of both, and both ends of the shorter.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

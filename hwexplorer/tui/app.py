@@ -13,7 +13,6 @@ from rich.console import Console
 from textual import events
 from textual.app import App
 from textual.screen import Screen
-from textual.theme import Theme
 
 from hardware.base.errors import RequestError, unknown
 from hardware.base.records import map_arrays_apart
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 class HwExplorer(App[None], inherit_css=False):
     """The explorer on a provider."""
 
-    CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False  # overlays/command_palette.py is the palette
     ALLOW_SELECT = False
     TITLE = "hwexplorer"
@@ -62,12 +60,6 @@ class HwExplorer(App[None], inherit_css=False):
         theme = "ansi" if plain else theme
         super().__init__(ansi_color=True if plain else None)
         self._disable_tooltips = self._disable_notifications = True  # the footer shows messages
-        for name in palette.THEMES:
-            colours = palette.COLOURS[name]
-            ansi = colours.ground == "default"  # the terminal keeps its colours
-            self.register_theme(Theme(f"hw-{name}", colours.accent, dark=colours.dark, ansi=ansi))
-        self.theme = f"hw-{theme}"
-        self.stylesheet.set_variables(self.get_css_variables())
         self.ascii = ascii
         self.keymap = keymap
         self.session = Session(state, provider, saved_sessions, opens_heaviest)
@@ -85,19 +77,15 @@ class HwExplorer(App[None], inherit_css=False):
         return self.explorer
 
     def get_css_variables(self) -> dict[str, str]:
-        """Return the colours of the theme; none for the theme that Textual begins with, which is never drawn."""
-        colours = palette.COLOURS.get(self.theme.removeprefix("hw-"))
-        ansi = "ansi_" * self.current_theme.ansi
-        return {"background": ansi + colours.ground, "foreground": ansi + colours.text} if colours else {}
+        """Return none: Textual's themes are not used."""
+        return {}
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return Textual's filters for NO_COLOR, else none: palettes have no colours that need to be converted."""
         return super().get_line_filters() if self.no_color else ()
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Refresh the styles, but not before the first frame: until then they are read once, in the theme's colours."""
-        if self.explorer.prefetch is not None:
-            super().refresh_css(animate)
+        """Do nothing, since styles follow from no theme: Textual would read them again at the start."""
 
     def on_load(self) -> None:
         """Keep the event loop. Exit if a signal came before the loop ran."""

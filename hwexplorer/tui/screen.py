@@ -60,6 +60,7 @@ class ExplorerScreen(SizedScreen):
         self._is_dimmed = False
         self._hovered = ""
         self._arrangement: object = None
+        self.take_ground(theme)
         session.subscribe(self._hear)
 
     def _hear(self, event: sessions.SessionEvent) -> None:
@@ -244,7 +245,9 @@ class ExplorerScreen(SizedScreen):
 
     def _apply_colours(self, theme: str = "") -> None:
         theme = theme or self.theme_name
-        self.app.theme, self.colours = f"hw-{theme}", palette.Palette(theme, self.ascii)
+        self.colours = palette.Palette(theme, self.ascii)
+        for screen in self.app.screen_stack:
+            cast("SizedScreen", screen).take_ground(theme)
         self._is_dimmed = any(job.replaces_model for job in self.session.jobs)
         dimmed = palette.Palette(theme, self.ascii, dimmed=True) if self._is_dimmed else self.colours
         for pane in self.panes.values():

@@ -1,7 +1,9 @@
-"""A screen that has the size of its terminal, whatever size its messages tell."""
+"""A screen that has the size of its terminal, whatever size its messages tell, and the ground of a theme."""
 
 from textual.geometry import Size
 from textual.screen import Screen
+
+from hwexplorer.tui.palette import COLOURS
 
 
 class SizedScreen(Screen[None], inherit_css=False):
@@ -11,3 +13,8 @@ class SizedScreen(Screen[None], inherit_css=False):
         # Each layout sends the screen the size that it had. Two sizes in a row, each overtaken by the message of the
         # other, would be laid out by turns for ever.
         super()._screen_resized(self.app.size)
+
+    def take_ground(self, theme: str) -> None:
+        """Have the ground of a theme behind what is drawn."""
+        ground = COLOURS[theme].ground
+        self.styles.background = "ansi_default" if ground == "default" else ground

@@ -3,8 +3,6 @@
 Wide characters take two cells, combining ones none.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
@@ -132,7 +130,7 @@ class Measure(msgspec.Struct, frozen=True):
     short: str = ""
     narrow: tuple[int, ...] = ()
 
-    def at_width(self, width: int) -> Measure:
+    def at_width(self, width: int) -> "Measure":
         """Return the measure of the column in a width: with its short head if the head does not fit."""
         is_short = bool(self.short) and width < width_of(self.header)
         column = msgspec.structs.replace(self.column, title=self.short)

@@ -19,9 +19,9 @@ from analysis.estimate.metrics import METRICS
 from analysis.model.ir.workload import Floats, Ints
 from analysis.wording import SAME, describe_change
 from hardware.base import plugins
-from hardware.base.arrays import NDArray
 from hardware.base.errors import RequestError, unknown
 from hardware.base.text import count_noun, quantity
+from hardware.demand import NDArray
 from hardware.what_if import split_changes, with_unchanged
 from hwexplorer import engine
 from hwexplorer.state import EACH, TRACE_SORTS, State, pinned, replace

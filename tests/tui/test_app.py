@@ -457,9 +457,9 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.session.command_history == ["batch 32"]
     for key, look in (("escape", "dark"), ("enter", "light")):
         await pilot.press(*":theme light")
-        assert app.theme == "hw-light"
+        assert app.explorer.colours.theme == "light"
         await pilot.press(key)
-        assert app.theme == f"hw-{look}"
+        assert app.explorer.colours.theme == look
 
 
 @case("palette")

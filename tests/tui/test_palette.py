@@ -85,6 +85,6 @@ async def test_a_click_does_the_item_and_the_palette_opens_over_an_overlay() -> 
         await pilot.press("?", "ctrl+p", *"theme light")
         assert app.explorer.overlay == "palette"
         await pilot.click("FramedPane", offset=(4, 2))
-        assert (app.explorer.overlay, app.theme) == ("help", "hw-light")
+        assert (app.explorer.overlay, app.explorer.colours.theme) == ("help", "light")
         await pilot.press("ctrl+p", *"zzzz", "enter")
         assert app.explorer.overlay == "help"

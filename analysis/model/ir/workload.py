@@ -9,8 +9,6 @@ state for which batches it has figures: all, one, or up to a maximum. `decode` c
 gives finite, non-negative figures.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -23,11 +21,10 @@ import numpy as np
 
 from analysis.model import request_bounds
 from hardware.base import file_access
-from hardware.base.arrays import NDArray
 from hardware.base.errors import RequestError
 from hardware.base.records import memoize, share_memos
 from hardware.base.text import percent
-from hardware.demand import OpClass
+from hardware.demand import NDArray, OpClass
 
 
 class OperatorKind(msgspec.Struct, frozen=True):
@@ -252,7 +249,7 @@ class TrainedModel(msgspec.Struct, frozen=True):
     """The forward pass of which a workload is a training step, its `settings` (a Training), and whether its values have
     fewer than 32 bits."""
 
-    forward: Workload
+    forward: "Workload"
     settings: Any
     is_narrow: bool
 
@@ -337,7 +334,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
         times = 1.0 if self.repeats is None else self.repeats @ point
         return float((values @ point * times).sum())
 
-    def bound(self, **dims: int | None) -> Workload:
+    def bound(self, **dims: int | None) -> "Workload":
         """Return the same model with other defaults (memoized). Unknown dimensions and None are ignored."""
         changes = {name: value for name, value in dims.items() if value is not None and name in self.defaults}
         wanted = self.defaults | changes

@@ -5,8 +5,6 @@ A target with its inputs in parentheses is complete; states and caches use this 
 imports the named code.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -98,7 +96,7 @@ class Target(msgspec.Struct, frozen=True):
         """True for a model of a library, by the library's name for it."""
         return self.path in zoo.library_names()
 
-    def at_image_size(self, size: int) -> Target | None:
+    def at_image_size(self, size: int) -> "Target | None":
         """Return a library's model of images with another size of its input. None for any other model."""
         listed = zoo.libraries().get(self.path, {}).get(self.factory, {}).get("inputs", {}).values()
         if not self.is_library or self.inputs or any(shape[:2] != [1, 3] for shape in listed):

@@ -9,8 +9,6 @@ Values of 16 bits leave weights in fp32 (`masters`). Autocast casts operands of 
 gradients of weights after it; some calls are computed in fp32, and sums with their results too.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The operators and tensors of a training step while it is written: amounts are coefficients over the monomials of the
 forward pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

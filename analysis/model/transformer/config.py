@@ -1,7 +1,5 @@
 """The configuration of a transformer, and its layers that keep a state of constant size (`mixers.toml`)."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 from math import gcd
@@ -289,7 +287,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Return the fields that a layer has instead of those of the model."""
         return {name: values[layer % len(values)] for name, values in self.per_layer}
 
-    def of_layer(self, layer: int) -> Config:
+    def of_layer(self, layer: int) -> "Config":
         """Return the configuration with the sizes of one layer."""
         sizes = self.sizes_of(layer)
         if not sizes:

@@ -1,7 +1,5 @@
 """Write a graph call by call, with the module of each call, as a tracer does. Sizes are those of one device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -211,7 +209,7 @@ class StepWriter:
     stored: dict[int, tuple[list[Tensor], Tensor | None]] = field(default_factory=dict)
     blocks: list[Tensor] = field(default_factory=list)  # results of earlier blocks of layers, if later ones read them
 
-    def at_layer(self, layer: int) -> StepWriter:
+    def at_layer(self, layer: int) -> "StepWriter":
         """Return the step with the sizes of one layer."""
         return replace(self, config=self.config.of_layer(layer)) if self.config.per_layer else self
 

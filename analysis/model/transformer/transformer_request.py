@@ -5,8 +5,6 @@
 and workers.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from functools import cache, lru_cache
@@ -69,7 +67,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
             return f"{self.concurrency:,} client{'s' * (self.concurrency != 1)}"
         return f"{self.rate:g} request{'s' * (self.rate != 1)}/s"
 
-    def scaled(self, up: bool) -> LoadSpec:
+    def scaled(self, up: bool) -> "LoadSpec":
         """Return the next higher or lower load: twice or half the clients, or the next rate of 1, 2, 5, 10 .. A file
         of requests is unchanged."""
         if self.concurrency:
@@ -83,7 +81,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         rate = next(above) if up else max(below)
         return msgspec.structs.replace(self, rate=min(max(rate, 1e-3), MOST_RATE))
 
-    def neighbours(self) -> list[LoadSpec]:
+    def neighbours(self) -> list["LoadSpec"]:
         """Return the load between up to two lighter loads and two heavier ones, from light to heavy."""
         lighter, heavier = self.scaled(False), self.scaled(True)
         return list(dict.fromkeys([lighter.scaled(False), lighter, self, heavier, heavier.scaled(True)]))

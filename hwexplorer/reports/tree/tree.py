@@ -1,7 +1,5 @@
 """Show the parts of a model with their energy-delay product (EDP), the costliest first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,7 +57,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     bound: str
     reason: str
     format: str | msgspec.UnsetType = msgspec.UNSET
-    children: tuple[Node, ...] = ()
+    children: tuple["Node", ...] = ()
 
 
 def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:

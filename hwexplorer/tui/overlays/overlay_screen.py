@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 from textual import events
-from textual._styles_cache import StylesCache
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
@@ -68,7 +67,7 @@ class OverlayScreen(SizedScreen, ModalScreen[None]):
     `:` line print what it shows: it can be exported."""
 
     DEFAULT_CSS = """
-    OverlayScreen { layout: vertical; background: $background; overflow: hidden; }
+    OverlayScreen { layout: vertical; }
     OverlayScreen FramedPane { height: 1fr; }
     OverlayScreen StatusLine { height: 1; }
     """
@@ -83,6 +82,7 @@ class OverlayScreen(SizedScreen, ModalScreen[None]):
         self.pane.active = True
         self.prompt: status_lines.Prompt | None = None
         self.foot = framed_pane.StatusLine("foot", host.colours)
+        self.take_ground(host.colours.theme)
 
     def compose(self) -> ComposeResult:
         """Yield the pane and the footer."""
@@ -92,10 +92,6 @@ class OverlayScreen(SizedScreen, ModalScreen[None]):
     def on_resize(self) -> None:
         """Draw for the new size, which is first told when the overlay opens."""
         self.show_footer()
-
-    def on_unmount(self) -> None:
-        """Forget what was drawn: a cache of Textual keeps the lines of the last 1,024 widgets, closed ones too."""
-        StylesCache.get_inner_outer.cache_clear()
 
     @property
     def keys(self) -> list[Binding]:

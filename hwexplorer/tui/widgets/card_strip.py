@@ -4,7 +4,6 @@ from rich.segment import Segment
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from analysis.wording import FORMATS_DIFFER
 from hwexplorer.text.number_format import safe
@@ -27,7 +26,7 @@ class DeviceTable(TreeTable):
         return f"  {first + 1}-{first + count} of {total}"
 
 
-class CardStrip(Widget, can_focus=False, inherit_css=False):
+class CardStrip(framed_pane.Drawn):
     """Draws the answer and the devices; a click on a device posts `Chosen`, on the head of a column `Sorted`."""
 
     class Chosen(Message):

@@ -72,7 +72,18 @@ class Hovered(Message):
         self.text = text
 
 
-class FramedPane(Widget, can_focus=False, inherit_css=False):
+class Drawn(Widget, can_focus=False, inherit_css=False):
+    """Draws lines with all their colours. Textual applies no styles to them, which takes longer than to draw them."""
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the lines of a region for Textual."""
+        lines = [self.render_line(y) for y in crop.line_range]
+        for line_filter in self.get_line_filters():
+            lines = [line.apply_filter(line_filter, self.styles.background) for line in lines]
+        return lines if crop.width == self.size.width else [line.crop(*crop.column_span) for line in lines]
+
+
+class FramedPane(Drawn):
     """Draws its own frame: one line of title, a mark for the scroll position, thick lines if the pane has the keys."""
 
     class Clicked(Message):
@@ -281,7 +292,7 @@ class PaneLayout(Layout):
         ]
 
 
-class StatusLine(Widget, can_focus=False, inherit_css=False):
+class StatusLine(Drawn):
     """One line of text in segments: the header, the tabs, the footer."""
 
     class Pressed(Message):
