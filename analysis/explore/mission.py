@@ -12,7 +12,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import chain, product
+from itertools import accumulate, chain, product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -311,8 +311,6 @@ def _run_tasks(
     """Return the tasks, each on the unit of its place, the power of the module at rest, and the largest share of the
     time in which a unit works."""
     results = [find(task, units[place].key) for task, place in zip(mission.task, places, strict=True)]
-    if sum(result.memory.peak_bytes for result in results) > max(unit.memory_bytes for unit in units):
-        raise RequestError(f"{units[0].label} has no room for the models of these tasks")
     bandwidth = max(unit.memory_bandwidth for unit in units)
     memory_s = [float(r.run.kernel_memory_s.sum()) * r.device.memory_bandwidth / bandwidth for r in results]
     horizon_s = _horizon_s(mission.task, [result.latency_s for result in results])
@@ -438,6 +436,9 @@ def _places(task: Task, units: Sequence[Device], find: Find) -> list[int]:
 def divide_tasks(mission: Mission, units: Sequence[Device], find: Find) -> ModuleAnswer:
     """Return the best division of the tasks among the units: possible, then no frame dropped, then least power. If
     there are too many divisions to try, tasks move one by one while that makes it better."""
+    held_bytes = accumulate(find(task, units[0].key).memory.peak_bytes for task in mission.task)
+    if any(held > max(unit.memory_bytes for unit in units) for held in held_bytes):  # before more tasks are estimated
+        raise RequestError(f"{units[0].label} has no room for the models of these tasks")
     choices = [_places(task, units, find) for task in mission.task]
     if math.prod(map(len, choices)) <= _DIVISIONS:
         divisions = dict.fromkeys(_first_of_alike(places, units) for places in product(*choices))

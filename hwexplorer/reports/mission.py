@@ -25,7 +25,6 @@ DEVICES = columns(
 )  # fmt: skip
 CELLS = columns(mission.MissionCell, device={"shown": engine.marked_key})
 _Answer = mission.MissionAnswer | mission.MissionTable
-WAYS = columns(mission.MissionChange)
 
 
 def _state_of(state: State, task: mission.Task) -> State:
@@ -128,7 +127,7 @@ VERB = declare.Report(
         declare.Rows("tasks", lambda answer: f"Tasks on {best.device}" if (best := _best(answer)) else "",
                      columns(mission.TaskAnswer), of=lambda answer: best.tasks if (best := _best(answer)) else (),
                      key="model", footer=_power, optional=True),
-        declare.Rows("ways", "Ways to make it possible", WAYS, key="change", optional=True,
+        declare.Rows("ways", "Ways to make it possible", columns(mission.MissionChange), key="change", optional=True,
                      of=lambda answer: getattr(answer, "ways", ())),
         declare.Rows("modules", "Devices", DEVICES, key="device", first=10, optional=True,
                      of=lambda answer: getattr(answer, "modules", ())),
