@@ -181,6 +181,11 @@ def test_rows_of_runs_that_failed_or_sent_tokens_at_once(tmp_path: Path) -> None
 _TEXTS = {  # the first lines of what tools print, and their names
     "total duration: 5.21s\neval rate:            58.54 tokens/s\n": "ollama --verbose",
     "llama_perf_context_print:        eval time =    5090.00 ms /   298 runs": "llama.cpp",
+    "prompt eval time =     123.45 ms /   512 tokens (    0.24 ms per token)": "llama.cpp",
+    "Throughput: 12.34 requests/s, 5678.90 total tokens/s": "vllm bench",
+    "Message Name,Message ID,Average,Max,Min\nTotal Inference Time,0,5123,6000,4900": "QNN",
+    "Median prediction time: 3.21 ms": "Core ML",
+    " -- Measuring prompt speed...\n ** Length   512 tokens:   8123.4 t/s": "ExLlama",
     "Inference timings in us: Init: 5685, First inference: 18535, Inference (avg): 14462.3": "benchmark_model",
     "Network Name: yolov8n\nFPS     (hw_only)                 = 491.2": "hailortcli",
     "I RKNN: [08:00:00.000] RKNN API version: 2.3.0": "RKNN Toolkit",
