@@ -320,7 +320,7 @@ def _devices(given: dict[str, Any], state: State, subject: declare.Subject) -> d
         if subject.several or (subject.compares and len(names) > 1):
             changes["devices"] = devices = names
         elif len(names) != 1:
-            raise RequestError(f"{given['verb']} takes one device after --on, not {len(names)}")
+            raise RequestError(f"{given['verb']} takes one device after --on, not {len(names)}: `why` compares several")
         else:
             changes["devices"], changes["on"] = _with_device(names[0], devices)
     elif subject.everywhere and "/" not in (given.get("model") or ""):

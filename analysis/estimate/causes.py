@@ -203,7 +203,7 @@ _CAUSE_OF_FAMILY = {"on-chip memory": ON_CHIP, "DRAM": DRAM, "static power": STA
 _CAUSE_OF_FAMILY |= {"launch": LAUNCH_CAUSE, "waiting loops": LAUNCH_CAUSE}
 
 # The steps from the roofline's time to the estimated time.
-STEPS = ("ideal", "tiles", "memory", "launch", "throttled")
+STEPS = ("ideal", "tiles", "memory", "launch", "throttled", "shared")
 
 
 class Causes(msgspec.Struct, frozen=True):
@@ -254,18 +254,8 @@ def cause_of_family(family: str) -> int:
 
 def _seconds_by_cause(result: Estimate) -> tuple[Floats, Floats]:
     """Return the seconds by cause, and the ideal part of them, each (6, n)."""
-    run, demand = result.run, result.demand
-    mapping, flow, kernel, busy = run.mapping, run.mapping.traffic, demand.kernel, run.busy_s
-    # Layers that stream to each other take longer than any of their resources: they fill and wait.
-    waits = np.zeros_like(busy)
-    if mapping.busy_s is not None:
-        waits = np.maximum(busy - np.maximum(run.kernel_compute_s, run.kernel_memory_s), 0.0)
-    arithmetic = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
-    # Filling blocks and the memory passes of helper kernels are not hidden behind the resource that bounds.
-    at_work = busy - waits - run.serial_s.sum(axis=0)
-    roof = demand.per_kernel(flow.dram_bytes) / result.device.memory_bandwidth
-    ideal = np.minimum(np.maximum(arithmetic, roof), at_work)
-
+    run, demand, kernel, busy = result.run, result.demand, result.demand.kernel, result.run.busy_s
+    waits, at_work, ideal, _ = _times_at_work(result)
     # The head of a kernel has its overhead; the rest is divided as in the estimate.
     before = run.latency_s / ratio(run.kernel_s, run.unthrottled_s, 1.0)[kernel]
     launch = np.where(demand.head, np.minimum(run.overhead_s[kernel], before), 0.0)
@@ -280,15 +270,44 @@ def _seconds_by_cause(result: Estimate) -> tuple[Floats, Floats]:
     return time_s, ideal_s
 
 
-def steps(sums: Causes) -> Floats:
-    """Return the waterfall of the sums over a node: seconds by step and cause, (5, 6); their sum is the latency."""
-    rest = sums.time_s - sums.ideal_s
-    result = np.zeros((len(STEPS), len(CAUSES)))
-    result[0] = sums.ideal_s
-    result[1, COMPUTE] = rest[COMPUTE]
-    result[2, [ON_CHIP, DRAM]] = rest[[ON_CHIP, DRAM]]
-    result[3, LAUNCH_CAUSE], result[4, THROTTLED] = rest[LAUNCH_CAUSE], rest[THROTTLED]
-    return result
+def steps(result: Estimate, members: Ints) -> Floats:
+    """Return the waterfall of a node: seconds by step and cause, (6, 6); their sum is its latency. Operators that share
+    kernels with others take what they would take alone; the last step, at most 0, is what the others hide of it. Parts
+    of a kernel follow the resource that bounds it, so they may grow as that changes, while the kernel gets quicker."""
+    sums = causes(result).sum_over(members)
+    table = np.zeros((len(STEPS), len(CAUSES)))
+    table[0], table[[1, 2, 2, 3, 4], range(5)] = sums.ideal_s, (sums.time_s - sums.ideal_s)[:5]
+    run, demand, mapping = result.run, result.demand, result.run.mapping
+    is_member = np.zeros(demand.n)
+    is_member[members] = 1.0
+    needs_s = np.array((mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s))
+    own_s, all_s = demand.per_kernel(needs_s * is_member), demand.per_kernel(needs_s)
+    is_shared = demand.per_kernel(is_member) < np.bincount(demand.kernel)
+    shared = np.flatnonzero(is_shared & own_s.any(axis=0) & all_s.any(axis=0))
+    bound, (_, at_work, ideal, limits_s) = run.resource[shared], _times_at_work(result)
+    own_s, work_s = own_s[:, shared], at_work[shared] / all_s[bound, shared]
+    part, alone_s = own_s[bound, range(len(shared))], own_s.max(axis=0) * work_s
+    roof_s = np.minimum(demand.per_kernel(limits_s * is_member)[:, shared].max(axis=0), alone_s)
+    before = part / all_s[bound, shared] * ideal[shared], part * work_s
+    for resource, sign, (roofs, totals) in ((bound, -1.0, before), (own_s.argmax(axis=0), 1.0, (roof_s, alone_s))):
+        for place, roof, total in zip(resource.tolist(), sign * roofs, sign * totals, strict=True):
+            table[[0, 1 + (place > 1), 5], _CAUSE_OF_RESOURCE[place]] += roof, total - roof, -total
+    return table
+
+
+def _times_at_work(result: Estimate) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the seconds of each kernel in which it waits for another, works at the resource that bounds it, and would
+    work at the roofline, (k,) each; and of each operator at the peaks of matrix and vector units and DRAM, (3, n)."""
+    run, demand, mapping = result.run, result.demand, result.run.mapping
+    # Layers that stream to each other take longer than any of their resources: they fill and wait.
+    waits = np.zeros_like(run.busy_s)
+    if mapping.busy_s is not None:
+        waits = np.maximum(run.busy_s - np.maximum(run.kernel_compute_s, run.kernel_memory_s), 0.0)
+    # Filling blocks and the memory passes of helper kernels are not hidden behind the resource that bounds.
+    at_work = run.busy_s - waits - run.serial_s.sum(axis=0)
+    dram_s = mapping.traffic.dram_bytes / result.device.memory_bandwidth
+    limits_s = np.array((mapping.matrix_ideal_s, mapping.vector_ideal_s, dram_s))
+    return waits, at_work, np.minimum(demand.per_kernel(limits_s).max(axis=0), at_work), limits_s
 
 
 def shares(result: Estimate, metric: str) -> Floats:

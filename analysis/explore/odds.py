@@ -26,6 +26,7 @@ from analysis.estimate.metrics import METRICS
 from hardware.base import file_access
 from hardware.base.file_access import read_list
 from hardware.base.text import percent
+from hardware.engines.runtime import MODES
 from hardware.precision import runs_wider
 
 if TYPE_CHECKING:
@@ -249,7 +250,8 @@ def verdict(
     backed = next((run for run in rivals if wording.is_backed(run.trust)), None)
     is_predicted = not wording.is_backed(best.trust)
     is_in_doubt = rival is not None and (is_predicted or odds < SURE) and best.device.facts != rival.device.facts
-    run = _run_to_measure(best, rival, metric) if rival is not None and is_in_doubt else ""
+    is_software = best.runtime.id not in MODES  # a mode alone is nothing that one could run
+    run = _run_to_measure(best, rival, metric) if rival is not None and is_in_doubt and is_software else ""
     devices = [run.device for run in results]
     names = dict(zip([device.key for device in devices], wording.distinct_names(devices), strict=True))
     lines = [_sentence(best, rival, odds, metric, names)] if rival is not None or not hypothetical else []

@@ -26,7 +26,6 @@ from analysis.wording import ratio, work_word
 from hardware.base.errors import RequestError
 from hardware.base.records import group_by
 from hardware.base.text import Unit, count_noun, percent, quantity, whole
-from hardware.execute import POWER, RESOURCES
 from hardware.map_demand import architecture_of
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Subject
@@ -42,7 +41,7 @@ MORE = "More: --all (requests over time)"
 NOTHING = 1e-9  # fraction of the latency below which a step is left out
 
 # Names of the steps of analysis/estimate/causes.py.
-STEP_NAMES = ("roofline", "+ partly filled", "+ memory wait", "+ launch", "+ power limit")
+STEP_NAMES = ("roofline", "+ part filled", "+ memory wait", "+ launch", "+ power limit", "- overlapped")
 
 
 class NodeGain(msgspec.Struct, frozen=True):
@@ -120,7 +119,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> plain
     reason = () if state.at == HOST else _reason(figures, kind, index, members)
     lead = _HOST if state.at == HOST else (() if state.at else outcome.answer) or lead
     first: list[plain.Section] = [("", lead)] * bool(lead)
-    first.append(("", (*reason, *_actual(figures, kind, members, best))))
+    first.append(("", (*reason, *_actual(result, members, best))))
     first += extra if is_whole else extra[:1]
     if state.at != HOST and (times := tree_view.measured_times(state, whole)):  # no trace has the host's work
         first.append(("Measured", tree_view.trace_annex().node_lines(times, members)))
@@ -156,41 +155,32 @@ def _against_pin(state: State, here: Estimate) -> tuple[str, ...]:
 
 
 def _steps(result: Estimate, members: Ints) -> tuple[plain.WaterfallStep, ...]:
-    table = causes.steps(causes.causes(result).sum_over(members))
-    total = float(table.sum())
-    if not total:
+    table = causes.steps(result, members)
+    total = float(table[:-1].sum())
+    if not result.run.latency_s[members].any():
         return ()
     bars, start_s = [], 0.0
     for name, parts in zip(STEP_NAMES, table, strict=True):
         seconds = float(parts.sum())
         if seconds > NOTHING * total:
             bars.append(plain.WaterfallStep(name, seconds, start_s / total, plain.Stack((parts / total).tolist())))
+        elif seconds < -NOTHING * total:
+            hidden = plain.Stack((-seconds / total, *[0.0] * 5))
+            bars.append(plain.WaterfallStep(name, seconds, (start_s + seconds) / total, hidden))
         start_s += seconds
     return tuple(bars)
 
 
-def _actual(figures: tree_figures.TreeFigures, kind: str, members: Ints, best: NodeGain | None) -> tuple[str, ...]:
+def _actual(result: Estimate, members: Ints, best: NodeGain | None) -> tuple[str, ...]:
     """Return the predicted time, which is the sum of the steps, and the gain from the best setting."""
-    result = figures.estimate
     latency_s = float(result.run.latency_s[members].sum())
     if latency_s <= 0:
-        return (f"It takes no time of its own: it is inside the kernel of {_head(figures, int(members[0]))}.",)
+        return ("It takes no time of its own.",)
     fast, slow = (latency_s * factor for factor in result.trust.band)
     lines = [f"= predicted {_s(latency_s)} (band {_s(fast)} to {_s(slow)})"]
-    if kind == "operator" and figures.fused[members[0]]:
-        head = _head(figures, int(members[0]))
-        if head != result.workload.operators.path[int(members[0])]:
-            lines[0] += f", inside the kernel of {head}"
     if best is not None:
         lines.append(f"{str(best)[0].upper()}{str(best)[1:]}" if best.name.startswith("batch") else str(best))
     return tuple(lines)
-
-
-def _head(figures: tree_figures.TreeFigures, operator: int) -> str:
-    """Return the path of the operator for which the kernel of an operator is launched."""
-    result = figures.estimate
-    head = int(kernels(result).head[result.demand.kernel[operator]])
-    return result.workload.operators.path[head]
 
 
 def _gaps(result: Estimate) -> tuple[str, ...]:
@@ -207,7 +197,7 @@ def _explain_node(state: State) -> NodeExplanation:
     whole = engine.result(state)
     members, result = tree_figures.operators_of(whole, state.at), tree_figures.estimate_of_node(whole, state.at)
     text = why(state)
-    table = causes.steps(causes.causes(result).sum_over(members))
+    table = causes.steps(result, members)
     times = None if state.at == HOST else tree_view.measured_times(state, whole)
     energy_j = float(result.run.energy_j[members].sum())
     return NodeExplanation(
@@ -254,18 +244,15 @@ def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
 
 
 def _shared_kernels(result: Estimate, members: Ints) -> tuple[str, ...]:
-    """Describe how most kernels of a node are divided, if they also do the work of others. A part takes more of their
-    time if another resource becomes the limit, even in quicker kernels."""
-    run, kernel = result.run, result.demand.kernel
-    is_own, in_kernel = np.zeros(len(kernel), dtype=bool), np.zeros(result.demand.n_kernels, dtype=bool)
-    is_own[members], in_kernel[kernel[members]] = True, True
-    others = np.flatnonzero(in_kernel[kernel] & ~is_own)
-    shared = np.flatnonzero(np.bincount(kernel[others]))
-    if 2 * len(shared) <= in_kernel.sum():
+    """Name the operators with which a node shares most of its kernels."""
+    kernel = result.demand.kernel
+    is_other = np.isin(kernel, kernel[members])
+    is_other[members] = False
+    others = np.flatnonzero(is_other)
+    shared, own = (len({*kernel[operators].tolist()}) for operators in (others, members))
+    if 2 * shared <= own:
         return ()
-    resource = RESOURCES[int(np.bincount(run.resource[shared], run.busy_s[shared]).argmax())]
-    name = name_pattern(result.workload.operators.path[others[0]])
-    return (f"{count_noun(len(shared), 'kernel')} shared with {name}: parts by use of the {resource}, their limit",)
+    return (f"{count_noun(shared, 'kernel')} shared with {name_pattern(result.workload.operators.path[others[0]])}",)
 
 
 def _describe_work(result: Estimate, i: int) -> str:
@@ -293,8 +280,7 @@ def _time(figures: tree_figures.TreeFigures, kind: str, index: int, members: Int
             return (f"{_s(part_s)} of the {_s(kernel_s)} that its kernel takes; of the whole kernel:", *of_kernel)
         return of_kernel
     total = float(run.kernel_s[places].sum())
-    band = f" (band {captions.band_words(result.latency_band_s, result.latency_s)})" if kind == "model" else ""
-    return (f"{len(places)} kernels = {_s(total)}{band}",)
+    return (f"{len(places)} kernels = {_s(total)}",)
 
 
 def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
@@ -303,10 +289,8 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
     launch_s = divide_host_work(result)[0].run.overhead_s[k]
     host_s = run.unthrottled_s[k] - run.busy_s[k] - launch_s
     host = f" + host's start {_s(host_s)}" if host_s > launch_s * 1e-9 else ""
-    limit = quantity(result.power_limit_w, "W")
     return (
         f"work {busy} (compute {compute}, memory {memory}) + launch {_s(launch_s)}{host} = {_s(run.unthrottled_s[k])}",
-        *([f"power limit {limit}: throttled to {_s(run.kernel_s[k])}"] if run.bound[k] == POWER else []),
         f"{quantity(rows.flops[k], 'FLOP')} at {percent(run.utilization[k], 1)} of the peak; "
         f"{quantity(rows.dram_bytes[k], 'byte')} of the {quantity(rows.chip_bytes[k], 'byte')} moved cross DRAM",
         f"another bound with {wording.bound_change(result, k)}",

@@ -92,11 +92,15 @@ def scale_for(values: Iterable[float | None], unit: str = "") -> Scale:
 
 
 def header(title: str, label: str) -> str:
-    """Return `title unit`, without a unit that the title ends with, and without a title that the unit ends with."""
+    """Return `title unit`, without a unit that the title ends with, and without a title that the unit ends with.
+    `Energy/inf` in mJ is `Energy mJ/inf`."""
     if label == "x" or title.endswith(label):
         return title
-    if label.endswith("/s") and title.endswith("/s"):
+    name, _, per = title.rpartition("/")
+    if per == "s":
         return f"{label.removesuffix('/s')} {title}"
+    if name and " " not in per:
+        return f"{name} {label}/{per}"
     return label if label.endswith(title) else f"{title} {label}"
 
 

@@ -414,8 +414,9 @@ class TreePane(ViewPane):
         self.content.go(state.at)
         order = f"sorted by {state.order}" if (state.sort, state.descending) != ("share", True) else ""
         device = f"{views.device_name(state.on)}{' and others' * state.heat}"
-        subject = f"find {state.find!r} · " if counted else f"by {state.by} · " * (state.by != "module")
-        self.set_title(f"{subject}{device}", f"{counted} of the {metric_word(state.metric)}" if counted else order)
+        found = f"find {state.find!r}: {counted} of the {metric_word(state.metric)} · "
+        subject = found if counted else f"by {state.by} · " * (state.by != "module")
+        self.set_title(f"{subject}{device}", order)
 
     def _narrow_rows(self, tree: plain.Table) -> tuple[plain.Table, str]:
         """Return the rows that the search finds, and their number in words; the whole tree if it finds none."""

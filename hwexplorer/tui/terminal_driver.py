@@ -62,6 +62,8 @@ class Keys:
             return
         if "\x1b[20" in read:
             self._is_in_brackets = read.rfind("\x1b[200~") > read.rfind("\x1b[201~")
+        elif not self._is_in_brackets:
+            read = read.replace("\n", "\r")  # enter, typed before the terminal sent keys as they are
         try:
             messages: list[Message] = []
             for place, text in enumerate(_ESCAPED.split(read)):

@@ -86,13 +86,8 @@ class Amount(float):
 
 
 def write_amount(value: float | None, column: Column) -> str:
-    """Write a number of a column of quantities, in its own unit or the column's. Leave out the symbol if the title of
-    the column has it: `EDP J·s`, `J/inf`."""
-    text = quantity(value, value.unit if isinstance(value, Amount) else column.unit)
-    for word in column.title.replace("/", " ").split():
-        if text.endswith(word):
-            return text.removesuffix(word).rstrip()
-    return text
+    """Write a number of a column of quantities, in its own unit or the column's."""
+    return quantity(value, value.unit if isinstance(value, Amount) else column.unit)
 
 
 class Row(msgspec.Struct, frozen=True):

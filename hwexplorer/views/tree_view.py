@@ -148,7 +148,6 @@ COLUMNS = (
     Column("bound", "Limit", role="text", keep=2, help="memory: DRAM; on-chip: memory on the chip"),
     Column("cumulative", "Cum %", "%", keep=3, help="cumulative share, with the level sorted by share"),
     Column("kind", "Kind", role="text", keep=4),
-    Column("fused", "Kernel", role="text", keep=5, help="fused with others, its own, or part of one"),
     Column("utilization", "Util", "%", keep=6, help="share of the peak in the format that runs"),
     Column("macs", "MAC", "MAC", keep=6),
     Column("dram", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
@@ -372,15 +371,14 @@ def _cells(
     bound = add_up(bound_s, of_host).argmax(axis=0)
     modifier = level.modifier.copy()
     modifier[0] = 1.0
-    is_fused = [_fused(figures, branch, is_separate) for (_, branch), is_separate in zip(nodes, apart, strict=True)]
     return {
         "name": _names(figures, nodes),
         "bar": list(map(plain.Stack, parts.T.tolist(), share.tolist())),
         "share": share.tolist(),
         "edp": level.edp_js.tolist(),
         "latency": [
-            time_s if time_s or how != "fused" else plain.Worded(0.0, "fused")
-            for time_s, how in zip(level.latency_s.tolist(), is_fused, strict=True)
+            plain.Worded(0.0, "fused") if not time_s and branch.kind == "operator" and not is_separate else time_s
+            for time_s, (_, branch), is_separate in zip(level.latency_s.tolist(), nodes, apart, strict=True)
         ],
         "energy_per_inference": (level.energy_j / result.scenario.batch).tolist(),
         # A fused operator that adds no time has no limit.
@@ -388,7 +386,6 @@ def _cells(
         "cumulative": running_shares(np.array([depth for depth, _ in nodes]), share).tolist(),
         "format": [format_of(result, branch) for _, branch in nodes],
         "kind": [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
-        "fused": is_fused,
         "utilization": level.utilization.tolist(),
         "macs": level.macs.tolist(),
         "dram": level.dram_bytes.tolist(),
@@ -415,15 +412,6 @@ def running_shares(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
         level = (depths == depth) | (is_leaf & (depths < depth))
         running[depths == depth] = tree_figures.cumulative_share(share[level])[depths[level] == depth]
     return running
-
-
-def _fused(figures: tree_figures.TreeFigures, branch: tree_figures.Branch, apart: bool) -> str:
-    if branch.kind in ("host", "part"):
-        return "part" if branch.kind == "part" else ""
-    if branch.kind == "operator":
-        return "own" if apart else "fused"
-    whole = branch.kind == "model" or len(branch.members) > branch.count
-    return "fused" if figures.estimate.execution == "fused" and whole else "own"
 
 
 def _ranks(

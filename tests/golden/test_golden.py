@@ -27,7 +27,7 @@ CASES = {
 }
 # Texts of more than the lines of a screen: their words ask for every level, step or knob.
 LONG = {"compare_detailed", "tune", "why_in_turn"}
-ENERGY_OF_WHAT = re.compile(r"\b[Ee]nergy [munpkµ]?J\b")  # a head must say: per inference, of the batch
+ENERGY_OF_WHAT = re.compile(r"\b[Ee]nergy [munpkµ]?J\b(?!/)")  # a head must say: per inference, of the batch
 
 
 @pytest.mark.usefixtures("found_once")

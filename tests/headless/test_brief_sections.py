@@ -72,7 +72,7 @@ def test_why_of_a_merged_row_says_what_its_operators_are(call: Call) -> None:
     assert "3 times 3 x 3 convolution, 64 channels, 56 x 56 on tensor cores" in text
 
 
-HEADS = ("Device", "Rank", "EDP / ", "Latency ", "Energy/inf ", "EDP ", "Rate ", "Software", "Evidence")
+HEADS = ("Device", "Rank", "EDP / ", "Latency ", "Energy ", "EDP ", "Rate ", "Software", "Evidence")
 
 
 @pytest.mark.parametrize("on", ["", "jetson_agx_orin,h100_sxm,hailo10h", "jetson_agx_xavier_cpu,mi300x"])

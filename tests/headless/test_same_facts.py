@@ -23,7 +23,7 @@ STATE = "resnet18@b8,fp16?pane=compare&zoom=1"
 # What is told of each device: the title of its column, its name in CSV, its key in JSON.
 TOLD = (
     ("Latency", "latency_s", "latency_s"),
-    ("Energy/inf", "energy_j_per_inference", "energy_j_per_inference"),
+    ("Energy", "energy_j_per_inference", "energy_j_per_inference"),
     ("Rate", "throughput_per_s", "throughput_per_s"),
     ("Power", "power_w", "average_power_w"),
     ("Util", "utilization", "utilization"),
@@ -104,7 +104,7 @@ def missing(known: Facts, rows: Rows, name: str) -> Iterator[tuple[str, str]]:
                 found = float(row.get(in_json if name == "json" else in_csv, "nan")) == value
             else:
                 head = next((h for h in row if h == title or h.rpartition(" ")[0] == title), "")
-                found = bool(head) and shows(row[head].split(" ")[0], value, factor(head))
+                found = bool(head) and shows(row[head].split(" ")[0], value, factor(head.removesuffix("/inf")))
             if not found:
                 yield device, title
 

@@ -26,7 +26,7 @@ async def palette() -> AsyncIterator[HwExplorer]:
     ("text", "field", "value"),
     [
         ("model vit_b_16", "model", "vit_b_16"),
-        ("on l40s", "on", "l40s"),
+        ("on tpu_v4", "on", "tpu_v4"),
         ("plot batch", "plot", "batch"),
         ("at layer4.1.conv2", "at", "layer4.1.conv2"),
         ("precision int8", "precision", "int8"),
@@ -56,7 +56,7 @@ async def test_it_finds_and_does(text: str, field: str, value: object) -> None:
         ("color", "Change the colours .."),
         ("MobileNetV2", "Open mobilenet_v2"),
         ("mobv2", "Open mobilenet_v2"),
-        ("4090", "Add NVIDIA GeForce RTX 4090, or go to it"),
+        ("4090", "Add NVIDIA GeForce RTX 4090"),
         ("edp", "metric edp"),
     ],
 )

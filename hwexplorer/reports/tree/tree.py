@@ -181,7 +181,7 @@ def _columns(level: tree_figures.TreeLevel, i: int, batch: int) -> dict[str, Any
 
 _BY_HELP = "rows of the tree (default: module in text and HTML, subgraph in --all, JSON and CSV)"
 FOLD, LINES = 1.0, 26  # brief text folds rows below this share in %, and has at most so many rows
-DETAILS = ("cumulative", "fused", "utilization", "macs", "dram", "base", "modifier", "benefit")
+DETAILS = ("cumulative", "utilization", "macs", "dram", "base", "modifier", "benefit")
 
 
 def _document(state: State) -> dict[str, Any]:

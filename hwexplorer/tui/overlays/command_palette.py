@@ -136,7 +136,7 @@ def _task_items(session: Session, keymap: keys.Keymap, ask: Callable[[str], None
         for (phase, line), (title, words) in zip(lines.items(), PHASE_TASKS.values(), strict=True)
     ]
     items = [
-        PaletteItem(title, f"types {does}for you", partial(ask, does[1:]), words, TASK)
+        PaletteItem(title, f"types {does.strip()} for you", partial(ask, does[1:]), words, TASK)
         if does.startswith(":")
         else _action_item(session, keymap.by_id[does], title, f"{title} {words}", TASK)
         for title, words, does in TASKS
@@ -177,8 +177,8 @@ def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[Palett
         if name not in _REPEAT:
             helps |= dict.fromkeys(map(str.strip, commands.completions(session, f"{name} ")), known.help)
     for line, says in helps.items():
-        title, about = captions.get(line, (line, says))
-        yield PaletteItem(title, about, partial(commands.submit, session, line), line, LINE)
+        title, about, does = captions.get(line, (line, says, line))
+        yield PaletteItem(title, about, partial(commands.submit, session, does), line, LINE)
 
 
 def _model_items(session: Session) -> list[PaletteItem]:
@@ -196,13 +196,14 @@ def _model_items(session: Session) -> list[PaletteItem]:
     return items
 
 
-def _device_captions(session: Session) -> dict[str, tuple[str, str]]:
-    """Return title and help for each line that goes to a device."""
+def _device_captions(session: Session) -> dict[str, tuple[str, str, str]]:
+    """Return title, help and command for each line that goes to a device. A device that is not there is added, while
+    the screen stays where it is."""
     table, there = session.provider.devices(session.state), session.state.devices
     place = next((place for place, column in enumerate(table.columns) if column.key == "name"), 0)
     names = {row.key: row.cells[place] for row in table.rows}
     return {
-        f"on {key}": (f"Go to {name}" if key in there else f"Add {name}, or go to it", key)
+        f"on {key}": (f"Go to {name}", key, f"on {key}") if key in there else (f"Add {name}", key, f"add {key}")
         for key, name in names.items()
     }
 

@@ -11,6 +11,7 @@ from hwexplorer.tui.palette import Palette, stacked
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views import layout, plain
 
+NAME = 13  # cells of the name of a step
 KEY = 18  # cells at least for the key of a line
 BAR_MIN = 4  # cells; a narrower bar says nothing
 ROOMY = 12  # lines; a higher pane has blank lines between sections
@@ -109,11 +110,10 @@ class Prose(Content):
 
     def _step(self, step: plain.WaterfallStep, palette: Palette) -> list[Segment]:
         """Draw the name of a step, its bar where the one before ended, and its seconds."""
-        label, most = step.name, 17
-        if self.width < 40:  # the first words are enough
-            label, most = label.partition(" and ")[0].partition(" (")[0], 13
         seconds = " " + quantity(step.seconds, "s").rjust(8)
-        name = layout.pad(label, min(most, self.width // 2, max(1, self.width - layout.width_of(seconds) - 1))) + " "
+        name = (
+            layout.pad(step.name, min(NAME, self.width // 2, max(1, self.width - layout.width_of(seconds) - 1))) + " "
+        )
         room = self.width - layout.width_of(name) - layout.width_of(seconds)
         bar: list[Segment] = []
         if room >= BAR_MIN:

@@ -5,7 +5,6 @@ It holds no terminal and no widget: `line` turns a row of the window into segmen
 depend on how many rows there are, and a test can print it.
 """
 
-import re
 from collections.abc import Collection, Sequence
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ from rich.segment import Segment
 
 from analysis.document import Cell, Column
 from hardware.base.text import percent
+from hwexplorer.text import terms
 from hwexplorer.text.number_format import header, safe
 from hwexplorer.tui import palette
 from hwexplorer.tui.widgets.framed_pane import Content
@@ -74,7 +74,7 @@ def _measure(table: plain.Table, index: int, names: int, good: int) -> layout.Me
             layout.width_of(column.title),
         )
         return replace(as_written, least=need, most=need)
-    short = column.short or re.sub(r"^Energy(/\w+) (\w+)$", r"\2\1", as_written.header)
+    short = column.short or as_written.header.removeprefix("Energy ")
     forms = as_written, replace(as_written, short=short).at_width(0)
     need = as_written.scale.width if column.role == "number" else _amount_width(as_written, values)
     if not column.unit:  # numbers that are text already
@@ -170,17 +170,11 @@ class TableHeads(Content):
     def column_help(self) -> str:
         """Return one line that explains the column under the cursor, '' without one."""
         columns = self.table.columns
-        return _describe(columns[self.column]) if 0 <= self.column < len(columns) else ""
+        return terms.describe_column(columns[self.column]) if 0 <= self.column < len(columns) else ""
 
     def help_at(self, x: int, y: int) -> str:
         key = self.head_at(x, y)
-        return next((_describe(column) for column in self.table.columns if column.key == key), "")
-
-
-def _describe(column: Column) -> str:
-    from hwexplorer.text.terms import describe_column  # not needed to start the screen
-
-    return describe_column(column)
+        return next((terms.describe_column(column) for column in self.table.columns if column.key == key), "")
 
 
 ON_ROOT_SCALE = 0.25  # if a bar exceeds this share of the root, bars are on the root's scale
@@ -394,7 +388,8 @@ class TreeTable(TableHeads):
         cells = next(row.cells for row in self.table.rows if row.key == key)
         columns = zip(self._measures, self._widths, cells, strict=True)
         hidden = ((column.header, column.write(cell)) for column, width, cell in columns if not width)
-        return " · ".join((key, *(f"{head}: {text}" for head, text in hidden if text)))
+        meaning = f"{key}: {says}" if (says := terms.term_of_key(key)) else key
+        return " · ".join((meaning, *(f"{head}: {text}" for head, text in hidden if text)))
 
     def is_sign(self, x: int) -> bool:
         """Return True if the sign that opens and closes the row of the cursor is at `x`."""
