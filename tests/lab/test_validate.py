@@ -393,11 +393,10 @@ def test_kernels_of_experts_differ_in_what_they_copy_and_pad() -> None:
     """DeepGEMM's masked layout pads 1 token at each of 128 experts to 128 rows: 224 us on GB200 (AIConfigurator)."""
     few = {**_LAYER, "device": "GB200", "engine": "tensorrt_llm", "tokens": "16", "inter": "128", "ep": "1"}
     few |= {"weights_format": "fp8_block", "activations_format": "fp8_block"}
-    padded, copied, fused = (
-        timed_kernels.predict_kernels([{**few, "kernel": kernel}])[0][0].predicted
-        for kernel in ("deepgemm", "cutlass", "trtllm")
+    padded, copied = (
+        timed_kernels.predict_kernels([{**few, "kernel": kernel}])[0][0].predicted for kernel in ("deepgemm", "cutlass")
     )
-    assert padded > 1.5 * copied > 1.5 * fused
+    assert padded > 1.5 * copied
 
 
 def test_padded_widths_and_gates_of_experts_take_time() -> None:
