@@ -1,7 +1,8 @@
 """Widths of bands, from the errors of the rows that are not held, and how many held rows are inside.
 
-A class of work has the narrowest band that holds TARGET of the rows of a device if it is taken from other devices
-(conformal quantiles of the logarithm of measured over predicted). A device with enough held rows has a band of its own.
+A class of work has the narrowest band that holds TARGET of the rows of a device if it is taken from other devices, and
+a little more where rows are few (conformal quantiles of the logarithm of measured over predicted). A device with enough
+held rows has a band of its own.
 """
 
 import json
@@ -96,7 +97,8 @@ def narrowest_band(points: Sequence[PredictionPoint], spread: float = 0.0) -> tu
     # One device may have most rows, so the coverage is also computed with equal weight of devices.
     shares = [is_inside.mean(axis=0), weights @ is_inside / weights.sum(), *([] if others is None else [others])]
     least = np.min(shares, axis=0)
-    place = int((least >= min(TARGET, float(least.max()))).argmax())
+    enough = TARGET * (1.0 + 1.0 / len(points))  # one more row is inside the share TARGET of the time
+    place = int((least >= min(enough, float(least.max()))).argmax())
     return (float(np.exp(low[place])), float(np.exp(high[place]))), None if others is None else float(others[place])
 
 
