@@ -94,7 +94,7 @@ def folders() -> tuple[Path, ...]:
     return (*_MODELS.folders, user) if user.is_dir() and user not in _MODELS.folders else _MODELS.folders
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)
 def device(name: str) -> Device:
     """Return a device by id, `id:power_mode`, alias or class, with a power cap, a clock lock and `{changes}`; one
     device for several that share a load (`l4*8`)."""

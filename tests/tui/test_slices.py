@@ -17,11 +17,13 @@ async def test_keys_that_follow_a_state_in_work_are_pressed_after_it_and_escape_
     async with on_screen("resnet18/h100_sxm,tpu_v4,kpu_t256?pane=compare") as (app, pilot):
         engine.reset()  # other tests may have computed the next batch
         monkeypatch.setattr(Slices, "SLICE_S", 1e-3)
-        for key in "]]k":
+        for key in "]]k:q":  # q ends the program, but not in a line
             app.explorer.press_key(key, key)
         assert app.state.batch == 1
         await settle_until(pilot, lambda: "computing: esc stops it" in screen_text(app))
-        await settle_until(pilot, lambda: app.state.batch == 4 and app.session.waiting is None)
+        await settle_until(pilot, lambda: app.explorer.prompt is not None and app.explorer.prompt.text == "q")
+        assert app.state.batch == 4
+        app.explorer.press_key("escape", None)
         before = app.state
         for key in "]]":
             app.explorer.press_key(key, key)
