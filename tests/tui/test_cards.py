@@ -73,7 +73,7 @@ async def test_devices_stand_by_rank_and_two_changes_of_a_chip_keep_their_amount
     changed = "h100_sxm{memory_bandwidth*2},h100_sxm{memory_bandwidth*1.6}"
     async with on_screen(f"resnet50@b32,fp16/xeon_8490h,h100_sxm,tpu_v4,{changed}", size=(80, 24)) as (app, _):
         strip = app.explorer.strip
-        drawn = [strip.render_line(y).text for y in range(strip.size.height)]
+        drawn = [line.text for line in strip.drawn()]
     assert [card.rank for card in strip.cards] == [1, 0, 0, 2, 3]
     assert sum("bandwidth x2" in line for line in drawn) == sum("bandwidth x1.6" in line for line in drawn) == 1, drawn
 
@@ -127,7 +127,7 @@ async def test_every_device_has_its_name_and_edp_at_any_size(model: str, size: t
     async with on_screen(model, size=size) as (app, pilot):
         strip = app.explorer.strip
         await settle_until(pilot, lambda: bool(strip.answer))
-        drawn = [strip.render_line(y).text for y in range(strip.size.height)]
+        drawn = [line.text for line in strip.drawn()]
     assert drawn[0].strip()  # the answer
     for card, line in zip(strip.cards, drawn[-len(strip.cards) :], strict=True):
         assert next(word for word in card.name.split() if any(map(str.isdigit, word))) in line
@@ -155,7 +155,7 @@ async def test_on_a_small_screen_the_device_under_the_cursor_is_in_sight() -> No
     devices = "xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,a100_sxm4_80gb,l40s,t4,l4"
     async with on_screen(f"resnet50@b1,fp16/{devices}", size=(80, 24)) as (app, _):
         strip = app.explorer.strip
-        drawn = [strip.render_line(y).text for y in range(strip.size.height)]
+        drawn = [line.text for line in strip.drawn()]
     assert len(drawn) - 3 < len(strip.cards)
     assert sum("▌" in line for line in drawn) == 1
     assert " of 8" in drawn[2]

@@ -49,7 +49,7 @@ async def test_on_a_small_screen_the_verdicts_of_a_load_are_whole_and_its_keys_a
     async with on_screen(f"{load}/h100_sxm,tpu_v4,xeon_8490h", size=(80, 24)) as (app, pilot):
         await pilot.pause()
         strip, foot = app.explorer.strip, screen_text(app).splitlines()[-1]
-        text = [strip.render_line(y).text for y in range(strip.size.height)]
+        text = [line.text for line in strip.drawn()]
     assert text[0].startswith((" Too close to call: ", " H100 SXM5 80GB is "))
     assert not any("\u2026" in line for line in text), text
     assert "[ ] load" in foot

@@ -17,10 +17,9 @@ GRID = (120, 40)
 def place_of(app: HwExplorer, pane: str, text: str) -> tuple[int, int]:
     """Where a text is drawn in a pane or a line."""
     widget = {**app.explorer.panes, **app.explorer.bars, "cards": app.explorer.strip}[pane]
-    for y in range(widget.size.height):
-        line = widget.render_line(y).text
-        if text in line:
-            return line.index(text), y
+    for y, line in enumerate(widget.drawn()):
+        if text in line.text:
+            return line.text.index(text), y
     raise AssertionError(f"{text!r} is not in {pane}:\n{screen_text(app)}")
 
 

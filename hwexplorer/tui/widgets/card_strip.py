@@ -63,6 +63,7 @@ class CardStrip(framed_pane.Drawn):
             self.content.forget()
             self.on_resize()
             self.content.go(on)
+            self._drawn = ()
             self.refresh()
 
     def on_resize(self) -> None:
@@ -99,25 +100,22 @@ class CardStrip(framed_pane.Drawn):
             self._hovered = text
             self.post_message(framed_pane.Hovered(text))
 
-    def render_line(self, y: int) -> Strip:
-        """Return a line for Textual."""
-        width, above = self.size.width, self._answer_height
-        if self.content.height != max(0, self.size.height - above):
-            self.on_resize()
-        if not self.cards:
-            segments = []
-        elif y < above:
-            segments = self._answer_line(y, width)
-        elif self.content.height == 1:
+    def draw(self, width: int, height: int) -> list[Strip]:
+        """Return the lines of the answer and of the devices."""
+        self.on_resize()
+        lines = [self._line(y, width, self._answer_height) if self.cards else [] for y in range(height)]
+        return [Strip(line).adjust_cell_length(width, self.palette.get("text")) for line in lines]
+
+    def _line(self, y: int, width: int, above: int) -> list[Segment]:
+        if y < above:
+            return self._answer_line(y, width)
+        if self.content.height == 1:
             card = next((card for card in self.cards if card.key == self.on), self.cards[0])
             text = layout.whole(f" {safe(card.short)} {safe(_in_words(card))}", width)
-            segments = [Segment(text, self.palette.get("strong"))]
-        else:
-            is_here = self.content.key_at(y - above) == self.on
-            sign = Segment("▌" if is_here else " ", self.palette.get("accent"))
-            segments = [sign, *self.content.line(y - above, self.palette, False)]
-        strip = Strip(segments).adjust_cell_length(width, self.palette.get("text"))
-        return framed_pane.ascii_strip(strip, self.palette)
+            return [Segment(text, self.palette.get("strong"))]
+        is_here = self.content.key_at(y - above) == self.on
+        sign = Segment("▌" if is_here else " ", self.palette.get("accent"))
+        return [sign, *self.content.line(y - above, self.palette, False)]
 
     def _answer_line(self, y: int, width: int) -> list[Segment]:
         """Return line `y` of the answer: the first sentence, then the beginning of each other one."""

@@ -75,9 +75,23 @@ class Hovered(Message):
 class Drawn(Widget, can_focus=False, inherit_css=False):
     """Draws lines with all their colours. Textual applies no styles to them, which takes longer than to draw them."""
 
+    palette: Palette
+    _drawn: Sequence[Strip] = ()  # all lines as the terminal gets them; none after a change
+
+    def draw(self, width: int, height: int) -> list[Strip]:
+        """Return all lines."""
+        raise NotImplementedError
+
+    def drawn(self) -> Sequence[Strip]:
+        """Return all lines as the terminal gets them: in ASCII if the palette is."""
+        width, height = self.size
+        if len(self._drawn) != height or (height and self._drawn[0].cell_length != width):
+            self._drawn = [ascii_strip(line, self.palette) for line in self.draw(width, height)]
+        return self._drawn
+
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the lines of a region for Textual."""
-        lines = [self.render_line(y) for y in crop.line_range]
+        lines = list(self.drawn()[crop.y : crop.bottom])
         for line_filter in self.get_line_filters():
             lines = [line.apply_filter(line_filter, self.styles.background) for line in lines]
         return lines if crop.width == self.size.width else [line.crop(*crop.column_span) for line in lines]
@@ -117,7 +131,6 @@ class FramedPane(Drawn):
         self.remark = ""
         self.caption: list[Segment] = []  # in the lower line of the frame
         self.active = False
-        self._drawn: list[Strip] = []
         self._made: dict[int, tuple[object, Strip]] = {}  # framed lines by y, each with the parts that it was made of
 
     def click(self, at: Clicked) -> None:
@@ -134,13 +147,12 @@ class FramedPane(Drawn):
 
     def redraw(self) -> None:
         """Draw again. Only lines that changed are sent to the terminal; after a cursor key these are few."""
-        before, self._drawn = self._drawn, []
+        before, self._drawn = self._drawn, ()
         if not self.is_on_screen or len(before) != self.size.height:
             self.refresh()  # all of it, drawn when it is asked for
             return
-        self._draw()
         width = self.size.width
-        changed = [Region(0, y, width, 1) for y, line in enumerate(self._drawn) if line != before[y]]
+        changed = [Region(0, y, width, 1) for y, line in enumerate(self.drawn()) if line != before[y]]
         if changed:
             self.refresh(*changed)
 
@@ -153,27 +165,18 @@ class FramedPane(Drawn):
         """True if the pane has a frame. In a very small window every line is for content."""
         return self.size.height >= 6 and self.size.width >= 20
 
-    def render_line(self, y: int) -> Strip:
-        """Return a line for Textual."""
-        width, height = self.size
-        if len(self._drawn) != height or (height and self._drawn[0].cell_length != width):
-            self._draw()
-        return ascii_strip(self._drawn[y], self.palette) if y < height else Strip.blank(width)
-
     def on_resize(self) -> None:
         """Hand the size to the content before it is drawn, since a key may move by a page."""
         width, height = self.size
         self.content.resize(*((width - 4, height - 2) if self.framed else (width, height)))
 
-    def _draw(self) -> None:
-        width, height = self.size
+    def draw(self, width: int, height: int) -> list[Strip]:
+        """Return the lines of the frame and of the content."""
         self.on_resize()
         if self.framed:
             thumb = self._thumb(height - 2)
-            self._drawn = [self._framed_line(y, width, height, thumb) for y in range(height)]
-        else:
-            lines = (self.content.line(y, self.palette, True) for y in range(height))
-            self._drawn = [self._filled(line, width) for line in lines]
+            return [self._framed_line(y, width, height, thumb) for y in range(height)]
+        return [self._filled(self.content.line(y, self.palette, True), width) for y in range(height)]
 
     def _framed_line(self, y: int, width: int, height: int, thumb: range) -> Strip:
         if y == 0:
@@ -310,13 +313,13 @@ class StatusLine(Drawn):
     def show(self, segments: list[Segment]) -> None:
         """Take the segments, and redraw if they changed."""
         if segments != self.segments:
-            self.segments = segments
+            self.segments, self._drawn = segments, ()
             self.refresh()
 
-    def render_line(self, y: int) -> Strip:
-        """Return a line for Textual."""
-        strip = Strip(self.segments) if y == 0 else Strip([])
-        return ascii_strip(strip.adjust_cell_length(self.size.width, self.palette.get("text")), self.palette)
+    def draw(self, width: int, height: int) -> list[Strip]:
+        """Return the line, and empty ones below it."""
+        lines = [Strip(self.segments), *[Strip([])] * (height - 1)]
+        return [line.adjust_cell_length(width, self.palette.get("text")) for line in lines[:height]]
 
     def on_click(self, event: events.Click) -> None:
         """Post what was clicked."""
