@@ -74,7 +74,7 @@ def _measure(table: plain.Table, index: int, names: int, good: int) -> layout.Me
             layout.width_of(column.title),
         )
         return replace(as_written, least=need, most=need)
-    short = column.short or as_written.header.removeprefix("Energy ")
+    short = column.short or as_written.header.removeprefix("Energy " * bool(column.unit))
     forms = as_written, replace(as_written, short=short).at_width(0)
     need = as_written.scale.width if column.role == "number" else _amount_width(as_written, values)
     if not column.unit:  # numbers that are text already
