@@ -104,7 +104,7 @@ class ExplorerScreen(SizedScreen):
         if self.session.size not in ((0, 0), (width, height)):
             self.session.size = (width, height)
             self.show_lines()
-            self.call_after_refresh(self.show)  # panes that become visible need their views
+            self.call_after_refresh(self.session.attempt, self.show)  # panes that become visible need their views
 
     def _compositor_refresh(self) -> None:
         # While an overlay covers all of it, Textual would send this screen to the terminal with every key. If all of
@@ -127,17 +127,13 @@ class ExplorerScreen(SizedScreen):
         if not self.is_running:
             return
         session, state = self.session, self.state
-        if (views := session.views) is not None:
-            later = session.later_views(state)
-            if all(session.cache.has(name, state) for name in later):
-                self._fill_later(views, later)
-            else:
-                self.strip.show(views.cards, state.on, state.metric, self.strip.answer)
-                self.panes["why"].caption = []
-                self.call_after_refresh(self._show_later, views, Slices())
-            for name in session.visible_views(state):
-                if name in self.panes:
-                    self.panes[name].fill(views)
+        if session.views is not None:
+            try:
+                self._fill_panes(session.views)
+            except RequestError as error:  # of a pane that a new size shows
+                session.say(str(error), "bad")
+            except Exception as error:
+                session.report_failure(error)
         for name, pane in self.panes.items():
             pane.active = name == state.pane
         self.show_lines()
@@ -153,6 +149,19 @@ class ExplorerScreen(SizedScreen):
                 pane.caption = status_lines.legend(self.colours, boxes[name][2] - 6 if name in boxes else 0)
             if name in boxes:
                 pane.redraw()
+
+    def _fill_panes(self, views: Views) -> None:
+        session, state = self.session, self.state
+        later = session.later_views(state)
+        if all(session.cache.has(name, state) for name in later):
+            self._fill_later(views, later)
+        else:
+            self.strip.show(views.cards, state.on, state.metric, self.strip.answer)
+            self.panes["why"].caption = []
+            self.call_after_refresh(self._show_later, views, Slices())
+        for name in session.visible_views(state):
+            if name in self.panes:
+                self.panes[name].fill(views)
 
     def _fill_later(self, views: Views, later: tuple[str, ...]) -> None:
         limits = self.session.limits.describe_no_pass(self.state, views.cards)
