@@ -386,7 +386,7 @@ class TreeTable(TableHeads):
         if not self.tree or not key:
             return super().help_at(x, y)
         cells = next(row.cells for row in self.table.rows if row.key == key)
-        columns = zip(self._measures, self._widths, cells, strict=True)
+        columns = zip(self._measures, self._widths, cells, strict=False)  # none before the first drawing
         hidden = ((column.header, column.write(cell)) for column, width, cell in columns if not width)
         meaning = f"{key}: {says}" if (says := terms.term_of_key(key)) else key
         return " · ".join((meaning, *(f"{head}: {text}" for head, text in hidden if text)))
