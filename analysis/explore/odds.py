@@ -250,7 +250,7 @@ def verdict(
     backed = next((run for run in rivals if wording.is_backed(run.trust)), None)
     is_predicted = not wording.is_backed(best.trust)
     is_in_doubt = rival is not None and (is_predicted or odds < SURE) and best.device.facts != rival.device.facts
-    is_software = best.runtime.id not in MODES  # a mode alone is nothing that one could run
+    is_software = {best.runtime.id, (rival or best).runtime.id}.isdisjoint(MODES)  # no one can run a mode alone
     run = _run_to_measure(best, rival, metric) if rival is not None and is_in_doubt and is_software else ""
     devices = [run.device for run in results]
     names = dict(zip([device.key for device in devices], wording.distinct_names(devices), strict=True))
