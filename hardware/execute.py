@@ -157,7 +157,6 @@ class _KernelTimes(NamedTuple):
     memory_s: Floats  # (k,): the slower of DRAM and the last on-chip level
     start_s: Floats  # (k,): start and end on the device
     start_cycles_s: Floats  # (k,): the part of it that follows the clock
-    joins_s: Floats  # (k,): fork and join of threads
     dispatch_s: Floats | float  # (k,): what the host takes beside the device to dispatch the kernel
     resource: Ints  # (k,): the one of RESOURCES that takes longest
 
@@ -176,7 +175,6 @@ def _time_kernels(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> _Kern
         memory_s=resources[0, 2:].max(axis=0),
         start_s=start_s,
         start_cycles_s=start_cycles_s,
-        joins_s=joins_s,
         dispatch_s=dispatch_s,
         resource=resources[0].argmax(axis=0),
     )
@@ -224,8 +222,7 @@ def _at_full_clock(demand: Demand, setup: Setup, mapping: Mapping, repeats: Floa
     joules = demand.per_kernel(np.array((chip_j, timed_j, memory_j)))
     clocked = _clocked_part(kernels, setup, times.overlapped_s)
     host = np.zeros(demand.n_kernels) + times.dispatch_s, _awaits(kernels.starts, setup)
-    joins = kernels.doubling_s, kernels.doubling_s * np.log2(setup.device.units) - times.joins_s
-    needs = KernelNeeds._make((*joules, times.own_s, *clocked, times.start_cycles_s, *joins, repeats, *host))
+    needs = KernelNeeds._make((*joules, times.own_s, *clocked, times.start_cycles_s, repeats, *host))
     return _Way(mapping, kernels, times, needs, share, counts, worked, chip_j, timed_j, memory_j)
 
 
@@ -297,8 +294,7 @@ def _operator_energy_j(price: Floats, counts: Floats, rows: Ints) -> Floats:
 class _KernelSums(NamedTuple):
     """Sums over the operators of each kernel: seconds of the four `resources` (s, 4, k), `serial_s` (3, k), `ideal_s`
     of the matrix and the vector units, (k,), extra seconds to start by class, (s, k), memory passes within the work,
-    (k,); of a processor also seconds of one core, (s, k), and those that each doubling of its
-    threads adds, (k,)."""
+    (k,); of a processor also seconds of one core, (s, k), and parallel regions, (k,)."""
 
     starts: KernelStarts
     resources: Floats
@@ -307,7 +303,7 @@ class _KernelSums(NamedTuple):
     class_s: Floats
     staged_s: Floats | float
     core_s: Floats | None
-    doubling_s: Floats
+    regions: Floats | float
 
 
 def _sum_kernels(demand: Demand, mapping: Mapping, setup: Setup, rates: Efficiency) -> _KernelSums:
@@ -316,11 +312,12 @@ def _sum_kernels(demand: Demand, mapping: Mapping, setup: Setup, rates: Efficien
     for row, seconds in enumerate((mapping.matrix_s, mapping.vector_s, mapping.dram_s, mapping.chip_s)):
         resources[:, row] = seconds
     ideal_s, serial_s = (mapping.matrix_ideal_s, mapping.vector_ideal_s), mapping.serial_s
-    sums, core_s, doubling_s = demand.per_kernel(resources), None, np.zeros(demand.n_kernels)
+    sums, core_s = demand.per_kernel(resources), None
+    regions: Floats | float = 0.0
     if device.arch.is_host:
-        core_s = np.maximum.reduce((sums[:, 0], sums[:, 1], sums[:, 3])) * device.units
-        join_s = device.thread_join_s * setup.runtime.launch.value * setup.slower
-        doubling_s = join_s * demand.per_kernel(_regions(demand, setup))
+        worked_s = demand.per_kernel(np.maximum(*ideal_s) / rates.compute[:, demand.op_class])
+        core_s = np.maximum(worked_s, sums[:, 3]) * device.units
+        regions = demand.per_kernel(_regions(demand, setup))
     return _KernelSums(
         starts=engine_starts(demand, setup),
         resources=sums,
@@ -329,7 +326,7 @@ def _sum_kernels(demand: Demand, mapping: Mapping, setup: Setup, rates: Efficien
         class_s=_start_seconds_by_class(demand, rates) * setup.slower,
         staged_s=0.0 if mapping.staged_s is None else demand.per_kernel(mapping.staged_s),
         core_s=core_s,
-        doubling_s=doubling_s,
+        regions=regions,
     )
 
 
@@ -342,10 +339,11 @@ def _busy(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> tuple[Floats,
         busy_s = overlapped(kernels.resources, device.software.overlap.value)
     if kernels.core_s is None:
         return busy_s, np.zeros(busy_s.shape)
-    best = kernels.core_s * np.log(2.0) / np.maximum(kernels.doubling_s, 1e-12)
+    doubling_s = device.thread_join_s * setup.runtime.launch.value * setup.slower * kernels.regions
+    best = kernels.core_s * np.log(2.0) / np.maximum(doubling_s, 1e-12)
     useful = kernels.core_s / np.maximum(busy_s, 1e-12)  # so the sum below is least, and never falls with more work
     threads = np.maximum(np.minimum(best, useful), 1.0)
-    return np.maximum(busy_s, kernels.core_s / threads), kernels.doubling_s * np.log2(threads)
+    return np.maximum(busy_s, kernels.core_s / threads), doubling_s * np.log2(threads)
 
 
 def _start_s(starts: KernelStarts, setup: Setup) -> tuple[Floats, Floats]:

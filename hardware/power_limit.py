@@ -2,11 +2,10 @@
 
 A limit holds for the mean of a run that repeats, over a window: that of a call of the model, or of the largest of its
 halves, quarters .. that fits into the window. A kernel may draw more, up to the electrical limit of the board. At a
-share x of its clock it takes `t(x) = fixed + start / x + max(busy, compute / x)` seconds, and software that divides
-work among threads takes up to 1 / x times as many, which fork and join. Its events on chip take `v(x)^2` of their
-energy, with `v(x) = 1 - slope (1 - x)`. What units take by time follows the cycles, x t(x). Memory keeps its clock and
-its energy. The clock is the largest x whose energy fits into the time: the time is the least that keeps the limit, so
-better hardware is never slower. Below the least clock the chip pauses instead."""
+share x of its clock it takes `t(x) = fixed + start / x + max(busy, compute / x)` seconds. Its events on chip take
+`v(x)^2` of their energy, with `v(x) = 1 - slope (1 - x)`. What units take by time follows the cycles, x t(x). Memory
+keeps its clock and its energy. The clock is the largest x whose energy fits into the time: the time is the least that
+keeps the limit, so better hardware is never slower. Below the least clock the chip pauses instead."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -38,9 +37,8 @@ class PowerBudget(msgspec.Struct, frozen=True):
 
 class KernelNeeds(NamedTuple):
     """Kernels take this at the full clock, each (k,): energy of work on chip, by time, and in memory; seconds, the part
-    of them at work, the arithmetic in that part, and the part of a kernel's start that takes cycles; the seconds
-    that twice as many threads add, and those that all cores' threads would; how often each runs; the seconds of the
-    host to dispatch it, and whether the host awaits the device before it does."""
+    of them at work, the arithmetic in that part, and the part of a kernel's start that takes cycles; how often each
+    runs; the seconds of the host to dispatch it, and whether the host awaits the device before it does."""
 
     chip_j: Floats
     timed_j: Floats
@@ -49,8 +47,6 @@ class KernelNeeds(NamedTuple):
     busy_s: Floats
     compute_s: Floats
     start_s: Floats
-    doubling_s: Floats
-    spare_s: Floats
     times: Floats
     host_s: Floats
     awaits: Bools
@@ -104,13 +100,13 @@ def lower_clocks(needs: KernelNeeds, budget: PowerBudget, begins: Bools) -> Thro
     is_slower = np.zeros(call_of[-1] + 1, dtype=np.bool_)
     is_slower[call_of[is_over]] = True
     (at,) = is_slower[call_of].nonzero()
-    most, (bursts,), forks = ones[at], is_burst[at].nonzero(), bool(np.maximum.reduce(needs.spare_s))
+    most, (bursts,) = ones[at], is_burst[at].nonzero()
     if len(bursts):
         alone, each = KernelNeeds._make([values[at[bursts]] for values in needs]), np.arange(len(bursts))
-        most[bursts] = _Runs(alone, budget, each, each, budget.peak_w, most[bursts], False, forks).highest_clock()
+        most[bursts] = _Runs(alone, budget, each, each, budget.peak_w, most[bursts], False).highest_clock()
     (starts,), run_of = is_first[at].nonzero(), is_first[at].cumsum() - 1
     needs = KernelNeeds._make([values[at] for values in needs])
-    runs = _Runs(needs, budget, starts, run_of, budget.limit_w, most, bool(np.maximum.reduce(needs.host_s)), forks)
+    runs = _Runs(needs, budget, starts, run_of, budget.limit_w, most, bool(np.maximum.reduce(needs.host_s)))
     found = np.array(fastest)
     found[:, at] = runs.at_clock(runs.highest_clock())
     return Throttled._make(found)
@@ -129,8 +125,8 @@ def _windows(kernel_s: Floats, begins: Bools, window_s: float) -> Ints:
 
 
 class _Runs(msgspec.Struct, frozen=True):
-    """Runs of kernels, which begin at `starts`, (r,), under the same limit, W, and may wait for the host or fork
-    threads. `run_of` is the run of each kernel, and `most` its highest clock, (k,) each."""
+    """Runs of kernels, which begin at `starts`, (r,), under the same limit, W, and may wait for the host. `run_of` is
+    the run of each kernel, and `most` its highest clock, (k,) each."""
 
     needs: KernelNeeds
     budget: PowerBudget
@@ -139,7 +135,6 @@ class _Runs(msgspec.Struct, frozen=True):
     limit_w: float
     most: Floats
     waits: bool
-    forks: bool
 
     def run_at(self, clock: Floats) -> tuple[Floats, ...]:
         """Return of each kernel at the clock of its run, (r,): seconds on the device, and with waits for the host; the
@@ -148,8 +143,6 @@ class _Runs(msgspec.Struct, frozen=True):
         cycles, squared = np.minimum(of_kernel / budget.core_clock, 1.0), (1.0 - budget.slope * (1.0 - of_kernel)) ** 2
         own_s = needs.own_s - needs.busy_s - needs.start_s + needs.start_s / cycles
         own_s += np.maximum(needs.busy_s, needs.compute_s / of_kernel)
-        if self.forks:
-            own_s += np.minimum(needs.doubling_s * -np.log2(of_kernel), needs.spare_s)
         cycles *= own_s / np.maximum(needs.own_s, 1e-300)
         chip_j = (needs.chip_j + needs.timed_j * cycles) * squared
         idle_w = (budget.static_w - budget.gated_w) * (1.0 - budget.idle_follows * (1.0 - of_kernel * squared))
