@@ -13,6 +13,7 @@ NDArray = np.ndarray[tuple[Any, ...], np.dtype[Scalar]]  # without numpy.typing,
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
+Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 class OpClass(IntEnum):
@@ -112,6 +113,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     sectors: Floats | float = 0.0  # of memory that each value of a copy is read from alone, its neighbours being far
     mean_work: Floats | None = None  # of devices with experts of their own: mean work over that of the busiest
     expert_rows: Floats | None = None  # (3, n): experts of a device, rows of their tokens, rows of experts of others
+    order: Ints | None = None  # (r,): kernels in the order in which they run, if equal ones are kept once
 
     @cached_property
     def n(self) -> int:
@@ -196,6 +198,18 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """All arithmetic of each operator, shape (n,)."""
         return 2.0 * self.macs + self.vector_flops
 
+    def without_repeats(self, equal: Ints) -> "Demand":
+        """Return the demand with one kernel for all that are `equal`, (k,), to it."""
+        is_kept, moves = np.zeros(self.n_kernels, dtype=np.bool_), self.transfers
+        is_kept[equal] = True
+        place = is_kept.cumsum() - 1
+        order, taken, moved = place[equal], is_kept[self.kernel], is_kept[self.kernel[moves.op]]
+        previous, operator = np.append(order, -1)[moves.previous[moved]], taken.cumsum() - 1
+        moves = msgspec.structs.replace(_select(moves, moved), op=operator[moves.op[moved]], previous=previous)
+        changed = {"kernel": place[self.kernel[taken]], "n_kernels": int(is_kept.sum()), "model": self.model[is_kept]}
+        changed |= {"transfers": moves, "calls": _select(self.calls, taken), "order": order}
+        return msgspec.structs.replace(_select(self, taken), **changed)
+
     def per_op(self, values: Floats, role: int | None = None) -> Floats:
         """Return the sum per operator of a per-transfer quantity, (n,), of one role or all."""
         if role is None:
@@ -226,6 +240,13 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def _sums(place: Ints, values: Floats, count: int) -> Floats:
     """Return the sums of values by their place, (count,)."""
     return np.asarray(np.bincount(place, values, count), dtype=np.float64)
+
+
+def _select(record: Record, taken: Bools) -> Record:
+    """Return a record with some of its columns."""
+    columns = [(name, getattr(record, name)) for name in record.__struct_fields__]
+    own = {name: each[..., taken] for name, each in columns if np.shape(each)[-1:] == taken.shape}
+    return msgspec.structs.replace(record, **own)
 
 
 _OF_OPERATORS = ("n", "is_convolution", "is_depthwise", "is_attention", "is_factor", "vector_class", "shapes")

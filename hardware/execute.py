@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from hardware.architecture_facts import CpuConstants, Efficiency
-from hardware.demand import Bools, Demand, Floats, Ints, KernelStarts
+from hardware.demand import Bools, Demand, Floats, Ints, KernelStarts, Record
 from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, BY_TILES, PASSES, STARTS, Mapping, Traffic, overlapped
@@ -29,27 +29,32 @@ RESOURCES = ("matrix unit", "vector unit", "DRAM", "on-chip memory")
 _FEW = 4096  # operators whose events fit into a core's cache
 
 
-class Execution(msgspec.Struct, frozen=True, kw_only=True):
+class KernelTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """The times of kernels on one device under its power limit, (k,) each, in s."""
+
+    kernel_s: Floats
+    unthrottled_s: Floats  # without the power limit
+    busy_s: Floats  # without overhead and without the power limit
+    overhead_s: Floats  # start, end and waits for the host
+    kernel_compute_s: Floats
+    kernel_memory_s: Floats
+    bound: Ints  # a place in BOUNDS
+    utilization: Floats  # the busiest unit's share of its peak
+    pipelined_s: Floats | None = None  # the part in which the next batch already runs
+
+
+class Execution(KernelTimes, frozen=True, kw_only=True):
     """The execution of k kernels, n operators and e kinds of events on one device. Times are in s, energy in J."""
 
     mapping: Mapping
     prices: Coefficients
-    kernel_s: Floats  # (k,)
-    unthrottled_s: Floats  # (k,): without the power limit
-    busy_s: Floats  # (k,): without overhead and without the power limit
-    overhead_s: Floats  # (k,): start, end and waits for the host
     serial_s: Floats  # (2, k): parts of `busy_s` that nothing hides, filling of blocks and passes of auxiliary kernels
-    kernel_compute_s: Floats  # (k,)
-    kernel_memory_s: Floats  # (k,)
-    bound: Ints  # (k,): a place in BOUNDS
     resource: Ints  # (k,): a place in RESOURCES
-    utilization: Floats  # (k,): the busiest unit's share of its peak
     latency_s: Floats  # (n,)
     energy_j: Floats  # (n,)
     counts: Floats  # (e, n): events
     price_scale: Floats  # (n,): factor of prices on chip, below 1 where the power limit lowers the voltage
     idle_scale: Floats  # (n,): factor of the power at rest
-    pipelined_s: Floats | None = None  # (k,): the part in which the next batch already runs
 
     def scale_counts(self, counts: Floats) -> Floats:
         """Return event counts (e, n) such that their products with the prices are their energy."""
@@ -69,125 +74,125 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     return dispatched_s(own_s, np.zeros(demand.n_kernels) + floor, _awaits(kernels.starts, setup))
 
 
-def execute(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Execution:
-    """Time kernels at the full clock, lower the clock of a run until its mean power keeps the limit, and share time,
-    events and energy among the operators of a kernel. `times` says how often each operator runs.
+class KernelRuns(KernelTimes, frozen=True, kw_only=True):
+    """Kernels in the order in which they run, (r,) each, as often as `times` says."""
 
-    With the operator's share w of its kernel's busy time and its slowdown r under the limit (1 without), its latency is
-    `(w busy + overhead of the operator that the kernel was started for) r`, s. Its energy is that of its events, with
-    prices on chip times the square of the voltage, plus the static power times its latency, J."""
+    way: _Way  # of each kernel, (k,)
+    limited: Throttled
+    energy_j: Floats
+    static_w: float
+    times: Floats
+
+
+def run_kernels(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> KernelRuns:
+    """Time kernels at the full clock and lower the clock of a run until its mean power keeps the limit. `times` says
+    how often each operator runs."""
     device, arch = setup.device, setup.device.arch
     static_w = float(setup.prices.value[arch.static_rows].sum())
     budget = device.power_budget(static_w)
     repeats = np.empty(demand.n_kernels)
     repeats[demand.kernel] = times
-    begins = demand.starts.begins > 0.0
-    begins[1:] |= demand.model[1:] != demand.model[:-1]
+    model, begins = demand.model, demand.starts.begins > 0.0
+    if demand.order is not None:
+        model, begins = model[demand.order], begins[demand.order]
+    begins[1:] |= model[1:] != model[:-1]
     begins[:1] = True
     mapping = map_demand(demand, setup, setup.efficiency)
     way = _at_full_clock(demand, setup, mapping, repeats)
     if mapping.least_energy is None:
         run = lower_clocks(way.needs, budget, begins)
     else:
-        way, run = _take_quicker(demand, setup, way, mapping.least_energy, budget, begins)
-    mapping, kernels, at_full_clock, _, share, counts, worked, *joules = way
-    kernel_s, busy_s, dispatch_s = run.kernel_s, at_full_clock.busy_s, at_full_clock.dispatch_s
+        way, run = _take_quicker(demand, setup, way, mapping.least_energy, repeats, budget, begins)
+    mapping, needs = way.mapping, way.needs
+    dispatch_s, kernel_s = needs.host_s, run.kernel_s
     # A kernel that waits for the host takes the same time at a lower clock.
     is_waiting = kernel_s > run.own_s
-    unthrottled_s = np.where(is_waiting, kernel_s, at_full_clock.own_s)
-    overhead_s = unthrottled_s - busy_s
-    slowdown = np.where(unthrottled_s > 0, kernel_s / np.maximum(unthrottled_s, 1e-300), 1.0)
-    latency_s = share * busy_s[demand.kernel] + demand.head * overhead_s[demand.kernel]
-    latency_s = latency_s * slowdown[demand.kernel]
-    factors = run.price_scale, run.cycle_scale, run.idle_scale
-    price_scale, cycles, idle_scale = (factor[demand.kernel] for factor in factors)
-    counts[arch.timed_rows] *= cycles if worked is None else worked + (1.0 - worked) * cycles
-    counts[arch.static_rows] = latency_s
+    unthrottled_s = np.where(is_waiting, kernel_s, needs.own_s)
+    compute_s, memory_s, busy_s, ideal_s = way.parts_s
     # The voltage of memory stays.
-    chip_j, timed_j, memory_j = joules
-    dynamic_j = (chip_j + timed_j * cycles) * price_scale + memory_j
-    pipelined_s = None
-    if mapping.fill_s is not None and mapping.is_resident is not None:
-        # The chip that works on several layers at once is given the next batch before this one ends.
-        given_s = setup.call_s * kernels.starts.begins if device.layers_at_once > 1.0 else 0.0
-        next_s = np.maximum(unthrottled_s - mapping.fill_s * mapping.is_resident - given_s, dispatch_s)
-        # Batches that follow each other keep the limit as their mean too.
-        least_s = demand.per_kernel(dynamic_j) / (budget.limit_w - static_w)
-        least, following = (np.bincount(demand.model, each) for each in (least_s, next_s))
-        next_s = next_s * np.maximum(least / np.maximum(following, 1e-300), 1.0)[demand.model]
-        pipelined_s = np.maximum(kernel_s - next_s, 0.0)
-    # If kernels work at once, a link serves all of them.
-    memory_s = at_full_clock.memory_s
-    memory_s = memory_s if mapping.busy_s is None else np.minimum(memory_s, at_full_clock.overlapped_s)
-    compute_s = at_full_clock.compute_s + kernels.serial_s[BLOCKS]
-    sides_s = np.array([compute_s, memory_s + kernels.serial_s[PASSES], overhead_s])
+    dynamic_j = (needs.chip_j + needs.timed_j * run.cycle_scale) * run.price_scale + needs.memory_j
+    next_s = _next_s(demand, setup, mapping, unthrottled_s, dispatch_s, dynamic_j / (budget.limit_w - static_w))
+    sides_s = np.array([compute_s, memory_s, unthrottled_s - busy_s])
     bound = np.where(is_waiting & (kernel_s <= dispatch_s * (1 + 1e-9)), LAUNCH, sides_s.argmax(axis=0))
     # What the limit adds is time of the clock: it bounds a kernel if no memory and no start takes longer.
     added_s = kernel_s - unthrottled_s
     is_limited = (added_s > unthrottled_s * 1e-9) & (compute_s + added_s >= sides_s[1:].max(axis=0))
-    return Execution(
-        mapping=mapping,
-        prices=setup.prices,
+    return KernelRuns(
         kernel_s=kernel_s,
         unthrottled_s=unthrottled_s,
         busy_s=busy_s,
-        overhead_s=overhead_s,
-        serial_s=kernels.serial_s[:STARTS],
-        kernel_compute_s=sides_s[0],
-        kernel_memory_s=sides_s[1],
+        overhead_s=sides_s[2],
+        kernel_compute_s=compute_s,
+        kernel_memory_s=memory_s,
         bound=np.where(is_limited, POWER, bound),
-        resource=at_full_clock.resource,
-        utilization=np.maximum(*kernels.ideal_s) / kernel_s,
-        latency_s=latency_s,
-        energy_j=dynamic_j + static_w * idle_scale * latency_s,
-        counts=counts,
-        price_scale=price_scale,
-        idle_scale=idle_scale,
-        pipelined_s=pipelined_s,
+        utilization=ideal_s / kernel_s,
+        pipelined_s=None if next_s is None else np.maximum(kernel_s - next_s, 0.0),
+        way=way,
+        limited=run,
+        energy_j=dynamic_j + static_w * run.idle_scale * kernel_s,
+        static_w=static_w,
+        times=needs.times,
     )
 
 
-class _KernelTimes(NamedTuple):
-    """The times of kernels at the full clock, s."""
+def _next_s(
+    demand: Demand, setup: Setup, mapping: Mapping, own_s: Floats, dispatch_s: Floats, least_s: Floats
+) -> Floats | None:
+    """Return the seconds of each kernel after which that of the next batch follows, at `least_s` under the power limit
+    in the mean of a model, (k,); None where all kernels of a batch end before the next one."""
+    if mapping.fill_s is None or mapping.is_resident is None:
+        return None
+    # The chip that works on several layers at once is given the next batch before this one ends.
+    given_s = setup.call_s * demand.starts.begins if setup.device.layers_at_once > 1.0 else 0.0
+    next_s = np.maximum(own_s - mapping.fill_s * mapping.is_resident - given_s, dispatch_s)
+    # Batches that follow each other keep the limit as their mean too.
+    least, following = (np.bincount(demand.model, each) for each in (least_s, next_s))
+    return np.asarray(next_s * np.maximum(least / np.maximum(following, 1e-300), 1.0)[demand.model])
 
-    own_s: Floats  # (k,): on the device, from the start to the end
-    busy_s: Floats  # (k,): of these, work and memory traffic with what nothing hides, without start and end
-    overlapped_s: Floats  # (k,): of these, work and traffic overlapped
-    compute_s: Floats  # (k,): the slower of matrix and vector units
-    memory_s: Floats  # (k,): the slower of DRAM and the last on-chip level
-    start_s: Floats  # (k,): start and end on the device
-    start_cycles_s: Floats  # (k,): the part of it that follows the clock
-    dispatch_s: Floats | float  # (k,): what the host takes beside the device to dispatch the kernel
-    resource: Ints  # (k,): the one of RESOURCES that takes longest
+
+def execute(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Execution:
+    """Run kernels, each operator so many `times`, and share their time, events and energy among their operators."""
+    return share_runs(run_kernels(demand, setup, times), demand, setup)
 
 
-def _time_kernels(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> _KernelTimes:
-    """Time each kernel at the full clock: `overlapped(compute, memory) + filling of blocks + passes + overhead`, s."""
-    resources, serial_s = kernels.resources, kernels.serial_s
-    overlapped_s, joins_s = [seconds[0] for seconds in _busy(mapping, kernels, setup)]
-    start_s, start_cycles_s = _start_s(kernels.starts, setup)
-    overhead_s, dispatch_s = _overhead(kernels, setup, start_s)
-    return _KernelTimes(
-        own_s=overlapped_s + serial_s.sum(axis=0) + overhead_s + joins_s + kernels.class_s[0],
-        busy_s=overlapped_s + serial_s[BLOCKS] + serial_s[PASSES],
-        overlapped_s=overlapped_s,
-        compute_s=resources[0, :2].max(axis=0),
-        memory_s=resources[0, 2:].max(axis=0),
-        start_s=start_s,
-        start_cycles_s=start_cycles_s,
-        dispatch_s=dispatch_s,
-        resource=resources[0].argmax(axis=0),
+def share_runs(runs: KernelRuns, demand: Demand, setup: Setup) -> Execution:
+    """Share time, events and energy of kernels, none of which is left out, among their operators.
+
+    With the operator's share w of its kernel's busy time and its slowdown r under the limit (1 without), its latency is
+    `(w busy + overhead of the operator that the kernel was started for) r`, s. Its energy is that of its events, with
+    prices on chip times the square of the voltage, plus the static power times its latency, J."""
+    arch, way, kernel, run = setup.device.arch, runs.way, demand.kernel, runs.limited
+    slowdown = np.where(runs.unthrottled_s > 0, runs.kernel_s / np.maximum(runs.unthrottled_s, 1e-300), 1.0)
+    latency_s = (way.share * runs.busy_s[kernel] + demand.head * runs.overhead_s[kernel]) * slowdown[kernel]
+    factors = run.price_scale, run.cycle_scale, run.idle_scale
+    price_scale, cycles, idle_scale = [factor[kernel] for factor in factors]
+    counts, worked = way.counts, way.worked
+    counts[arch.timed_rows] *= cycles if worked is None else worked + (1.0 - worked) * cycles
+    counts[arch.static_rows] = latency_s
+    dynamic_j = (way.chip_j + way.timed_j * cycles) * price_scale + way.memory_j
+    return Execution(
+        **{name: getattr(runs, name) for name in KernelTimes.__struct_fields__},
+        mapping=way.mapping,
+        prices=setup.prices,
+        serial_s=way.serial_s,
+        resource=way.resource,
+        latency_s=latency_s,
+        energy_j=dynamic_j + runs.static_w * idle_scale * latency_s,
+        counts=counts,
+        price_scale=price_scale,
+        idle_scale=idle_scale,
     )
 
 
 class _Way(NamedTuple):
-    """A mapping at the full clock: sums over its kernels, their times, what they need, the share of each operator in
+    """A mapping at the full clock: what its kernels need in the order in which they run, the share of each operator in
     its kernel, its events, and their energy, J."""
 
     mapping: Mapping
-    kernels: _KernelSums
-    times: _KernelTimes
     needs: KernelNeeds
+    parts_s: Floats  # (4, r): compute and memory with what nothing hides, both overlapped, and work at the peak
+    serial_s: Floats  # (2, k), as in Execution
+    resource: Ints  # (k,): the one of RESOURCES that takes longest
     share: Floats  # (n,)
     counts: Floats  # (e, n)
     worked: Floats | None  # (n,): the share of clocked time with work, if units without work are not clocked
@@ -197,53 +202,70 @@ class _Way(NamedTuple):
 
 
 def _at_full_clock(demand: Demand, setup: Setup, mapping: Mapping, repeats: Floats) -> _Way:
-    """Time kernels at the full clock, count the events of their operators, and price them.
-
-    Units are clocked while a kernel is busy, for `launch_clocked` of its start, and while the host of a server handles
-    its sequences. Cores wait in loops in the cycles that instructions of the work do not take."""
-    mapping = msgspec.structs.replace(mapping, counts=mapping.counts.copy(), least_energy=None)
+    """Time each kernel at the full clock, `overlapped(compute, memory) + filling of blocks + passes + overhead`, s,
+    count the events of its operators, and price them."""
+    mapping = msgspec.structs.replace(mapping, least_energy=None)
     kernels = _sum_kernels(demand, mapping, setup, setup.efficiency)
-    times = _time_kernels(mapping, kernels, setup)
-    share = _share(demand, mapping, times.resource, kernels.resources[0].max(axis=0))
-    arch, prices, sequence_s = setup.device.arch, setup.prices, setup.runtime.sequence_s.value
-    worked_s = None if mapping.clocked_s is None else np.minimum(mapping.clocked_s, times.busy_s)
-    clocked_s = times.busy_s if worked_s is None else worked_s
-    clocked_s = clocked_s + arch.constants.launch_clocked * times.start_s + kernels.serial_s[STARTS]
-    if sequence_s:
-        clocked_s = clocked_s + sequence_s * kernels.starts.sequences
+    resources, serial_s = kernels.resources[0], kernels.serial_s
+    overlapped_s, joins_s = [seconds[0] for seconds in _busy(mapping, kernels, setup)]
+    start_s, start_cycles_s = _start_s(kernels.starts, setup)
+    overhead_s, dispatch_s = _overhead(kernels, setup, start_s)
+    busy_s, resource = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES], resources.argmax(axis=0)
+    own_s = overlapped_s + serial_s.sum(axis=0) + overhead_s + joins_s + kernels.class_s[0]
+    share = _share(demand, mapping, resource, resources.max(axis=0))
+    # Units are clocked while a kernel is busy, for a part of its start, and while the host handles sequences.
+    idle_s = setup.device.arch.constants.launch_clocked * start_s + serial_s[STARTS]
+    idle_s = idle_s + setup.runtime.sequence_s.value * kernels.starts.sequences
+    priced = _price(demand, setup, mapping, busy_s, idle_s, share)
+    joules, clocked = demand.per_kernel(np.array(priced[2:])), _clocked_part(kernels, setup, overlapped_s)
+    host = np.zeros(demand.n_kernels) + dispatch_s, _awaits(kernels.starts, setup)
+    needs = KernelNeeds._make((*joules, own_s, *clocked, start_cycles_s, repeats, *host))
+    # If kernels work at once, a link serves all of them.
+    memory_s = resources[2:].max(axis=0)
+    memory_s = memory_s if mapping.busy_s is None else np.minimum(memory_s, overlapped_s)
+    sides_s = resources[:2].max(axis=0) + serial_s[BLOCKS], memory_s + serial_s[PASSES]
+    parts_s = np.array((*sides_s, busy_s, np.maximum(*kernels.ideal_s)))
+    if demand.order is not None:
+        parts_s, needs = parts_s[:, demand.order], KernelNeeds._make([values[demand.order] for values in needs])
+    return _Way(mapping, needs, parts_s, serial_s[:STARTS], resource, share, *priced)
+
+
+def _price(
+    demand: Demand, setup: Setup, mapping: Mapping, busy_s: Floats, idle_s: Floats, share: Floats
+) -> tuple[Floats, Floats | None, Floats, Floats, Floats]:
+    """Count the events of operators and price them: return the last five fields of a `_Way`. Cores wait in loops in the
+    cycles that instructions of the work do not take."""
+    worked_s = busy_s if mapping.clocked_s is None else np.minimum(mapping.clocked_s, busy_s)
+    clocked_s = worked_s + idle_s
     counts = _timed_counts(demand, setup, mapping, clocked_s, share)
     if demand.mean_work is not None:  # the busiest device was timed, the mean one is paid
-        counts *= demand.mean_work
-    chip_j, timed_j, memory_j = [_operator_energy_j(price, counts, rows) for rows, price in prices.kinds]
-    worked = None
-    if worked_s is not None:  # units without work are not clocked: work takes its cycles at any clock
-        worked = np.divide(worked_s, clocked_s, out=np.zeros_like(worked_s), where=clocked_s > 0.0)[demand.kernel]
-        chip_j, timed_j = chip_j + worked * timed_j, (1.0 - worked) * timed_j
-    joules = demand.per_kernel(np.array((chip_j, timed_j, memory_j)))
-    clocked = _clocked_part(kernels, setup, times.overlapped_s)
-    host = np.zeros(demand.n_kernels) + times.dispatch_s, _awaits(kernels.starts, setup)
-    needs = KernelNeeds._make((*joules, times.own_s, *clocked, times.start_cycles_s, repeats, *host))
-    return _Way(mapping, kernels, times, needs, share, counts, worked, chip_j, timed_j, memory_j)
+        counts = counts * demand.mean_work
+    chip_j, timed_j, memory_j = [_operator_energy_j(price, counts, rows) for rows, price in setup.prices.kinds]
+    if mapping.clocked_s is None:
+        return counts, None, chip_j, timed_j, memory_j
+    # Units without work are not clocked: work takes its cycles at any clock.
+    worked = np.divide(worked_s, clocked_s, out=np.zeros_like(worked_s), where=clocked_s > 0.0)[demand.kernel]
+    return counts, worked, chip_j + worked * timed_j, (1.0 - worked) * timed_j, memory_j
 
 
 def _take_quicker(
-    demand: Demand, setup: Setup, way: _Way, other: Mapping, budget: PowerBudget, begins: Bools
+    demand: Demand, setup: Setup, way: _Way, other: Mapping, repeats: Floats, budget: PowerBudget, begins: Bools
 ) -> tuple[_Way, Throttled]:
     """Return the run of each model under the power limit, with tiles that take less energy where the limit slows it
     down and these are quicker. Both ways are solved together."""
-    models, repeats, half = demand.model, way.needs.times, len(begins)
+    models = demand.model if demand.order is None else demand.model[demand.order]
     cooler = msgspec.structs.replace(way.mapping, **{name: getattr(other, name) for name in BY_TILES})
     lean = _at_full_clock(demand, setup, cooler, repeats)
     needs = KernelNeeds._make([np.array(pair).ravel() for pair in zip(way.needs, lean.needs, strict=True)])
     both = lower_clocks(needs, budget, np.array((begins, begins)).ravel())
-    runs = [Throttled._make([values[part] for values in both]) for part in (slice(half), slice(half, None))]
+    runs = [Throttled._make([values[part] for values in both]) for part in np.arange(2 * len(begins)).reshape(2, -1)]
     is_slowed = np.bincount(models, runs[0].price_scale < 1.0) > 0.0
-    is_quicker = is_slowed & (np.bincount(models, (runs[0].kernel_s - runs[1].kernel_s) * repeats) > 0.0)
+    saved_s = (runs[0].kernel_s - runs[1].kernel_s) * way.needs.times
+    is_quicker = is_slowed & (np.bincount(models, saved_s) > 0.0)
     if is_quicker.all() or not is_quicker.any():
         return (lean, runs[1]) if is_quicker[0] else (way, runs[0])
-    taken = is_quicker[models]
-    mapping = way.mapping.exchange(other, taken[demand.kernel])
-    run = Throttled._make([np.where(taken, *values) for values in zip(runs[1], runs[0], strict=True)])
+    mapping = way.mapping.exchange(other, is_quicker[demand.model][demand.kernel])
+    run = Throttled._make([np.where(is_quicker[models], *values) for values in zip(runs[1], runs[0], strict=True)])
     return _at_full_clock(demand, setup, mapping, repeats), run
 
 
@@ -253,28 +275,20 @@ def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execu
     of_kernel = np.zeros(demand.n_kernels)
     of_kernel[demand.kernel] = times
     times = of_kernel[demand.kernel]
-    mapping, transfers = run.mapping, demand.transfers
-    flow = Traffic(*(getattr(mapping.traffic, name) * times for name in Traffic.__struct_fields__))
-    by_operator = ("matrix_s", "vector_s", "dram_s", "chip_s", "matrix_ideal_s", "vector_ideal_s")
-    scaled, counts = {name: getattr(mapping, name) * times for name in by_operator}, run.counts * times
-    by_kernel = ("kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s", "kernel_memory_s")
-    return (
-        msgspec.structs.replace(
-            run,
-            mapping=msgspec.structs.replace(mapping, traffic=flow, counts=counts, **scaled),
-            latency_s=run.latency_s * times,
-            energy_j=run.energy_j * times,
-            counts=counts,
-            pipelined_s=None if run.pipelined_s is None else run.pipelined_s * of_kernel,
-            **{name: getattr(run, name) * of_kernel for name in by_kernel},
-        ),
-        msgspec.structs.replace(
-            demand,
-            **{name: getattr(demand, name) * times for name in ("macs", "vector_flops", "special", "local_bytes")},
-            transfers=msgspec.structs.replace(transfers, size_bytes=transfers.size_bytes * times[transfers.op]),
-            unpack_ops=None if demand.unpack_ops is None else demand.unpack_ops * times,
-        ),
-    )
+
+    def scale(record: Record, *names: str, by: Floats = times) -> Record:
+        """Return the record with some of its values so many times, but those that it does not have."""
+        values = {name: value for name in names if (value := getattr(record, name)) is not None}
+        return msgspec.structs.replace(record, **{name: value * by for name, value in values.items()})
+
+    by_kernel = [name for name in (*KernelTimes.__struct_fields__, "serial_s") if name.endswith("_s")]
+    run = scale(scale(run, *by_kernel, by=of_kernel), "latency_s", "energy_j", "counts")
+    mapping = scale(run.mapping, "matrix_s", "vector_s", "dram_s", "chip_s", "matrix_ideal_s", "vector_ideal_s")
+    flow = scale(mapping.traffic, *Traffic.__struct_fields__)
+    mapping = msgspec.structs.replace(mapping, traffic=flow, counts=run.counts)
+    demand = scale(demand, "macs", "vector_flops", "special", "local_bytes", "unpack_ops")
+    transfers = scale(demand.transfers, "size_bytes", by=times[demand.transfers.op])
+    return msgspec.structs.replace(run, mapping=mapping), msgspec.structs.replace(demand, transfers=transfers)
 
 
 def _operator_energy_j(price: Floats, counts: Floats, rows: Ints) -> Floats:

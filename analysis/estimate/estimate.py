@@ -5,8 +5,8 @@ totals of its part. A single estimate is a bundle of one.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from analysis.estimate import mixed_formats
-from analysis.estimate.kernels import demand, usual_joins
+from analysis.estimate.kernels import demand, equal_kernels, usual_joins
 from analysis.estimate.operator_facts import Partition, partition
 from analysis.estimate.peak_memory import Memory, block_channels, peak_memory
 from analysis.estimate.scenario import Scenario
@@ -27,22 +27,13 @@ from hardware.base.records import memoize
 from hardware.demand import READ_WEIGHT, Calls, Demand, Transfers
 from hardware.device import Device
 from hardware.engines.runtime import Runtime
-from hardware.execute import BOUNDS, Execution, execute, repeat_kernels
+from hardware.execute import BOUNDS, Execution, KernelRuns, repeat_kernels, run_kernels, share_runs
 from hardware.plan import Plan
 from hardware.precision import Widths
 from hardware.setup import Setup, is_unsupported
 
 # The fields of a demand that are per operator, or the same for all operators.
-_COLUMNS = (
-    "op_class", "head", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes",
-    "largest_bytes", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops", "mean_work", "batch",
-    "lag", "is_expert", "expert_rows", "training_devices",
-)  # fmt: skip
-_BY_KERNEL = (  # of an execution
-    "pipelined_s", "kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s",
-    "kernel_memory_s", "bound", "resource", "utilization",
-)  # fmt: skip
-_BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale", "idle_scale")  # of an execution
+_COLUMNS = set(Demand.__struct_fields__) - {"kernel", "n_kernels", "transfers", "calls", "model"}
 # Sizes of the parts of a batch. They do not depend on the batch, so that a larger one is never quicker.
 PARTS: tuple[int, ...] = (1, *(part << step for step in range(16) for part in (2, 3)))
 _Part = tuple[Workload, int, int]  # with its batch, and the size of the parts
@@ -88,25 +79,23 @@ def rates(batch: int, latency_s: float, energy_j: float, pipelined_s: float = 0.
     )
 
 
-def totals(run: Execution, kernel_ends: Sequence[int], op_ends: Sequence[int]) -> Totals:
-    """Return the sums of the estimates of a run, whose kernels and operators end at these places."""
-    latency, peak = _sums(run.kernel_s, kernel_ends), _sums(run.utilization * run.kernel_s, kernel_ends)
-    segments = [(run.bound[a:b], run.kernel_s[a:b]) for a, b in pairwise((0, *kernel_ends))]
-    bound_s = np.array([np.bincount(*one, minlength=len(BOUNDS)) for one in segments], dtype=np.float64)
+def totals(run: Execution | KernelRuns, energy_j: Floats, ends: Sequence[int], times: Floats | float = 1.0) -> Totals:
+    """Return the sums of the estimates of a run, whose kernels, with an energy each, end at these places. They run so
+    many times. Terms are added in the order in which a segment alone is summed (reduceat pairs them differently)."""
+    pipelined_s = np.zeros(len(energy_j)) if run.pipelined_s is None else run.pipelined_s
+    terms = np.array((run.kernel_s, energy_j, pipelined_s, run.utilization * run.kernel_s)) * times
+    sums = [np.add.reduce(terms[:, a:b], axis=1) for a, b in pairwise((0, *ends))]
+    (latency, energy, pipelined, peak), bounds = np.array(sums).T, len(BOUNDS)
+    place = run.bound + bounds * np.array(ends).searchsorted(np.arange(len(energy_j)), "right")
+    bound_s = np.bincount(place, terms[0], bounds * len(ends)).reshape(-1, bounds).astype(np.float64, copy=False)
     return Totals(
         latency_s=latency,
-        pipelined_s=np.zeros(len(latency)) if run.pipelined_s is None else _sums(run.pipelined_s, kernel_ends),
-        energy_j=_sums(run.energy_j, op_ends),
+        pipelined_s=pipelined,
+        energy_j=energy,
         utilization=ratio(peak, latency),
         bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1).tolist()),
         bound_s=bound_s,
     )
-
-
-def _sums(values: Floats, ends: Sequence[int]) -> Floats:
-    """Return the sum of each segment. Terms are added in the order in which a segment alone is summed (reduceat pairs
-    them differently)."""
-    return np.array([np.add.reduce(values[a:b]) for a, b in pairwise((0, *ends))])
 
 
 def weighted_mean(values: Floats, weights: Floats) -> float:
@@ -137,18 +126,23 @@ class Bundle(msgspec.Struct, frozen=True):
 _BundleAt = Callable[[tuple[int, ...]], Bundle]  # the bundle of some workloads at these batches
 
 
-def make_bundle(workloads: Sequence[Workload], batches: Sequence[int], widths: Widths, execution: str) -> Bundle:
-    """Return workloads at some batches and widths of their tensors, under an execution mode ('eager', 'fused' ..)."""
-    return bundle_pairs([(workload, batch) for batch in batches for workload in workloads], widths, execution)
+def make_bundle(workloads: Sequence[Workload], batches: Sequence[int], *run: Any) -> Bundle:
+    """Return all workloads at each batch, as `bundle_pairs` does."""
+    return bundle_pairs([(workload, batch) for batch in batches for workload in workloads], *run)
 
 
-def bundle_pairs(pairs: Sequence[tuple[Workload, int]], widths: Widths, execution: str) -> Bundle:
-    """Return workloads, each at its batch, at some widths of their tensors, under an execution mode."""
+def bundle_pairs(pairs: Sequence[tuple[Workload, int]], widths: Widths, execution: str, once: bool = False) -> Bundle:
+    """Return workloads, each at its batch, at some widths of their tensors, under an execution mode. If `once`, a
+    kernel that a workload runs several times is in the demand once."""
     demands = [demand(workload, batch, widths, execution) for workload, batch in pairs]
     repeats = [w.repeats @ w.value_at(batch=batch) for w, batch in pairs if w.repeats is not None]
+    whole, kernels = demands[0] if len(demands) == 1 else _join(demands), [one.n_kernels for one in demands]
+    if once:
+        equal = np.concatenate([equal_kernels(workload, execution) for workload, _ in pairs])
+        whole = whole.without_repeats(equal + np.repeat(np.cumsum(kernels) - kernels, kernels))
     return Bundle(
-        demand=demands[0] if len(demands) == 1 else _join(demands),
-        ends=(tuple(accumulate(one.n_kernels for one in demands)), tuple(accumulate(one.n for one in demands))),
+        demand=whole,
+        ends=(tuple(accumulate(kernels)), tuple(accumulate(one.n for one in demands))),
         repeats=np.concatenate(repeats) if repeats else None,
         mostly_convolution=tuple(map(_is_mostly_convolution, demands)),
         devices=pairs[0][0].devices,
@@ -186,34 +180,42 @@ def _join(demands: Sequence[Demand]) -> Demand:
     )
 
 
-def _join_columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+def _join_columns(records: Sequence[Any], names: Iterable[str]) -> dict[str, Any]:
     """Concatenate columns of records, by name. A value that is not an array is the same in all; a column that only some
     records have is neutral in the others."""
-    return {name: _join_column(records, name) for name in names}
+    joined = dict[str, Any]()
+    for name in names:
+        columns = [getattr(one, name) for one in records]
+        known = next((column for column in columns if isinstance(column, np.ndarray)), None)
+        for place, column in enumerate(columns):
+            if column is None and known is not None:  # `mean_work` is a factor, the others are amounts
+                columns[place] = np.full((*known.shape[:-1], records[place].n), float(name == "mean_work"))
+        joined[name] = columns[0] if known is None else np.concatenate(columns, axis=-1)
+    return joined
 
 
-def _join_column(records: Sequence[Any], name: str) -> Any:
-    columns = [getattr(one, name) for one in records]
-    known = next((column for column in columns if isinstance(column, np.ndarray)), None)
-    if known is None:
-        return columns[0]
-    for place, column in enumerate(columns):
-        if column is None:  # `mean_work` is a factor, the others are amounts
-            columns[place] = np.full((*known.shape[:-1], records[place].n), float(name == "mean_work"))
-    return np.concatenate(columns, axis=-1)
-
-
-class Evaluation(msgspec.Struct, frozen=True):
-    """The execution of a bundle and the totals of each estimate. `demand` is that of the bundle, with repeated kernels.
-    Time is of one device; energy and events are of all devices that share a workload. `instead` are evaluations, and
-    places in them, that estimates take because they are quicker, by their place here."""
+class Evaluation(msgspec.Struct, frozen=True, dict=True):
+    """The runs of the kernels of a bundle, in waves one by one, and the totals of each estimate. Time is of one device;
+    energy and events are of all devices that share a workload. `instead` are evaluations, and places in them, that
+    estimates take because they are quicker, by their place here."""
 
     bundle: Bundle
     setup: Setup
-    demand: Demand
-    run: Execution
+    waves: int
+    runs: KernelRuns
     totals: Totals
     instead: dict[int, tuple["Evaluation", int]] = {}
+
+    @cached_property
+    def shared(self) -> tuple[Execution, Demand]:
+        """The execution of all operators, and their demand, with repeated kernels."""
+        bundle, devices = self.bundle, self.bundle.devices
+        run, demand = share_runs(self.runs, bundle.demand, self.setup), bundle.demand
+        if bundle.repeats is not None:
+            run, demand = repeat_kernels(run, demand, bundle.repeats * self.waves)
+        if devices > 1:
+            run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
+        return run, demand
 
     def take(self, taken: dict[int, tuple["Evaluation", int]]) -> "Evaluation":
         """Return the evaluation with estimates of others, by their place here."""
@@ -233,27 +235,24 @@ class Evaluation(msgspec.Struct, frozen=True):
 
     def run_at(self, place: int) -> Execution:
         """Return the execution of an estimate. Its mapping is that of all, except for `is_reduced`."""
-        run, bundle = self.run, self.bundle
+        run, bundle = self.shared[0], self.bundle
         if len(bundle.batches) == 1:
             return run
         kernels, operators = (slice((0, *ends)[place], ends[place]) for ends in bundle.ends)
-        names = _BY_KERNEL[run.pipelined_s is None :]
-        own = {name: getattr(run, name)[..., kernels] for name in names}
-        own |= {name: getattr(run, name)[..., operators] for name in _BY_OPERATOR}
+        size = {bundle.demand.n_kernels: kernels, bundle.demand.n: operators}
+        arrays = [(name, each) for name, each in msgspec.structs.asdict(run).items() if isinstance(each, np.ndarray)]
+        own = {name: each[..., size[each.shape[-1]]] for name, each in arrays}
         mapping = msgspec.structs.replace(run.mapping, is_reduced=run.mapping.is_reduced[operators])
         return msgspec.structs.replace(run, mapping=mapping, **own)
 
 
 def evaluate(bundle: Bundle, setup: Setup, waves: int = 1) -> Evaluation:
     """Execute a bundle in waves, one by one. Runs at the power limit leave off what was added, if this is quicker."""
-    demand, times = bundle.demand, 1.0 if bundle.repeats is None else bundle.repeats
-    run = execute(demand, setup, times=times)
-    if bundle.repeats is not None:
-        run, demand = repeat_kernels(run, demand, bundle.repeats * waves)
-    if (devices := bundle.devices) > 1:
-        run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
-    evaluation = Evaluation(bundle, setup, demand, run, totals(run, *bundle.ends))
-    if setup.cooler is None or not (run.price_scale < 1.0).any():
+    runs = run_kernels(bundle.demand, setup, 1.0 if bundle.repeats is None else bundle.repeats)
+    times = 1.0 if bundle.repeats is None else runs.times * waves
+    sums = totals(runs, runs.energy_j * bundle.devices, bundle.ends[0], times)
+    evaluation = Evaluation(bundle, setup, waves, runs, sums)
+    if setup.cooler is None or not (runs.limited.price_scale < 1.0).any():
         return evaluation
     other = evaluate(bundle, setup.cooler, waves)
     (quicker,) = (other.totals.latency_s < evaluation.totals.latency_s).nonzero()
@@ -267,14 +266,17 @@ def split_batches(whole: Evaluation, workloads: Sequence[Workload], setup: Setup
         return whole
     estimates = [(workloads[place % len(workloads)], batch) for place, batch in enumerate(whole.bundle.batches)]
     places = [p for p, (one, batch) in enumerate(estimates) if batch > 1 and one.kind not in ("request", "training")]
-    seconds, parts = _part_seconds(whole, workloads, setup, bundle_at) if places else {}, dict[int, _Part]()
+    seconds, parts = _part_seconds(whole.bundle, workloads, setup, bundle_at) if places else {}, dict[int, _Part]()
     for place in places:
         workload, batch = estimates[place]
         if (size := _best_size(seconds[id(workload)], batch)) != batch:
             parts[place] = workload, batch, size
     if not parts:
         return whole
-    evaluation = evaluate(_bundle_parts([*parts.values()], usual_joins(workloads[0], setup.joins), setup), setup)
+    is_distinct = whole.bundle.demand.order is not None
+    evaluation = evaluate(
+        _bundle_parts([*parts.values()], usual_joins(workloads[0], setup.joins), setup, is_distinct), setup
+    )
     others = dict[int, tuple[Evaluation, int]]()
     for i, (place, (workload, batch, size)) in enumerate(parts.items()):
         each_s = seconds[id(workload)]
@@ -303,25 +305,19 @@ def _best_size(each_s: dict[int, float], batch: int) -> int:
 
 
 def _part_seconds(
-    whole: Evaluation, workloads: Sequence[Workload], setup: Setup, bundle_at: _BundleAt
+    whole: Bundle, workloads: Sequence[Workload], setup: Setup, bundle_at: _BundleAt
 ) -> dict[int, dict[int, float]]:
     """Return the seconds of an inference in parts that follow each other, without the start of a call, by the identity
     of a workload and the size of its parts. Workloads keep them, since the parts of every batch are the same."""
-    kept, batches = dict[int, dict[int, float]](), whole.bundle.batches
+    kept, batches = dict[int, dict[int, float]](), whole.batches
     for each in workloads:
         own = _kept_seconds(each)
         _, kept[id(each)] = own.setdefault(id(setup), (setup, {}))
         if len(own) > _SETUPS_KEPT:
             own.pop(next(iter(own)))
-    # A whole batch that no limit slows down, with the start of its call or without, takes that start longer.
-    is_free = np.minimum.reduceat(whole.run.price_scale, np.array((0, *whole.bundle.ends[1][:-1]))) == 1.0
-    follows_s = whole.totals.latency_s - setup.call_s
-    is_free &= whole.totals.energy_j <= setup.device.power_limit_w * follows_s
-    for place in is_free.nonzero()[0].tolist():
-        kept[id(workloads[place % len(workloads)])].setdefault(batches[place], float(follows_s[place] / batches[place]))
     sizes = sorted({size for batch in set(batches) for size in _sizes(batch)})
     lacking = [size for size in sizes if any(size not in each_s for each_s in kept.values())]
-    at_once = max(_OPERATORS_AT_ONCE // max(sum(each.n_operators for each in workloads), 1), 1)
+    at_once = max(_OPERATORS_AT_ONCE * len(batches) // (max(whole.demand.n, 1) * len(workloads)), 1)
     for some in (tuple(lacking[first : first + at_once]) for first in range(0, len(lacking), at_once)):
         bundle = bundle_at(some)
         calls = msgspec.structs.replace(bundle.demand.calls, begins=np.zeros(bundle.demand.n))
@@ -338,11 +334,11 @@ def _kept_seconds(workload: Workload) -> dict[int, tuple[Setup, dict[int, float]
     return {}
 
 
-def _bundle_parts(parts: Sequence[_Part], joins: str, setup: Setup) -> Bundle:
+def _bundle_parts(parts: Sequence[_Part], joins: str, setup: Setup, is_distinct: bool) -> Bundle:
     """Return the bundle of a part of each workload and batch, of a size, as often as it runs, with its share of the
     start of the call."""
-    bundle = bundle_pairs([(workload, size) for workload, _, size in parts], setup.plan.widths, joins)
-    runs = np.repeat([batch / size for _, batch, size in parts], np.diff((0, *bundle.ends[1])))
+    bundle = bundle_pairs([(workload, size) for workload, _, size in parts], setup.plan.widths, joins, is_distinct)
+    runs = np.array([batch / size for _, batch, size in parts])[bundle.demand.model[bundle.demand.kernel]]
     calls = msgspec.structs.replace(bundle.demand.calls, begins=bundle.demand.calls.begins / runs)
     repeats = runs if bundle.repeats is None else bundle.repeats * runs
     return msgspec.structs.replace(bundle, demand=bundle.demand.with_values(calls=calls), repeats=repeats)
@@ -599,13 +595,12 @@ def _estimate_on(setup: Setup, workload: Workload, base: Scenario, batches: tupl
         waves, (bundle, memories) = 1, _at_batches(workload, batches, widths, joins, block)
     whole = evaluate(bundle, setup, waves)
     if waves == 1:
-        bundle_at = partial(make_bundle, [workload], widths=widths, execution=joins)
-        whole = split_batches(whole, [workload], setup, bundle_at)
+        whole = split_batches(whole, [workload], setup, lambda sizes: make_bundle([workload], sizes, widths, joins))
     for place, (batch, memory) in enumerate(zip(batches, memories, strict=True)):
         scenario = base if batch == base.batch else msgspec.structs.replace(base, batch=batch)
         evaluation, i = whole.locate(place)
         is_alone, part = len(evaluation.bundle.batches) == 1, evaluation.bundle.batches[i]
-        own_demand = evaluation.demand if is_alone else demand(workload, batch, widths, joins)
+        own_demand = evaluation.shared[1] if is_alone else demand(workload, batch, widths, joins)
         work = work_class(setup, workload.kind, batch, workload.parallel is not None)
         trust, energy_factors = find_trust(setup, work)
         yield Estimate(
@@ -646,7 +641,7 @@ def _estimate_mixed(
         demand=demand,
         run=run,
         memory=first.memory.less_weights(less_bytes),
-        **_totals_of_run(totals(run, [demand.n_kernels], [demand.n]), 0, batch, first.trust),
+        **_totals_of_run(totals(run, demand.per_kernel(run.energy_j), [demand.n_kernels]), 0, batch, first.trust),
         precision_run=each[int(macs.argmax())].precision_run,
         formats=tuple(each[place].format_name for place in chosen.tolist()),
     )

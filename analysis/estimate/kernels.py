@@ -319,6 +319,26 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
     return result
 
 
+@memoize()
+def equal_kernels(workload: Workload, execution: str) -> Ints:
+    """Return the first kernel that equals each, (k,): at any batch and widths, since it does so at an odd batch with a
+    width for each role. The `lag` counts only where hardware lays out models."""
+    widths = Widths(3.0, 4.0, 5.0, 6.0, 7.0, 8.0, tuple(range(9, 9 + len(FILE_ROLES))), 1.0, 2.0)
+    asked = _evaluate(workload, 997, widths, execution)
+    moves, sizes = asked.transfers, [np.bincount(asked.transfers.op, minlength=asked.n)]
+    for record in (asked, asked.calls):
+        fields = [getattr(record, name) for name in record.__struct_fields__ if name not in ("kernel", "lag")]
+        sizes += [each for each in fields if isinstance(each, np.ndarray) and each.shape[-1] == asked.n]
+    operators, kernels = [row.tobytes() for row in np.vstack(sizes).T], [b""] * asked.n_kernels
+    rows = np.array((moves.size_bytes, moves.role, moves.distance, moves.previous < 0)).T
+    for i, row in zip(moves.op.tolist(), rows, strict=True):
+        operators[i] += row.tobytes()
+    for k, operator in zip(asked.kernel.tolist(), operators, strict=True):
+        kernels[k] += operator
+    first = dict[bytes, int]()
+    return np.array([first.setdefault(kernel, k) for k, kernel in enumerate(kernels)], dtype=np.int32)
+
+
 @memoize(shared=True)
 def _batch_independent(workload: Workload, execution: str) -> dict[str, Any]:
     """Return the attributes that all demands of these operators share. Equal polynomials are equal shapes."""

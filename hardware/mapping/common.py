@@ -331,7 +331,8 @@ def _misses(demand: Demand, device: Device, capacity: Floats | float) -> Floats:
     is_pinned = (demand.transfers.role == READ_WEIGHT) & (kept > 0)
     pinned = missed_bytes(capacity - held, np.where(is_pinned, -kept, distance))
     model = demand.model[demand.kernel]
-    more = np.bincount(model, (pinned - shared).sum(axis=0))[model] > 0.0
+    times = 1.0 if demand.order is None else np.bincount(demand.order)[demand.kernel]
+    more = np.bincount(model, (pinned - shared).sum(axis=0) * times)[model] > 0.0
     return np.where(more, shared, pinned)
 
 

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
 from analysis.estimate.estimate import (
+    Bundle,
     estimate,
     estimate_batches,
     evaluate,
@@ -45,7 +45,10 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     loaded = [workload(name) for name in SOME]
     setup = make_setup(device(on), precision, runtime_of_mode(device(on), execution))
     widths = setup.plan.widths
-    bundle_at = partial(make_bundle, loaded, widths=widths, execution=setup.joins)
+
+    def bundle_at(sizes: tuple[int, ...]) -> Bundle:
+        return make_bundle(loaded, sizes, widths, setup.joins)
+
     asked = bundle_at((batch,))
     block = block_channels(device(on), execution)
     held = [peak_memory(one, batch, widths, setup.joins, block).peak_bytes for one in loaded]
