@@ -103,20 +103,14 @@ def run_kernels(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Ke
         run = lower_clocks(way.needs, budget, begins)
     else:
         way, run = _take_quicker(demand, setup, way, mapping.least_energy, repeats, budget, begins)
-    mapping, needs = way.mapping, way.needs
-    dispatch_s, kernel_s = needs.host_s, run.kernel_s
+    mapping, needs, kernel_s = way.mapping, way.needs, run.kernel_s
     # A kernel that waits for the host takes the same time at a lower clock.
-    is_waiting = kernel_s > run.own_s
-    unthrottled_s = np.where(is_waiting, kernel_s, needs.own_s)
+    unthrottled_s = np.where(kernel_s > run.own_s, kernel_s, needs.own_s)
     compute_s, memory_s, busy_s, ideal_s = way.parts_s
     # The voltage of memory stays.
     dynamic_j = (needs.chip_j + needs.timed_j * run.cycle_scale) * run.price_scale + needs.memory_j
-    next_s = _next_s(demand, setup, mapping, unthrottled_s, dispatch_s, dynamic_j / (budget.limit_w - static_w))
+    next_s = _next_s(demand, setup, mapping, unthrottled_s, needs.host_s, dynamic_j / (budget.limit_w - static_w))
     sides_s = np.array([compute_s, memory_s, unthrottled_s - busy_s])
-    bound = np.where(is_waiting & (kernel_s <= dispatch_s * (1 + 1e-9)), LAUNCH, sides_s.argmax(axis=0))
-    # What the limit adds is time of the clock: it bounds a kernel if no memory and no start takes longer.
-    added_s = kernel_s - unthrottled_s
-    is_limited = (added_s > unthrottled_s * 1e-9) & (compute_s + added_s >= sides_s[1:].max(axis=0))
     return KernelRuns(
         kernel_s=kernel_s,
         unthrottled_s=unthrottled_s,
@@ -124,7 +118,7 @@ def run_kernels(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Ke
         overhead_s=sides_s[2],
         kernel_compute_s=compute_s,
         kernel_memory_s=memory_s,
-        bound=np.where(is_limited, POWER, bound),
+        bound=_find_bounds(run, unthrottled_s, needs.host_s, sides_s),
         utilization=ideal_s / kernel_s,
         pipelined_s=None if next_s is None else np.maximum(kernel_s - next_s, 0.0),
         way=way,
@@ -133,6 +127,15 @@ def run_kernels(demand: Demand, setup: Setup, times: Floats | float = 1.0) -> Ke
         static_w=static_w,
         times=needs.times,
     )
+
+
+def _find_bounds(run: Throttled, unthrottled_s: Floats, host_s: Floats, sides_s: Floats) -> Ints:
+    """Return what bounds each kernel, (r,): the longest of `sides_s` (3, r), its start by the host, or the limit."""
+    is_started = (run.kernel_s > run.own_s) & (run.kernel_s <= host_s * (1 + 1e-9))
+    # What the limit adds is time of the clock: it bounds a kernel if no memory and no start takes longer.
+    added_s = run.kernel_s - unthrottled_s
+    is_limited = (added_s > unthrottled_s * 1e-9) & (sides_s[0] + added_s >= sides_s[1:].max(axis=0))
+    return np.where(is_limited, POWER, np.where(is_started, LAUNCH, sides_s.argmax(axis=0)))
 
 
 def _next_s(
@@ -210,16 +213,19 @@ def _at_full_clock(demand: Demand, setup: Setup, mapping: Mapping, repeats: Floa
     overlapped_s, joins_s = [seconds[0] for seconds in _busy(mapping, kernels, setup)]
     start_s, start_cycles_s = _start_s(kernels.starts, setup)
     overhead_s, dispatch_s = _overhead(kernels, setup, start_s)
-    busy_s, resource = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES], resources.argmax(axis=0)
+    busy_s = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES]
     own_s = overlapped_s + serial_s.sum(axis=0) + overhead_s + joins_s + kernels.class_s[0]
+    resource = resources.argmax(axis=0)
     share = _share(demand, mapping, resource, resources.max(axis=0))
     # Units are clocked while a kernel is busy, for a part of its start, and while the host handles sequences.
     idle_s = setup.device.arch.constants.launch_clocked * start_s + serial_s[STARTS]
     idle_s = idle_s + setup.runtime.sequence_s.value * kernels.starts.sequences
     priced = _price(demand, setup, mapping, busy_s, idle_s, share)
-    joules, clocked = demand.per_kernel(np.array(priced[2:])), _clocked_part(kernels, setup, overlapped_s)
+    joules = demand.per_kernel(np.array(priced[2:]))
     host = np.zeros(demand.n_kernels) + dispatch_s, _awaits(kernels.starts, setup)
-    needs = KernelNeeds._make((*joules, own_s, *clocked, start_cycles_s, repeats, *host))
+    needs = KernelNeeds._make(
+        (*joules, own_s, *_clocked_part(kernels, setup, overlapped_s), start_cycles_s, repeats, *host)
+    )
     # If kernels work at once, a link serves all of them.
     memory_s = resources[2:].max(axis=0)
     memory_s = memory_s if mapping.busy_s is None else np.minimum(memory_s, overlapped_s)

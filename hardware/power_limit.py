@@ -195,11 +195,10 @@ class _Runs(msgspec.Struct, frozen=True):
         sums = np.array((chip_j, memory_j, kernel_s, idle_w * kernel_s)) * self.needs.times
         on_chip_j, held_j, run_s, rest_j = np.add.reduceat(sums, self.starts, axis=1)
         room_j = self.limit_w * run_s - rest_j
-        is_least = clock <= budget.least_clock
-        longer = np.where(is_least, np.maximum((on_chip_j + held_j) / room_j, 1.0), 1.0)
+        longer = np.where(clock <= budget.least_clock, np.maximum((on_chip_j + held_j) / room_j, 1.0), 1.0)
         allowed = _ratio(room_j * longer - held_j, on_chip_j)
-        exactly = np.where(clock < 1.0, np.minimum(allowed, 1.0), 1.0)
-        stretch, price_scale = longer[self.run_of], squared * exactly[self.run_of]
+        allowed = np.where(clock < 1.0, np.minimum(allowed, 1.0), 1.0)
+        stretch, price_scale = longer[self.run_of], squared * allowed[self.run_of]
         # Where nothing slows down, what the chip switches off at rest is what the limits ask for.
         spare_w = _ratio(room_j - on_chip_j - held_j, run_s)
         added_w = (np.minimum(np.maximum(spare_w, 0.0), budget.gated_w) * (clock >= 1.0))[self.run_of]

@@ -81,13 +81,11 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     """Count the events of each operator: operands stream through array, vector memory and scratchpad."""
     device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), cast(TpuConstants, device.arch.constants)
-    rows, columns = device.array_rows, device.array_columns
     width = FORMATS[plan.matrix].bits / 8.0  # operands are converted on their way to the array
     macs = demand.macs * on_matrix
     vector_macs = demand.macs - macs
     streamed = _count_array(counts, demand, setup, tiling, on_matrix, width)
-    moved = flow.chip_bytes
-    vector_bytes = np.where(macs > 0, 0.0, moved)
+    vector_bytes = np.where(macs > 0, 0.0, flow.chip_bytes)
     vector_operations = demand.vector_flops + vector_macs + demand.special
     operand_bytes = assumed.vector_operands * assumed.accumulator_bytes
     bundle_lanes = device.mac_rate("vector", plan.vector) / device.vector_clock_hz
@@ -103,8 +101,8 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["vector.register_access"]] = vector_operations * operand_bytes + demand.local_bytes
     # A bundle holds operations of all lanes, and feeds rows of operands to all arrays of a core: those of a kernel
     # share bundles.
-    rows_at_once = device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz / (rows * columns)
-    slots = np.array((vector_operations / bundle_lanes, streamed / (rows * width * rows_at_once)))
+    rows_fed = device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz / device.array_columns
+    slots = np.array((vector_operations / bundle_lanes, streamed / (width * rows_fed)))
     of_kernel = demand.per_kernel(slots)
     shared = of_kernel.max(axis=0) / np.maximum(of_kernel.sum(axis=0), 1e-300)
     bundles = slots.sum(axis=0) * shared[demand.kernel]
@@ -112,7 +110,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["hbm.dram_read"]] = flow.dram_read
     counts[row["hbm.dram_write"]] = flow.dram_write
     counts[row["control.bundle_issue"]] = bundles
-    counts[row["control.dma_descriptor"]] = np.ceil(moved / assumed.dma_bytes)
+    counts[row["control.dma_descriptor"]] = np.ceil(flow.chip_bytes / assumed.dma_bytes)
     counts[row["control.program_launch"]] = demand.head
     counts[row["control.barrier"]] = demand.head * device.units
     return counts
