@@ -194,8 +194,9 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
         phrases.append(
             f"{runtimes()[asked].name} does not run {_WORK[workload.work]} on it: {runtime.name} takes its place"
         )
-    gaps = runtime.short_calls if device.software.shares_host_memory and result.scenario.batch == 1 else {}
-    if result.latency_s < gaps.get("below_s", 0.0) and (slower := device.clock_hz / gaps["clock_hz"]) > 1.0:
+    has_gaps = result.scenario.batch == 1 and result.latency_s < runtime.governed_below_s
+    slower = device.clock_hz / runtime.governed_clock_hz
+    if has_gaps and device.software.shares_host_memory and slower > 1.0:
         phrases.append(f"clocks are pinned (jetson_clocks): a governor lowers them up to {slower:.2g}x between calls")
     if result.part:
         phrases.append(f"the compiler runs the batch in parts of {result.part}: activations stay on chip")

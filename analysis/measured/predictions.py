@@ -142,7 +142,7 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
         decodes_input="incl. input pipeline" in row["note"],
         is_rate=is_rate,
     )
-    if batch > 1 or not is_module or execution not in runtimes() or not runtimes()[execution].short_calls:
+    if batch > 1 or not is_module or execution not in runtimes() or not runtimes()[execution].governed_below_s:
         return read
     return msgspec.structs.replace(read, is_governed=True, others=(read,))
 
@@ -319,11 +319,10 @@ def estimate_row(row: MeasuredRow) -> Estimate:
     result = estimate(workload, row.device, row.scenario)
     if result.memory.peak_bytes > _MOST_MEMORY * row.device.memory_bytes:
         raise Unpredictable("the model does not fit into the memory of the device")
-    governor = result.runtime.short_calls
-    if not row.is_governed or result.latency_s > governor["below_s"]:
+    if not row.is_governed or result.latency_s > result.runtime.governed_below_s:
         return result
-    bandwidth = row.device.values["memory_bus_bits"] / 8.0 * governor["memory_transfer_rate"]
-    low = f"clock_hz={governor['clock_hz']},memory_bandwidth={min(bandwidth, row.device.memory_bandwidth)}"
+    bandwidth = row.device.values["memory_bus_bits"] / 8.0 * result.runtime.governed_transfer_rate
+    low = f"clock_hz={result.runtime.governed_clock_hz},memory_bandwidth={min(bandwidth, row.device.memory_bandwidth)}"
     return estimate(workload, load_device(f"{row.device.key}{{{low}}}"), row.scenario)
 
 

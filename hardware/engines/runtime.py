@@ -317,7 +317,9 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     launch: SourcedValue = exact_value(1.0)
     prompt_dispatch: SourcedValue = exact_value(0.0)  # multiplies the dispatch of prompts if graphs hold decoding alone
     interpreted_dispatch: SourcedValue = exact_value(1.0)  # multiplies that of latent attention and experts
-    short_calls: dict[str, float] = {}  # clocks by a governor that sees gaps between calls, and the longest such call
+    governed_below_s: float = 0.0  # calls one by one that take less leave gaps, in which a governor lowers clocks
+    governed_clock_hz: float = 1.0  # the clock to which it goes
+    governed_transfer_rate: float = 0.0  # of memory, transfer/s
     dispatches_ahead: bool = False  # dispatches all kernels of a call ahead of the device, not each during the last
     divides_equally: bool = False  # loops are divided equally among all cores, however fast each is
     call_s: SourcedValue = exact_value(0.0)  # wait of the device in each call
