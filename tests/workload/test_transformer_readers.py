@@ -205,3 +205,9 @@ def test_parts_left_out_are_said(tmp_path: Path) -> None:
     assert notes[0] == "the language model alone: without its vision tower and its audio encoder"
     assert "fp8kv16" in notes[1]
     assert hf_config.parse_config(_SMALL).notes == ()
+
+
+def test_a_checkpoint_that_classifies_has_a_head_of_its_labels() -> None:
+    classifies = _SMALL | {"architectures": ["LlamaForSequenceClassification"]}
+    assert hf_config.parse_config(classifies).labels == 2
+    assert hf_config.parse_config(classifies | {"id2label": {"0": "bad"}}).labels == 1

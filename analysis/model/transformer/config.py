@@ -126,10 +126,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     of attention and FFN. Norms: `scaled_layer` has no bias, `bare` no weights. `qk_norm` "key": only that of keys has.
     `shared_kv`: one projection is key and value, and cached once. `compress`: beyond its window, so many tokens share a
     key, a weighted sum, of which an indexer may choose `index_topk`. `index_weights`: the indexer weighs its heads.
-    `out_groups`: groups of heads have projections to `out_lora` values each, before that of all.
-    `residual`: layers add to one vector or mix `streams` of them (residual.py); `depth`: each part reads a weighted sum
-    of the results of earlier blocks of `block_layers`. `laurel`: rank of a projection beside attention. `wide`: parts
-    of all layers or of one whose weights have another role in checkpoints than QUANTIZED of hardware/precision.py.
+    `labels`: outputs of a head that classifies. `out_groups`: groups of heads have projections to `out_lora` values
+    each, before that of all. `residual`: layers add to one vector or mix `streams` of them (residual.py); `depth`: each
+    part reads a weighted sum of the results of earlier blocks of `block_layers`. `laurel`: rank of a projection beside
+    attention. `wide`: parts of all layers or of one whose weights have another role in checkpoints than QUANTIZED of
+    hardware/precision.py.
     """
 
     hidden: int
@@ -209,6 +210,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     sub_norm: bool = False
     layer_input: int = 0
     layer_vocab: int = 0
+    labels: int = 0
     per_layer: tuple[tuple[str, tuple[int, ...]], ...] = ()
     notes: tuple[str, ...] = ()
 

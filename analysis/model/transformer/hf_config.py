@@ -63,10 +63,8 @@ def _block_sizes(raw: Raw, block: Raw) -> Raw:
 
 def recurrent_pattern(raw: Raw) -> str:
     """Return the letters of recurrent and attention layers from the period or the places of attention."""
-    layers, every = (
-        min(raw["num_hidden_layers"], MAX_LAYERS),
-        raw.get("attn_layer_period") or raw.get("full_attention_interval") or 1,
-    )
+    layers = min(raw["num_hidden_layers"], MAX_LAYERS)
+    every = raw.get("attn_layer_period") or raw.get("full_attention_interval") or 1
     of_kimi = [layer - 1 for layer in raw.get("linear_attn_config", {}).get("full_attn_layers", ())]
     if "attn_layer_indices" in raw and not raw["attn_layer_indices"]:
         return "r"
@@ -104,19 +102,12 @@ def layer_changes(raw: Raw, layers: int) -> list[Raw]:
     for layer, row in (raw.get("per_layer_config") or {}).items():
         own[int(layer)] |= row
     for key, by_word in TABLE["layers"]["words"].items():
-        for change, word in zip(own, value_at(raw, key) or (), strict=False):
+        for change, word in zip(own, stored_weights.value_at(raw, key) or (), strict=False):
             change |= by_word.get(str(word), {})
     for key, change in TABLE["layers"]["first"].items():
         for layer_change in own[: raw.get(key) or 0]:
             layer_change |= change
     return own
-
-
-def value_at(raw: Any, path: str) -> Any:
-    """Return the value at a dotted path, None if it is missing."""
-    for key in path.split("."):
-        raw = raw.get(key) if isinstance(raw, dict) else None
-    return raw
 
 
 def file(where: str) -> Path:
@@ -293,7 +284,7 @@ def _value_of(raw: Raw, key: str) -> Any:
     key, equals, word = key.partition("=")
     key, _, divisor = key.partition("/")
     names = [name for name in (*key.split("*"), divisor) if name]
-    factors: list[Any] = [int(name) if name.isdecimal() else value_at(raw, name) for name in names]
+    factors: list[Any] = [int(name) if name.isdecimal() else stored_weights.value_at(raw, name) for name in names]
     # A list has one value per layer.
     values = [value[0] if isinstance(value, list) and value else value for value in factors]
     if equals:
@@ -309,8 +300,6 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
         case "longcat_flash":  # a layer has two attentions and FFNs; experts that do nothing take part in the choice
             idle_share = (raw.get("zero_expert_num") or 0) / raw["n_routed_experts"]
             return {"active": max(1, round(raw["moe_topk"] / (1 + idle_share)))}
-        case "grok-1" if raw.get("residual_moe"):
-            return {"shared_ffn": raw["intermediate_size"]}
         case "jamba":
             hidden, rank = raw["hidden_size"], raw.get("mamba_dt_rank", "auto")
             return {
@@ -376,7 +365,7 @@ def parse_config(raw: Raw) -> Config:
         fields = config_fields(raw, kind)
         stored = stored_weights.read(raw, min(fields["layers"], MAX_LAYERS))
         notes = [*([] if kind == stated else [instead]), *_notes(raw), *stored.notes]
-        fields |= {"notes": notes, "wide": stored.parts}
+        fields |= {"notes": notes, "wide": stored.parts, "labels": _labels(raw)}
         return msgspec.convert(fields, Config)
     except KeyError as error:
         raise ModelSpecError(f"config.json of type {kind!r} has no {error.args[0]}") from None
@@ -395,6 +384,13 @@ def _kind(raw: Raw) -> str:
     if kind in TABLE["types"] or not isinstance(named, list) or not named:
         return kind
     return match_name(str(named[0]).lower().partition("for")[0], TABLE["types"]) or kind
+
+
+def _labels(raw: Raw) -> int:
+    """Return the outputs of the head of a checkpoint whose class says that it classifies, else 0."""
+    if not str(raw.get("architectures")).endswith("Classification']"):
+        return 0
+    return len(raw.get("id2label") or ("no", "yes"))
 
 
 def _unsupported(kind: str, raw: Raw, nearest: str, unread: list[str]) -> str:

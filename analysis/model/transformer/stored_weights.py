@@ -171,7 +171,7 @@ def _stated_rules(raw: Raw, stated: Raw, method: str) -> tuple[_Rules, Packing |
     """Return the packings by name, and that of all other parts."""
     keys, rules = table()["keys"], _Rules()
     usual = _packing(stated, method)
-    maps = [found for key in keys["maps"] if isinstance(found := _at(stated, key), dict)]
+    maps = [found for key in keys["maps"] if isinstance(found := value_at(stated, key), dict)]
     listed = stated.get("config_groups")
     groups = [group for group in (listed.values() if isinstance(listed, dict) else ()) if isinstance(group, dict)]
     if method == "mlx":
@@ -182,7 +182,7 @@ def _stated_rules(raw: Raw, stated: Raw, method: str) -> tuple[_Rules, Packing |
         return rules, table()["methods"]["fp8"]
     if groups:
         usual = None
-    for name in (name for key in keys["wide"] for name in _names(_at(stated, key))):
+    for name in (name for key in keys["wide"] for name in _names(value_at(stated, key))):
         if not groups or name.rpartition(".")[2] not in _modules():  # compressed-tensors ignores layers by whole names
             rules.add(name, None)
     for name, value in ((str(name), value) for found in maps for name, value in found.items()):
@@ -218,7 +218,7 @@ def _packing(stated: Any, method: str) -> Packing | None:
     usual: Packing | None = rows["methods"].get(method)
     if not isinstance(stated, dict):
         return words.get(str(stated).lower(), usual)
-    inner = next((part for key in rows["keys"]["nested"] if isinstance(part := _at(stated, key), dict)), {})
+    inner = next((part for key in rows["keys"]["nested"] if isinstance(part := value_at(stated, key), dict)), {})
     flat = {key: value for key, value in (inner | stated).items() if key != "bnb_4bit_quant_type"}
     if stated.get("load_in_4bit"):
         flat["bnb_4bit_quant_type"] = stated.get("bnb_4bit_quant_type", "fp4")
@@ -307,7 +307,7 @@ def _merged(roles: dict[str, int], layers: int) -> Iterator[tuple[str, int]]:
 
 def _cache_bits(stated: Raw) -> int:
     """Return the bits of a value of the stored format of the key-value cache, 0 if none is stated."""
-    for value in (_at(stated, key) for key in table()["keys"]["cache"]):
+    for value in (value_at(stated, key) for key in table()["keys"]["cache"]):
         if isinstance(value, int | str) and (digits := re.search(r"(?<!\d)([48])(?!\d)", str(value))):
             return int(digits[1])
     return 0
@@ -331,7 +331,7 @@ def _unknown(method: str) -> str:
     )
 
 
-def _at(raw: Any, path: str) -> Any:
+def value_at(raw: Any, path: str) -> Any:
     """Return the value at a dotted path, None if it is missing."""
     for key in path.split("."):
         raw = raw.get(key) if isinstance(raw, dict) else None
@@ -344,5 +344,5 @@ def _names(found: Any) -> list[str]:
 
 def _number(stated: Raw, keys: tuple[str, ...]) -> float | None:
     """Return the first number that is stated under one of the keys."""
-    found = (_at(stated, key) for key in keys)
+    found = (value_at(stated, key) for key in keys)
     return next((v for v in found if isinstance(v, int | float) and not isinstance(v, bool) and abs(v) < 1 << 16), None)

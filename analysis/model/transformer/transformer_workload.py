@@ -404,11 +404,13 @@ def _residual(step: StepWriter, name: str, part: Tensor) -> Tensor:
 
 
 def _head(step: StepWriter, x: Tensor, table: Tensor) -> Tensor:
-    """Write the logits; in prefill only for the last token."""
+    """Write the logits, of a model that classifies those of its labels; in prefill only for the last token."""
     c, w = step.config, step.w
     x = w.norm("norm", x, c.norm)
     if step.run.phase == "prefill":
         x = w.view(x, (step.batch, poly(1), c.hidden))
+    if c.labels:
+        return w.linear("score", x, c.labels, c.head_bias)
     part = step.part(c.vocab)
     logits = w.linear("lm_head", x, part, c.head_bias and not c.tied, table if c.tied else None)
     if step.run.tp == 1:
