@@ -32,7 +32,6 @@ KERNELS = ("gpu_kernels_fp32.csv.gz", "kernels.csv.gz")
 OWN = ("own_models.csv.gz", "own_llm.csv.gz")  # of one H100 and one H200: judged apart, and in no band
 OWN_KERNELS = ("own_kernels.csv.gz",)
 APART = "own, "  # begins the names of their classes
-QUANTITIES = ("latency", "energy")
 
 
 class JudgedClass(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,8 +71,7 @@ def predict_models(held: bool) -> tuple[list[PredictionPoint], Counter[str]]:
     skipped rows by reason."""
     models, skipped = predictions.predict_rows(measured_rows.shipped_rows(held=held))
     kernels, skipped_kernels = timed_kernels.predict_kernels(measured_rows.shipped_rows(KERNELS, held))
-    points = [point for point in (*models, *kernels) if point.quantity in QUANTITIES]
-    return points, skipped + skipped_kernels
+    return [*models, *kernels], skipped + skipped_kernels
 
 
 def predict(held: bool) -> Points:
@@ -82,9 +80,7 @@ def predict(held: bool) -> Points:
     own, skipped_own = predictions.predict_rows(measured_rows.shipped_rows(OWN, held))
     own_kernels, skipped_own_kernels = timed_kernels.predict_kernels(measured_rows.shipped_rows(OWN_KERNELS, held))
     loads, skipped_loads = services.predict_served(measured_rows.shipped_rows((services.TABLE,), held))
-    own_points: list[tuple[str, PredictionPoint]] = [
-        (point.name, point) for point in own if point.quantity in QUANTITIES
-    ]
+    own_points: list[tuple[str, PredictionPoint]] = [(point.name, point) for point in own]
     own_points += [("kernels of a framework", point) for point in own_kernels]
     points += [msgspec.structs.replace(point, name=f"{APART}{name}") for name, point in own_points]
     points += [point for load in loads for point in load.points]
@@ -107,7 +103,7 @@ def predict_files(paths: Sequence[Path]) -> Points:
             points += [point for load in loads for point in load.points]
         else:
             predicted, reasons = predictions.predict_rows(rows)
-            points += [point for point in predicted if point.quantity in QUANTITIES]
+            points += predicted
         skipped += reasons
     return Points(points, all_loads, skipped)
 

@@ -1,13 +1,13 @@
-"""Widths of bands, from the errors of the rows that are not held, and how many held rows are inside.
+"""Widths of bands, from the errors of the rows that are given to fits, and how many held rows are inside.
 
 A class of work has the narrowest band that holds TARGET of the rows of a device if it is taken from other devices, and
 a little more where rows are few (conformal quantiles of the logarithm of measured over predicted). A device with enough
-held rows has a band of its own.
+given rows has a band of its own. No band follows from a held row.
 """
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from statistics import NormalDist
 
 import msgspec
@@ -27,6 +27,7 @@ TAILS = tuple(share / 100 for share in range(20, -1, -1))
 BEYOND = tuple(share / 20 for share in range(1, 21))
 JUDGED = 3  # least number of devices for a meaningful share
 FAMILIES = 3  # least number of families of models for a device to have a separate band
+Cell = tuple[str, str, str, str]  # device, class of work, runtime, mode
 
 
 def log_errors(points: Sequence[PredictionPoint]) -> Floats:
@@ -103,51 +104,49 @@ def narrowest_band(points: Sequence[PredictionPoint], spread: float = 0.0) -> tu
 
 
 def class_evidence(
-    name: str,
-    quantity: str,
-    points: Sequence[PredictionPoint],
-    band: Factors | None = None,
-    spread: float = 0.0,
-    given: Sequence[PredictionPoint] = (),
+    name: str, quantity: str, held: Sequence[PredictionPoint], band: Factors, in_band: float | None = None
 ) -> ClassEvidence:
-    """Return the errors of held rows of a class of work and its band: `band` if it is stated, else the narrowest that
-    holds the rows `given` to fits, or the held ones if those are few."""
-    share = None
-    if band is None:
-        is_given = len(given) >= LARGE
-        band, share = narrowest_band(given if is_given else points, spread)
-        band = widen_by_hosts(band, name) if quantity == "latency" else band
-        if is_given and share is not None:
-            errors = log_errors(points)
-            share = float(((errors >= np.log(band[0])) & (errors <= np.log(band[1]))).mean())
-    error = np.array([point.predicted / point.measured - 1.0 for point in points])
+    """Return the errors of held rows of a class of work beside its band."""
+    error = np.array([point.predicted / point.measured - 1.0 for point in held])
     return ClassEvidence(
         name=name,
         quantity=quantity,
-        rows=len(points),
-        devices=len({point.device for point in points}),
+        rows=len(held),
+        devices=len({point.device for point in held}),
         median_error=float(np.median(np.abs(error))),
         error_90=float(np.quantile(np.abs(error), 0.9)),
         bias=float(np.median(error)),
         band=band,
-        in_band=share,
+        in_band=in_band,
     )
+
+
+def judge_class(
+    held: Sequence[PredictionPoint],
+    given: Sequence[PredictionPoint],
+    spread: float,
+    own_bands: Mapping[Cell, Factors],
+) -> ClassEvidence:
+    """Return the errors of held rows of a class of work, its band by the `given` ones, and the share of held rows that
+    are inside the band of their device, if it has one, else that of the class."""
+    name, quantity = held[0].name, held[0].quantity
+    band, share = narrowest_band(given or held, spread)
+    band = widen_by_hosts(band, name) if quantity == "latency" else band
+    low, high = np.log([own_bands.get(_cell(point), band) for point in held]).T
+    errors = log_errors(held)
+    is_inside = (errors >= low) & (errors <= high)
+    return class_evidence(name, quantity, held, band, None if share is None else float(is_inside.mean()))
 
 
 def served_evidence(held: Sequence[PredictionPoint], given: Sequence[PredictionPoint]) -> list[ClassEvidence]:
     """Return the evidence of each figure of services: errors of held rows, and bands of those given to fits."""
     groups, others = (group_by(points, lambda point: point.quantity) for points in (held, given))
     spread = spread_between_devices(others.values())
-    return [
-        class_evidence(those[0].name, quantity, those, spread=spread, given=others.get(quantity, ()))
-        for quantity, those in sorted(groups.items())
-    ]
+    return [judge_class(those, others.get(quantity, ()), spread, {}) for quantity, those in sorted(groups.items())]
 
 
 def trust_table(
-    held: Sequence[PredictionPoint],
-    given: Sequence[PredictionPoint] = (),
-    served: Sequence[PredictionPoint] = (),
+    held: Sequence[PredictionPoint], given: Sequence[PredictionPoint], served: Sequence[PredictionPoint] = ()
 ) -> TrustTable:
     """Return the evidence of each class of work, of each measured device, and of work without measurements: errors of
     held rows, and bands of the others, which were `given` to fits. Times per token of services (`served`) only say what
@@ -158,12 +157,15 @@ def trust_table(
         quantity: spread_between_devices(points for (kind, _), points in of_given.items() if kind == quantity)
         for quantity, _ in by_class
     }
+    latency, known = ([p for p in points if p.quantity == "latency" and p.name] for points in (held, given))
+    cells, of_cells = (group_by(points, _cell) for points in ((*latency, *served), known))
+    bands = {key: band for key, points in of_cells.items() if (band := own_band(points)) is not None}
     classes = [
-        class_evidence(name, kind, points, spread=spreads[kind], given=of_given.get((kind, name), ()))
-        for (kind, name), points in by_class.items()
+        judge_class(points, of_given.get(key, ()), spreads[key[0]], bands if key[0] == "latency" else {})
+        for key, points in by_class.items()
     ]
     energy_bands = {row.name: row.band for row in classes if row.quantity == "energy"}
-    metered = group_by((point for point in held if point.quantity == "energy"), lambda point: point.work_class)
+    metered = group_by((point for point in given if point.quantity == "energy"), lambda point: point.work_class)
     for name, points in metered.items():  # the band of its own rows, or that of all if they or their devices are few
         is_enough = len(points) >= LARGE and len({point.device for point in points}) >= JUDGED
         energy_bands[name] = narrowest_band(points)[0] if is_enough else energy_bands[points[0].name]
@@ -174,30 +176,32 @@ def trust_table(
         for each in classes
     ]
     engineering = {each.name for each in work_classes() if each.is_engineering}
-    latency = [point for point in held if point.quantity == "latency" and point.name]
-    unfitted = [point for point in latency if point.name in engineering]
     # Work without a fit may resemble any measured class, so its band reaches as far, to both sides, as the bands of
     # most classes.
     reaches = [float(np.abs(np.log(each.band)).max()) for each in classes if each.quantity == "latency"]
-    reach = max(float(np.quantile(each, TARGET)) for each in (np.abs(log_errors(unfitted)), reaches))
-    classes.append(class_evidence(ENGINEERING, "latency", unfitted, (float(np.exp(-reach)), float(np.exp(reach)))))
-    cells = group_by((*latency, *served), _cell)
-    others = (point for point in given if point.quantity == "latency" and point.name)
-    counts = Counter(map(_cell, (*latency, *served, *others)))
-    measured = (measure_device(key, cells.get(key, []), counts[key]) for key in sorted(counts))
+    unfitted = np.abs(log_errors([point for point in known if point.name in engineering]))
+    reach = max(float(np.quantile(each, TARGET)) for each in (unfitted, reaches))
+    judged = [point for point in latency if point.name in engineering]
+    classes.append(class_evidence(ENGINEERING, "latency", judged, (float(np.exp(-reach)), float(np.exp(reach)))))
+    counts = Counter(map(_cell, (*latency, *served, *known)))
+    measured = (measure_device(key, cells.get(key, []), counts[key], bands.get(key)) for key in sorted(counts))
     return TrustTable(classes=tuple(classes), measured=tuple(measured))
 
 
-def _cell(point: PredictionPoint) -> tuple[str, str, str, str]:
+def _cell(point: PredictionPoint) -> Cell:
     return point.device, point.name, point.runtime, point.mode
 
 
-def measure_device(key: tuple[str, str, str, str], held: Sequence[PredictionPoint], rows: int) -> DeviceEvidence:
+def own_band(given: Sequence[PredictionPoint]) -> Factors | None:
+    """Return the band of a device on a class of work under a runtime by its own rows, None if they are too few."""
+    is_enough = len(given) >= LARGE and len({point.family for point in given}) >= FAMILIES
+    return widen_by_hosts(narrowest_band(given)[0], given[0].name) if is_enough else None
+
+
+def measure_device(key: Cell, held: Sequence[PredictionPoint], rows: int, band: Factors | None) -> DeviceEvidence:
     """Return the evidence of a device on a class of work under a runtime that has so many rows: the error of its held
-    ones, and a separate band if they are enough."""
+    ones, and a separate band if it has one."""
     error = float(np.median([abs(p.predicted / p.measured - 1.0) for p in held])) if held else None
-    is_enough = len(held) >= LARGE and len({point.family for point in held}) >= FAMILIES
-    band = widen_by_hosts(narrowest_band(held)[0], key[1]) if is_enough else None
     return DeviceEvidence(*key, rows, error, band, load_device(key[0]).vendor)
 
 

@@ -85,17 +85,16 @@ def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measur
         raise Unpredictable(rule["reason"])
     was = tables.first_rule(tables.row_rules()["corrected"], cells).get("was", {})
     known_row = Cells(row | {name: text.format(model=row.get("model")) for name, text in was.items()})
+    reads = _read_language_row if "phase" in row else _read_vision_row
     try:
-        if "phase" not in row:
-            return _interpret_vision_row(known_row, folders)
-        first, *others = (_interpret_language_row(known_row, prompt, folders) for prompt in _prompts(known_row))
+        first, *others = [read for each in tables.in_each_mode(known_row, folders) for read in reads(each, folders)]
         return msgspec.structs.replace(first, others=tuple(others))
     except RequestError as error:  # of the scenario
         raise Unpredictable(str(error)) from None
 
 
-def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
-    """Return the request of a row of a vision model or an encoder."""
+def _read_vision_row(row: Cells, folders: tuple[Path, ...]) -> list[MeasuredRow]:
+    """Return the requests that a row of a vision model or an encoder may be, the usual one first."""
     device, count = _devices(row, folders)
     framework, kind = row["framework"].lower(), row["scenario"].lower()
     is_mlperf, is_module = row["source"].startswith("MLPerf"), device.software.shares_host_memory
@@ -143,20 +142,16 @@ def _interpret_vision_row(row: Cells, folders: tuple[Path, ...]) -> MeasuredRow:
         is_rate=is_rate,
     )
     if batch > 1 or not is_module or execution not in runtimes() or not runtimes()[execution].governed_below_s:
-        return read
-    return msgspec.structs.replace(read, is_governed=True, others=(read,))
+        return [read]
+    return [msgspec.structs.replace(read, is_governed=True), read]
 
 
 def _devices(row: Cells, folders: tuple[Path, ...]) -> tuple[Device, int]:
     """Return the device, and the number of devices that share the throughput. Each query runs on one device."""
-    name, facts = row["device"], (row["device_mode"], row["source"], folders)
-    several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
-    try:
-        return tables.find_device(name, *facts), row.count("n_devices") or 1
-    except Unpredictable:
-        if several is None:
-            raise
-        return tables.find_device(several[1], *facts), int(several[2])
+    several = re.fullmatch(r"(.+) x([1-9][0-9]?)", row["device"])
+    if several is not None and tables.catalogue_device(row["device"], folders) is None:
+        return tables.find_device(several[1], row["device_mode"], folders), int(several[2])
+    return tables.find_device(row["device"], row["device_mode"], folders), row.count("n_devices") or 1
 
 
 def use_threads(device: Device, row: Cells, folders: tuple[Path, ...], least: float = 0.0) -> Device:
@@ -185,16 +180,18 @@ def _vision_precision(row: Cells) -> str:
     return str(rule.get("is")) if rule else text.split()[0].strip("(),")
 
 
-def _prompts(row: Cells) -> list[int]:
-    """Return the prompt tokens of a row: several for a decoding whose cache is not stated."""
-    is_decoding = _request(row, 1)[0] == "decode"
-    return row.prompts() if is_decoding and not row.whole("kv_tokens") else [row.whole("prompt_tokens")]
+def _read_language_row(row: Cells, folders: tuple[Path, ...]) -> list[MeasuredRow]:
+    """Return the requests that a row of a language model may be, the usual one first: several for a decoding whose
+    cache is not stated."""
+    is_open = _request(row, 1)[0] == "decode" and not row.whole("kv_tokens")
+    prompts = row.prompts() if is_open else [row.whole("prompt_tokens")]
+    return [_read_prompt(row, prompt, folders) for prompt in prompts]
 
 
-def _interpret_language_row(row: Cells, prompt: int, folders: tuple[Path, ...]) -> MeasuredRow:
+def _read_prompt(row: Cells, prompt: int, folders: tuple[Path, ...]) -> MeasuredRow:
     """Return the request of a row of a language model with so many tokens of a prompt. Energy covers all devices and
     one inference: one token in decoding, else the whole request."""
-    device = use_threads(tables.find_device(row["device"], row["device_mode"], row["source"], folders), row, folders)
+    device = use_threads(tables.find_device(row["device"], row["device_mode"], folders), row, folders)
     count, batch = row.count("n_devices") or 1, row.count("batch")
     runtime = tables.find_runtime_names(f"{row['runtime']} {row['weights_format']}", device.vendor, "language")[0]
     if count > 1 and runtime.startswith("llama_cpp"):
@@ -343,8 +340,7 @@ def _join(a: RowPoint, b: RowPoint) -> RowPoint:
 
 def _predict_as_read(row: MeasuredRow) -> list[RowPoint]:
     """Return the measured figures of a row with their predictions and bands: latency of the batch in its class of work,
-    energy of an inference in its energy class, and this energy as if the row took the time that was measured. Raises
-    Unpredictable as `estimate_row` does."""
+    and energy of an inference in its energy class. Raises Unpredictable as `estimate_row` does."""
     result, batch = estimate_row(row), row.scenario.batch
     adds, floor = input_s(row, result)
     follows = batch / result.throughput_per_s / result.latency_s if row.is_rate else 1.0  # batches may overlap
@@ -352,18 +348,12 @@ def _predict_as_read(row: MeasuredRow) -> list[RowPoint]:
     latency_s = [max(t + extra, least) for t, extra, least in zip(model_s, adds, floor, strict=True)]
     waits_s = [t - kernel for t, kernel in zip(latency_s, model_s, strict=True)]
     waiting_w, prompt_j = _time_power_w(result), _prompt_j(row)
-    energy_j = [
-        (j + wait * waiting_w) / batch + prompt_j
-        for j, wait in zip((result.energy_j, *result.energy_band_j), waits_s, strict=True)
-    ]
-    figures = [
+    ends_j = zip((result.energy_j, *result.energy_band_j), waits_s, strict=True)
+    energy_j = [(j + wait * waiting_w) / batch + prompt_j for j, wait in ends_j]
+    figures = (
         ("latency", result.work_class, row.latency_s, latency_s),
         ("energy", row.energy_class, row.energy_j, energy_j),
-    ]
-    if row.latency_s:
-        shift_j = (row.latency_s - latency_s[0]) * waiting_w / batch
-        shifted_j = [max(energy_j[0] + shift_j, 0.0), *(end + shift_j for end in energy_j[1:])]
-        figures.append(("energy_given_latency", row.energy_class, row.energy_j, shifted_j))
+    )
     labels = row.device.id, row.family, result.runtime.id, result.execution, result.work_class
     return [
         RowPoint(name, quantity, *labels, measured, predicted, (low, high), row=row)

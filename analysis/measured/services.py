@@ -115,7 +115,7 @@ def interpret_served_row(cells: dict[str, str], folders: tuple[Path, ...] = ()) 
     row = Cells(cells)
     if rule := tables.first_rule(file_access.shipped(_FACTS)["skip"], row):
         raise Unpredictable(rule["reason"])
-    device = tables.find_device(row["device"].lower(), "", row["source"], folders)
+    device = tables.find_device(row["device"].lower(), "", folders)
     first, *others = (_interpret(row, device, assumed) for assumed in _assume(row, device))
     return msgspec.structs.replace(first, others=tuple(others))
 
@@ -148,7 +148,7 @@ def _find_runtimes(row: Cells, device: Device) -> list[str]:
     # Where workers prefill apart, the version is that of what joins them.
     has_version = row["runtime_version"] and year != "2024" and not row["prefill_workers"]
     dated = row["runtime_version"] if has_version else f"({year})"
-    software = f"{known[row['runtime']]} {dated}"
+    software = f"{known[row['runtime']]} {dated} {row['weights_format']}"
     names = tables.find_runtime_names(software, device.vendor, "language")
     return [tables.check_runtime(name, device, "language") for name in names]
 

@@ -33,6 +33,7 @@ ANSWERS = ("reason", "is", "why")  # fields of a rule that name no cell
 _STORED = re.compile(r"[-.](I?Q\d\w*|F16|BF16|F32)\.gguf$|\.gguf$", re.IGNORECASE)
 # The model in the path of a folder: of the cache of a hub (models--OWNER--NAME/snapshots/HASH), or its last part.
 _CACHED_MODEL = re.compile(r"^(?:[/.~]|\w:).*?(?:models--([^/]+)|([^/]+)/?$)")
+STATED = ("singlestream", "multistream", "offline")  # MLPerf's, whose systems name a power mode but the default
 _BUNCHED = 0.5  # median over mean gap between tokens below which several arrive at once; steady gaps are alike
 _MULTISTREAM = "8"  # samples of a query, by MLPerf's rules
 Row = TypeVar("Row")
@@ -162,22 +163,32 @@ def catalogue_device(name: str, folders: tuple[Path, ...]) -> Device | None:
         return None
 
 
-def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device:
+def find_device(name: str, mode: str, folders: tuple[Path, ...]) -> Device:
     """Return the device of a row in its power mode. Raises Unpredictable if the catalogue does not have it."""
     device = catalogue_device(name, folders)
     if device is None:
         raise Unpredictable("device is not in the catalogue")
-    modes = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {})
-    unstated = modes.get("unstated", {})
     number = re.fullmatch(r"nvpmodel PM(\d+)", mode)
     numbers = {n for power_mode in device.file.power_modes.values() for n in power_mode.nvpmodel}
     if number and numbers and int(number[1]) not in numbers:
         raise Unpredictable("the board has no power mode of this number")
-    mapped = f"pm{number[1]}" if number and numbers else modes.get(mode, "")
-    mapped = mapped or next((to for begin, to in unstated.items() if not mode and source.startswith(begin)), "")
+    mapped = f"pm{number[1]}" if number and numbers else _modes(device).get(mode, "")
     if mapped.startswith("!"):
         raise Unpredictable(mapped[1:])
     return load_device(f"{device.id}:{mapped}", folders) if mapped else device
+
+
+def _modes(device: Device) -> dict[str, Any]:
+    modes: dict[str, Any] = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {})
+    return modes
+
+
+def in_each_mode(row: Cells, folders: tuple[Path, ...]) -> list[Cells]:
+    """Return a row in each power mode that its board may have run in, the usual one first."""
+    device = catalogue_device(row["device"], folders)
+    if device is None or row["device_mode"] or row["scenario"].lower() in STATED:
+        return [row]
+    return [Cells(row | {"device_mode": mode}) for mode in _modes(device).get("unstated", [""])]
 
 
 def first_rule(rules: Sequence[dict[str, Any]], cells: Mapping[str, str]) -> dict[str, Any]:

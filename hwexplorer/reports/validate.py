@@ -97,7 +97,6 @@ def _model_figures(rows: list[dict[str, str]]) -> tuple[list[ComparedFigure], Co
     figures = [
         _figure(point, point.row.model, f"batch {point.row.scenario.batch}, {point.row.scenario.precision}")
         for point in points
-        if point.quantity in UNITS
     ]
     return figures, skipped
 
@@ -115,7 +114,6 @@ def _served_figures(rows: list[dict[str, str]]) -> tuple[list[ComparedFigure], C
 
 
 def _figure(point: predictions.PredictionPoint, name: str, asked: str) -> ComparedFigure:
-    low, high = point.band
     return ComparedFigure(
         name=name,
         asked=asked,
@@ -126,7 +124,7 @@ def _figure(point: predictions.PredictionPoint, name: str, asked: str) -> Compar
         measured=point.measured,
         predicted=point.predicted,
         band=point.band,
-        is_inside=low <= point.measured <= high,
+        is_inside=point.band[0] <= point.measured <= point.band[1],
     )
 
 

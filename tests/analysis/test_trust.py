@@ -24,8 +24,9 @@ from lab.trust_bands import (
     BEYOND,
     TAILS,
     candidate_ends,
-    class_evidence,
     coverage_of_others,
+    judge_class,
+    narrowest_band,
     row_weights,
 )
 from tests.command import document
@@ -85,7 +86,7 @@ def test_bands_hold_devices_that_are_each_off_in_their_own_way() -> None:
             for i, offset in enumerate(0.4 * rng.standard_normal(12))
             for j in range(4)
         }
-        held = class_evidence("c", "latency", made(errors))
+        held = judge_class(rows := made(errors), rows, 0.0, {})
         assert held.in_band is not None
         assert held.in_band >= rate_fit.TARGET
         # Devices never seen, of the same making.
@@ -107,10 +108,10 @@ def test_coverage_is_of_rows_that_had_no_say() -> None:
 
 def test_a_class_of_few_devices_leaves_room_for_another() -> None:
     spread = np.linspace(-0.2, 0.2, 40).tolist()
-    alone = class_evidence("c", "latency", made({("a", f"f{i}"): spread for i in range(4)}))
-    several = class_evidence("c", "latency", made({(f"d{d}", f"f{i}"): spread for d in range(6) for i in range(4)}))
-    assert alone.in_band is None
-    assert alone.band[1] > several.band[1]
+    alone, share = narrowest_band(made({("a", "f"): spread}))
+    several, _ = narrowest_band(made({(f"d{d}", f"f{i}"): spread for d in range(6) for i in range(4)}))
+    assert share is None
+    assert alone[1] > several[1]
 
 
 def test_a_class_of_one_device_is_as_wide_as_other_classes_differ_by_device() -> None:
@@ -120,7 +121,7 @@ def test_a_class_of_one_device_is_as_wide_as_other_classes_differ_by_device() ->
         offsets = 0.2 * rng.standard_normal(9)
         devices = [made({(f"d{i}", f"f{j}"): [offset] * 4 for j in range(3)}) for i, offset in enumerate(offsets)]
         spread = trust_bands.spread_between_devices([[row for rows in devices[:8] for row in rows]])
-        band = class_evidence("c", "latency", devices[8], spread=spread).band
+        band, _ = narrowest_band(devices[8], spread)
         new = 0.2 * rng.standard_normal(200)
         held.append(((new > np.log(band[0])) & (new < np.log(band[1]))).mean())
     assert 0.80 <= np.mean(held) <= 0.95
@@ -240,11 +241,10 @@ def test_the_page_of_trust_says_it_by_class() -> None:
     assert rest.split(END)[0].strip() == stated.strip(), "run: HWEXPLORER_GOLDEN=1 pytest tests/analysis/test_trust.py"
 
 
-def test_a_device_has_a_band_of_its_own_from_enough_held_rows() -> None:
-    rows = made({("h100_sxm", family): [0.02, -0.02, 0.01, -0.01] for family in ("a", "b", "c", "d")})
-    for held, has_own in ((rows, True), (rows[:9], False)):
-        own = trust_bands.measure_device(("h100_sxm", "c", "r", "fused"), held, rows=40)
-        assert (own.rows, own.band is not None) == (40, has_own)
+def test_a_device_has_a_band_of_its_own_from_enough_rows() -> None:
+    rows = made({("h100_sxm", family): [0.02, -0.02, 0.01, -0.01] for family in "abcd"})
+    assert trust_bands.own_band(rows) is not None
+    assert trust_bands.own_band(rows[:9]) is None
 
 
 def test_hosts_widen_the_band_of_work_that_waits_for_them() -> None:
