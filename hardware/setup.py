@@ -14,6 +14,7 @@ from hardware.engines.runtime import (
     AUTO,
     LAYOUTS,
     LIBRARIES,
+    LIKE_FOR_LIKE,
     MODES,
     PATH,
     WORK,
@@ -28,7 +29,6 @@ from hardware.event_prices import Coefficients, coefficients
 from hardware.plan import Plan, make_plan
 from hardware.precision import BASE, DEFAULT, FORMATS, WIDE, parse
 
-TRAINING, TRAINING_MODES = WORK[-1], {"eager": "pytorch_training"}
 FRAMEWORK_MODES = {"eager": "pytorch_eager", "compiled": "torch_compile"}  # each with its typical runtime
 
 
@@ -56,11 +56,16 @@ def runtime_of_mode(device: Device, mode: str) -> Runtime:
 
 
 def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
-    """Return the runtime for a request: a mode, or a named runtime that fits ('auto' with a file format of llama.cpp
-    names llama.cpp). Otherwise return the runtime usually deployed on the device."""
+    """Return the runtime for a request: that of a mode, the usual one if it has the mode, or a named one that fits
+    ('auto' with a file format of llama.cpp names llama.cpp). Otherwise return the runtime usually deployed on the
+    device."""
+    if name == LIKE_FOR_LIKE:
+        return runtime_of_mode(device, "fused")
     if name in MODES:
-        own = runtimes()[TRAINING_MODES[name]] if work == TRAINING and name in TRAINING_MODES else None
-        return own if own is not None and own.fits(device, work) else runtime_of_mode(device, name)
+        usual = _usual_runtime(device, work)
+        if usual is not None and usual.mode == name:
+            return find_runtime(device, usual.id) or usual
+        return deployed_runtime(device, work) if name == "fused" else runtime_of_mode(device, name)
     if name == AUTO and FORMATS[parse(precision).weights].whole_file:
         name = file_access.shipped(PATH)["auto"]["files"]
     wanted = find_runtime(device, name)

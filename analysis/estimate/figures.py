@@ -190,10 +190,11 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
     phrases = list(_formats(result))
     if many := int(result.run.mapping.is_reduced.sum()):
         phrases.append(f"{many} convolution{'s' if many > 1 else ''} {device.arch.reduction}")
-    if asked not in (AUTO, *MODES, runtime.id):
-        phrases.append(
-            f"{runtimes()[asked].name} does not run {_WORK[workload.work]} on it: {runtime.name} takes its place"
+    if asked == "fused" != runtime.mode or asked not in (AUTO, *MODES, runtime.id):
+        missing = (
+            "no ahead-of-time compiler is usual for" if asked in MODES else f"{runtimes()[asked].name} does not run"
         )
+        phrases.append(f"{missing} {_WORK[workload.work]} on it: {runtime.name} takes its place")
     has_gaps = result.scenario.batch == 1 and result.latency_s < runtime.governed_below_s
     slower = device.clock_hz / runtime.governed_clock_hz
     if has_gaps and device.software.shares_host_memory and slower > 1.0:

@@ -17,9 +17,9 @@ class Scenario(msgspec.Struct, frozen=True):
 
     `execution`: a runtime by name (runtimes.toml), 'auto' for what one would deploy on each device, or a mode:
     eager (a framework dispatches operators), compiled (chains of element-wise operators become one kernel, contractions
-    call libraries), fused (a subgraph is one kernel: every device by its ahead-of-time compiler). `layout` matters for
-    GPU convolutions. `sequence` (new tokens) and `kv` (tokens in the cache) are for models that have these dimensions;
-    None means the model's own lengths.
+    call libraries), fused (a subgraph is one kernel: each device by its usual ahead-of-time compiler). `layout` matters
+    for GPU convolutions. `sequence` (new tokens) and `kv` (tokens in the cache) are for models that have these
+    dimensions; None means the model's own lengths.
     """
 
     batch: int = 1
@@ -38,7 +38,7 @@ class Scenario(msgspec.Struct, frozen=True):
             if number is not None and (wrong := request_bounds.range_error(what, number, most, least)):
                 raise RequestError(wrong)
         msgspec.structs.force_setattr(self, "precision", canonical(self.precision))
-        if self.execution not in (known := runtimes.runtime_names()):
+        if self.execution not in (known := runtimes.runtime_names()) and self.execution != runtimes.LIKE_FOR_LIKE:
             raise unknown("runtime", self.execution, known)
         if self.layout not in LAYOUTS:
             raise unknown("layout", self.layout, LAYOUTS)

@@ -215,7 +215,7 @@ def find_use(uses: tuple[KernelUse, ...], call: KernelCall) -> KernelUse:
 
 PATH = Path(__file__).with_name("runtimes.toml")
 MODES = ("eager", "compiled", "fused")
-AUTO, LIKE_FOR_LIKE = "auto", "fused"  # like for like: every device with its ahead-of-time compiler
+AUTO, LIKE_FOR_LIKE = "auto", "like_for_like"  # the latter: one compiler for all devices, of which no host waits
 LAYOUTS = ("nchw", "channels_last")
 WORK = ("vision", "encoder", "language", "solver", "training")  # solvers are libraries that factorise matrices
 

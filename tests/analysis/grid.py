@@ -18,6 +18,7 @@ from analysis.model.ir.workload import Workload
 from hardware import known_architectures
 from hardware.device import Device
 from hardware.device_catalog import CATALOG, load_device, load_devices
+from hardware.engines.runtime import LIKE_FOR_LIKE
 from hardware.plan import Plan, make_plan
 from hardware.precision import KEYS, parse
 from tests.models import load_once as workload
@@ -75,8 +76,8 @@ def device(name: str) -> Device:
 def run(
     model: str | Workload, on: str | Device, batch: int = 1, precision: str = "fp32", mode: str = "auto"
 ) -> Estimate:
-    target = workload(model) if isinstance(model, str) else model
-    return estimate(target, device(on) if isinstance(on, str) else on, Scenario(batch, precision, mode))
+    target, runtime = workload(model) if isinstance(model, str) else model, mode.replace("fused", LIKE_FOR_LIKE)
+    return estimate(target, device(on) if isinstance(on, str) else on, Scenario(batch, precision, runtime))
 
 
 def distinct_precisions(on: Device) -> list[str]:

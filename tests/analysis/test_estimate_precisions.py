@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import WEIGHT, Workload
+from hardware.engines.runtime import LIKE_FOR_LIKE
 from hardware.mapping.common import wide_products
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, parse
@@ -24,7 +25,7 @@ precisions = st.builds(str.__add__, st.sampled_from(NAMES), st.sampled_from(("",
 FOUR_BIT_DEVICES = ("b200", "b300", "gb200", "gb300", "mi355x", "mi455x", "vr200", "tpu_8i", "rtx_5090", "jetson_thor")
 
 
-def run(model: str, on: str, precision: str, batch: int, mode: str = "fused", **lengths: int) -> Estimate:
+def run(model: str, on: str, precision: str, batch: int, mode: str = LIKE_FOR_LIKE, **lengths: int) -> Estimate:
     return estimate(load_once(model), grid.device(on), Scenario(batch, precision, mode, **lengths))  # type: ignore[arg-type]
 
 

@@ -27,7 +27,8 @@ from analysis.explore import catalogue_sweep, grid
 from analysis.explore.catalogue_sweep import COLUMNS, Chunk, chunks, header, run_chunk
 from hardware.base.errors import RequestError
 from hardware.device_catalog import catalogue_devices
-from hardware.setup import make_setup, runtime_of_mode
+from hardware.engines.runtime import LIKE_FOR_LIKE
+from hardware.setup import make_setup, resolve_runtime, runtime_of_mode
 from hwexplorer.reports.sweep import AIMS
 from tests.sampling import every, for_each
 
@@ -39,11 +40,11 @@ SOME = (
 
 @for_each("on", DEFAULTS)
 @for_each("precision", ["fp32", "int8", "w4a8kv4"])
-@for_each("execution", ["eager", "fused"])
+@for_each("execution", ["eager", LIKE_FOR_LIKE])
 @for_each("batch", [1, 6])
 def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str, execution: str, batch: int) -> None:
     loaded = [workload(name) for name in SOME]
-    setup = make_setup(device(on), precision, runtime_of_mode(device(on), execution))
+    setup = make_setup(device(on), precision, resolve_runtime(device(on), execution, "vision"))
     widths = setup.plan.widths
 
     def bundle_at(sizes: tuple[int, ...]) -> Bundle:

@@ -13,7 +13,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import time_parts
 from analysis.model import store
 from hardware.device_catalog import load_device
-from hardware.engines.runtime import runtimes
+from hardware.engines.runtime import LIKE_FOR_LIKE, runtimes
 from hardware.execute import Execution, execute
 from hardware.mapping.common import STARTS
 from hardware.setup import make_setup
@@ -77,7 +77,7 @@ def test_filling_blocks_of_attention_is_no_launch() -> None:
 @pytest.mark.parametrize(("device", "precision", "share"), [("t4", "fp16", 0.40), ("t4", "int8", 0.42)])
 def test_small_cards_lower_their_clock(device: str, precision: str, share: float) -> None:
     """The power limit of a T4 leaves products two fifths of its peak at most: 24 of 65 TFLOP/s are measured."""
-    result = _run(device, "prefill", 1, precision, "fused", sequence=4096)
+    result = _run(device, "prefill", 1, precision, LIKE_FOR_LIKE, sequence=4096)
     products = np.array([kind == "linear" for kind in result.workload.operators.kind])
     seconds = result.run.latency_s[products].sum()
     assert 2.0 * result.demand.macs[products].sum() / seconds / result.setup.matrix_flops < share
@@ -93,7 +93,7 @@ def test_long_attention_is_bound_by_its_products() -> None:
 def test_engines_quantise_activations_before_each_product(precision: str) -> None:
     """The rest of the layer stays in 16 bits; a small product takes the start of a kernel more than the same in a
     compiler that joins the rounding to what comes before."""
-    served, joined = (_run("h100_sxm", "decode", 1, precision, runtime) for runtime in ("vllm", "fused"))
+    served, joined = (_run("h100_sxm", "decode", 1, precision, runtime) for runtime in ("vllm", LIKE_FOR_LIKE))
     assert served.plan.widths.activations == 2.0
     assert served.plan.operand != served.plan.stored
     assert joined.plan.operand == joined.plan.stored
