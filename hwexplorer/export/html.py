@@ -123,11 +123,10 @@ def _table(view: plain.Table) -> str:
     )
     turns = "".join(f"{c} " for c, column in enumerate(view.columns) if column.key in _TURNS)
     has_one_root = sum(row.depth == 0 for row in view.rows) == 1
-    rows = "".join(
-        _row(view, row, [column[r + 1] for column in texts], has_one_root) for r, row in enumerate(view.rows)
-    )
+    rows = "".join(_row(view, row, texts, r, has_one_root) for r, row in enumerate(view.rows, 1))
     grid = f' data-turns="{turns.strip()}"' if _is_grid(view) else ""
-    table = f"<table{grid}><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
+    stack = ' class="stack"' if sum(map(layout.is_amount, view.columns)) > 1 else ""
+    table = f"<table{grid}{stack}><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
     return f'<div class="scroll">{table}</div>{footers}'
 
 
@@ -140,12 +139,14 @@ def _class(column: Column) -> str:
     return ' class="text"' if column.role in layout.LEFT else ""
 
 
-def _row(view: plain.Table, row: plain.Row, texts: list[str], has_one_root: bool) -> str:
+def _row(view: plain.Table, row: plain.Row, texts: list[list[str]], place: int, has_one_root: bool) -> str:
+    """Return a row. A narrow page shows amounts one below the other, each after the head of its column."""
     cells = []
-    for c, (column, value, text) in enumerate(zip(view.columns, row.cells, texts, strict=True)):
+    for c, (column, value, column_texts) in enumerate(zip(view.columns, row.cells, texts, strict=True)):
+        text = column_texts[place]
         inside = _bar(value) if column.role == "bar" else _text(text.strip())
         if layout.is_amount(column):
-            inside += f" {_text(text.split()[0])}"
+            inside = f"<i>{_text(column_texts[0])}</i>{inside} {_text(text.split()[0])}"
         if row.has_children and not c:
             inside = f"<button>{inside}</button>"
         if row.depth and not c:
